@@ -1,0 +1,290 @@
+//! Problems found in documents: what, where, why and the way out.
+//!
+//! A problem in a document is a value, not an error: every stage of validation reports all that it
+//! finds, and the list is sorted by place before anybody sees it. Positions travel as [`Mark`]s
+//! (a source and an offset); line, column and the lines themselves are looked up in [`Sources`]
+//! only when something is printed.
+
+mod sources;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+pub use sources::{Mark, Place, SourceId, SourceLine, Sources};
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The documents cannot be used.
+    Error,
+    /// The documents can be used, but somebody should look.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// The stable name of a kind of problem, such as `yaml-duplicate-key`.
+///
+/// Codes are lower-case words joined by hyphens, the first word being the stage that reports them
+/// (`yaml`, `envelope`, `schema`, `render`, `reference`, `rule`). They never change meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Code(pub &'static str);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// A second place that belongs to a problem, such as the first of two equal keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// Where.
+    pub mark: Mark,
+    /// What is there, as a short phrase (`first defined here`).
+    pub message: String,
+}
+
+/// One problem in the documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The stable code of this kind of problem.
+    pub code: Code,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where; `None` where the problem belongs to no line (a file that is not there).
+    pub mark: Option<Mark>,
+    /// The file it is about, where there is no mark (path in the repository).
+    pub path: Option<Arc<str>>,
+    /// What is wrong: one sentence, no trailing period, names and paths in backticks.
+    pub message: String,
+    /// The way out, where there is one (`did you mean …`).
+    pub hint: Option<String>,
+    /// Other places that belong to it.
+    pub related: Vec<Related>,
+}
+
+impl Diagnostic {
+    /// An error at a place.
+    pub fn error(code: &'static str, mark: Mark, message: impl Into<String>) -> Self {
+        Self {
+            code: Code(code),
+            severity: Severity::Error,
+            mark: Some(mark),
+            path: None,
+            message: message.into(),
+            hint: None,
+            related: Vec::new(),
+        }
+    }
+
+    /// A warning at a place.
+    pub fn warning(code: &'static str, mark: Mark, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(code, mark, message)
+        }
+    }
+
+    /// An error about a whole file, or about no file at all.
+    pub fn error_in(code: &'static str, path: Option<&str>, message: impl Into<String>) -> Self {
+        Self {
+            code: Code(code),
+            severity: Severity::Error,
+            mark: None,
+            path: path.map(Arc::from),
+            message: message.into(),
+            hint: None,
+            related: Vec::new(),
+        }
+    }
+
+    /// A warning about a whole file, or about no file at all.
+    pub fn warning_in(code: &'static str, path: Option<&str>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error_in(code, path, message)
+        }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint<'a>(mut self, hint: impl Into<Cow<'a, str>>) -> Self {
+        self.hint = Some(hint.into().into_owned());
+        self
+    }
+
+    /// The same with `did you mean` where one of `candidates` is near to `wrong`.
+    #[must_use]
+    pub fn did_you_mean<'a>(
+        self,
+        wrong: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        match nearest(wrong, candidates) {
+            Some(near) => self.hint(format!("did you mean `{near}`?")),
+            None => self,
+        }
+    }
+
+    /// The same with another place that belongs to it.
+    #[must_use]
+    pub fn related(mut self, mark: Mark, message: impl Into<String>) -> Self {
+        self.related.push(Related {
+            mark,
+            message: message.into(),
+        });
+        self
+    }
+}
+
+/// The candidate that a person who wrote `wrong` most likely meant, if any is near enough.
+pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(wrong, candidate), candidate))
+        .filter(|(likeness, candidate)| *likeness > 0.8 && *candidate != wrong)
+        .max_by(|(a, left), (b, right)| a.total_cmp(b).then_with(|| right.cmp(left)))
+        .map(|(_, candidate)| candidate)
+}
+
+/// A list of problems.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// An empty list.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.list.push(diagnostic);
+    }
+
+    /// Adds all of another list.
+    pub fn extend(&mut self, other: impl IntoIterator<Item = Diagnostic>) {
+        self.list.extend(other);
+    }
+
+    /// Whether there is no problem at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether at least one is an error.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
+        self.list
+            .iter()
+            .any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// How many errors and how many warnings there are.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let errors = self
+            .list
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == Severity::Error)
+            .count();
+        (errors, self.list.len() - errors)
+    }
+
+    /// All of them, in the order of the list.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.list.iter()
+    }
+
+    /// Sorts by path, offset, code and message, and drops repetitions.
+    pub fn sort(&mut self, sources: &Sources) {
+        self.list.sort_by_cached_key(|diagnostic| {
+            let path = match (&diagnostic.mark, &diagnostic.path) {
+                (Some(mark), _) => sources.path(mark.source),
+                (None, Some(path)) => path.clone(),
+                (None, None) => Arc::from(""),
+            };
+            let offset = diagnostic.mark.map_or(0, |mark| mark.offset);
+            (
+                path,
+                offset,
+                diagnostic.code,
+                diagnostic.message.clone(),
+                diagnostic.severity,
+            )
+        });
+        self.list.dedup();
+    }
+}
+
+impl IntoIterator for Diagnostics {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter()
+    }
+}
+
+impl FromIterator<Diagnostic> for Diagnostics {
+    fn from_iter<T: IntoIterator<Item = Diagnostic>>(iter: T) -> Self {
+        Self {
+            list: iter.into_iter().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_candidate_is_suggested_and_a_far_one_is_not() {
+        assert_eq!(
+            nearest("hardware_profle", ["host_profile", "hardware_profile"]),
+            Some("hardware_profile")
+        );
+        assert_eq!(nearest("zebra", ["host_profile", "rack"]), None);
+    }
+
+    #[test]
+    fn a_list_sorts_by_path_and_offset_and_drops_repetitions() {
+        let mut sources = Sources::new();
+        let b = sources.add("b.yaml", "x\ny\n");
+        let a = sources.add("a.yaml", "x\n");
+        let late = Diagnostic::error("yaml-x", Mark::new(b, 2), "late");
+        let early = Diagnostic::error("yaml-x", Mark::new(b, 0), "early");
+        let first = Diagnostic::warning("yaml-x", Mark::new(a, 0), "first");
+        let mut list: Diagnostics = [late.clone(), early.clone(), first.clone(), late.clone()]
+            .into_iter()
+            .collect();
+        list.sort(&sources);
+        assert_eq!(
+            list.into_iter().collect::<Vec<_>>(),
+            vec![first, early, late]
+        );
+    }
+}

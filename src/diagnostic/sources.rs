@@ -1,0 +1,221 @@
+//! The texts that marks point into.
+//!
+//! A [`Mark`] is eight bytes: which source, and how many characters into it. [`Sources`] owns the
+//! texts and turns a mark into path, line and column when somebody wants to read them. Lines that
+//! hold secrets are marked by the loader, and are never given out.
+
+use std::sync::{Arc, OnceLock};
+
+/// Which of the [`Sources`] a mark points into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub u32);
+
+/// A position in a source: a byte offset into its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mark {
+    /// The source.
+    pub source: SourceId,
+    /// Bytes from its start.
+    pub offset: u32,
+}
+
+impl Mark {
+    /// A mark at an offset (bytes).
+    #[must_use]
+    pub fn new(source: SourceId, offset: u32) -> Self {
+        Self { source, offset }
+    }
+}
+
+/// A position as people read it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Place {
+    /// Path in the repository, with forward slashes.
+    #[serde(rename = "file")]
+    pub path: Arc<str>,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}:{}", self.path, self.line, self.column)
+    }
+}
+
+/// A line of a source, as it may be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine<'a> {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Its text without the line break; `None` where it holds a secret.
+    pub text: Option<&'a str>,
+}
+
+#[derive(Debug)]
+struct Source {
+    path: Arc<str>,
+    text: Arc<str>,
+    line_starts: OnceLock<Vec<u32>>,
+    secret: Vec<(u32, u32)>,
+}
+
+impl Source {
+    fn line_starts(&self) -> &[u32] {
+        self.line_starts.get_or_init(|| {
+            let breaks = self.text.bytes().enumerate();
+            std::iter::once(0)
+                .chain(
+                    breaks
+                        .filter(|(_, byte)| *byte == b'\n')
+                        .map(|(at, _)| at as u32 + 1),
+                )
+                .collect()
+        })
+    }
+
+    fn line_text(&self, index: usize) -> &str {
+        let starts = self.line_starts();
+        let start = starts[index] as usize;
+        let end = starts
+            .get(index + 1)
+            .map_or(self.text.len(), |next| *next as usize);
+        self.text[start..end].trim_end_matches(['\n', '\r'])
+    }
+}
+
+/// All texts that were read, by [`SourceId`].
+#[derive(Debug, Default)]
+pub struct Sources {
+    list: Vec<Source>,
+}
+
+impl Sources {
+    /// No texts yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a text under its path in the repository.
+    pub fn add(&mut self, path: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceId {
+        let id = SourceId(self.list.len() as u32);
+        self.list.push(Source {
+            path: path.into(),
+            text: text.into(),
+            line_starts: OnceLock::new(),
+            secret: Vec::new(),
+        });
+        id
+    }
+
+    /// Marks the bytes from `start` up to `end` as secret: their lines are never given out.
+    pub fn hide(&mut self, source: SourceId, start: u32, end: u32) {
+        if let Some(source) = self.list.get_mut(source.0 as usize) {
+            source.secret.push((start, end));
+        }
+    }
+
+    /// The path of a source.
+    #[must_use]
+    pub fn path(&self, source: SourceId) -> Arc<str> {
+        self.list
+            .get(source.0 as usize)
+            .map_or_else(|| Arc::from(""), |source| source.path.clone())
+    }
+
+    /// The text of a source.
+    #[must_use]
+    pub fn text(&self, source: SourceId) -> Arc<str> {
+        self.list
+            .get(source.0 as usize)
+            .map_or_else(|| Arc::from(""), |source| source.text.clone())
+    }
+
+    /// Path, line and column of a mark.
+    #[must_use]
+    pub fn place(&self, mark: Mark) -> Place {
+        let Some(source) = self.list.get(mark.source.0 as usize) else {
+            return Place {
+                path: Arc::from(""),
+                line: 1,
+                column: 1,
+            };
+        };
+        let starts = source.line_starts();
+        let index = starts.partition_point(|start| *start <= mark.offset) - 1;
+        let start = starts[index] as usize;
+        let end = (mark.offset as usize).min(source.text.len());
+        let column = String::from_utf8_lossy(&source.text.as_bytes()[start.min(end)..end])
+            .chars()
+            .count();
+        Place {
+            path: source.path.clone(),
+            line: index as u32 + 1,
+            column: column as u32 + 1,
+        }
+    }
+
+    /// The line that a mark is on, with up to `around` lines before and after it.
+    #[must_use]
+    pub fn lines(&self, mark: Mark, around: u32) -> Vec<SourceLine<'_>> {
+        let Some(source) = self.list.get(mark.source.0 as usize) else {
+            return Vec::new();
+        };
+        let starts = source.line_starts();
+        let line = self.place(mark).line - 1;
+        let first = line.saturating_sub(around) as usize;
+        let last = ((line + around) as usize).min(starts.len() - 1);
+        (first..=last)
+            .map(|index| {
+                let text = source.line_text(index);
+                let from = starts[index];
+                let to = from + text.len() as u32;
+                let secret = source
+                    .secret
+                    .iter()
+                    .any(|(start, end)| *start <= to && from < *end);
+                SourceLine {
+                    number: index as u32 + 1,
+                    text: (!secret).then_some(text),
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_becomes_line_and_column_in_characters() {
+        let mut sources = Sources::new();
+        let id = sources.add("site.yaml", "a: 1\nü: [x, y]\n");
+        let place = sources.place(Mark::new(id, 10));
+        assert_eq!((place.line, place.column), (2, 5));
+        assert_eq!(place.to_string(), "site.yaml:2:5");
+    }
+
+    #[test]
+    fn lines_with_secrets_are_not_given_out() {
+        let mut sources = Sources::new();
+        let id = sources.add("site.yaml", "a: 1\nb: hunter2\nc: 3\n");
+        sources.hide(id, 5, 15);
+        let lines = sources.lines(Mark::new(id, 5), 1);
+        let texts: Vec<_> = lines.iter().map(|line| (line.number, line.text)).collect();
+        assert_eq!(texts, vec![(1, Some("a: 1")), (2, None), (3, Some("c: 3"))]);
+    }
+
+    #[test]
+    fn a_mark_at_the_end_of_a_text_has_a_place() {
+        let mut sources = Sources::new();
+        let id = sources.add("empty.yaml", "");
+        assert_eq!(
+            sources.place(Mark::new(id, 0)).to_string(),
+            "empty.yaml:1:1"
+        );
+    }
+}

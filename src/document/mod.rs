@@ -1,0 +1,131 @@
+//! YAML to documents with identity and provenance.
+//!
+//! Documents are `{schema, metadata, data}` envelopes. Every value in them remembers where it was
+//! written ([`Node::mark`]) and whether it is a secret ([`Node::secret`]); both survive rendering.
+//! Scalars resolve as PyYAML's SafeLoader has them, because these documents were written for it.
+
+mod value;
+
+use std::sync::Arc;
+
+use crate::diagnostic::Mark;
+
+pub use value::{Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
+
+/// What identifies a rendered document: schema and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct DocumentId {
+    /// For example `drydock/BaremetalNode/v1`.
+    pub schema: Arc<str>,
+    /// The value of `metadata.name`.
+    pub name: Arc<str>,
+}
+
+impl std::fmt::Display for DocumentId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.schema, self.name)
+    }
+}
+
+/// What a layering action does at its path (Deckhand).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionMethod {
+    /// Maps merge deeply, everything else replaces.
+    Merge,
+    /// The child's value replaces the parent's.
+    Replace,
+    /// What is at the path is removed.
+    Delete,
+}
+
+/// One layering action.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// What to do.
+    pub method: ActionMethod,
+    /// Where, in the path language of [`crate::render`].
+    pub path: Arc<str>,
+    /// Where the action was written.
+    pub mark: Mark,
+}
+
+/// Where a substituted value comes from.
+#[derive(Clone, Debug)]
+pub struct SubstitutionSource {
+    /// Which document.
+    pub document: DocumentId,
+    /// Where in its data.
+    pub path: Arc<str>,
+    /// Regular expression that cuts a part out of a string.
+    pub pattern: Option<Arc<str>>,
+    /// Which group of `pattern` is taken.
+    pub match_group: usize,
+    /// Where the source was written.
+    pub mark: Mark,
+}
+
+/// Where a substituted value goes.
+#[derive(Clone, Debug)]
+pub struct SubstitutionDestination {
+    /// Where in the data of the document that holds the substitution.
+    pub path: Arc<str>,
+    /// What in the string there is replaced.
+    pub pattern: Option<Arc<str>>,
+    /// With `pattern`: replace in all strings below, so many levels deep (−1: all).
+    pub recurse_depth: Option<i64>,
+    /// Where the destination was written.
+    pub mark: Mark,
+}
+
+/// One entry of `metadata.substitutions`.
+#[derive(Clone, Debug)]
+pub struct Substitution {
+    /// Where the value comes from.
+    pub source: SubstitutionSource,
+    /// Where it goes, one or more.
+    pub destinations: Vec<SubstitutionDestination>,
+}
+
+/// Whether a document takes part in layering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataKind {
+    /// `metadata/Control/v1`: policies and schemas; no layering.
+    Control,
+    /// `metadata/Document/v1`.
+    Document,
+}
+
+/// A document as it was written, its envelope understood.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Schema and name.
+    pub id: DocumentId,
+    /// Whether it takes part in layering.
+    pub kind: MetadataKind,
+    /// The layer; control documents may have none.
+    pub layer: Option<Arc<str>>,
+    /// Abstract documents are parents only, and are not part of the result.
+    pub is_abstract: bool,
+    /// Whether it replaces its parent.
+    pub is_replacement: bool,
+    /// `storagePolicy: encrypted`: all of `data` is secret.
+    pub is_encrypted: bool,
+    /// Labels that a child's parent selector is matched with.
+    pub labels: Map,
+    /// Selects the parent, where there is one.
+    pub parent_selector: Option<Map>,
+    /// What to do with the parent's data.
+    pub actions: Vec<Action>,
+    /// What to take from other documents.
+    pub substitutions: Vec<Substitution>,
+    /// `metadata` as it was written.
+    pub metadata: Node,
+    /// `data` as it was written.
+    pub data: Node,
+    /// Where the document begins.
+    pub mark: Mark,
+    /// Where the values of `schema` and `metadata.name` were written.
+    pub schema_mark: Mark,
+    /// Where the value of `metadata.name` was written.
+    pub name_mark: Mark,
+}

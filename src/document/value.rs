@@ -1,0 +1,427 @@
+//! The value of a YAML document: a tree that remembers where each part was written.
+//!
+//! Lists and maps are behind [`Arc`]s: a clone of a tree costs one reference, and a write copies only
+//! the way down to what it writes ([`Arc::make_mut`]). So substituting a catalogue into a hundred
+//! charts shares it, and still nobody can change it for anybody else.
+
+use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use indexmap::{Equivalent, IndexMap};
+
+use crate::diagnostic::Mark;
+
+/// What stands in the place of a secret in all output.
+pub const REDACTED: &str = "(secret)";
+
+/// A value and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Where it was written: the document that first gave it, also after rendering.
+    pub mark: Mark,
+    /// Whether it, and everything below it, is secret.
+    pub secret: bool,
+}
+
+/// A YAML value, as PyYAML's SafeLoader would construct it.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// `null`, `~` or nothing.
+    Null,
+    /// `true`, `yes`, `on` and their opposites.
+    Bool(bool),
+    /// An integer that fits into 64 bits.
+    Integer(i64),
+    /// An integer that does not, as decimal digits.
+    BigInteger(Arc<str>),
+    /// A floating-point number.
+    Float(f64),
+    /// A string.
+    String(Arc<str>),
+    /// A date or a point in time, in the form of Python's `isoformat`.
+    Timestamp(Arc<str>),
+    /// A sequence.
+    List(Arc<Vec<Node>>),
+    /// A mapping.
+    Map(Arc<Map>),
+}
+
+/// What kind of scalar a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyKind {
+    /// A string, nearly always.
+    String,
+    /// `null`.
+    Null,
+    /// A boolean.
+    Bool,
+    /// An integer.
+    Integer,
+    /// A floating-point number.
+    Float,
+    /// A date or time.
+    Timestamp,
+}
+
+/// A key of a map: its canonical text, and what kind of scalar it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The text (`true` for a boolean, decimal digits for an integer).
+    pub text: Arc<str>,
+    /// The kind of scalar.
+    pub kind: KeyKind,
+}
+
+impl Key {
+    /// A string key.
+    pub fn string(text: impl Into<Arc<str>>) -> Self {
+        Self {
+            text: text.into(),
+            kind: KeyKind::String,
+        }
+    }
+
+    /// The key as a value.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match self.kind {
+            KeyKind::String => Value::String(self.text.clone()),
+            KeyKind::Null => Value::Null,
+            KeyKind::Bool => Value::Bool(&*self.text == "true"),
+            KeyKind::Integer => match self.text.parse() {
+                Ok(number) => Value::Integer(number),
+                Err(_) => Value::BigInteger(self.text.clone()),
+            },
+            KeyKind::Float => Value::Float(self.text.parse().unwrap_or(f64::NAN)),
+            KeyKind::Timestamp => Value::Timestamp(self.text.clone()),
+        }
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Equivalent<Key> for str {
+    fn equivalent(&self, key: &Key) -> bool {
+        key.kind == KeyKind::String && *key.text == *self
+    }
+}
+
+/// The value under a key, and where the key was written.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Where the key was written.
+    pub key_mark: Mark,
+    /// The value.
+    pub node: Node,
+}
+
+/// A mapping, in the order in which it was written.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    fields: IndexMap<Key, Field>,
+}
+
+impl Map {
+    /// An empty map.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The value under a string key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.fields.get(key).map(|field| &field.node)
+    }
+
+    /// The field (value and place of the key) under a string key.
+    #[must_use]
+    pub fn field(&self, key: &str) -> Option<&Field> {
+        self.fields.get(key)
+    }
+
+    /// The field under any key.
+    #[must_use]
+    pub fn field_by_key(&self, key: &Key) -> Option<&Field> {
+        self.fields.get(key)
+    }
+
+    /// The value under any key, to be changed.
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut Node> {
+        self.fields.get_mut(key).map(|field| &mut field.node)
+    }
+
+    /// The value under a string key, to be changed.
+    pub fn get_str_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.fields.get_mut(key).map(|field| &mut field.node)
+    }
+
+    /// Sets a value; a key that is there keeps its position. Returns what was there.
+    pub fn insert(&mut self, key: Key, field: Field) -> Option<Field> {
+        self.fields.insert(key, field)
+    }
+
+    /// Sets a value under a string key, the key's place being the value's.
+    pub fn set(&mut self, key: &str, node: Node) {
+        let field = Field {
+            key_mark: node.mark,
+            node,
+        };
+        self.fields.insert(Key::string(key), field);
+    }
+
+    /// Removes a string key, keeping the order of the others.
+    pub fn remove(&mut self, key: &str) -> Option<Field> {
+        self.fields.shift_remove(key)
+    }
+
+    /// Whether there is such a string key.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.fields.contains_key(key)
+    }
+
+    /// How many fields there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// All fields in order.
+    pub fn iter(&self) -> indexmap::map::Iter<'_, Key, Field> {
+        self.fields.iter()
+    }
+
+    /// All fields in order, values to be changed.
+    pub fn iter_mut(&mut self) -> indexmap::map::IterMut<'_, Key, Field> {
+        self.fields.iter_mut()
+    }
+
+    /// All keys in order.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.fields.keys()
+    }
+
+    /// All fields ordered by key, for canonical output.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(&Key, &Field)> {
+        let mut fields: Vec<_> = self.fields.iter().collect();
+        fields.sort_by(|(left, _), (right, _)| left.cmp(right));
+        fields
+    }
+}
+
+impl Node {
+    /// A value at a place, not secret.
+    #[must_use]
+    pub fn new(value: Value, mark: Mark) -> Self {
+        Self {
+            value,
+            mark,
+            secret: false,
+        }
+    }
+
+    /// The map, if it is one.
+    #[must_use]
+    pub fn as_map(&self) -> Option<&Map> {
+        match &self.value {
+            Value::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// The list, if it is one.
+    #[must_use]
+    pub fn as_list(&self) -> Option<&[Self]> {
+        match &self.value {
+            Value::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// The string, if it is one.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The integer, if it is one of 64 bits.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<i64> {
+        match &self.value {
+            Value::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The boolean, if it is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        match &self.value {
+            Value::Bool(truth) => Some(*truth),
+            _ => None,
+        }
+    }
+
+    /// Whether it is null.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self.value, Value::Null)
+    }
+
+    /// The value under a string key, if it is a map that has it.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        self.as_map()?.get(key)
+    }
+
+    /// The value down a list of string keys.
+    #[must_use]
+    pub fn at(&self, keys: &[&str]) -> Option<&Self> {
+        keys.iter().try_fold(self, |node, key| node.get(key))
+    }
+
+    /// A scalar as text, as Python's `str` gives it; `None` for lists and maps.
+    #[must_use]
+    pub fn scalar_text(&self) -> Option<Cow<'_, str>> {
+        self.value.scalar_text()
+    }
+}
+
+impl Value {
+    /// A string.
+    pub fn string(text: impl Into<Arc<str>>) -> Self {
+        Self::String(text.into())
+    }
+
+    /// What it is, in the words of a diagnostic.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "boolean",
+            Self::Integer(_) | Self::BigInteger(_) => "integer",
+            Self::Float(_) => "number",
+            Self::String(_) => "string",
+            Self::Timestamp(_) => "date",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+        }
+    }
+
+    /// A scalar as text, as Python's `str` gives it; `None` for lists and maps.
+    #[must_use]
+    pub fn scalar_text(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            Self::Null => Cow::Borrowed("None"),
+            Self::Bool(true) => Cow::Borrowed("True"),
+            Self::Bool(false) => Cow::Borrowed("False"),
+            Self::Integer(number) => Cow::Owned(number.to_string()),
+            Self::BigInteger(text) | Self::String(text) | Self::Timestamp(text) => {
+                Cow::Borrowed(text)
+            }
+            Self::Float(number) => Cow::Owned(python_float(*number)),
+            Self::List(_) | Self::Map(_) => return None,
+        })
+    }
+}
+
+/// A float as Python's `repr` writes it (`1.0`, `1e+16`, `inf`).
+#[must_use]
+pub fn python_float(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let magnitude = number.abs();
+    if magnitude != 0.0 && !(1e-4..1e16).contains(&magnitude) {
+        let text = format!("{number:e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, digits) = match exponent.strip_prefix('-') {
+            Some(digits) => ('-', digits),
+            None => ('+', exponent),
+        };
+        return format!("{mantissa}e{sign}{digits:0>2}");
+    }
+    format!("{number:?}")
+}
+
+impl PartialEq for Node {
+    /// Equal values; where they were written does not count.
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Integer(a), Self::Integer(b)) => a == b,
+            (Self::Float(a), Self::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
+            (Self::BigInteger(a), Self::BigInteger(b))
+            | (Self::String(a), Self::String(b))
+            | (Self::Timestamp(a), Self::Timestamp(b)) => a == b,
+            (Self::List(a), Self::List(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Self::Map(a), Self::Map(b)) => Arc::ptr_eq(a, b) || a == b,
+            _ => false,
+        }
+    }
+}
+
+impl PartialEq for Map {
+    /// Equal keys with equal values; the order of the keys does not count.
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && self.iter().all(|(key, field)| {
+                other
+                    .field_by_key(key)
+                    .is_some_and(|their| their.node == field.node)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_python_writes_them() {
+        let written: Vec<_> = [1.0, 0.1, 1e16, 1e-5, 123_456.789, -2.5e300, 1e22]
+            .into_iter()
+            .map(python_float)
+            .collect();
+        assert_eq!(
+            written,
+            [
+                "1.0",
+                "0.1",
+                "1e+16",
+                "1e-05",
+                "123456.789",
+                "-2.5e+300",
+                "1e+22"
+            ]
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! The `trueup` program: hands its arguments to the library.
+
+fn main() {}
