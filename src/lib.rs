@@ -4,6 +4,14 @@
 //!
 //! - [`diagnostic`]: problems in documents, and the texts they point into.
 //! - [`document`]: YAML to documents with identity and provenance.
+//! - [`lifecycle`]: the node's states and verbs, as tables.
+//! - [`design`]: the typed site, and the rules that check it.
+//! - [`observed`]: what machines and clusters were seen to be.
+//! - [`record`]: what was done to each node, and by which run.
 
+pub mod design;
 pub mod diagnostic;
 pub mod document;
+pub mod lifecycle;
+pub mod observed;
+pub mod record;

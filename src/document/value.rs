@@ -219,7 +219,7 @@ impl Map {
     #[must_use]
     pub fn sorted(&self) -> Vec<(&Key, &Field)> {
         let mut fields: Vec<_> = self.fields.iter().collect();
-        fields.sort_by(|(left, _), (right, _)| left.cmp(right));
+        fields.sort_by_key(|(key, _)| *key);
         fields
     }
 }

@@ -1,0 +1,380 @@
+//! The typed site: what the rendered documents say, as values that a planner can work with.
+//!
+//! Nodes come with their profiles inherited as Drydock does it, groups with their selectors resolved
+//! only when asked ([`Group::selectors`]), everything with the mark of the document that said it.
+
+mod names;
+mod section;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::diagnostic::Mark;
+use crate::document::{DocumentId, Node};
+
+pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
+pub use section::{Class, Section};
+
+/// The version of the rules by which section digests are computed; digests of different versions are
+/// never compared.
+pub const DIGEST_VERSION: u32 = 1;
+
+/// A SHA-256 in lower-case hexadecimal.
+pub type Digest = Arc<str>;
+
+/// The typed design of one site at one revision.
+#[derive(Clone, Debug)]
+pub struct Design {
+    /// Which site.
+    pub site: SiteName,
+    /// All machines.
+    pub nodes: BTreeMap<NodeName, NodeDesign>,
+    /// Deployment groups in document order; where the site names no strategy and has none of the
+    /// default name, one critical group of all nodes that wants 100 %.
+    pub groups: Vec<Group>,
+    /// Timeouts and intervals.
+    pub configuration: DeploymentConfiguration,
+    /// The etcd clusters that must keep their quorum.
+    pub etcd_clusters: Vec<EtcdCluster>,
+    /// Which nodes retire.
+    pub retirements: Vec<Retirement>,
+    /// How machines are cleaned; the first policy that selects a node counts.
+    pub cleaning: Vec<CleaningPolicy>,
+    /// Guards.
+    pub policy: Policy,
+    /// Who talks to the hardware and to the clusters.
+    pub backends: Backends,
+}
+
+/// One machine, its profiles inherited.
+#[derive(Clone, Debug)]
+pub struct NodeDesign {
+    /// Its name.
+    pub name: NodeName,
+    /// The `drydock/BaremetalNode/v1` document.
+    pub document: DocumentId,
+    /// Where that document begins.
+    pub mark: Mark,
+    /// The rack it stands in.
+    pub rack: Option<Arc<str>>,
+    /// Tags that selectors name.
+    pub tags: BTreeSet<Arc<str>>,
+    /// Kubernetes labels (owner data).
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// The host profiles that it inherits from, nearest first.
+    pub host_profiles: Vec<Arc<str>>,
+    /// The hardware profile.
+    pub hardware_profile: Option<Arc<str>>,
+    /// How its management controller is reached.
+    pub out_of_band: OutOfBand,
+    /// Addresses by network name (`address` of static ones).
+    pub addresses: BTreeMap<Arc<str>, Arc<str>>,
+    /// Disks as the storage section names them (device or alias), for a plan to show what is written.
+    pub disks: Vec<Arc<str>>,
+    /// The effective fields of each section, every leaf with the mark of whoever wrote it; shared
+    /// between nodes where they are the same.
+    pub sections: BTreeMap<Section, Arc<Node>>,
+    /// The digest of each section ([`DIGEST_VERSION`]).
+    pub digests: BTreeMap<Section, Digest>,
+    /// The documents that make this node what it is (profiles, networks, links, boot actions), each
+    /// with the field that refers to it; the first hop of a chain of reasons.
+    pub depends_on: Arc<Vec<Dependence>>,
+}
+
+/// That a document makes a node, or another document, what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependence {
+    /// Who depends.
+    pub dependent: DocumentId,
+    /// On what.
+    pub on: DocumentId,
+    /// By which field (`host_profile`, `hardware_profile`, `interfaces.bond0.networks`, `node_filter`).
+    pub by: Arc<str>,
+    /// Where that field was written.
+    pub mark: Mark,
+}
+
+/// How the management controller of a machine is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutOfBand {
+    /// `ipmi`, `redfish`, `libvirt`, `manual`.
+    pub kind: Option<Arc<str>>,
+    /// The address on the out-of-band network.
+    pub address: Option<Arc<str>>,
+    /// The account's name, where the documents give one.
+    pub account: Option<Arc<str>>,
+}
+
+/// Which nodes: the intersection of the criteria given, each a union of its values.
+///
+/// An absent or empty criterion is ignored; without any criterion it is all nodes
+/// (airship-deployment-grouping, "Selectors").
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Selector {
+    /// Names of nodes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub node_names: BTreeSet<Arc<str>>,
+    /// Tags, any of which a node must have.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub node_tags: BTreeSet<Arc<str>>,
+    /// Labels (`key`, `value`), any of which a node must have.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub node_labels: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// Racks, in one of which a node must stand.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub rack_names: BTreeSet<Arc<str>>,
+}
+
+/// A deployment group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its name.
+    pub name: GroupName,
+    /// Whether the site action fails when this group does.
+    pub critical: bool,
+    /// The groups that must have succeeded before.
+    pub depends_on: Vec<GroupName>,
+    /// A union; empty, or with a selector without criteria: all nodes.
+    pub selectors: Vec<Selector>,
+    /// All given must hold; none given: nothing is checked.
+    pub success_criteria: SuccessCriteria,
+    /// Where the group was written.
+    pub mark: Mark,
+}
+
+/// When a group counts as successful (airship-deployment-grouping, "Success Criteria").
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuccessCriteria {
+    /// Percent (0 to 100) of the group's nodes, compared as a fraction, not rounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent_successful_nodes: Option<u32>,
+    /// At least so many nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum_successful_nodes: Option<u64>,
+    /// At most so many nodes that did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum_failed_nodes: Option<u64>,
+}
+
+/// Timeouts of `shipyard/DeploymentConfiguration/v1`, all in seconds, with Shipyard's defaults.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeploymentConfiguration {
+    /// Name of the strategy document, where one is named.
+    pub deployment_strategy: Option<Arc<str>>,
+    /// Bound of verify-site.
+    pub verify_timeout: u64,
+    /// Bound of prepare-site.
+    pub prepare_site_timeout: u64,
+    /// Bound of the prepare of one node.
+    pub prepare_node_timeout: u64,
+    /// Bound of the deploy of one node.
+    pub deploy_timeout: u64,
+    /// Bound of the destroy of one node.
+    pub destroy_timeout: u64,
+    /// Bound of a relabel.
+    pub relabel_nodes_timeout: u64,
+    /// Wait between a deploy and asking the cluster for the node.
+    pub join_wait: u64,
+    /// Bound of a node's way to Ready.
+    pub node_status_timeout: u64,
+    /// Bound of a drain.
+    pub drain_timeout: u64,
+    /// Grace period given to pods in a drain.
+    pub drain_grace_period: u64,
+    /// Bound of clear-labels.
+    pub clear_labels_timeout: u64,
+    /// Bound of remove-etcd.
+    pub remove_etcd_timeout: u64,
+    /// Bound of check-etcd.
+    pub etcd_ready_timeout: u64,
+}
+
+impl Default for DeploymentConfiguration {
+    fn default() -> Self {
+        Self {
+            deployment_strategy: None,
+            verify_timeout: 60,
+            prepare_site_timeout: 300,
+            prepare_node_timeout: 1800,
+            deploy_timeout: 3600,
+            destroy_timeout: 900,
+            relabel_nodes_timeout: 900,
+            join_wait: 120,
+            node_status_timeout: 1800,
+            drain_timeout: 3600,
+            drain_grace_period: 1800,
+            clear_labels_timeout: 1800,
+            remove_etcd_timeout: 1800,
+            etcd_ready_timeout: 600,
+        }
+    }
+}
+
+/// An etcd cluster of `promenade/EtcdClusters/v1`.
+#[derive(Clone, Debug)]
+pub struct EtcdCluster {
+    /// Its name.
+    pub name: ClusterName,
+    /// Who is in it.
+    pub members: Vec<EtcdMember>,
+    /// Healthy members that the site needs; default the quorum of the full size.
+    pub minimum_healthy: usize,
+    /// How to authenticate, by reference.
+    pub credentials: BTreeMap<Arc<str>, Reference>,
+    /// Where it was written.
+    pub mark: Mark,
+}
+
+/// A member of an etcd cluster.
+#[derive(Clone, Debug)]
+pub struct EtcdMember {
+    /// The machine it runs on.
+    pub node: NodeName,
+    /// Its name in etcd.
+    pub name: Arc<str>,
+    /// Peer URL.
+    pub peer_url: Arc<str>,
+    /// Client URL.
+    pub client_url: Arc<str>,
+}
+
+/// An entry of `trueup/NodeRetirement/v1`.
+#[derive(Clone, Debug)]
+pub struct Retirement {
+    /// Which nodes.
+    pub selector: Selector,
+    /// Why; always shown.
+    pub reason: Arc<str>,
+    /// From which day on (`YYYY-MM-DD`); absent: at once.
+    pub from: Option<Arc<str>>,
+    /// Where it was written.
+    pub mark: Mark,
+}
+
+/// `trueup/CleaningPolicy/v1`.
+#[derive(Clone, Debug)]
+pub struct CleaningPolicy {
+    /// Which nodes; none: all.
+    pub selectors: Vec<Selector>,
+    /// Whether machines are cleaned on their way to available.
+    pub automated: bool,
+    /// Priority by `interface.step`; 0 switches the step off.
+    pub priorities: BTreeMap<Arc<str>, u32>,
+    /// Where it was written.
+    pub mark: Mark,
+}
+
+/// `trueup/Policy/v1`: what a run may do to the site.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// Nodes that are never torn down.
+    pub protected: Vec<Selector>,
+    /// Most nodes out of service at the same time.
+    pub max_unavailable: MaxUnavailable,
+    /// When changes may be made; none: always.
+    pub maintenance_windows: Vec<MaintenanceWindow>,
+    /// What a destroy does where a backend cannot wipe.
+    pub wipe: WipePolicy,
+    /// Nodes worked on at the same time, where no flag says otherwise.
+    pub parallelism: Option<usize>,
+    /// A run halts when more nodes than this have failed.
+    pub max_failures: Option<u64>,
+}
+
+/// Limits on nodes that are out of service at the same time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MaxUnavailable {
+    /// In the whole site.
+    pub total: Option<usize>,
+    /// In one rack.
+    pub per_rack: Option<usize>,
+    /// By tag.
+    pub by_tag: BTreeMap<Arc<str>, usize>,
+}
+
+/// A weekly time in which changes may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaintenanceWindow {
+    /// Days (`monday` …); empty: every day.
+    pub days: Vec<Arc<str>>,
+    /// From, `HH:MM` UTC.
+    pub from: Arc<str>,
+    /// To, `HH:MM` UTC; earlier than `from` means the next day.
+    pub to: Arc<str>,
+}
+
+/// What a destroy does where a backend cannot wipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WipePolicy {
+    /// Refused at plan time.
+    #[default]
+    Require,
+    /// Left out, with a warning in every format.
+    Skip,
+}
+
+/// `trueup/Backends/v1`.
+#[derive(Clone, Debug, Default)]
+pub struct Backends {
+    /// Who moves the hardware where no override says otherwise.
+    pub hardware: HardwareBackend,
+    /// Overrides, the first that selects a node counts.
+    pub overrides: Vec<(Selector, HardwareBackend)>,
+    /// The document's data, for what a backend reads itself.
+    pub data: Option<Node>,
+}
+
+/// Which hardware backend, and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HardwareBackend {
+    /// Its kind.
+    pub kind: BackendKind,
+    /// Its settings as written; each backend reads its own.
+    pub settings: Option<Node>,
+}
+
+impl Default for HardwareBackend {
+    fn default() -> Self {
+        Self {
+            kind: BackendKind::None,
+            settings: None,
+        }
+    }
+}
+
+/// The kinds of hardware backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BackendKind {
+    /// The site has no Backends document: planning works on records alone, applying does not.
+    None,
+    /// The simulator.
+    Sim,
+    /// Each node's BMC by Redfish.
+    Redfish,
+    /// Each node's BMC by IPMI.
+    Ipmi,
+    /// The Ironic API.
+    Ironic,
+    /// BareMetalHost resources.
+    Metal3,
+    /// The MAAS API.
+    Maas,
+}
+
+/// A secret by reference, never by value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Reference {
+    /// The name of an environment variable.
+    Env(Arc<str>),
+    /// A path, relative to the repository's root.
+    File(Arc<str>),
+    /// A program and its arguments; its standard output is the secret.
+    Exec(Vec<Arc<str>>),
+}

@@ -1,0 +1,138 @@
+//! What machines and clusters were seen to be: values only, each known or unknown.
+//!
+//! A backend makes these, a plan is made from them, and a file can carry them from one to the other
+//! (`--observed FILE`), so that a plan never needs the network.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::NodeName;
+use crate::lifecycle::{PowerState, ProvisionState};
+
+/// The version of the snapshot file.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Something that was asked for: seen, or not and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fact<T> {
+    /// What was seen.
+    Known(T),
+    /// Why it could not be seen.
+    Unknown(Arc<str>),
+}
+
+impl<T> Fact<T> {
+    /// The value, if it was seen.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// A disk of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Disk {
+    /// Device name or address.
+    pub name: Arc<str>,
+    /// Serial number.
+    pub serial: Arc<str>,
+    /// Size in bytes.
+    pub size: u64,
+    /// Whether a partition table was seen on it.
+    pub partitioned: bool,
+}
+
+/// What a backend can do to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capability {
+    /// Switch it on and off.
+    Power,
+    /// Prepare it (identify, inspect).
+    Prepare,
+    /// Deploy a system on it.
+    Deploy,
+    /// Erase all its disks.
+    Wipe,
+    /// Erase the disk of the operating system only.
+    WipeOperatingSystemDisk,
+    /// Run clean steps.
+    Clean,
+    /// Hold the retired flag.
+    Retire,
+    /// Set Kubernetes labels.
+    Relabel,
+}
+
+/// The Kubernetes node of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterNode {
+    /// Its UID, which changes when the node is made anew.
+    pub uid: Arc<str>,
+    /// Whether it is Ready.
+    pub ready: bool,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// Its labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// What a machine was seen to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedNode {
+    /// Provision state.
+    pub provision: Fact<ProvisionState>,
+    /// Power.
+    pub power: Fact<PowerState>,
+    /// The reason, where the machine is retired.
+    pub retired: Option<Arc<str>>,
+    /// The reason, where the machine is in maintenance.
+    pub maintenance: Option<Arc<str>>,
+    /// Whether the provisioner protects it.
+    #[serde(default)]
+    pub protected: bool,
+    /// The last error that the provisioner remembers.
+    pub last_error: Option<Arc<str>>,
+    /// The clean step that runs or failed.
+    pub clean_step: Option<Arc<str>>,
+    /// Disks, sorted by name.
+    pub disks: Fact<Vec<Disk>>,
+    /// The Kubernetes node; known and `None` where there is none.
+    pub cluster: Fact<Option<ClusterNode>>,
+    /// What can be done to it.
+    pub capabilities: BTreeSet<Capability>,
+}
+
+impl ObservedNode {
+    /// A machine of which nothing could be seen.
+    #[must_use]
+    pub fn unknown(reason: &str) -> Self {
+        let reason: Arc<str> = Arc::from(reason);
+        Self {
+            provision: Fact::Unknown(reason.clone()),
+            power: Fact::Unknown(reason.clone()),
+            retired: None,
+            maintenance: None,
+            protected: false,
+            last_error: None,
+            clean_step: None,
+            disks: Fact::Unknown(reason.clone()),
+            cluster: Fact::Unknown(reason),
+            capabilities: BTreeSet::new(),
+        }
+    }
+}
+
+/// All that was seen, at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observations {
+    /// [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Every machine that was asked for.
+    pub nodes: BTreeMap<NodeName, ObservedNode>,
+}

@@ -1,0 +1,139 @@
+//! What was done to each node and by which run: typed records, kept in git.
+//!
+//! `refs/trueup/<site>/state` is a line of commits, one for each run and checkpoint. It is the
+//! authority for "last success"; the tags publish it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::{Digest, NodeName, RunId, Section, SiteName};
+
+/// How far a machine has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Nothing was done to it, or it was torn down since.
+    NotStarted,
+    /// Prepared, not deployed.
+    Prepared,
+    /// Deployed with the recorded digests.
+    Deployed,
+    /// A step on it failed.
+    Failed,
+    /// What was asked of it may still go on; it is looked at before anything else is done.
+    Unknown,
+}
+
+/// The record of one node. Also kept for nodes that have left the design, until they are torn down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Which node.
+    pub node: NodeName,
+    /// How far it has come.
+    pub phase: Phase,
+    /// The version of the rules behind `digests`.
+    pub digest_version: u32,
+    /// The digest of each section as it was last applied; empty where nothing was.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub digests: BTreeMap<Section, Digest>,
+    /// The commit whose design was last applied to it.
+    pub revision: Option<Arc<str>>,
+    /// The run that last did something to it.
+    pub run: RunId,
+    /// The reason, where it is retired, and by which entry (the reason is the entry's).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retired: Option<Arc<str>>,
+    /// The reason, where it is in maintenance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<Arc<str>>,
+    /// What failed last, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<Arc<str>>,
+    /// The clean step that was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean_step: Option<Arc<str>>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Still running, or its runner is gone.
+    Running,
+    /// Everything succeeded.
+    Succeeded,
+    /// No critical group failed, but some nodes or groups did.
+    SucceededWithFailures,
+    /// A critical group failed, or a site step.
+    Failed,
+    /// Interrupted; it can be resumed.
+    Interrupted,
+    /// Given up, or superseded by another run.
+    Abandoned,
+}
+
+/// How many nodes ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Nodes that the run changed and that are as designed now.
+    pub succeeded: usize,
+    /// Nodes that failed.
+    pub failed: usize,
+    /// Nodes that were to be changed and were not begun.
+    pub not_started: usize,
+}
+
+/// The record of one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Which run.
+    pub run: RunId,
+    /// For which site.
+    pub site: SiteName,
+    /// `update`, `redeploy` …
+    pub action: Arc<str>,
+    /// The commit that was applied.
+    pub revision: Arc<str>,
+    /// Digest of the site's files at that commit.
+    pub site_digest: Digest,
+    /// Digest of the plan.
+    pub plan_digest: Digest,
+    /// When it began, RFC 3339 in UTC.
+    pub started: Arc<str>,
+    /// When it ended.
+    pub ended: Option<Arc<str>>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether a change was skipped, or the run narrowed: then it is no success of the site.
+    pub partial: bool,
+    /// How many nodes ended how.
+    pub counts: Counts,
+    /// The tag that was made, where one was.
+    pub tag: Option<Arc<str>>,
+}
+
+/// What the state says about the whole site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteState {
+    /// The version of the format of the state.
+    pub format_version: u32,
+    /// The newest run.
+    pub last_run: Option<RunId>,
+    /// The last site action that ended, whatever its result.
+    pub last_action: Option<SiteAction>,
+    /// The last site action that succeeded.
+    pub last_success: Option<SiteAction>,
+}
+
+/// A site action that was tagged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteAction {
+    /// The run.
+    pub run: RunId,
+    /// The commit.
+    pub revision: Arc<str>,
+    /// Digest of the site's files there.
+    pub site_digest: Digest,
+}
