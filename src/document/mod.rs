@@ -4,12 +4,26 @@
 //! written ([`Node::mark`]) and whether it is a secret ([`Node::secret`]); both survive rendering.
 //! Scalars resolve as PyYAML's SafeLoader has them, because these documents were written for it.
 
+mod build;
+mod decode;
+mod envelope;
+mod limits;
+mod load;
+#[cfg(test)]
+mod load_tests;
+mod positions;
+mod scalar;
+mod syntax;
 mod value;
 
 use std::sync::Arc;
 
 use crate::diagnostic::Mark;
 
+pub use decode::decode;
+pub use envelope::from_envelope;
+pub use limits::{Limits, LoadSettings};
+pub use load::{LoadedFile, load, load_values};
 pub use value::{Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
 
 /// What identifies a rendered document: schema and name.

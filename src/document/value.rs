@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use indexmap::map::Entry;
 use indexmap::{Equivalent, IndexMap};
 
 use crate::diagnostic::Mark;
@@ -41,7 +42,8 @@ pub enum Value {
     Float(f64),
     /// A string.
     String(Arc<str>),
-    /// A date or a point in time, in the form of Python's `isoformat`.
+    /// A date (`2001-12-14`) or a point in time (`2001-12-14 21:59:43.100000+00:00`), as Python's
+    /// `str` gives it.
     Timestamp(Arc<str>),
     /// A sequence.
     List(Arc<Vec<Node>>),
@@ -177,6 +179,17 @@ impl Map {
         self.fields.insert(Key::string(key), field);
     }
 
+    /// Sets a value under a key that is not there yet; otherwise the place of the key that is.
+    pub(super) fn insert_new(&mut self, key: Key, field: Field) -> Result<(), Mark> {
+        match self.fields.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(field);
+                Ok(())
+            }
+            Entry::Occupied(entry) => Err(entry.get().key_mark),
+        }
+    }
+
     /// Removes a string key, keeping the order of the others.
     pub fn remove(&mut self, key: &str) -> Option<Field> {
         self.fields.shift_remove(key)
@@ -221,6 +234,15 @@ impl Map {
         let mut fields: Vec<_> = self.fields.iter().collect();
         fields.sort_by_key(|(key, _)| *key);
         fields
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Key, Field);
+    type IntoIter = indexmap::map::IntoIter<Key, Field>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.fields.into_iter()
     }
 }
 

@@ -1,0 +1,6 @@
+//! Integration tests, one binary for all.
+
+#[cfg(test)]
+mod document;
+#[cfg(test)]
+mod shared;
