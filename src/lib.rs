@@ -4,6 +4,7 @@
 //!
 //! - [`diagnostic`]: problems in documents, and the texts they point into.
 //! - [`document`]: YAML to documents with identity and provenance.
+//! - [`render`]: layering, substitution and replacement.
 //! - [`lifecycle`]: the node's states and verbs, as tables.
 //! - [`design`]: the typed site, and the rules that check it.
 //! - [`observed`]: what machines and clusters were seen to be.
@@ -15,3 +16,4 @@ pub mod document;
 pub mod lifecycle;
 pub mod observed;
 pub mod record;
+pub mod render;

@@ -195,6 +195,11 @@ impl Map {
         self.fields.shift_remove(key)
     }
 
+    /// Removes any key, keeping the order of the others.
+    pub fn remove_key(&mut self, key: &Key) -> Option<Field> {
+        self.fields.shift_remove(key)
+    }
+
     /// Whether there is such a string key.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {

@@ -1,0 +1,124 @@
+//! Layering actions: what a child changes of its parent's data.
+//!
+//! The result starts as the parent's data; only what the actions name comes from the child.
+
+use std::sync::Arc;
+
+use crate::diagnostic::Diagnostic;
+use crate::document::{Action, ActionMethod, Document, Map, Node, Value};
+
+use super::path::{Path, WriteError};
+use super::substitution::Substituter;
+use super::survey::Survey;
+
+/// The data of a document that has actions, on top of its parent's.
+pub(super) fn layer(
+    at: usize,
+    document: &Document,
+    parent: &Node,
+    survey: &mut Survey<'_>,
+    substituter: &mut Substituter<'_>,
+) -> Node {
+    let mut data = parent.clone();
+    data.mark = document.data.mark;
+    for action in &document.actions {
+        let path = match substituter.path(&action.path) {
+            Ok(path) => (*path).clone().without_data_prefix().anchored(),
+            Err(error) => {
+                survey.fail(at, path_diagnostic(action, &error));
+                continue;
+            }
+        };
+        if let Err(diagnostic) = apply(action, &path, &document.data, &mut data) {
+            survey.fail(at, diagnostic);
+        }
+    }
+    data
+}
+
+fn path_diagnostic(action: &Action, error: &super::path::PathError) -> Diagnostic {
+    super::substitution::path_diagnostic(action.mark, &action.path, error)
+}
+
+fn apply(action: &Action, path: &Path, child: &Node, data: &mut Node) -> Result<(), Diagnostic> {
+    let missing = |message: String| Diagnostic::error("render-action", action.mark, message);
+    if action.method == ActionMethod::Delete {
+        return if path.remove(data) == 0 {
+            Err(missing(format!(
+                "`delete` finds nothing at `{path}` in the data of the parent"
+            )))
+        } else {
+            Ok(())
+        };
+    }
+    let method = match action.method {
+        ActionMethod::Merge => "merge",
+        _ => "replace",
+    };
+    let Some(found) = path.first(child) else {
+        let mut diagnostic = missing(format!(
+            "`{method}` finds nothing at `{path}` in the data of this document"
+        ));
+        if let Some(absence) = path.absence(child) {
+            diagnostic = diagnostic.did_you_mean(absence.wanted, absence.present);
+        }
+        return Err(diagnostic);
+    };
+    if found.node.is_null() {
+        let message = format!("`{method}` finds null at `{path}` in the data of this document");
+        return Err(missing(message).hint("`delete` removes what the parent has there"));
+    }
+    let value = found.to_node();
+    let write = |error: WriteError| write_diagnostic(action.mark, path, &error);
+    if action.method == ActionMethod::Merge {
+        let Ok(places) = path.update(data, |node| {
+            merge(node, &value);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        if places > 0 {
+            return Ok(());
+        }
+    }
+    path.set(data, value, action.mark).map_err(write)?;
+    Ok(())
+}
+
+/// A write that fails, at the place that asks for it.
+pub(super) fn write_diagnostic(
+    mark: crate::diagnostic::Mark,
+    path: &Path,
+    error: &WriteError,
+) -> Diagnostic {
+    Diagnostic::error(
+        "render-path-write",
+        mark,
+        format!("nothing can be written at `{path}`: {error}"),
+    )
+}
+
+/// Maps merge deeply, the child's values counting; everything else is replaced.
+fn merge(parent: &mut Node, child: &Node) {
+    let (Value::Map(theirs), Value::Map(ours)) = (&mut parent.value, &child.value) else {
+        *parent = child.clone();
+        return;
+    };
+    parent.mark = child.mark;
+    parent.secret |= child.secret;
+    if Arc::ptr_eq(theirs, ours) || ours.is_empty() {
+        return;
+    }
+    merge_maps(Arc::make_mut(theirs), ours);
+}
+
+fn merge_maps(parent: &mut Map, child: &Map) {
+    for (key, field) in child.iter() {
+        match parent.get_mut(key) {
+            Some(node) if node.as_map().is_some() && field.node.as_map().is_some() => {
+                merge(node, &field.node);
+            }
+            _ => {
+                parent.insert(key.clone(), field.clone());
+            }
+        }
+    }
+}

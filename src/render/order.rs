@@ -1,0 +1,192 @@
+//! The order in which documents are rendered, dependencies first, and the circles that have none.
+//!
+//! Tarjan's algorithm gives both in one walk. It keeps its own stack, because a chain of documents may be as long
+//! as there are documents.
+
+use std::collections::VecDeque;
+
+use crate::diagnostic::{Diagnostic, Mark};
+
+use super::dependencies::{Dependencies, DependencyKind, DocumentIndex, RouteStep};
+use super::survey::{Survey, selector_mark};
+
+/// How many documents of one circle a message names, and how many places it points to.
+const SHOWN: usize = 50;
+
+/// An order, and the circles.
+pub(super) struct Order {
+    /// All documents, what a document depends on before it, except within a circle.
+    pub(super) sequence: Vec<usize>,
+    /// Groups of documents that all depend on each other, each sorted.
+    circles: Vec<Vec<usize>>,
+}
+
+const UNSEEN: u32 = u32::MAX;
+
+impl Order {
+    /// The order that dependencies ask for.
+    pub(super) fn of(dependencies: &Dependencies) -> Self {
+        let count = dependencies.len();
+        let mut sequence = Vec::with_capacity(count);
+        let mut circles = Vec::new();
+        let mut number = vec![UNSEEN; count];
+        let mut low = vec![0_u32; count];
+        let mut is_open = vec![false; count];
+        let mut open = Vec::new();
+        let mut next = 0;
+        // A document and how many of its dependencies are looked at.
+        let mut walk: Vec<(usize, usize)> = Vec::new();
+        for start in 0..count {
+            if number[start] != UNSEEN {
+                continue;
+            }
+            walk.push((start, 0));
+            while let Some((at, edge)) = walk.last_mut() {
+                let at = *at;
+                if *edge == 0 {
+                    number[at] = next;
+                    low[at] = next;
+                    next += 1;
+                    open.push(at);
+                    is_open[at] = true;
+                }
+                let dependency = dependencies.of(DocumentIndex::new(at)).get(*edge);
+                *edge += 1;
+                if let Some(dependency) = dependency {
+                    let target = dependency.target.position();
+                    if number[target] == UNSEEN {
+                        walk.push((target, 0));
+                    } else if is_open[target] {
+                        low[at] = low[at].min(number[target]);
+                    }
+                    continue;
+                }
+                walk.pop();
+                if let Some((above, _)) = walk.last() {
+                    low[*above] = low[*above].min(low[at]);
+                }
+                if low[at] == number[at] {
+                    let from = open.iter().rposition(|member| *member == at).unwrap_or(0);
+                    let mut group = open.split_off(from);
+                    for member in &group {
+                        is_open[*member] = false;
+                    }
+                    group.sort_unstable();
+                    sequence.extend(&group);
+                    let is_circle = group.len() > 1
+                        || dependencies
+                            .of(DocumentIndex::new(at))
+                            .iter()
+                            .any(|dependency| dependency.target.position() == at);
+                    if is_circle {
+                        circles.push(group);
+                    }
+                }
+            }
+        }
+        Self { sequence, circles }
+    }
+
+    /// Reports one whole circle of each group; all documents of the group fail.
+    pub(super) fn report_cycles(&self, survey: &mut Survey<'_>, dependencies: &Dependencies) {
+        for group in &self.circles {
+            let circle = shortest(group, dependencies);
+            for member in group {
+                survey.fail_silently(*member);
+            }
+            let diagnostic = describe(survey, &circle);
+            survey.diagnostics.extend(diagnostic);
+        }
+    }
+}
+
+/// The shortest circle through the first document of a group.
+fn shortest(group: &[usize], dependencies: &Dependencies) -> Vec<RouteStep> {
+    let Some(start) = group.first().copied().map(DocumentIndex::new) else {
+        return Vec::new();
+    };
+    let mut reached: Vec<Option<RouteStep>> = vec![None; group.len()];
+    let mut waiting = VecDeque::from([start]);
+    while let Some(at) = waiting.pop_front() {
+        for dependency in dependencies.of(at) {
+            let step = RouteStep {
+                from: at,
+                dependency: *dependency,
+            };
+            if dependency.target == start {
+                let mut circle = vec![step];
+                let mut at = at;
+                while at != start {
+                    let member = group.binary_search(&at.position()).ok();
+                    let Some(step) = member.and_then(|member| reached[member]) else {
+                        break;
+                    };
+                    at = step.from;
+                    circle.push(step);
+                }
+                circle.reverse();
+                return circle;
+            }
+            if let Ok(member) = group.binary_search(&dependency.target.position())
+                && reached[member].is_none()
+            {
+                reached[member] = Some(step);
+                waiting.push_back(dependency.target);
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn describe(survey: &Survey<'_>, circle: &[RouteStep]) -> Option<Diagnostic> {
+    let documents = survey.documents;
+    let (first, others) = circle.split_first()?;
+    let name = |index: DocumentIndex| format!("`{}`", documents[index.position()].id);
+    let message = if others.is_empty() {
+        format!("{} takes a value from itself", name(first.from))
+    } else {
+        let mut names: Vec<_> = circle
+            .iter()
+            .take(SHOWN)
+            .map(|step| name(step.from))
+            .collect();
+        if circle.len() > SHOWN {
+            names.push(format!("{} more", circle.len() - SHOWN));
+        }
+        names.push(name(first.from));
+        format!(
+            "documents depend on each other in a circle: {}",
+            names.join(" → ")
+        )
+    };
+    let diagnostic = Diagnostic::error("render-cycle", cause(survey, first), message);
+    Some(
+        others
+            .iter()
+            .take(SHOWN)
+            .fold(diagnostic, |diagnostic, step| {
+                let what = match step.dependency.kind {
+                    DependencyKind::Substitution(_) => "takes a value from",
+                    DependencyKind::Parent | DependencyKind::Replaces => "is layered on",
+                };
+                let text = format!(
+                    "{} {what} {}",
+                    name(step.from),
+                    name(step.dependency.target)
+                );
+                diagnostic.related(cause(survey, step), text)
+            }),
+    )
+}
+
+/// Where the document says that it depends on the other one.
+fn cause(survey: &Survey<'_>, step: &RouteStep) -> Mark {
+    let document = &survey.documents[step.from.position()];
+    match step.dependency.kind {
+        DependencyKind::Substitution(position) => document
+            .substitutions
+            .get(position as usize)
+            .map_or(document.name_mark, |substitution| substitution.source.mark),
+        DependencyKind::Parent | DependencyKind::Replaces => selector_mark(document),
+    }
+}
