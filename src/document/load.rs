@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use saphyr_parser::{Event, Parser};
+use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use super::build::Builder;
 use super::envelope::from_envelope;
@@ -161,6 +161,12 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
                         }));
                 }
                 event => {
+                    let is_last = positions.offset(span.end.index()) as usize >= text.len();
+                    let event = if is_last && !text.ends_with('\n') {
+                        unterminated(event)
+                    } else {
+                        event
+                    };
                     if builder.event(event, Mark::new(source, offset)).is_err() {
                         break offset;
                     }
@@ -180,6 +186,17 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
     lost.extend(builder.take_diagnostics());
     parsed.diagnostics = lost;
     parsed
+}
+
+/// A block text that ends with the file, where the file ends without a line break: PyYAML adds none.
+fn unterminated(event: Event<'_>) -> Event<'_> {
+    match event {
+        Event::Scalar(text, style @ (ScalarStyle::Literal | ScalarStyle::Folded), anchor, tag) => {
+            let text = text.strip_suffix('\n').unwrap_or(&text).to_owned();
+            Event::Scalar(text.into(), style, anchor, tag)
+        }
+        event => event,
+    }
 }
 
 /// The next line that begins a document: not before the line of `stopped`, and after `start`.

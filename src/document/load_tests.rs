@@ -67,6 +67,26 @@ fn every_value_knows_where_it_was_written() {
 }
 
 #[test]
+fn a_block_text_that_ends_with_the_file_gets_no_line_break_that_is_not_there() {
+    for (text, expected) in [
+        ("a: |\n  {\n  }", "{\n}"),
+        ("a: |+\n  x", "x"),
+        ("a: >\n  x\n  y", "x y"),
+        ("a: |\n  ü", "ü"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |\n  x\n# end", "x\n"),
+        ("b: |\n  x\na: |\n  x\nc: x", "x\n"),
+    ] {
+        let (values, _) = values(text);
+        assert_eq!(
+            values[0].get("a").and_then(Node::as_str),
+            Some(expected),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
 fn an_alias_shares_what_its_anchor_built() {
     let (values, _) = values("a: &a {x: [1]}\nb: *a\n");
     let (Value::Map(a), Value::Map(b)) = (
