@@ -3,4 +3,6 @@
 #[cfg(test)]
 mod document;
 #[cfg(test)]
+mod render_vectors;
+#[cfg(test)]
 mod shared;

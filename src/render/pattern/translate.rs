@@ -3,6 +3,8 @@
 //! Most of it is the same. What differs and is translated: `$` (also matches before a line break at the end),
 //! `\Z`, braces that are no repetition, brackets and set operators within classes, escapes.
 
+use std::fmt::Write;
+
 use super::PatternError;
 use super::template::{Digits, digits};
 
@@ -361,7 +363,7 @@ fn push_literal(out: &mut String, character: char) {
         out.push('\\');
         out.push(character);
     } else if character.is_ascii_control() {
-        out.push_str(&format!("\\x{:02x}", u32::from(character)));
+        let _ = write!(out, "\\x{:02x}", u32::from(character));
     } else {
         out.push(character);
     }
@@ -399,11 +401,7 @@ fn after_alternatives(text: &str) -> &str {
             }
             ('[', None) => class = Some(at),
             // A bracket that is first in a class is a member of it.
-            (']', Some(open)) => {
-                if !matches!(&text[open + 1..at], "" | "^") {
-                    class = None;
-                }
-            }
+            (']', Some(open)) if !matches!(&text[open + 1..at], "" | "^") => class = None,
             ('(', None) => depth += 1,
             (')', None) if depth == 0 => return &text[at..],
             (')', None) => depth -= 1,
