@@ -3,6 +3,7 @@
 //! The rooms of the house, in the order in which data flows:
 //!
 //! - [`diagnostic`]: problems in documents, and the texts they point into.
+//! - [`repository`]: git, bytes only: trees, refs by compare-and-swap, tags, the lock, the remote.
 //! - [`document`]: YAML to documents with identity and provenance.
 //! - [`render`]: layering, substitution and replacement.
 //! - [`lifecycle`]: the node's states and verbs, as tables.
@@ -17,3 +18,4 @@ pub mod lifecycle;
 pub mod observed;
 pub mod record;
 pub mod render;
+pub mod repository;

@@ -1,0 +1,246 @@
+//! What can go wrong with the repository, and the way out of it.
+//!
+//! Messages are fragments in lower case; [`Error::hint`] is the sentence that says what to do.
+
+use std::path::PathBuf;
+
+use super::{CommitId, ObjectId};
+
+/// A failure of git, the worktree or the remote.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No git repository holds the folder.
+    #[error("no git repository at `{}` or above it", start.display())]
+    NoRepository {
+        /// Where the search began.
+        start: PathBuf,
+    },
+    /// The repository belongs to another user, and git's `safe.directory` does not name it.
+    #[error("the repository at `{}` belongs to another user", path.display())]
+    ForeignOwner {
+        /// The folder that would have to be named.
+        path: PathBuf,
+    },
+    /// The repository has no worktree.
+    #[error("the repository at `{}` is bare: it has no worktree", path.display())]
+    Bare {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// The repository's format has an extension that cannot be read here.
+    #[error("the repository at `{}` uses `{extension}`, which cannot be read", path.display())]
+    Extension {
+        /// The repository.
+        path: PathBuf,
+        /// `reftable`, `SHA-256 object ids` or the name of another extension.
+        extension: String,
+        /// Whether it is the ref storage.
+        is_reftable: bool,
+    },
+    /// An object is not there, and the clone is a partial one.
+    #[error("object {object} was left out of this partial clone")]
+    PartialClone {
+        /// The missing object, or the words of libgit2 about it.
+        object: String,
+        /// The remote that promised it.
+        remote: String,
+    },
+    /// The history ends before the commit that was looked for.
+    #[error("this clone is shallow: its history does not reach {wanted}")]
+    Shallow {
+        /// What was looked for.
+        wanted: String,
+    },
+    /// A revision that git cannot resolve to a commit.
+    #[error("`{revision}` names no commit")]
+    UnknownRevision {
+        /// As it was given.
+        revision: String,
+        /// What git said.
+        reason: String,
+    },
+    /// The older commit is not on the first-parent line of the newer one.
+    #[error("commit {} is not on the first-parent line of {}", from.short(), to.short())]
+    Diverged {
+        /// The older commit.
+        from: CommitId,
+        /// The newer commit.
+        to: CommitId,
+    },
+    /// More files than any site has.
+    #[error("more than {limit} files and folders under the selected folders")]
+    TooManyFiles {
+        /// The limit.
+        limit: usize,
+    },
+    /// A file that is larger than the caller reads.
+    #[error("`{path}` has {size} bytes, more than the {limit} that are read")]
+    TooLarge {
+        /// Path in the repository.
+        path: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A file of the worktree could not be read.
+    #[error("failed to read `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file below `.git` could not be written.
+    #[error("failed to write `{}`", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The ref has another value than the one that was expected: somebody else was faster.
+    #[error("`{name}` moved: expected {}, found {}", shown(*expected), shown(*found))]
+    RefMoved {
+        /// The ref.
+        name: String,
+        /// The value that it should have had; `None`: should not exist.
+        expected: Option<ObjectId>,
+        /// The value that it has.
+        found: Option<ObjectId>,
+    },
+    /// Another process holds git's lock file of the ref, and does not let go.
+    #[error("`{name}` is locked by `{}`", path.display())]
+    RefLocked {
+        /// The ref.
+        name: String,
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// A name that git does not take for a ref, or that another ref stands in the way of.
+    #[error("`{name}` cannot be a ref: {reason}")]
+    BadRef {
+        /// The name.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The name of a remote that is not configured, or that would be taken for a flag.
+    #[error("there is no remote `{name}`")]
+    UnknownRemote {
+        /// The name.
+        name: String,
+    },
+    /// The `git` program could not be run.
+    #[error("failed to run the `git` program")]
+    NoGitProgram {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The `git` program took longer than it was given, and was ended.
+    #[error("`git {command}` did not end within {seconds} s")]
+    GitTimeout {
+        /// Its subcommand.
+        command: String,
+        /// The time that it had.
+        seconds: u64,
+    },
+    /// The remote could not be asked.
+    #[error("the remote `{remote}` could not be reached: {message}")]
+    Unreachable {
+        /// The remote.
+        remote: String,
+        /// What git said, without credentials.
+        message: String,
+    },
+    /// The remote refused to take a ref.
+    #[error("the remote `{remote}` refused `{name}`: {message}")]
+    Refused {
+        /// The remote.
+        remote: String,
+        /// The ref.
+        name: String,
+        /// What the remote said, without credentials.
+        message: String,
+    },
+    /// The lock of the site is held.
+    #[error("the lock of site `{site}` is held by {} on {} (run {}, since {})", holder.who, holder.host, holder.run, holder.since)]
+    Locked {
+        /// The site.
+        site: String,
+        /// By whom.
+        holder: Box<super::Holder>,
+    },
+    /// Something in the repository is not as trueup writes it.
+    #[error("{what} is broken: {reason}")]
+    Broken {
+        /// The ref, path or object.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Any other failure of git.
+    #[error("failed to {attempt}")]
+    Git {
+        /// What was tried, as a verb phrase.
+        attempt: String,
+        /// What libgit2 said.
+        #[source]
+        source: git2::Error,
+    },
+}
+
+fn shown(id: Option<ObjectId>) -> String {
+    id.map_or_else(|| "nothing".to_owned(), |id| id.short())
+}
+
+impl Error {
+    /// The way out, where there is one: a sentence without a trailing period, commands in backticks.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoRepository { .. } => {
+                "trueup keeps its records in git: run it inside the site's repository, or `git init` one"
+                    .to_owned()
+            }
+            Self::ForeignOwner { path } => format!(
+                "if you trust it, run `git config --global --add safe.directory {}`",
+                path.display()
+            ),
+            Self::Bare { path } => format!(
+                "run trueup in a checkout: `git clone {}`, or `git worktree add`",
+                path.display()
+            ),
+            Self::Extension { is_reftable: true, .. } => {
+                "run `git refs migrate --ref-format=files`".to_owned()
+            }
+            Self::Extension { .. } => "make a plain clone of the repository and run trueup there".to_owned(),
+            Self::PartialClone { remote, .. } => format!(
+                "fetch what was left out: `git config --unset remote.{remote}.partialclonefilter; git fetch --refetch {remote}`"
+            ),
+            Self::Shallow { .. } => "fetch the rest of the history: `git fetch --unshallow`".to_owned(),
+            Self::UnknownRevision { .. } => {
+                "`git log --oneline` lists commits, `trueup log` lists site actions; a branch or tag may have to be fetched first".to_owned()
+            }
+            Self::RefMoved { .. } => {
+                "another run was faster; nothing was lost, plan again".to_owned()
+            }
+            Self::RefLocked { path, .. } => format!(
+                "if no git command is running, one was killed: remove `{}`",
+                path.display()
+            ),
+            Self::UnknownRemote { .. } => "`git remote -v` lists the remotes".to_owned(),
+            Self::NoGitProgram { .. } => "trueup uses the `git` program for remotes: install it, or work with `--offline`".to_owned(),
+            Self::Unreachable { .. } | Self::GitTimeout { .. } => {
+                "with `--offline` a plan can be made without the remote, but not applied".to_owned()
+            }
+            Self::Refused { .. } => {
+                "hosts that refuse other namespaces take branches: `git config trueup.refPrefix refs/heads/trueup`; or the branch or tag is protected".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}

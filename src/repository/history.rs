@@ -1,0 +1,255 @@
+//! The first-parent line: what came between two site actions.
+//!
+//! A merge is one step on that line, whatever it brought in. Whether a commit touches a site is found
+//! by comparing the trees of the site's folders with those of its first parent; equal ids end the
+//! comparison, so a commit that touches nothing costs a few look-ups.
+
+use std::sync::Arc;
+
+use super::tree::{Selection, is_document_name, is_hidden};
+use super::{CommitId, Error, Repository, git};
+
+/// A commit as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitSummary {
+    /// Its id.
+    pub id: CommitId,
+    /// Name of its author.
+    pub author: Arc<str>,
+    /// When it was written, in seconds since 1970.
+    pub seconds: i64,
+    /// The first line of its message.
+    pub subject: Arc<str>,
+}
+
+impl CommitSummary {
+    /// The first ten digits of its id.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.id.short()
+    }
+
+    fn of(commit: &git2::Commit<'_>) -> Self {
+        let author = commit.author();
+        let subject = commit.summary_bytes().unwrap_or_default();
+        Self {
+            id: commit.id().into(),
+            author: Arc::from(String::from_utf8_lossy(author.name_bytes())),
+            seconds: author.when().seconds(),
+            subject: Arc::from(String::from_utf8_lossy(subject)),
+        }
+    }
+}
+
+impl Repository {
+    /// A commit as it is listed.
+    ///
+    /// # Errors
+    ///
+    /// There is no such commit in this clone.
+    pub fn summary(&self, commit: CommitId) -> Result<CommitSummary, Error> {
+        self.with(|handle| {
+            self.find(handle, commit.git())
+                .map(|commit| CommitSummary::of(&commit))
+        })
+    }
+
+    /// Whether `ancestor` is `commit` or can be reached from it through any parents.
+    ///
+    /// # Errors
+    ///
+    /// A commit cannot be read; [`Error::Shallow`] where the answer would be no but the history was
+    /// cut off.
+    pub fn is_ancestor(&self, ancestor: CommitId, commit: CommitId) -> Result<bool, Error> {
+        if ancestor == commit {
+            return Ok(true);
+        }
+        self.with(|handle| {
+            if !handle.odb().is_ok_and(|odb| odb.exists(ancestor.git())) {
+                return self.cut_off(handle, &format!("commit {}", ancestor.short()), false);
+            }
+            let found = handle
+                .graph_descendant_of(commit.git(), ancestor.git())
+                .map_err(|error| self.reading(handle, &format!("commit {commit}"), error))?;
+            if found {
+                return Ok(true);
+            }
+            self.cut_off(handle, &format!("commit {}", ancestor.short()), false)
+        })
+    }
+
+    /// Whether `earlier` is `later` or on its first-parent line.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::is_ancestor`].
+    pub fn is_on_first_parent_line(
+        &self,
+        earlier: CommitId,
+        later: CommitId,
+    ) -> Result<bool, Error> {
+        self.with(|handle| {
+            let mut commit = self.find(handle, later.git())?;
+            loop {
+                if commit.id() == earlier.git() {
+                    return Ok(true);
+                }
+                match self.first_parent(handle, &commit)? {
+                    Some(parent) => commit = parent,
+                    None => {
+                        let wanted = format!("commit {}", earlier.short());
+                        return self.cut_off(handle, &wanted, false);
+                    }
+                }
+            }
+        })
+    }
+
+    /// The commits on the first-parent line between two commits, both left out, that touch the
+    /// selected files; the newest first. `from` of `None`: from the first commit on, which counts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Diverged`] where `from` is not on the line of `to`, [`Error::Shallow`] where that
+    /// cannot be known.
+    pub fn commits_touching(
+        &self,
+        from: Option<CommitId>,
+        to: CommitId,
+        selection: &Selection,
+    ) -> Result<Vec<CommitSummary>, Error> {
+        let mut list = Vec::new();
+        if from == Some(to) {
+            return Ok(list);
+        }
+        self.with(|handle| {
+            let last = self.find(handle, to.git())?;
+            let mut next = self.first_parent(handle, &last)?;
+            while let Some(commit) = next {
+                if from.is_some_and(|from| commit.id() == from.git()) {
+                    return Ok(list);
+                }
+                let parent = self.first_parent(handle, &commit)?;
+                let before = parent.as_ref().map(git2::Commit::tree_id);
+                if touches(handle, before, Some(commit.tree_id()), "", selection)? {
+                    list.push(CommitSummary::of(&commit));
+                }
+                next = parent;
+            }
+            let wanted = from.map_or_else(
+                || "the first commit".to_owned(),
+                |from| format!("commit {}", from.short()),
+            );
+            self.cut_off(handle, &wanted, false)?;
+            match from {
+                Some(from) => Err(Error::Diverged { from, to }),
+                None => Ok(list),
+            }
+        })
+    }
+
+    /// Whether a commit touches the selected files, compared with its first parent.
+    ///
+    /// # Errors
+    ///
+    /// A commit or tree cannot be read.
+    pub fn touches(&self, commit: CommitId, selection: &Selection) -> Result<bool, Error> {
+        self.with(|handle| {
+            let commit = self.find(handle, commit.git())?;
+            let parent = self.first_parent(handle, &commit)?;
+            let before = parent.as_ref().map(git2::Commit::tree_id);
+            touches(handle, before, Some(commit.tree_id()), "", selection)
+        })
+    }
+
+    fn find<'a>(
+        &self,
+        handle: &'a git2::Repository,
+        id: git2::Oid,
+    ) -> Result<git2::Commit<'a>, Error> {
+        handle.find_commit(id).map_err(|error| {
+            if error.code() == git2::ErrorCode::NotFound && handle.is_shallow() {
+                return Error::Shallow {
+                    wanted: format!("commit {id}"),
+                };
+            }
+            self.reading(handle, &format!("commit {id}"), error)
+        })
+    }
+
+    fn first_parent<'a>(
+        &self,
+        handle: &'a git2::Repository,
+        commit: &git2::Commit<'a>,
+    ) -> Result<Option<git2::Commit<'a>>, Error> {
+        match commit.parent_id(0) {
+            Ok(parent) => self.find(handle, parent).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The answer at the end of the history, which is none where the history was cut off.
+    fn cut_off<T>(&self, handle: &git2::Repository, wanted: &str, answer: T) -> Result<T, Error> {
+        if handle.is_shallow() {
+            return Err(Error::Shallow {
+                wanted: wanted.to_owned(),
+            });
+        }
+        Ok(answer)
+    }
+}
+
+/// Whether two trees of a folder differ in a selected file. `None` is an empty folder.
+fn touches(
+    handle: &git2::Repository,
+    before: Option<git2::Oid>,
+    after: Option<git2::Oid>,
+    folder: &str,
+    selection: &Selection,
+) -> Result<bool, Error> {
+    if before == after {
+        return Ok(false);
+    }
+    let open = |id: Option<git2::Oid>| match id {
+        Some(id) => handle
+            .find_tree(id)
+            .map(Some)
+            .map_err(git(format!("read tree {id}"))),
+        None => Ok(None),
+    };
+    let (before, after) = (open(before)?, open(after)?);
+    for (side, other) in [(&before, &after), (&after, &before)] {
+        let Some(side) = side else { continue };
+        for entry in side {
+            let Ok(name) = entry.name() else { continue };
+            let counterpart = other.as_ref().and_then(|other| other.get_name(name));
+            let unchanged = counterpart.as_ref().is_some_and(|counterpart| {
+                counterpart.id() == entry.id() && counterpart.filemode_raw() == entry.filemode_raw()
+            });
+            if unchanged || is_hidden(name) {
+                continue;
+            }
+            let path = match folder {
+                "" => name.to_owned(),
+                _ => format!("{folder}/{name}"),
+            };
+            let is_folder =
+                |entry: &git2::TreeEntry<'_>| entry.kind() == Some(git2::ObjectType::Tree);
+            if is_folder(&entry) {
+                let counterpart = counterpart
+                    .filter(is_folder)
+                    .map(|counterpart| counterpart.id());
+                if selection.reaches(&path)
+                    && touches(handle, counterpart, Some(entry.id()), &path, selection)?
+                {
+                    return Ok(true);
+                }
+            } else if (is_document_name(name) && selection.selects(&path))
+                || (entry.filemode_raw() == 0o120000 && selection.reaches(&path))
+            {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}

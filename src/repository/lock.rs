@@ -1,0 +1,304 @@
+//! The lock of a site: one ref that only one run can have.
+//!
+//! The lock is a commit without parents, with a nonce, so that no two are alike. Its tree says who
+//! holds it and for which run, and carries the run's plan, so that another clone can see which steps
+//! may have begun. It is taken by creating `<prefix>/<site>/lock` here and, where there is a remote,
+//! by a push that only succeeds where the remote has none. The remote decides; the ref here keeps two
+//! processes of one clone apart.
+
+use std::collections::BTreeMap;
+
+use super::remote::{PushOutcome, RefUpdate, Remote};
+use super::{CommitId, Error, Holder, NewCommit, ObjectId, Repository, Signature};
+
+const HOLDER: &str = "holder.json";
+const PLAN: &str = "plan";
+
+/// A lock that is to be taken or renewed.
+#[derive(Clone, Debug)]
+pub struct NewLock<'a> {
+    /// The site.
+    pub site: &'a str,
+    /// This process.
+    pub holder: &'a Holder,
+    /// The plan of the run, as the caller writes it.
+    pub plan: &'a [u8],
+    /// Random; must differ with every call.
+    pub nonce: &'a str,
+    /// Who and when.
+    pub author: Signature,
+}
+
+/// A lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// Its commit: the value of the ref.
+    pub id: CommitId,
+    /// When it was taken or last renewed, in seconds since 1970 on its holder's clock.
+    pub renewed: i64,
+    /// By whom it is held.
+    pub holder: Holder,
+}
+
+impl Repository {
+    /// Takes the lock of a site.
+    ///
+    /// A lock in this clone alone, whose process is gone and which the remote does not have (any
+    /// more), is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`] where it is held. [`Error::Unreachable`] where the remote could not be asked:
+    /// should the lock have arrived there all the same, it names this run, which can release it.
+    pub fn acquire_lock(
+        &self,
+        new: &NewLock<'_>,
+        remote: Option<&Remote<'_>>,
+    ) -> Result<Lock, Error> {
+        let name = self.lock_name(new.site)?;
+        let lock = self.write_lock(new)?;
+        let before = match self.read_lock(new.site)? {
+            Some(held) => {
+                let is_leftover = held.holder.is_gone(new.holder)
+                    && match remote {
+                        Some(remote) => remote.ls_remote(&[&name])?.get(&name) != Some(&held.id.0),
+                        None => false,
+                    };
+                if !is_leftover {
+                    return Err(locked(new.site, held));
+                }
+                Some(held.id.0)
+            }
+            None => None,
+        };
+        match self.update_ref(&name, before, lock.id.0) {
+            Ok(()) => {}
+            Err(error @ Error::RefMoved { .. }) => {
+                return Err(match self.read_lock(new.site)? {
+                    Some(held) => locked(new.site, held),
+                    None => error,
+                });
+            }
+            Err(error) => return Err(error),
+        }
+        let Some(remote) = remote else {
+            return Ok(lock);
+        };
+        let outcome = remote.push(&[RefUpdate {
+            name: name.clone(),
+            old: None,
+            new: Some(lock.id.0),
+        }]);
+        if matches!(outcome, Ok(PushOutcome::Published)) {
+            return Ok(lock);
+        }
+        self.delete_ref(&name, lock.id.0)?;
+        Err(match outcome? {
+            PushOutcome::LostRace {
+                name,
+                expected,
+                found,
+            } => match self.read_remote_lock(new.site, remote)? {
+                Some(held) => locked(new.site, held),
+                None => Error::RefMoved {
+                    name,
+                    expected,
+                    found,
+                },
+            },
+            PushOutcome::Published => return Ok(lock),
+        })
+    }
+
+    /// Puts a new lock in the place of one that was seen: to renew one's own, or to take another's over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RefMoved`] where the lock has moved since: it is not this process's (any more).
+    pub fn move_lock(
+        &self,
+        seen: CommitId,
+        new: &NewLock<'_>,
+        remote: Option<&Remote<'_>>,
+    ) -> Result<Lock, Error> {
+        let name = self.lock_name(new.site)?;
+        let lock = self.write_lock(new)?;
+        let local = self.local_lock(&name, seen, remote)?;
+        publish(remote, &name, seen, Some(lock.id.0))?;
+        self.update_ref(&name, local, lock.id.0)?;
+        Ok(lock)
+    }
+
+    /// Releases a lock that was seen. One that is gone already is released.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RefMoved`] where the lock has moved since.
+    pub fn release_lock(
+        &self,
+        site: &str,
+        seen: CommitId,
+        remote: Option<&Remote<'_>>,
+    ) -> Result<(), Error> {
+        let name = self.lock_name(site)?;
+        let local = self.local_lock(&name, seen, remote)?;
+        publish(remote, &name, seen, None)?;
+        match local.map(|local| self.delete_ref(&name, local)) {
+            Some(Err(Error::RefMoved { found: None, .. })) | None => Ok(()),
+            Some(other) => other,
+        }
+    }
+
+    /// The lock of a site in this clone.
+    ///
+    /// # Errors
+    ///
+    /// The ref cannot be read, or is no lock.
+    pub fn read_lock(&self, site: &str) -> Result<Option<Lock>, Error> {
+        match self.read_ref(&self.lock_name(site)?)? {
+            Some(id) => self.lock_at(CommitId(id)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The lock of a site at the remote.
+    ///
+    /// # Errors
+    ///
+    /// The remote cannot be asked, or its ref is no lock.
+    pub fn read_remote_lock(&self, site: &str, remote: &Remote<'_>) -> Result<Option<Lock>, Error> {
+        let name = self.lock_name(site)?;
+        let here = format!("refs/trueup-remotes/{}/{site}/lock", remote.name());
+        // It may be released between the question and the fetch: then the question is asked again.
+        for attempt in 0..3 {
+            let Some(id) = remote.ls_remote(&[&name])?.get(&name).copied() else {
+                return Ok(None);
+            };
+            if !self.has(id)? {
+                match remote.fetch(&[(&name, &here)]) {
+                    Err(Error::Unreachable { .. }) if attempt < 2 => continue,
+                    other => other?,
+                }
+            }
+            if self.has(id)? {
+                return self.lock_at(CommitId(id)).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The plan that a lock carries.
+    ///
+    /// # Errors
+    ///
+    /// It carries none, or cannot be read.
+    pub fn lock_plan(&self, lock: &Lock) -> Result<Vec<u8>, Error> {
+        self.file_at(lock.id, PLAN)?.ok_or_else(|| Error::Broken {
+            what: format!("lock {}", lock.id),
+            reason: "it carries no plan".to_owned(),
+        })
+    }
+
+    /// The ref of the lock of a site.
+    fn lock_name(&self, site: &str) -> Result<String, Error> {
+        Ok(format!("{}/{site}/lock", self.ref_prefix()?))
+    }
+
+    fn write_lock(&self, new: &NewLock<'_>) -> Result<Lock, Error> {
+        let holder = serde_json::to_vec_pretty(new.holder).map_err(|error| Error::Broken {
+            what: "the holder of a lock".to_owned(),
+            reason: error.to_string(),
+        })?;
+        let changes = BTreeMap::from([
+            (HOLDER.to_owned(), Some(holder)),
+            (PLAN.to_owned(), Some(new.plan.to_vec())),
+        ]);
+        let message = format!(
+            "lock of {} for run {}\n\n{}",
+            new.site, new.holder.run, new.nonce
+        );
+        let id = self.write_commit(&NewCommit {
+            base: None,
+            parents: Vec::new(),
+            changes,
+            author: new.author.clone(),
+            message,
+        })?;
+        Ok(Lock {
+            id,
+            renewed: new.author.seconds,
+            holder: new.holder.clone(),
+        })
+    }
+
+    fn lock_at(&self, id: CommitId) -> Result<Lock, Error> {
+        let broken = |reason: String| Error::Broken {
+            what: format!("lock {id}"),
+            reason,
+        };
+        let holder = self
+            .file_at(id, HOLDER)?
+            .ok_or_else(|| broken("it does not say who holds it".to_owned()))?;
+        let holder: Holder =
+            serde_json::from_slice(&holder).map_err(|error| broken(error.to_string()))?;
+        Ok(Lock {
+            id,
+            renewed: self.summary(id)?.seconds,
+            holder: holder.printable(),
+        })
+    }
+
+    /// The value of the lock in this clone, where it may be moved along with the remote's: it is the
+    /// one that was seen, or there is none because it was taken in another clone.
+    fn local_lock(
+        &self,
+        name: &str,
+        seen: CommitId,
+        remote: Option<&Remote<'_>>,
+    ) -> Result<Option<ObjectId>, Error> {
+        let found = self.read_ref(name)?;
+        if found == Some(seen.0) || (found.is_none() && remote.is_some()) {
+            return Ok(found);
+        }
+        Err(Error::RefMoved {
+            name: name.to_owned(),
+            expected: Some(seen.0),
+            found,
+        })
+    }
+}
+
+fn publish(
+    remote: Option<&Remote<'_>>,
+    name: &str,
+    seen: CommitId,
+    new: Option<ObjectId>,
+) -> Result<(), Error> {
+    let Some(remote) = remote else {
+        return Ok(());
+    };
+    let update = RefUpdate {
+        name: name.to_owned(),
+        old: Some(seen.0),
+        new,
+    };
+    match remote.push(&[update])? {
+        PushOutcome::Published => Ok(()),
+        PushOutcome::LostRace {
+            name,
+            expected,
+            found,
+        } => Err(Error::RefMoved {
+            name,
+            expected,
+            found,
+        }),
+    }
+}
+
+fn locked(site: &str, held: Lock) -> Error {
+    Error::Locked {
+        site: site.to_owned(),
+        holder: Box::new(held.holder),
+    }
+}

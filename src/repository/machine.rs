@@ -1,0 +1,186 @@
+//! Whether the process that holds a lock is gone, as far as this machine can tell.
+//!
+//! It can tell only of processes of the same boot of the same machine that it could see: a pid of
+//! another container means nothing here. A process is known by its pid and its start time, since pids
+//! are used again. Where anything is unknown, the holder is taken to be alive.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// Who holds a lock: a process, a person and a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The person or account.
+    pub who: String,
+    /// The run that the lock is held for.
+    pub run: String,
+    /// Since when, RFC 3339 in UTC.
+    pub since: String,
+    /// The name of the machine.
+    pub host: String,
+    /// Changes with every boot; `None` where the system has no such thing.
+    pub boot_id: Option<String>,
+    /// The space in which `pid` is counted; `None` where the system has no such thing.
+    pub pid_namespace: Option<String>,
+    /// The process.
+    pub pid: u32,
+    /// When the process started, in the system's own units; `None` where that is not known.
+    pub process_start: Option<u64>,
+}
+
+impl Holder {
+    /// This process as the holder of a lock.
+    #[must_use]
+    pub fn this_process(who: &str, run: &str, since: &str) -> Self {
+        let pid = std::process::id();
+        let line = |path: &str| {
+            let text = fs::read_to_string(path).ok()?;
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        Self {
+            who: who.to_owned(),
+            run: run.to_owned(),
+            since: since.to_owned(),
+            host: line("/proc/sys/kernel/hostname")
+                .or_else(|| line("/etc/hostname"))
+                .unwrap_or_else(|| "unknown".to_owned()),
+            boot_id: line("/proc/sys/kernel/random/boot_id"),
+            pid_namespace: fs::read_link("/proc/self/ns/pid")
+                .ok()
+                .map(|target| target.to_string_lossy().into_owned()),
+            pid,
+            process_start: match process(pid) {
+                Process::Started(at) => Some(at),
+                Process::Gone | Process::Unknown => None,
+            },
+        }
+    }
+
+    /// Whether the process of this holder certainly does not run any more, asked by `me`.
+    #[must_use]
+    pub fn is_gone(&self, me: &Self) -> bool {
+        let same = self.host == me.host
+            && self.boot_id.is_some()
+            && self.boot_id == me.boot_id
+            && self.pid_namespace.is_some()
+            && self.pid_namespace == me.pid_namespace;
+        same && match process(self.pid) {
+            Process::Gone => true,
+            Process::Started(at) => self.process_start.is_some_and(|start| start != at),
+            Process::Unknown => false,
+        }
+    }
+
+    /// The same with nothing in it that could steer a terminal: a lock comes from somebody else.
+    #[must_use]
+    pub(super) fn printable(mut self) -> Self {
+        for text in [
+            &mut self.who,
+            &mut self.run,
+            &mut self.since,
+            &mut self.host,
+        ] {
+            text.retain(|each| !each.is_control());
+        }
+        self
+    }
+}
+
+enum Process {
+    Started(u64),
+    Gone,
+    Unknown,
+}
+
+/// What Linux says about a process.
+fn process(pid: u32) -> Process {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // The name in brackets may hold anything; the start time is the 20th field after it.
+        Ok(stat) => stat
+            .rsplit_once(')')
+            .and_then(|(_, fields)| fields.split_whitespace().nth(19)?.parse().ok())
+            .map_or(Process::Unknown, Process::Started),
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound
+                && fs::exists("/proc/self/stat").unwrap_or(false) =>
+        {
+            Process::Gone
+        }
+        Err(_) => Process::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_gone_only_when_that_is_certain() {
+        let me = Holder::this_process("ada", "R1", "2026-01-01T00:00:00Z");
+        if me.boot_id.is_none() || me.pid_namespace.is_none() {
+            assert!(!me.is_gone(&me), "nothing can be told here");
+            return;
+        }
+        assert!(!me.is_gone(&me), "this very process");
+        let reused = Holder {
+            process_start: me.process_start.map(|start| start + 1),
+            ..me.clone()
+        };
+        assert!(
+            reused.is_gone(&me),
+            "the pid belongs to another process now"
+        );
+        let mut child = std::process::Command::new("git")
+            .arg("--version")
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        child.wait().unwrap();
+        let ended = Holder {
+            pid: child.id(),
+            process_start: Some(1),
+            ..me.clone()
+        };
+        assert!(ended.is_gone(&me), "the process has ended");
+        for (what, other) in [
+            (
+                "another boot",
+                Holder {
+                    boot_id: Some("other".to_owned()),
+                    ..ended.clone()
+                },
+            ),
+            (
+                "an unknown boot",
+                Holder {
+                    boot_id: None,
+                    ..ended.clone()
+                },
+            ),
+            (
+                "another machine",
+                Holder {
+                    host: "other".to_owned(),
+                    ..ended.clone()
+                },
+            ),
+            (
+                "another container",
+                Holder {
+                    pid_namespace: Some("pid:[1]".to_owned()),
+                    ..ended.clone()
+                },
+            ),
+            (
+                "an unknown start",
+                Holder {
+                    process_start: None,
+                    ..me.clone()
+                },
+            ),
+        ] {
+            assert!(!other.is_gone(&me), "{what}");
+        }
+    }
+}

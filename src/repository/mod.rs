@@ -1,0 +1,385 @@
+//! git: trees at a revision and in the worktree, refs by compare-and-swap, tags, the lock, the remote.
+//!
+//! Bytes only: nothing here knows what a document, a plan or a record is. This room is the only user
+//! of libgit2 and of the `git` program. Local objects go through libgit2 (its handles are pooled, so
+//! that a [`Repository`] can be shared between threads); the network goes through the program, which
+//! has everybody's credential helpers, proxies and job tokens.
+//!
+//! What is written is durable before a ref names it, and a ref moves only from the value that its
+//! writer has seen: killed at any instant, the repository is either as before or as after.
+
+mod commit;
+mod error;
+mod history;
+mod lock;
+mod machine;
+mod object_id;
+mod objects;
+mod program;
+mod refs;
+mod remote;
+mod tag;
+mod tree;
+mod walk;
+mod worktree;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+pub use commit::{NewCommit, Signature};
+pub use error::Error;
+pub use history::CommitSummary;
+pub use lock::{Lock, NewLock};
+pub use machine::Holder;
+pub use object_id::{BlobId, CommitId, NoObjectId, ObjectId};
+pub use program::Patience;
+pub use remote::{PushOutcome, RefUpdate, Remote};
+pub use tag::{NewTag, Tag};
+pub use tree::{Content, Entry, Mode, Problem, Reason, Selection, Tree, blob_id, site_digest};
+pub use worktree::{Change, Dirty};
+
+/// A git repository with a worktree.
+pub struct Repository {
+    root: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    /// Whether git would commit CRLF as LF (`core.autocrlf`).
+    strips_carriage_returns: bool,
+    /// Whether the executable bit of the worktree's files counts (`core.fileMode`).
+    trusts_file_mode: bool,
+    /// Handles that nobody uses just now.
+    idle: Mutex<Vec<git2::Repository>>,
+}
+
+impl std::fmt::Debug for Repository {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Repository")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Repository {
+    /// The repository that holds a folder, looked for from there upward.
+    ///
+    /// # Errors
+    ///
+    /// No repository, one of another user, a bare one, or one in a format that libgit2 cannot read;
+    /// each with a hint.
+    pub fn discover(start: &Path) -> Result<Self, Error> {
+        let git_dir = match git2::Repository::discover_path(start, NO_CEILINGS) {
+            Ok(path) => path,
+            Err(error) if error.code() == git2::ErrorCode::NotFound => {
+                return Err(Error::NoRepository {
+                    start: start.to_owned(),
+                });
+            }
+            Err(error) => return Err(Self::opening(start, error)),
+        };
+        let handle =
+            git2::Repository::open_ext(&git_dir, git2::RepositoryOpenFlags::NO_SEARCH, NO_CEILINGS)
+                .map_err(|error| Self::opening(&git_dir, error))?;
+        let Some(root) = handle.workdir().map(Path::to_owned) else {
+            return Err(Error::Bare { path: git_dir });
+        };
+        let config = handle
+            .config()
+            .map_err(git("read the configuration of git"))?;
+        let autocrlf = config.get_string("core.autocrlf").unwrap_or_default();
+        Ok(Self {
+            root,
+            git_dir: handle.path().to_owned(),
+            common_dir: handle.commondir().to_owned(),
+            strips_carriage_returns: autocrlf.eq_ignore_ascii_case("input")
+                || config.get_bool("core.autocrlf").unwrap_or(false),
+            trusts_file_mode: config.get_bool("core.filemode").unwrap_or(true),
+            idle: Mutex::new(vec![handle]),
+        })
+    }
+
+    /// What a repository that cannot be opened tells its user.
+    fn opening(path: &Path, error: git2::Error) -> Error {
+        if error.code() == git2::ErrorCode::Owner {
+            let git_dir = path.file_name().is_some_and(|name| name == ".git");
+            return Error::ForeignOwner {
+                path: match path.parent() {
+                    Some(parent) if git_dir => parent.to_owned(),
+                    _ => path.to_owned(),
+                },
+            };
+        }
+        let config = git2::Config::open(&path.join("config"));
+        let value = |key: &str| {
+            let config = config.as_ref().ok()?;
+            config.get_string(key).ok()
+        };
+        let extension = |extension: &str, is_reftable| Error::Extension {
+            path: path.to_owned(),
+            extension: extension.to_owned(),
+            is_reftable,
+        };
+        if value("extensions.refstorage").is_some_and(|storage| storage != "files") {
+            return extension("reftable", true);
+        }
+        if value("extensions.objectformat").is_some_and(|format| format != "sha1") {
+            return extension("SHA-256 object ids", false);
+        }
+        if let Some(remote) = value("extensions.partialclone") {
+            return Error::PartialClone {
+                object: "of the history".to_owned(),
+                remote,
+            };
+        }
+        if let Some((_, name)) = error.message().split_once("extension name ") {
+            return extension(name.trim(), false);
+        }
+        Error::Git {
+            attempt: format!("open the repository at `{}`", path.display()),
+            source: error,
+        }
+    }
+
+    /// The top folder of the worktree, absolute.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder that all worktrees of the repository share (`.git`), absolute.
+    #[must_use]
+    pub fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// The commit that is checked out; `None` before the first commit.
+    ///
+    /// # Errors
+    ///
+    /// `HEAD` cannot be read.
+    pub fn head(&self) -> Result<Option<CommitId>, Error> {
+        self.with(|handle| match handle.head() {
+            Ok(head) => head
+                .peel_to_commit()
+                .map(|commit| Some(commit.id().into()))
+                .map_err(git("read `HEAD`")),
+            Err(error)
+                if matches!(
+                    error.code(),
+                    git2::ErrorCode::UnbornBranch | git2::ErrorCode::NotFound
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(git("read `HEAD`")(error)),
+        })
+    }
+
+    /// The branch that is checked out, without `refs/heads/`; `None` where `HEAD` is detached.
+    ///
+    /// # Errors
+    ///
+    /// `HEAD` cannot be read.
+    pub fn branch(&self) -> Result<Option<String>, Error> {
+        self.with(|handle| {
+            let head = handle.find_reference("HEAD").map_err(git("read `HEAD`"))?;
+            let target = head.symbolic_target().ok().flatten();
+            Ok(target
+                .and_then(|target| target.strip_prefix("refs/heads/"))
+                .map(str::to_owned))
+        })
+    }
+
+    /// The commit that a revision names: anything that git resolves.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownRevision`], naming it.
+    pub fn resolve(&self, revision: &str) -> Result<CommitId, Error> {
+        let found = self.with(|handle| {
+            Ok(handle
+                .revparse_single(revision)
+                .and_then(|object| object.peel_to_commit())
+                .map(|commit| commit.id().into()))
+        })?;
+        found.or_else(|error: git2::Error| {
+            self.resolve_by_program(revision)
+                .ok_or_else(|| Error::UnknownRevision {
+                    revision: revision.to_owned(),
+                    reason: error.message().to_owned(),
+                })
+        })
+    }
+
+    /// Whether an object is in this clone.
+    ///
+    /// # Errors
+    ///
+    /// The object database cannot be opened.
+    pub fn has(&self, id: ObjectId) -> Result<bool, Error> {
+        self.with(|handle| {
+            let odb = handle.odb().map_err(git("open the object database"))?;
+            Ok(odb.exists(id.git()))
+        })
+    }
+
+    /// A value of the configuration of git, the repository's own before the user's.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be read; a key that is not set is `None`.
+    pub fn config(&self, key: &str) -> Result<Option<String>, Error> {
+        self.with(|handle| {
+            let config = handle
+                .config()
+                .map_err(git("read the configuration of git"))?;
+            match config.get_string(key) {
+                Ok(value) => Ok(Some(value)),
+                Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+                Err(error) => Err(git(format!("read `{key}` from the configuration"))(error)),
+            }
+        })
+    }
+
+    /// Where trueup's refs are: `trueup.refPrefix`, or `refs/trueup`; without a slash at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadRef`] where the configured prefix cannot be the beginning of a ref.
+    pub fn ref_prefix(&self) -> Result<String, Error> {
+        let Some(prefix) = self.config("trueup.refPrefix")? else {
+            return Ok("refs/trueup".to_owned());
+        };
+        let prefix = prefix.trim_end_matches('/');
+        let usable = prefix.starts_with("refs/")
+            && !prefix.starts_with("refs/tags")
+            && git2::Reference::is_valid_name(&format!("{prefix}/site/state"));
+        if usable {
+            Ok(prefix.to_owned())
+        } else {
+            Err(Error::BadRef {
+                name: prefix.to_owned(),
+                reason: "`trueup.refPrefix` must begin with `refs/`, and not be below `refs/tags`"
+                    .to_owned(),
+            })
+        }
+    }
+
+    /// The remote that is worked with where none is named.
+    ///
+    /// The one that the current branch tracks, else the only one there is, else `origin` where that
+    /// is configured (as git itself chooses): a pipeline's checkout is on no branch.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be read.
+    pub fn default_remote(&self) -> Result<Option<String>, Error> {
+        if let Some(branch) = self.branch()?
+            && let Some(remote) = self.config(&format!("branch.{branch}.remote"))?
+            && remote != "."
+        {
+            return Ok(Some(remote));
+        }
+        let mut remotes = self.remotes()?;
+        if remotes.len() == 1 {
+            return Ok(remotes.pop());
+        }
+        Ok(remotes.into_iter().find(|remote| remote == "origin"))
+    }
+
+    /// The names of the configured remotes, sorted.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be read.
+    pub fn remotes(&self) -> Result<Vec<String>, Error> {
+        self.with(|handle| {
+            let names = handle.remotes().map_err(git("list the remotes"))?;
+            let mut names: Vec<_> = names
+                .iter()
+                .filter_map(|name| name.ok().flatten().map(str::to_owned))
+                .collect();
+            names.sort_unstable();
+            Ok(names)
+        })
+    }
+
+    /// Whether the history of this clone was cut off.
+    ///
+    /// # Errors
+    ///
+    /// The repository cannot be opened again.
+    pub fn is_shallow(&self) -> Result<bool, Error> {
+        self.with(|handle| Ok(handle.is_shallow()))
+    }
+
+    /// Runs `work` with a handle of its own, from the pool.
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&git2::Repository) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let handle = match idle {
+            Some(handle) => handle,
+            None => self.open()?,
+        };
+        let result = work(&handle);
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(handle);
+        result
+    }
+
+    /// A new handle.
+    fn open(&self) -> Result<git2::Repository, Error> {
+        git2::Repository::open_ext(
+            &self.git_dir,
+            git2::RepositoryOpenFlags::NO_SEARCH,
+            NO_CEILINGS,
+        )
+        .map_err(|error| Self::opening(&self.git_dir, error))
+    }
+
+    /// Forgets the handles, so that what the `git` program has changed (packs, the ends of a shallow
+    /// history) is seen.
+    fn forget_handles(&self) {
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// What a failure to read an object means: in a partial clone it was left out.
+    fn reading(&self, handle: &git2::Repository, what: &str, error: git2::Error) -> Error {
+        if error.code() == git2::ErrorCode::NotFound {
+            let config = handle.config().and_then(|mut config| config.snapshot());
+            let remotes = self.remotes().unwrap_or_default();
+            if let Ok(config) = config {
+                let promisor = remotes.into_iter().find(|remote| {
+                    config
+                        .get_bool(&format!("remote.{remote}.promisor"))
+                        .unwrap_or(false)
+                });
+                if let Some(remote) = promisor {
+                    return Error::PartialClone {
+                        object: what.to_owned(),
+                        remote,
+                    };
+                }
+            }
+        }
+        git(format!("read {what}"))(error)
+    }
+}
+
+const NO_CEILINGS: [&std::ffi::OsStr; 0] = [];
+
+/// Turns a failure of libgit2 into an [`Error::Git`] that says what was tried.
+fn git(attempt: impl Into<String>) -> impl FnOnce(git2::Error) -> Error {
+    let attempt = attempt.into();
+    move |source| Error::Git { attempt, source }
+}

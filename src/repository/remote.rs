@@ -1,0 +1,310 @@
+//! The remote, through the `git` program: ask, fetch, publish.
+//!
+//! Publishing is a compare-and-swap too: every ref is pushed with the value that it must have there
+//! now. When a push fails, the remote is asked what its refs are, and that, not the wording of a
+//! host's message, tells a lost race from a refusal and from a connection that broke after the push
+//! had arrived.
+
+use std::collections::BTreeMap;
+
+use super::program::{Output, Patience};
+use super::{CommitId, Error, ObjectId, Repository};
+
+/// A configured remote of a repository.
+#[derive(Clone, Debug)]
+pub struct Remote<'a> {
+    repository: &'a Repository,
+    name: String,
+    patience: Patience,
+}
+
+/// One ref that is to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefUpdate {
+    /// Its full name.
+    pub name: String,
+    /// The value that it must have at the remote; `None`: it must not be there.
+    pub old: Option<ObjectId>,
+    /// The value that it gets; `None` deletes it.
+    pub new: Option<ObjectId>,
+}
+
+/// How a push ended that reached the remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PushOutcome {
+    /// All refs have their new values there.
+    Published,
+    /// A ref has neither its old nor its new value: somebody else was faster. Where the remote takes
+    /// pushes as a whole, nothing was changed there.
+    LostRace {
+        /// The ref.
+        name: String,
+        /// What it should have been.
+        expected: Option<ObjectId>,
+        /// What it is.
+        found: Option<ObjectId>,
+    },
+}
+
+impl Repository {
+    /// A remote by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownRemote`] where it is not configured, or would be taken for a flag.
+    pub fn remote(&self, name: &str, patience: Patience) -> Result<Remote<'_>, Error> {
+        if name.starts_with('-') || !self.remotes()?.iter().any(|known| known == name) {
+            return Err(Error::UnknownRemote {
+                name: name.to_owned(),
+            });
+        }
+        Ok(Remote {
+            repository: self,
+            name: name.to_owned(),
+            patience,
+        })
+    }
+}
+
+impl Remote<'_> {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The refs that it has, by full name: those named, and those below a name that ends in `/*`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] with what git said.
+    pub fn ls_remote(&self, names: &[&str]) -> Result<BTreeMap<String, ObjectId>, Error> {
+        let mut arguments = vec!["ls-remote", "--refs", "--", &self.name];
+        arguments.extend(names);
+        let output = self.run(&arguments)?;
+        if !output.success {
+            return Err(self.unreachable(&output));
+        }
+        let mut refs = BTreeMap::new();
+        for line in output.stdout.lines() {
+            let Some((id, name)) = line.split_once('\t') else {
+                continue;
+            };
+            // git matches the ends of names.
+            let asked = names.iter().any(|asked| match asked.strip_suffix('*') {
+                Some(folder) => name.starts_with(folder),
+                None => *asked == name,
+            });
+            if let (true, Ok(id)) = (asked, id.parse()) {
+                refs.insert(name.to_owned(), id);
+            }
+        }
+        Ok(refs)
+    }
+
+    /// Fetches refs into refs of this clone, whatever those were: (there, here). A ref that is not
+    /// there is an error: ask with [`Remote::ls_remote`] first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] with what git said.
+    pub fn fetch(&self, refs: &[(&str, &str)]) -> Result<(), Error> {
+        let specs: Vec<String> = refs
+            .iter()
+            .map(|(there, here)| format!("+{there}:{here}"))
+            .collect();
+        let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
+        self.fetch_specs(&[], &specs)
+    }
+
+    /// Fetches a commit with its history, where it is not here yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`]: not every host gives a commit by its id.
+    pub fn fetch_commit(&self, commit: CommitId) -> Result<(), Error> {
+        if self.repository.has(commit.0)? {
+            return Ok(());
+        }
+        self.fetch_specs(&[], &[&commit.to_string()])
+    }
+
+    /// Fetches more of a shallow history, until `earlier` is an ancestor of `later` or all of it is here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] with what git said.
+    pub fn deepen(&self, earlier: CommitId, later: CommitId) -> Result<(), Error> {
+        let later_id = later.to_string();
+        for depth in ["--deepen=100", "--deepen=1000", "--unshallow"] {
+            if !self.repository.is_shallow()? {
+                return Ok(());
+            }
+            match self.repository.is_on_first_parent_line(earlier, later) {
+                Err(Error::Shallow { .. }) => {}
+                other => return other.map(|_| ()),
+            }
+            self.fetch_specs(&[depth], &[&later_id])
+                .or_else(|_| self.fetch_specs(&[depth], &[]))?;
+        }
+        Ok(())
+    }
+
+    fn fetch_specs(&self, flags: &[&str], specs: &[&str]) -> Result<(), Error> {
+        let mut arguments = vec![
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-prune",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+        ];
+        arguments.extend(flags);
+        arguments.extend(["--", &self.name]);
+        arguments.extend(specs);
+        let output = self.run(&arguments)?;
+        self.repository.forget_handles();
+        if output.success {
+            Ok(())
+        } else {
+            Err(self.unreachable(&output))
+        }
+    }
+
+    /// Publishes refs, all or none where the remote can do that, else one after the other in the order
+    /// given. Safe to repeat: what has arrived before counts as published.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] where the remote does not take a ref, [`Error::Unreachable`] where it cannot
+    /// be asked: then it is not known what arrived.
+    pub fn push(&self, updates: &[RefUpdate]) -> Result<PushOutcome, Error> {
+        if updates.is_empty() {
+            return Ok(PushOutcome::Published);
+        }
+        let output = self.try_push(updates, &["--atomic"])?;
+        let left = match self.judge(updates, &output)? {
+            Verdict::Over(outcome) => return Ok(outcome),
+            Verdict::Left(left) => left,
+        };
+        let not_atomic = output.stderr.contains("does not support --atomic");
+        if !not_atomic && left.len() == updates.len() {
+            return Err(self.refused(&left, &output));
+        }
+        if !not_atomic {
+            // A part was there before, such as a ref that is gone already: the rest is pushed as a whole.
+            let output = self.try_push(&left, &["--atomic"])?;
+            return match self.judge(&left, &output)? {
+                Verdict::Over(outcome) => Ok(outcome),
+                Verdict::Left(left) => Err(self.refused(&left, &output)),
+            };
+        }
+        for update in left {
+            let update = [update];
+            let output = self.try_push(&update, &[])?;
+            match self.judge(&update, &output)? {
+                Verdict::Over(PushOutcome::Published) => {}
+                Verdict::Over(lost) => return Ok(lost),
+                Verdict::Left(left) => return Err(self.refused(&left, &output)),
+            }
+        }
+        Ok(PushOutcome::Published)
+    }
+
+    fn try_push(&self, updates: &[RefUpdate], flags: &[&str]) -> Result<Output, Error> {
+        let shown = |id: Option<ObjectId>| id.map(|id| id.to_string()).unwrap_or_default();
+        let leases: Vec<String> = updates
+            .iter()
+            .map(|update| format!("--force-with-lease={}:{}", update.name, shown(update.old)))
+            .collect();
+        let specs: Vec<String> = updates
+            .iter()
+            .map(|update| format!("{}:{}", shown(update.new), update.name))
+            .collect();
+        let mut arguments = vec![
+            "push",
+            "--porcelain",
+            "--quiet",
+            "--no-verify",
+            "--no-follow-tags",
+            "--recurse-submodules=no",
+        ];
+        arguments.extend(flags);
+        arguments.extend(leases.iter().map(String::as_str));
+        arguments.extend(["--", &self.name]);
+        arguments.extend(specs.iter().map(String::as_str));
+        self.run(&arguments)
+    }
+
+    /// What a push has come to, by what the remote has now.
+    fn judge(&self, updates: &[RefUpdate], output: &Output) -> Result<Verdict, Error> {
+        if output.success {
+            return Ok(Verdict::Over(PushOutcome::Published));
+        }
+        let names: Vec<&str> = updates.iter().map(|update| update.name.as_str()).collect();
+        let refs = self
+            .ls_remote(&names)
+            .map_err(|_| self.unreachable(output))?;
+        let mut left = Vec::new();
+        for update in updates {
+            let found = refs.get(&update.name).copied();
+            if found == update.new {
+                continue;
+            }
+            if found != update.old {
+                return Ok(Verdict::Over(PushOutcome::LostRace {
+                    name: update.name.clone(),
+                    expected: update.old,
+                    found,
+                }));
+            }
+            left.push(update.clone());
+        }
+        Ok(if left.is_empty() {
+            Verdict::Over(PushOutcome::Published)
+        } else {
+            Verdict::Left(left)
+        })
+    }
+
+    /// The error for refs that the remote, which can be reached, did not take.
+    fn refused(&self, left: &[RefUpdate], output: &Output) -> Error {
+        // A line of `--porcelain`: flag, `from:to`, and words, with tabs between.
+        let rejected = output.stdout.lines().find_map(|line| {
+            let mut parts = line.strip_prefix("!\t")?.splitn(2, '\t');
+            let (_, name) = parts.next()?.rsplit_once(':')?;
+            Some((name.to_owned(), parts.next()?.to_owned()))
+        });
+        let (name, words) = rejected.unwrap_or_else(|| {
+            let name = left.first().map(|update| update.name.clone());
+            (name.unwrap_or_default(), String::new())
+        });
+        let message = [words.as_str(), output.stderr.as_str()]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ");
+        Error::Refused {
+            remote: self.name.clone(),
+            name,
+            message,
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<Output, Error> {
+        self.repository.run_program(arguments, self.patience)
+    }
+
+    fn unreachable(&self, output: &Output) -> Error {
+        Error::Unreachable {
+            remote: self.name.clone(),
+            message: output.stderr.clone(),
+        }
+    }
+}
+
+enum Verdict {
+    Over(PushOutcome),
+    /// These still have their old values.
+    Left(Vec<RefUpdate>),
+}

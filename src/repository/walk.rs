@@ -1,0 +1,279 @@
+//! Walks the folders of a worktree or of a revision by the same rules.
+//!
+//! Both sides bring [`Folders`]: what is in a folder, and what a link says. Everything else, that is,
+//! what is hidden, which links are followed and where a circle closes, is decided here, so that a
+//! site has the same files whether they are committed or not.
+
+use std::sync::Arc;
+
+use super::tree::{Entry, Mode, Problem, Reason, Selection, Tree, is_document_name, is_hidden};
+use super::{BlobId, CommitId, Error};
+
+/// Files and folders looked at in one walk; links can make more of them than a disk holds.
+const MOST_NODES: usize = 500_000;
+/// Links that are followed to resolve one path, as the kernel counts them.
+const MOST_HOPS: usize = 40;
+/// Folders inside each other, which bounds the recursion.
+const DEEPEST: usize = 256;
+/// Bytes of a link's target.
+pub(super) const LONGEST_LINK: u64 = 4096;
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Folder,
+    File(Mode),
+    Link,
+    Submodule,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+/// What is at a path, and the id of its bytes where that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    pub(super) blob: Option<BlobId>,
+}
+
+/// An entry of a folder.
+pub(super) struct Child {
+    pub(super) name: Vec<u8>,
+    pub(super) node: Node,
+}
+
+/// Access to folders; paths are real ones (no link in them), `""` is the top.
+pub(super) trait Folders {
+    /// The entries of a folder, in any order.
+    fn children(&self, folder: &str) -> Result<Vec<Child>, Error>;
+    /// What is at a path; `None` where there is nothing.
+    fn node(&self, path: &str) -> Result<Option<Node>, Error>;
+    /// What the link at a path says.
+    fn link_target(&self, path: &str) -> Result<Vec<u8>, Error>;
+}
+
+/// Lists the selected files.
+pub(super) fn list(
+    folders: &dyn Folders,
+    selection: &Selection,
+    revision: Option<CommitId>,
+) -> Result<Tree, Error> {
+    let mut walk = Walk {
+        folders,
+        entries: Vec::new(),
+        problems: Vec::new(),
+        nodes: 0,
+    };
+    for prefix in selection.prefixes() {
+        walk.prefix(prefix)?;
+    }
+    walk.entries.sort_by(|one, other| one.path.cmp(&other.path));
+    walk.problems.sort();
+    Ok(Tree {
+        revision,
+        entries: walk.entries,
+        problems: walk.problems,
+    })
+}
+
+struct Walk<'a> {
+    folders: &'a dyn Folders,
+    entries: Vec<Entry>,
+    problems: Vec<Problem>,
+    nodes: usize,
+}
+
+impl Walk<'_> {
+    /// Lists what is below one folder of the selection.
+    fn prefix(&mut self, prefix: &str) -> Result<(), Error> {
+        if prefix.split('/').any(is_hidden) {
+            return Ok(());
+        }
+        match self.locate("", prefix)? {
+            Located::At(real, node) => match node.kind {
+                Kind::Folder => self.folder(prefix, &real, &mut Vec::new()),
+                _ => {
+                    let linked = real != prefix;
+                    self.file(prefix, &real, node, linked);
+                    Ok(())
+                }
+            },
+            // A folder of the selection that is not there holds no files.
+            Located::Nowhere => Ok(()),
+            Located::Outside => {
+                let target = prefix.to_owned();
+                self.problem(prefix, Reason::LeavesRepository { target });
+                Ok(())
+            }
+            Located::Circle => {
+                let target = prefix.to_owned();
+                self.problem(prefix, Reason::Loop { target });
+                Ok(())
+            }
+        }
+    }
+
+    /// Lists a folder. `path` is how it was come to, `real` where it is, `open` the real folders that
+    /// it is in.
+    fn folder(&mut self, path: &str, real: &str, open: &mut Vec<String>) -> Result<(), Error> {
+        let children = self.folders.children(real)?;
+        let is_repository = children.iter().any(|child| child.name == b".git");
+        if is_repository && !real.is_empty() {
+            self.problem(path, Reason::Submodule);
+            return Ok(());
+        }
+        open.push(real.to_owned());
+        for child in children {
+            self.nodes += 1;
+            if self.nodes > MOST_NODES || open.len() > DEEPEST {
+                return Err(Error::TooManyFiles { limit: MOST_NODES });
+            }
+            if child.name.first() == Some(&b'.') {
+                continue;
+            }
+            let Ok(name) = std::str::from_utf8(&child.name) else {
+                let name = String::from_utf8_lossy(&child.name);
+                if is_document_name(&name) || child.node.kind == Kind::Folder {
+                    self.problem(&join(path, &name), Reason::NotUtf8);
+                }
+                continue;
+            };
+            match child.node.kind {
+                // Most files of a repository may be no documents: no path is made for them.
+                Kind::File(_) if !is_document_name(name) => {}
+                Kind::Folder => self.folder(&join(path, name), &join(real, name), open)?,
+                Kind::Link => self.link(&join(path, name), real, &join(real, name), open)?,
+                _ => self.file(&join(path, name), &join(real, name), child.node, false),
+            }
+        }
+        open.pop();
+        Ok(())
+    }
+
+    fn file(&mut self, path: &str, real: &str, node: Node, linked: bool) {
+        let mode = match node.kind {
+            Kind::File(mode) => mode,
+            Kind::Submodule => return self.problem(path, Reason::Submodule),
+            _ if is_document_name(path) => return self.problem(path, Reason::NotAFile),
+            _ => return,
+        };
+        if is_document_name(path) {
+            self.entries.push(Entry {
+                path: Arc::from(path),
+                mode: if linked { Mode::Link } else { mode },
+                blob: node.blob,
+                leads_to: linked.then(|| Arc::from(real)),
+            });
+        }
+    }
+
+    /// Follows the link at `real`, in the real folder `folder`.
+    fn link(
+        &mut self,
+        path: &str,
+        folder: &str,
+        real: &str,
+        open: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let target = self.folders.link_target(real)?;
+        let target = String::from_utf8_lossy(&target).into_owned();
+        match self.locate(folder, &target)? {
+            Located::At(place, node) if node.kind == Kind::Folder => {
+                if open.contains(&place) {
+                    self.problem(path, Reason::Loop { target });
+                    return Ok(());
+                }
+                self.folder(path, &place, open)?;
+            }
+            Located::At(place, node) => self.file(path, &place, node, true),
+            Located::Nowhere => self.problem(path, Reason::Dangling { target }),
+            Located::Circle => self.problem(path, Reason::Loop { target }),
+            Located::Outside => self.problem(path, Reason::LeavesRepository { target }),
+        }
+        Ok(())
+    }
+
+    /// Resolves a path that begins in the real folder `start`, component by component.
+    fn locate(&self, start: &str, target: &str) -> Result<Located, Error> {
+        let mut place = start.to_owned();
+        let mut node = Node {
+            kind: Kind::Folder,
+            blob: None,
+        };
+        let mut todo: Vec<String> = components(target);
+        if target.starts_with('/') {
+            return Ok(Located::Outside);
+        }
+        let mut hops = 0;
+        while let Some(component) = todo.pop() {
+            if component == ".." {
+                if place.is_empty() {
+                    return Ok(Located::Outside);
+                }
+                place.truncate(place.rfind('/').unwrap_or(0));
+                node.kind = Kind::Folder;
+                continue;
+            }
+            if component.eq_ignore_ascii_case(".git") {
+                return Ok(Located::Outside);
+            }
+            if node.kind != Kind::Folder {
+                return Ok(Located::Nowhere);
+            }
+            let next = join(&place, &component);
+            match self.folders.node(&next)? {
+                None => return Ok(Located::Nowhere),
+                Some(found) if found.kind == Kind::Link => {
+                    hops += 1;
+                    if hops > MOST_HOPS {
+                        return Ok(Located::Circle);
+                    }
+                    let target = self.folders.link_target(&next)?;
+                    let target = String::from_utf8_lossy(&target);
+                    if target.starts_with('/') {
+                        return Ok(Located::Outside);
+                    }
+                    todo.extend(components(&target));
+                }
+                Some(found) => {
+                    node = found;
+                    place = next;
+                }
+            }
+        }
+        Ok(Located::At(place, node))
+    }
+
+    fn problem(&mut self, path: &str, reason: Reason) {
+        self.problems.push(Problem {
+            path: Arc::from(path),
+            reason,
+        });
+    }
+}
+
+/// Where a path leads.
+enum Located {
+    /// To this real path.
+    At(String, Node),
+    Nowhere,
+    Outside,
+    Circle,
+}
+
+/// The components of a path, the last one first.
+fn components(path: &str) -> Vec<String> {
+    path.split('/')
+        .filter(|component| !component.is_empty() && *component != ".")
+        .rev()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    }
+}
