@@ -414,7 +414,7 @@ fn core_tag(tag: &Tag) -> Option<&'static str> {
 }
 
 /// A scalar as a key.
-fn key_of(node: &Node) -> Option<Key> {
+pub(super) fn key_of(node: &Node) -> Option<Key> {
     let (kind, text) = match &node.value {
         Value::String(text) => (KeyKind::String, text.clone()),
         Value::Timestamp(text) => (KeyKind::Timestamp, text.clone()),

@@ -5,6 +5,7 @@
 //! Scalars resolve as PyYAML's SafeLoader has them, because these documents were written for it.
 
 mod build;
+mod canonical;
 mod decode;
 mod envelope;
 mod limits;
@@ -15,16 +16,23 @@ mod positions;
 mod scalar;
 mod syntax;
 mod value;
+mod write_json;
+mod write_yaml;
+#[cfg(test)]
+mod write_yaml_tests;
 
 use std::sync::Arc;
 
 use crate::diagnostic::Mark;
 
+pub use canonical::{digest, write_canonical};
 pub use decode::decode;
 pub use envelope::from_envelope;
 pub use limits::{Limits, LoadSettings};
 pub use load::{LoadedFile, load, load_values};
 pub use value::{Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
+pub use write_json::{JsonLayout, node_from_json, to_json, write_json, write_json_string};
+pub use write_yaml::write_yaml;
 
 /// What identifies a rendered document: schema and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
