@@ -114,6 +114,12 @@ pub fn load_values(source: SourceId, text: &str, limits: &Limits) -> (Vec<Node>,
 }
 
 fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
+    // Blanks after the last line break mean nothing, but the scanner counts them as a line.
+    let text = match text.trim_end_matches([' ', '\t']) {
+        trimmed if trimmed.ends_with(['\n', '\r']) => trimmed,
+        _ => text,
+    };
+    let ends_open = !text.ends_with(['\n', '\r']);
     let mut parsed = Parsed::default();
     let mut builder = Builder::new(limits);
     let mut positions = check_characters(source, text, &mut builder);
@@ -160,13 +166,21 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
                             diagnostics: builder.take_diagnostics(),
                         }));
                 }
-                event => {
-                    let is_last = positions.offset(span.end.index()) as usize >= text.len();
-                    let event = if is_last && !text.ends_with('\n') {
-                        unterminated(event)
-                    } else {
-                        event
-                    };
+                mut event => {
+                    let end = positions.offset(span.end.index());
+                    if ends_open && end as usize == text.len() {
+                        drop_added_break(&mut event);
+                    }
+                    if span.start.col() == 0 && is_block(&event) && offset > 0 {
+                        // The scanner reads on over `---` in a text block that is not indented.
+                        let block = &text[..end as usize];
+                        if next_document(block, offset - 1, offset).is_some() {
+                            let mark = Mark::new(source, offset);
+                            let message = "a text block runs over the beginning of a document";
+                            builder.report(Diagnostic::error("yaml-syntax", mark, message));
+                            break offset;
+                        }
+                    }
                     if builder.event(event, Mark::new(source, offset)).is_err() {
                         break offset;
                     }
@@ -188,15 +202,22 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
     parsed
 }
 
-/// A block text that ends with the file, where the file ends without a line break: PyYAML adds none.
-fn unterminated(event: Event<'_>) -> Event<'_> {
-    match event {
-        Event::Scalar(text, style @ (ScalarStyle::Literal | ScalarStyle::Folded), anchor, tag) => {
-            let text = text.strip_suffix('\n').unwrap_or(&text).to_owned();
-            Event::Scalar(text.into(), style, anchor, tag)
-        }
-        event => event,
+/// Takes back the line break that the scanner adds to a text block at the very end of a file that
+/// does not end with one; PyYAML does not add it.
+fn drop_added_break(event: &mut Event<'_>) {
+    if is_block(event)
+        && let Event::Scalar(text, ..) = event
+        && text.ends_with('\n')
+    {
+        text.to_mut().pop();
     }
+}
+
+fn is_block(event: &Event<'_>) -> bool {
+    matches!(
+        event,
+        Event::Scalar(_, ScalarStyle::Literal | ScalarStyle::Folded, _, _)
+    )
 }
 
 /// The next line that begins a document: not before the line of `stopped`, and after `start`.

@@ -67,26 +67,6 @@ fn every_value_knows_where_it_was_written() {
 }
 
 #[test]
-fn a_block_text_that_ends_with_the_file_gets_no_line_break_that_is_not_there() {
-    for (text, expected) in [
-        ("a: |\n  {\n  }", "{\n}"),
-        ("a: |+\n  x", "x"),
-        ("a: >\n  x\n  y", "x y"),
-        ("a: |\n  ü", "ü"),
-        ("a: |\n  x\n", "x\n"),
-        ("a: |\n  x\n# end", "x\n"),
-        ("b: |\n  x\na: |\n  x\nc: x", "x\n"),
-    ] {
-        let (values, _) = values(text);
-        assert_eq!(
-            values[0].get("a").and_then(Node::as_str),
-            Some(expected),
-            "{text:?}"
-        );
-    }
-}
-
-#[test]
 fn an_alias_shares_what_its_anchor_built() {
     let (values, _) = values("a: &a {x: [1]}\nb: *a\n");
     let (Value::Map(a), Value::Map(b)) = (
@@ -96,6 +76,30 @@ fn an_alias_shares_what_its_anchor_built() {
         panic!("both are maps");
     };
     assert!(std::sync::Arc::ptr_eq(a, b));
+}
+
+#[test]
+fn a_text_block_at_the_end_of_a_file_has_the_breaks_that_are_written() {
+    let table = [
+        ("a: |\n  x", "x"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |\n  x\n  ", "x\n"),
+        ("a: |\n  x\n ", "x\n"),
+        ("a: |-\n  x", "x"),
+        ("a: |+\n  x", "x"),
+        ("a: |+\n  x\n\n", "x\n\n"),
+        ("a: |+\n  x\n\n  ", "x\n\n"),
+        ("a: >\n  x\n  y", "x y"),
+        ("- &b >\n  x", "x"),
+        ("a: |\n  ü", "ü"),
+        ("a: |\n  x\n# end", "x\n"),
+        ("b: |\n  x\na: |\n  x\nc: x", "x\n"),
+    ];
+    for (text, expected) in table {
+        let node = values(text).0.remove(0);
+        let value = node.get("a").or_else(|| node.as_list()?.first()).unwrap();
+        assert_eq!(value.as_str(), Some(expected), "{text:?}");
+    }
 }
 
 #[test]
@@ -171,6 +175,7 @@ fn problems_of_values_are_found_where_they_are() {
         ("a:\n  b: 1\n\tc: 2\n", &["3:1 yaml-tab"]),
         ("a:\n  - b\n  \t- c: 1\n", &["3:3 yaml-tab"]),
         ("a: |\n\tb\n", &["2:1 yaml-tab"]),
+        ("--- |\n\n---\na: 1\n", &["3:1 yaml-syntax"]),
         ("a: 'x\n", &["1:4 yaml-syntax"]),
         ("a: [1, 2\nb: 3\n", &["2:2 yaml-syntax"]),
         ("a: b: c\n", &["1:5 yaml-syntax"]),

@@ -249,8 +249,11 @@ fn form(text: &str) -> Form {
     if plain { Form::Plain } else { Form::Quoted }
 }
 
+/// Characters that cannot be written as they are, or that would make a line look like another one
+/// (those that turn the direction of writing).
 fn needs_escape(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | '\u{feff}')
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || is_old_line_break(character)
         || !is_printable(character)
 }

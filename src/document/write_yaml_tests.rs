@@ -68,6 +68,7 @@ fn strings_take_the_plainest_form_that_reads_back() {
             "\"a\\x07\\e\\N\\L\\uFEFFb\"",
         ),
         ("\u{a0}x", "'\u{a0}x'"),
+        ("a\u{202e}b", "\"a\\u202Eb\""),
         ("grün", "grün"),
         ("\n", "\"\\n\""),
         ("a\r\nb", "\"a\\r\\nb\""),
