@@ -10,7 +10,7 @@ use super::tree::{Entry, Mode, Problem, Reason, Selection, Tree, is_document_nam
 use super::{BlobId, CommitId, Error};
 
 /// Files and folders looked at in one walk; links can make more of them than a disk holds.
-const MOST_NODES: usize = 500_000;
+const MOST_NODES: usize = 250_000;
 /// Links that are followed to resolve one path, as the kernel counts them.
 const MOST_HOPS: usize = 40;
 /// Folders inside each other, which bounds the recursion.

@@ -3,6 +3,12 @@
 #[cfg(test)]
 mod document;
 #[cfg(test)]
+mod git;
+#[cfg(test)]
+mod remote;
+#[cfg(test)]
 mod render_vectors;
+#[cfg(test)]
+mod repository;
 #[cfg(test)]
 mod shared;

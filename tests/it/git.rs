@@ -1,0 +1,134 @@
+//! Repositories made for a test: fixed author, date and home, nothing of the person who runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use trueup::repository::{CommitId, Repository};
+
+/// A folder with a git repository in it, removed when it is dropped.
+pub(crate) struct Checkout {
+    folder: TempDir,
+    path: PathBuf,
+}
+
+impl Checkout {
+    /// An empty repository on the branch `main`.
+    pub(crate) fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("repository");
+        std::fs::create_dir(&path).unwrap();
+        let checkout = Self { folder, path };
+        checkout.git(&["init", "--quiet", "--initial-branch=main"]);
+        checkout
+    }
+
+    /// A clone of a repository, with more arguments for `git clone`.
+    pub(crate) fn clone_of(origin: &str, arguments: &[&str]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("repository");
+        let mut all = vec!["clone", "--quiet"];
+        all.extend(arguments);
+        all.extend([origin, path.to_str().unwrap()]);
+        git_in(folder.path(), &all);
+        Self { folder, path }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder beside the repository.
+    pub(crate) fn outside(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn open(&self) -> Repository {
+        Repository::discover(&self.path).unwrap()
+    }
+
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.path.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn link(&self, path: &str, target: &str) {
+        let path = self.path.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+    }
+
+    /// Commits everything.
+    pub(crate) fn commit(&self, message: &str) -> CommitId {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "-m", message]);
+        self.git(&["rev-parse", "HEAD"]).parse().unwrap()
+    }
+
+    /// What git says on its standard output, trimmed; it must succeed.
+    pub(crate) fn git(&self, arguments: &[&str]) -> String {
+        git_in(&self.path, arguments)
+    }
+}
+
+/// A bare repository that takes pushes, removed when it is dropped.
+pub(crate) struct Origin {
+    folder: TempDir,
+}
+
+impl Origin {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        git_in(
+            folder.path(),
+            &["init", "--quiet", "--bare", "--initial-branch=main"],
+        );
+        // Fetching by id, as hosts allow it.
+        git_in(
+            folder.path(),
+            &["config", "uploadpack.allowAnySHA1InWant", "true"],
+        );
+        git_in(folder.path(), &["config", "uploadpack.allowFilter", "true"]);
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("file://{}", self.folder.path().display())
+    }
+
+    pub(crate) fn git(&self, arguments: &[&str]) -> String {
+        git_in(self.folder.path(), arguments)
+    }
+}
+
+fn git_in(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "protocol.file.allow=always"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("HOME", folder)
+        .env("LC_ALL", "C")
+        .env("GIT_AUTHOR_NAME", "Ada")
+        .env("GIT_AUTHOR_EMAIL", "ada@example.org")
+        .env("GIT_AUTHOR_DATE", "1700000000 +0000")
+        .env("GIT_COMMITTER_NAME", "Ada")
+        .env("GIT_COMMITTER_EMAIL", "ada@example.org")
+        .env("GIT_COMMITTER_DATE", "1700000000 +0000")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "git {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
