@@ -1,19 +1,37 @@
 //! The typed site: what the rendered documents say, as values that a planner can work with.
 //!
 //! Nodes come with their profiles inherited as Drydock does it, groups with their selectors resolved
-//! only when asked ([`Group::selectors`]), everything with the mark of the document that said it.
+//! only when asked ([`Group::nodes`]), everything with the mark of the document that said it.
+//! [`build`] makes a [`Design`] of rendered documents and reports all that is wrong with them.
 
-mod names;
+mod boot_action;
+mod build;
+mod canonical;
+mod catalog;
+mod cluster;
+mod inherit;
+mod kind;
+mod network;
+mod node;
+mod part;
+mod policy;
+mod profile;
+mod read;
 mod section;
+mod selector;
+mod strategy;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Mark;
 use crate::document::{DocumentId, Node};
 
+pub use build::build;
+pub use catalog::Input;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use section::{Class, Section};
 
@@ -46,6 +64,85 @@ pub struct Design {
     pub policy: Policy,
     /// Who talks to the hardware and to the clusters.
     pub backends: Backends,
+    index: OnceLock<selector::NodeIndex>,
+}
+
+impl Design {
+    /// A site without machines.
+    #[must_use]
+    pub fn empty(site: SiteName) -> Self {
+        Self {
+            site,
+            nodes: BTreeMap::new(),
+            groups: Vec::new(),
+            configuration: DeploymentConfiguration::default(),
+            etcd_clusters: Vec::new(),
+            retirements: Vec::new(),
+            cleaning: Vec::new(),
+            policy: Policy::default(),
+            backends: Backends::default(),
+            index: OnceLock::new(),
+        }
+    }
+
+    /// The nodes of each name, tag, rack and label, found when first asked for: [`Self::nodes`] does
+    /// not change after that.
+    fn index(&self) -> &selector::NodeIndex {
+        self.index.get_or_init(|| selector::NodeIndex::new(&self.nodes))
+    }
+
+    /// Why a node is retired on a day (`YYYY-MM-DD`), if it is: the reason of the first entry that
+    /// names it and holds by then.
+    #[must_use]
+    pub fn retired_on(&self, node: &NodeName, as_of: &str) -> Option<&Arc<str>> {
+        let node = self.nodes.get(node)?;
+        self.retirements
+            .iter()
+            .find(|retirement| retirement.holds_on(as_of) && retirement.selector.matches(node))
+            .map(|retirement| &retirement.reason)
+    }
+
+    /// All nodes that are retired on a day (`YYYY-MM-DD`), each with the first entry that names it.
+    #[must_use]
+    pub fn retired(&self, as_of: &str) -> BTreeMap<&NodeName, &Retirement> {
+        let mut result = BTreeMap::new();
+        for retirement in &self.retirements {
+            if retirement.holds_on(as_of) {
+                for name in retirement.selector.nodes(self) {
+                    result.entry(name).or_insert(retirement);
+                }
+            }
+        }
+        result
+    }
+
+    /// The policy by which a node is cleaned, if there is one.
+    #[must_use]
+    pub fn cleaning_of(&self, node: &NodeDesign) -> Option<&CleaningPolicy> {
+        self.cleaning.iter().find(|policy| {
+            policy.selectors.is_empty()
+                || policy.selectors.iter().any(|selector| selector.matches(node))
+        })
+    }
+
+    /// The hardware backend of a node: the first override that selects it, or the site's.
+    #[must_use]
+    pub fn backend_of(&self, node: &NodeDesign) -> &HardwareBackend {
+        self.backends
+            .overrides
+            .iter()
+            .find(|(selector, _)| selector.matches(node))
+            .map_or(&self.backends.hardware, |(_, backend)| backend)
+    }
+
+    /// Whether the policy protects a node from teardown.
+    #[must_use]
+    pub fn is_protected(&self, node: &NodeDesign) -> bool {
+        self.policy
+            .protected
+            .iter()
+            .any(|selector| selector.matches(node))
+    }
 }
 
 /// One machine, its profiles inherited.
@@ -61,10 +158,10 @@ pub struct NodeDesign {
     pub rack: Option<Arc<str>>,
     /// Tags that selectors name.
     pub tags: BTreeSet<Arc<str>>,
-    /// Kubernetes labels (owner data).
-    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Kubernetes labels (owner data), shared between nodes that have the same.
+    pub labels: Arc<BTreeMap<Arc<str>, Arc<str>>>,
     /// The host profiles that it inherits from, nearest first.
-    pub host_profiles: Vec<Arc<str>>,
+    pub host_profiles: Arc<[Arc<str>]>,
     /// The hardware profile.
     pub hardware_profile: Option<Arc<str>>,
     /// How its management controller is reached.
@@ -72,22 +169,30 @@ pub struct NodeDesign {
     /// Addresses by network name (`address` of static ones).
     pub addresses: BTreeMap<Arc<str>, Arc<str>>,
     /// Disks as the storage section names them (device or alias), for a plan to show what is written.
-    pub disks: Vec<Arc<str>>,
+    pub disks: Arc<[Arc<str>]>,
     /// The effective fields of each section, every leaf with the mark of whoever wrote it; shared
     /// between nodes where they are the same.
     pub sections: BTreeMap<Section, Arc<Node>>,
     /// The digest of each section ([`DIGEST_VERSION`]).
     pub digests: BTreeMap<Section, Digest>,
     /// The documents that make this node what it is (profiles, networks, links, boot actions), each
-    /// with the field that refers to it; the first hop of a chain of reasons.
-    pub depends_on: Arc<Vec<Dependence>>,
+    /// with the field that refers to it: the hops of a chain of reasons, in lists that nodes share.
+    /// [`Self::dependences`] goes through them all.
+    pub depends_on: Vec<Arc<[Dependence]>>,
+}
+
+impl NodeDesign {
+    /// All hops from this node to the documents that make it what it is.
+    pub fn dependences(&self) -> impl Iterator<Item = &Dependence> {
+        self.depends_on.iter().flat_map(|list| list.iter())
+    }
 }
 
 /// That a document makes a node, or another document, what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependence {
-    /// Who depends.
-    pub dependent: DocumentId,
+    /// Who depends; absent: the node itself.
+    pub dependent: Option<DocumentId>,
     /// On what.
     pub on: DocumentId,
     /// By which field (`host_profile`, `hardware_profile`, `interfaces.bond0.networks`, `node_filter`).
@@ -255,6 +360,14 @@ pub struct Retirement {
     pub mark: Mark,
 }
 
+impl Retirement {
+    /// Whether it holds on a day (`YYYY-MM-DD`).
+    #[must_use]
+    pub fn holds_on(&self, as_of: &str) -> bool {
+        self.from.as_deref().is_none_or(|from| from <= as_of)
+    }
+}
+
 /// `trueup/CleaningPolicy/v1`.
 #[derive(Clone, Debug)]
 pub struct CleaningPolicy {
@@ -283,6 +396,19 @@ pub struct Policy {
     pub parallelism: Option<usize>,
     /// A run halts when more nodes than this have failed.
     pub max_failures: Option<u64>,
+    /// What a change that asks for a redeploy needs.
+    pub redeploy_on_change: RedeployPolicy,
+}
+
+/// What a change that asks for a redeploy needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RedeployPolicy {
+    /// The flag `--allow-redeploy`.
+    #[default]
+    Ask,
+    /// It is refused, whatever flags say.
+    Never,
 }
 
 /// Limits on nodes that are out of service at the same time.
@@ -325,6 +451,8 @@ pub struct Backends {
     pub hardware: HardwareBackend,
     /// Overrides, the first that selects a node counts.
     pub overrides: Vec<(Selector, HardwareBackend)>,
+    /// How nodes are called elsewhere, by node, then by system (`kubernetes`, `ironic`, `metal3`, `maas`).
+    pub names: BTreeMap<NodeName, BTreeMap<Arc<str>, Arc<str>>>,
     /// The document's data, for what a backend reads itself.
     pub data: Option<Node>,
 }

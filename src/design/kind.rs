@@ -1,0 +1,21 @@
+//! The schemas of the documents that trueup acts on.
+
+pub(super) const NODE: &str = "drydock/BaremetalNode/v1";
+pub(super) const HOST_PROFILE: &str = "drydock/HostProfile/v1";
+pub(super) const HARDWARE_PROFILE: &str = "drydock/HardwareProfile/v1";
+pub(super) const RACK: &str = "drydock/Rack/v1";
+pub(super) const NETWORK: &str = "drydock/Network/v1";
+pub(super) const NETWORK_LINK: &str = "drydock/NetworkLink/v1";
+pub(super) const REGION: &str = "drydock/Region/v1";
+pub(super) const BOOT_ACTION: &str = "drydock/BootAction/v1";
+pub(super) const STRATEGY: &str = "shipyard/DeploymentStrategy/v1";
+pub(super) const CONFIGURATION: &str = "shipyard/DeploymentConfiguration/v1";
+pub(super) const ETCD_CLUSTERS: &str = "promenade/EtcdClusters/v1";
+pub(super) const RETIREMENT: &str = "trueup/NodeRetirement/v1";
+pub(super) const CLEANING: &str = "trueup/CleaningPolicy/v1";
+pub(super) const POLICY: &str = "trueup/Policy/v1";
+pub(super) const BACKENDS: &str = "trueup/Backends/v1";
+pub(super) const SITE_DEFINITION: &str = "pegleg/SiteDefinition/v1";
+pub(super) const LAYERING_POLICY: &str = "deckhand/LayeringPolicy/v1";
+pub(super) const DATA_SCHEMA: &str = "deckhand/DataSchema/v1";
+pub(super) const VALIDATION_POLICY: &str = "deckhand/ValidationPolicy/v1";

@@ -1,0 +1,157 @@
+//! What trueup's own documents say: retirement, cleaning, guards and backends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::catalog::Catalog;
+use super::read::{Findings, items, number, text, texts};
+use super::{
+    BackendKind, CleaningPolicy, Design, HardwareBackend, MaintenanceWindow, MaxUnavailable,
+    NodeName, RedeployPolicy, Retirement, Selector, WipePolicy, kind,
+};
+use crate::diagnostic::Diagnostic;
+use crate::document::{Map, Node};
+
+/// Puts the documents of the kinds `trueup/*` into the design.
+pub(super) fn add_policies(catalog: &Catalog<'_>, design: &mut Design, findings: &mut Findings) {
+    for (_, data) in catalog.of(kind::RETIREMENT) {
+        design
+            .retirements
+            .extend(items(data, "retirements").iter().map(read_retirement));
+    }
+    for (document, data) in catalog.of(kind::CLEANING) {
+        design.cleaning.push(CleaningPolicy {
+            selectors: Selector::read_all(data, "selectors"),
+            automated: data.get("automated").and_then(Node::as_bool) != Some(false),
+            priorities: numbers(data.get("priorities"))
+                .filter_map(|(step, priority)| Some((step, u32::try_from(priority).ok()?)))
+                .collect(),
+            mark: document.mark,
+        });
+    }
+    // Those that select go before those that mean all, so that a default does not hide an exception.
+    design
+        .cleaning
+        .sort_by_key(|policy| policy.selectors.iter().all(Selector::is_all));
+    if let Some(data) = only_one(catalog, kind::POLICY, findings) {
+        read_policy(data, design);
+    }
+    if let Some(data) = only_one(catalog, kind::BACKENDS, findings) {
+        read_backends(data, design);
+    }
+}
+
+/// The only document of a kind that a site has at most one of.
+fn only_one<'a>(
+    catalog: &Catalog<'a>,
+    schema: &'static str,
+    findings: &mut Findings,
+) -> Option<&'a Node> {
+    let mut all = catalog.of(schema);
+    let (first, data) = all.next()?;
+    for (another, _) in all {
+        let message = format!("a site has one `{schema}`, and `{}` is another", another.id.name);
+        findings.push(
+            Diagnostic::error("rule-one-document", another.name_mark, message)
+                .related(first.name_mark, "the first is here"),
+        );
+    }
+    Some(data)
+}
+
+fn read_retirement(node: &Node) -> Retirement {
+    Retirement {
+        selector: Selector::read(node),
+        reason: text(node, "reason").unwrap_or_else(|| Arc::from("")),
+        from: text(node, "from"),
+        mark: node.mark,
+    }
+}
+
+fn numbers(node: Option<&Node>) -> impl Iterator<Item = (Arc<str>, u64)> {
+    node.and_then(Node::as_map)
+        .into_iter()
+        .flat_map(Map::iter)
+        .filter_map(|(key, field)| {
+            let number = field.node.as_integer()?.try_into().ok()?;
+            Some((key.text.clone(), number))
+        })
+}
+
+fn size(node: &Node, key: &str) -> Option<usize> {
+    number(node, key).and_then(|number| usize::try_from(number).ok())
+}
+
+fn read_policy(data: &Node, design: &mut Design) {
+    let policy = &mut design.policy;
+    policy.protected = Selector::read_all(data, "protected");
+    if let Some(limits) = data.get("max_unavailable") {
+        policy.max_unavailable = MaxUnavailable {
+            total: size(limits, "total"),
+            per_rack: size(limits, "per_rack"),
+            by_tag: numbers(limits.get("by_tag"))
+                .filter_map(|(tag, limit)| Some((tag, usize::try_from(limit).ok()?)))
+                .collect(),
+        };
+    }
+    policy.maintenance_windows = items(data, "maintenance_windows")
+        .iter()
+        .filter_map(|window| {
+            Some(MaintenanceWindow {
+                days: texts(window, "days").collect(),
+                from: text(window, "from")?,
+                to: text(window, "to")?,
+            })
+        })
+        .collect();
+    policy.wipe = match text(data, "wipe").as_deref() {
+        Some("skip") => WipePolicy::Skip,
+        _ => WipePolicy::Require,
+    };
+    policy.redeploy_on_change = match text(data, "redeploy_on_change").as_deref() {
+        Some("never") => RedeployPolicy::Never,
+        _ => RedeployPolicy::Ask,
+    };
+    policy.parallelism = size(data, "parallelism");
+    policy.max_failures = number(data, "max_failures");
+}
+
+fn read_backends(data: &Node, design: &mut Design) {
+    let backends = &mut design.backends;
+    if let Some(hardware) = data.get("hardware") {
+        backends.hardware = read_hardware(hardware);
+    }
+    for each in items(data, "overrides") {
+        if let Some(hardware) = each.get("hardware") {
+            let selector = each.get("selector").map(Selector::read).unwrap_or_default();
+            backends.overrides.push((selector, read_hardware(hardware)));
+        }
+    }
+    for (node, field) in data.get("names").and_then(Node::as_map).into_iter().flat_map(Map::iter) {
+        let names: BTreeMap<_, _> = field
+            .node
+            .as_map()
+            .into_iter()
+            .flat_map(Map::keys)
+            .filter_map(|system| Some((system.text.clone(), text(&field.node, &system.text)?)))
+            .collect();
+        backends.names.insert(NodeName::from(node.text.clone()), names);
+    }
+    backends.data = Some(data.clone());
+}
+
+fn read_hardware(node: &Node) -> HardwareBackend {
+    let kind = match node.get("kind").and_then(Node::as_str) {
+        Some("sim") => BackendKind::Sim,
+        Some("redfish") => BackendKind::Redfish,
+        Some("ipmi") => BackendKind::Ipmi,
+        Some("ironic") => BackendKind::Ironic,
+        Some("metal3") => BackendKind::Metal3,
+        Some("maas") => BackendKind::Maas,
+        _ => BackendKind::None,
+    };
+    HardwareBackend {
+        kind,
+        settings: Some(node.clone()),
+    }
+}

@@ -1,0 +1,89 @@
+//! Reading typed values out of data whose schema was checked elsewhere.
+//!
+//! Nothing here reports: what has the wrong type is passed over, since [`super::schema`] has an error
+//! for it, with the place. So one mistake is one diagnostic.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Mark};
+use crate::document::{Node, Value};
+
+/// A scalar as shared text; `None` for null, lists and maps.
+pub(super) fn text_of(node: &Node) -> Option<Arc<str>> {
+    match &node.value {
+        Value::String(text) | Value::Timestamp(text) | Value::BigInteger(text) => {
+            Some(text.clone())
+        }
+        Value::Null | Value::List(_) | Value::Map(_) => None,
+        Value::Bool(truth) => Some(Arc::from(if *truth { "true" } else { "false" })),
+        other => other.scalar_text().map(Arc::from),
+    }
+}
+
+/// The text under a key.
+pub(super) fn text(node: &Node, key: &str) -> Option<Arc<str>> {
+    node.get(key).and_then(text_of)
+}
+
+/// The items of the list under a key; none where there is no list.
+pub(super) fn items<'a>(node: &'a Node, key: &str) -> &'a [Node] {
+    node.get(key).and_then(Node::as_list).unwrap_or_default()
+}
+
+/// The texts of the list under a key.
+pub(super) fn texts(node: &Node, key: &str) -> impl Iterator<Item = Arc<str>> {
+    items(node, key).iter().filter_map(text_of)
+}
+
+/// The set of texts of the list under a key.
+pub(super) fn text_set(node: &Node, key: &str) -> BTreeSet<Arc<str>> {
+    texts(node, key).collect()
+}
+
+/// The number under a key, where it is a whole one and not negative.
+pub(super) fn number(node: &Node, key: &str) -> Option<u64> {
+    node.get(key)?.as_integer()?.try_into().ok()
+}
+
+/// Whether a value says nothing: null, an empty list or map, an empty string.
+pub(super) fn is_blank(node: &Node) -> bool {
+    match &node.value {
+        Value::Null => true,
+        Value::List(items) => items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// What was found, each problem at a place once, however many nodes share the line.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    list: Diagnostics,
+    seen: FxHashSet<(&'static str, Mark)>,
+}
+
+impl Findings {
+    /// Adds a problem, unless there is one with this code at this place.
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        let new = diagnostic
+            .mark
+            .is_none_or(|mark| self.seen.insert((diagnostic.code.0, mark)));
+        if new {
+            self.list.push(diagnostic);
+        }
+    }
+
+    /// Whether a problem with this code at this place was found already.
+    pub(super) fn has(&self, code: &'static str, mark: Mark) -> bool {
+        self.seen.contains(&(code, mark))
+    }
+
+    /// All of them.
+    pub(super) fn into_diagnostics(self) -> Diagnostics {
+        self.list
+    }
+}

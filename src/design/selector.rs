@@ -1,0 +1,243 @@
+//! Which nodes a selector means, without asking every node for every selector.
+//!
+//! [`NodeIndex`] knows the nodes of each name, tag, rack and label. A selector starts from the
+//! criterion that leaves the fewest candidates, and only those are checked against the others, so a
+//! thousand groups over ten thousand nodes cost what they select.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::read::{items, text_of, text_set};
+use super::{Design, Group, NodeDesign, NodeName, Selector};
+use crate::document::{Node, Value};
+
+impl Selector {
+    /// Whether it has no criteria, and so means all nodes.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.node_names.is_empty()
+            && self.node_tags.is_empty()
+            && self.node_labels.is_empty()
+            && self.rack_names.is_empty()
+    }
+
+    /// Whether it means this node: every criterion given holds, by any of its values.
+    #[must_use]
+    pub fn matches(&self, node: &NodeDesign) -> bool {
+        let named = self.node_names.is_empty() || self.node_names.contains(node.name.as_str());
+        let racked = self.rack_names.is_empty()
+            || node
+                .rack
+                .as_ref()
+                .is_some_and(|rack| self.rack_names.contains(rack));
+        let tagged = || {
+            self.node_tags.is_empty() || self.node_tags.iter().any(|tag| node.tags.contains(tag))
+        };
+        let labelled = || {
+            self.node_labels.is_empty()
+                || self
+                    .node_labels
+                    .iter()
+                    .any(|(key, value)| node.labels.get(key) == Some(value))
+        };
+        named && racked && tagged() && labelled()
+    }
+
+    /// The nodes that it means, by name.
+    #[must_use]
+    pub fn nodes<'a>(&self, design: &'a Design) -> Vec<&'a NodeName> {
+        let index = design.index();
+        index.names(design, &index.select(self, design))
+    }
+
+    /// Reads a selector; what has the wrong type is passed over.
+    pub(super) fn read(node: &Node) -> Self {
+        Self {
+            node_names: text_set(node, "node_names"),
+            node_tags: text_set(node, "node_tags"),
+            node_labels: labels(node),
+            rack_names: text_set(node, "rack_names"),
+        }
+    }
+
+    /// Reads the selectors in a list.
+    pub(super) fn read_all(node: &Node, key: &str) -> Vec<Self> {
+        items(node, key).iter().map(Self::read).collect()
+    }
+}
+
+/// The labels of a selector: `key: value` as a string or as a map of one entry, in a list; or a map.
+fn labels(node: &Node) -> BTreeSet<(Arc<str>, Arc<str>)> {
+    let mut result = BTreeSet::new();
+    let of_map = |node: &Node, result: &mut BTreeSet<_>| {
+        for (key, field) in node.as_map().into_iter().flat_map(|map| map.iter()) {
+            if let Some(value) = text_of(&field.node) {
+                result.insert((key.text.clone(), value));
+            }
+        }
+    };
+    let Some(given) = node.get("node_labels") else {
+        return result;
+    };
+    of_map(given, &mut result);
+    for entry in given.as_list().unwrap_or_default() {
+        match &entry.value {
+            Value::String(text) => {
+                if let Some((key, value)) = text.split_once(':') {
+                    result.insert((Arc::from(key.trim()), Arc::from(value.trim())));
+                }
+            }
+            _ => of_map(entry, &mut result),
+        }
+    }
+    result
+}
+
+impl Group {
+    /// The nodes of this group, by name: the union of its selectors; all, where there is none or one
+    /// of them has no criteria. Retired nodes are among them.
+    #[must_use]
+    pub fn nodes<'a>(&self, design: &'a Design) -> Vec<&'a NodeName> {
+        let index = design.index();
+        if self.selectors.is_empty() {
+            return design.nodes.keys().collect();
+        }
+        index.names(design, &index.select_any(&self.selectors, design))
+    }
+}
+
+/// Positions of nodes, in the order of their names.
+type Positions = Vec<u32>;
+
+/// The nodes of each name, tag, rack and label.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeIndex {
+    by_position: Vec<NodeName>,
+    by_name: FxHashMap<NodeName, u32>,
+    by_tag: FxHashMap<Arc<str>, Positions>,
+    by_rack: FxHashMap<Arc<str>, Positions>,
+    /// Key, then value, to the sets of labels that have it.
+    by_label: FxHashMap<Arc<str>, FxHashMap<Arc<str>, Vec<u32>>>,
+    /// The nodes of each set of labels.
+    label_sets: Vec<Positions>,
+}
+
+impl NodeIndex {
+    /// Reads all nodes.
+    pub(super) fn new(nodes: &BTreeMap<NodeName, NodeDesign>) -> Self {
+        let mut index = Self::default();
+        let mut sets = FxHashMap::default();
+        for (position, (name, node)) in nodes.iter().enumerate() {
+            let position = position as u32;
+            index.by_position.push(name.clone());
+            index.by_name.insert(name.clone(), position);
+            for tag in &node.tags {
+                index.by_tag.entry(tag.clone()).or_default().push(position);
+            }
+            if let Some(rack) = &node.rack {
+                index.by_rack.entry(rack.clone()).or_default().push(position);
+            }
+            let set = *sets.entry(Arc::as_ptr(&node.labels)).or_insert_with(|| {
+                let set = index.label_sets.len() as u32;
+                index.label_sets.push(Vec::new());
+                for (key, value) in node.labels.iter() {
+                    let values = index.by_label.entry(key.clone()).or_default();
+                    values.entry(value.clone()).or_default().push(set);
+                }
+                set
+            });
+            index.label_sets[set as usize].push(position);
+        }
+        index
+    }
+
+    /// The position of a node.
+    pub(super) fn position(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The names at some positions.
+    pub(super) fn names<'a>(&self, design: &'a Design, positions: &[u32]) -> Vec<&'a NodeName> {
+        if positions.len() == design.nodes.len() {
+            return design.nodes.keys().collect();
+        }
+        positions
+            .iter()
+            .filter_map(|position| {
+                let name = self.by_position.get(*position as usize)?;
+                design.nodes.get_key_value(name).map(|(name, _)| name)
+            })
+            .collect()
+    }
+
+    /// The nodes that any of some selectors means, sorted.
+    pub(super) fn select_any(&self, selectors: &[Selector], design: &Design) -> Positions {
+        if selectors.iter().any(Selector::is_all) {
+            return (0..self.by_position.len() as u32).collect();
+        }
+        let lists = selectors.iter().map(|each| self.select(each, design));
+        sorted(lists.flatten().collect())
+    }
+
+    /// The nodes that a selector means, sorted.
+    pub(super) fn select(&self, selector: &Selector, design: &Design) -> Positions {
+        let mut criteria: Vec<Vec<&[u32]>> = Vec::new();
+        if !selector.node_tags.is_empty() {
+            criteria.push(self.lists(&self.by_tag, &selector.node_tags));
+        }
+        if !selector.rack_names.is_empty() {
+            criteria.push(self.lists(&self.by_rack, &selector.rack_names));
+        }
+        if !selector.node_labels.is_empty() {
+            let sets = selector
+                .node_labels
+                .iter()
+                .filter_map(|(key, value)| self.by_label.get(key)?.get(value))
+                .flatten();
+            criteria.push(sets.map(|set| &*self.label_sets[*set as usize]).collect());
+        }
+        let named: Vec<u32> = selector
+            .node_names
+            .iter()
+            .filter_map(|name| self.position(name))
+            .collect();
+        if !selector.node_names.is_empty() {
+            criteria.push(vec![&named]);
+        }
+        let size = |lists: &Vec<&[u32]>| lists.iter().map(|list| list.len()).sum::<usize>();
+        let only_one = criteria.len() == 1;
+        let Some(fewest) = criteria.into_iter().min_by_key(size) else {
+            return (0..self.by_position.len() as u32).collect();
+        };
+        let candidates = sorted(fewest.concat());
+        if only_one {
+            return candidates;
+        }
+        let keeps = |position: &u32| {
+            self.by_position
+                .get(*position as usize)
+                .and_then(|name| design.nodes.get(name))
+                .is_some_and(|node| selector.matches(node))
+        };
+        candidates.into_iter().filter(keeps).collect()
+    }
+
+    fn lists<'a>(
+        &self,
+        index: &'a FxHashMap<Arc<str>, Positions>,
+        values: &BTreeSet<Arc<str>>,
+    ) -> Vec<&'a [u32]> {
+        values
+            .iter()
+            .filter_map(|value| index.get(value).map(Vec::as_slice))
+            .collect()
+    }
+}
+
+fn sorted(mut positions: Positions) -> Positions {
+    positions.sort_unstable();
+    positions.dedup();
+    positions
+}
