@@ -97,7 +97,9 @@ fn action_set(actions: &[BootAction], chosen: &[u32]) -> ActionSet {
         };
         fields.insert(Key::string(action.id.name.clone()), field);
     }
-    let mark = chosen().next().map_or_else(no_mark, |action| action.effect.mark);
+    let mark = chosen()
+        .next()
+        .map_or_else(no_mark, |action| action.effect.mark);
     let actions = Node::new(Value::Map(Arc::new(fields)), mark);
     let mut section = Map::new();
     section.set("boot_actions", actions);

@@ -23,10 +23,7 @@ pub(super) fn sum(node: &Node) -> Sum {
 }
 
 /// The digest of a whole whose parts have digests already; the order of the parts counts.
-pub(super) fn combine<'a>(
-    title: &str,
-    parts: impl IntoIterator<Item = (&'a str, &'a Sum)>,
-) -> Sum {
+pub(super) fn combine<'a>(title: &str, parts: impl IntoIterator<Item = (&'a str, &'a Sum)>) -> Sum {
     let mut bytes = Vec::with_capacity(256);
     write_text(b'T', title, &mut bytes);
     for (name, sum) in parts {

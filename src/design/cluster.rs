@@ -22,7 +22,10 @@ pub fn quorum(size: usize) -> usize {
 }
 
 fn read_cluster(node: &Node) -> Option<EtcdCluster> {
-    let members: Vec<_> = items(node, "members").iter().filter_map(read_member).collect();
+    let members: Vec<_> = items(node, "members")
+        .iter()
+        .filter_map(read_member)
+        .collect();
     let minimum = node
         .get("thresholds")
         .and_then(|thresholds| number(thresholds, "minimum_healthy"))

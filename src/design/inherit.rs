@@ -22,13 +22,13 @@ pub(super) enum Rule {
     /// A list: the child's items, then those of the parent's that it does not have; `!item` removes one.
     Items,
     /// Some fields by their own rules, all others as scalars.
-    Fields(&'static [(&'static str, Rule)]),
+    Fields(&'static [(&'static str, Self)]),
     /// Some fields by their own rules, all others as [`Rule::Pairs`].
-    Parameters(&'static [(&'static str, Rule)]),
+    Parameters(&'static [(&'static str, Self)]),
     /// A map by name, each value by the rules of its fields; `!name` removes one.
-    Named(&'static [(&'static str, Rule)]),
+    Named(&'static [(&'static str, Self)]),
     /// The same written as a list, its entries having a field `name`.
-    NamedList(&'static [(&'static str, Rule)]),
+    NamedList(&'static [(&'static str, Self)]),
     /// Never inherited.
     Own,
 }
@@ -148,9 +148,7 @@ pub(super) fn inherit(child: Option<&Node>, parent: Option<&Node>, rule: Rule) -
         (Rule::Parameters(fields), Value::Map(map)) => {
             parameters(map, parent.and_then(Node::as_map), fields)
         }
-        (Rule::Named(fields), Value::Map(map)) => {
-            named(map, parent.and_then(Node::as_map), fields)
-        }
+        (Rule::Named(fields), Value::Map(map)) => named(map, parent.and_then(Node::as_map), fields),
         // The wrong type; its schema has an error for it.
         _ => return Some(child.clone()),
     };
@@ -277,7 +275,11 @@ fn merge_fields(child: &Map, parent: Option<&Map>, rule: impl Fn(&str) -> Rule) 
     for (key, field) in child.iter() {
         let inherited = parent.is_some_and(|map| map.field_by_key(key).is_some());
         if !inherited && !key.text.starts_with('!') {
-            put(key, field, inherit(Some(&field.node), None, rule(&key.text)));
+            put(
+                key,
+                field,
+                inherit(Some(&field.node), None, rule(&key.text)),
+            );
         }
     }
     result
@@ -323,4 +325,123 @@ fn named_list(
         }
     }
     Value::List(Arc::new(result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::fixture::value;
+
+    #[test]
+    fn every_rule_inherits_as_drydock_does() {
+        let storage = Rule::Fields(STORAGE);
+        let interfaces = Rule::Named(INTERFACE);
+        let oob = Rule::Parameters(&[("type", Rule::Scalar)]);
+        let table: &[(&str, Rule, &str, &str, &str)] = &[
+            ("a scalar is the child's", Rule::Scalar, "b", "a", "b"),
+            ("a null inherits", Rule::Scalar, "null", "a", "a"),
+            ("`!` unsets a scalar", Rule::Scalar, "'!'", "a", "null"),
+            ("-1 unsets a scalar", Rule::Scalar, "-1", "a", "null"),
+            (
+                "a removal goes also without a parent",
+                Rule::Scalar,
+                "'!'",
+                "null",
+                "null",
+            ),
+            (
+                "maps meet",
+                Rule::Pairs,
+                "{b: 2, c: 3}",
+                "{a: 1, b: 1}",
+                "{a: 1, b: 2, c: 3}",
+            ),
+            (
+                "`!key` removes an entry",
+                Rule::Pairs,
+                "{'!a': x, c: 3}",
+                "{a: 1, b: 1}",
+                "{b: 1, c: 3}",
+            ),
+            (
+                "a map keeps nulls",
+                Rule::Pairs,
+                "{a: null}",
+                "{a: 1}",
+                "{a: null}",
+            ),
+            (
+                "a list begins with the child's items",
+                Rule::Items,
+                "[c, a]",
+                "[a, b]",
+                "[c, a, b]",
+            ),
+            (
+                "`!item` removes an item",
+                Rule::Items,
+                "['!a', c]",
+                "[a, b]",
+                "[c, b]",
+            ),
+            (
+                "a list without parent loses its removals",
+                Rule::Items,
+                "['!a', c]",
+                "null",
+                "[c]",
+            ),
+            (
+                "oob unsets its type and merges the rest",
+                oob,
+                "{type: '!', account: x}",
+                "{type: ipmi, network: oob}",
+                "{network: oob, account: x}",
+            ),
+            (
+                "interfaces meet by name",
+                interfaces,
+                "{pxe: {networks: ['!oam', pxe]}, '!bond1': {}, eth9: {device_link: nine}}",
+                "{pxe: {device_link: pxe, networks: [oam, oob], sriov: {vf_count: 2}}, bond1: {device_link: b}, bond0: {slaves: [e1]}}",
+                "{pxe: {device_link: pxe, networks: [pxe, oob], sriov: {vf_count: 2}}, bond0: {slaves: [e1]}, eth9: {device_link: nine}}",
+            ),
+            (
+                "partitions meet by name, deep down",
+                storage,
+                "{physical_devices: {sda: {labels: {'!x': '', z: '1'}, partitions: [{name: root, size: 10g, filesystem: {mountpoint: '!'}}, {name: '!var'}, {name: new}]}}}",
+                "{physical_devices: {sda: {labels: {x: '1', y: '1'}, partitions: [{name: var}, {name: root, size: 5g, bootable: true, filesystem: {mountpoint: /, fstype: ext4}}]}, sdb: {volume_group: vg}}}",
+                "{physical_devices: {sda: {labels: {y: '1', z: '1'}, partitions: [{name: root, size: 10g, bootable: true, filesystem: {fstype: ext4}}, {name: new}]}, sdb: {volume_group: vg}}}",
+            ),
+            (
+                "`!name` removes a disk",
+                storage,
+                "{physical_devices: {'!sda': {}}}",
+                "{physical_devices: {sda: {volume_group: a}}, volume_groups: {a: {vg_uuid: u}}}",
+                "{physical_devices: {}, volume_groups: {a: {vg_uuid: u}}}",
+            ),
+            (
+                "the wrong type is left alone",
+                Rule::Items,
+                "text",
+                "[a]",
+                "text",
+            ),
+        ];
+        for (what, rule, child, parent, expected) in table {
+            let (child, parent, expected) = (value(child), value(parent), value(expected));
+            let parent = Some(&parent).filter(|node| !node.is_null());
+            let result = inherit(Some(&child), parent, *rule);
+            assert_eq!(result, (!expected.is_null()).then_some(expected), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_the_child_does_not_write_is_shared_with_the_parent() {
+        let parent = value("{a: {b: 1}}");
+        let result = inherit(None, Some(&parent), Rule::Pairs).unwrap();
+        let (Value::Map(ours), Value::Map(theirs)) = (&result.value, &parent.value) else {
+            panic!("no maps");
+        };
+        assert!(Arc::ptr_eq(ours, theirs));
+    }
 }

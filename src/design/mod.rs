@@ -9,8 +9,11 @@ mod build;
 mod canonical;
 mod catalog;
 mod cluster;
+#[cfg(test)]
+mod fixture;
 mod inherit;
 mod kind;
+mod names;
 mod network;
 mod node;
 mod part;
@@ -20,7 +23,6 @@ mod read;
 mod section;
 mod selector;
 mod strategy;
-mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -32,8 +34,10 @@ use crate::document::{DocumentId, Node};
 
 pub use build::build;
 pub use catalog::Input;
+pub use cluster::quorum;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use section::{Class, Section};
+pub use strategy::DEFAULT_STRATEGY;
 
 /// The version of the rules by which section digests are computed; digests of different versions are
 /// never compared.
@@ -88,7 +92,8 @@ impl Design {
     /// The nodes of each name, tag, rack and label, found when first asked for: [`Self::nodes`] does
     /// not change after that.
     fn index(&self) -> &selector::NodeIndex {
-        self.index.get_or_init(|| selector::NodeIndex::new(&self.nodes))
+        self.index
+            .get_or_init(|| selector::NodeIndex::new(&self.nodes))
     }
 
     /// Why a node is retired on a day (`YYYY-MM-DD`), if it is: the reason of the first entry that
@@ -121,7 +126,10 @@ impl Design {
     pub fn cleaning_of(&self, node: &NodeDesign) -> Option<&CleaningPolicy> {
         self.cleaning.iter().find(|policy| {
             policy.selectors.is_empty()
-                || policy.selectors.iter().any(|selector| selector.matches(node))
+                || policy
+                    .selectors
+                    .iter()
+                    .any(|selector| selector.matches(node))
         })
     }
 

@@ -97,11 +97,10 @@ impl<'a> Networks<'a> {
                     findings.push(self.unknown_network(reference, &name));
                     continue;
                 };
-                if !networks.contains_key(&name) {
+                if networks.insert(name.clone(), effective.clone()).is_none() {
                     let by = format!("interfaces.{}.networks", interface.text);
                     depends_on.push(dependence(interfaces, kind::NETWORK, &name, by, reference));
                     depends_on.extend(effective.depends_on.iter().cloned());
-                    networks.insert(name, effective);
                 }
             }
             let Some(reference) = field.node.get("device_link") else {
@@ -118,11 +117,10 @@ impl<'a> Networks<'a> {
                 );
                 continue;
             };
-            if !links.contains_key(&name) {
+            if links.insert(name.clone(), effective).is_none() {
                 let by = format!("interfaces.{}.device_link", interface.text);
                 let kind = kind::NETWORK_LINK;
                 depends_on.push(dependence(interfaces, kind, &name, by, reference));
-                links.insert(name, effective);
             }
         }
         let mark = interfaces.node.mark;
@@ -204,7 +202,13 @@ impl<'a> Networks<'a> {
     }
 }
 
-fn dependence(interfaces: &Part, kind: &str, name: &Arc<str>, by: String, field: &Node) -> Dependence {
+fn dependence(
+    interfaces: &Part,
+    kind: &str,
+    name: &Arc<str>,
+    by: String,
+    field: &Node,
+) -> Dependence {
     Dependence {
         dependent: interfaces.owner.clone(),
         on: DocumentId {

@@ -103,16 +103,26 @@ impl Builder<'_> {
         }
     }
 
-    fn node(&mut self, (document, data): Input<'_>, parts: &Parts, findings: &mut Findings) -> NodeDesign {
+    fn node(
+        &mut self,
+        (document, data): Input<'_>,
+        parts: &Parts,
+        findings: &mut Findings,
+    ) -> NodeDesign {
         let mut node = NodeDesign {
             name: NodeName::from(document.id.name.clone()),
             document: document.id.clone(),
             mark: document.mark,
             rack: parts[RACK].as_ref().and_then(|part| text_of(&part.node)),
-            tags: parts[TAGS].as_ref().map(|part| set_of(&part.node)).unwrap_or_default(),
+            tags: parts[TAGS]
+                .as_ref()
+                .map(|part| set_of(&part.node))
+                .unwrap_or_default(),
             labels: self.labels(parts[LABELS].as_deref()),
             host_profiles: Arc::from([]),
-            hardware_profile: parts[HARDWARE].as_ref().and_then(|part| text_of(&part.node)),
+            hardware_profile: parts[HARDWARE]
+                .as_ref()
+                .and_then(|part| text_of(&part.node)),
             out_of_band: OutOfBand::default(),
             addresses: BTreeMap::new(),
             disks: self.disks(parts[STORAGE].as_deref()),
@@ -131,7 +141,9 @@ impl Builder<'_> {
             };
             put(&mut node, section, value);
         }
-        let hardware = parts[HARDWARE].as_ref().and_then(|part| self.hardware(part, findings));
+        let hardware = parts[HARDWARE]
+            .as_ref()
+            .and_then(|part| self.hardware(part, findings));
         let section = match hardware {
             Some(hardware) => {
                 node.depends_on.push(hardware.depends_on.clone());
@@ -148,8 +160,16 @@ impl Builder<'_> {
         node
     }
 
-    fn add_network(&self, node: &mut NodeDesign, data: &Node, parts: &Parts, findings: &mut Findings) {
-        let used = parts[INTERFACES].as_ref().map(|part| self.networks.of(part, findings));
+    fn add_network(
+        &self,
+        node: &mut NodeDesign,
+        data: &Node,
+        parts: &Parts,
+        findings: &mut Findings,
+    ) {
+        let used = parts[INTERFACES]
+            .as_ref()
+            .map(|part| self.networks.of(part, findings));
         let oob = parts[OUT_OF_BAND].as_ref().map(|part| &part.node);
         let controller = oob
             .and_then(|oob| text(oob, "network"))
@@ -184,7 +204,11 @@ impl Builder<'_> {
         }
         let section = fields_of(data.mark, fields);
         let sums = sums.iter().map(|(name, sum)| (*name, sum));
-        put(node, Section::Network, SectionValue::new(Section::Network, section, sums));
+        put(
+            node,
+            Section::Network,
+            SectionValue::new(Section::Network, section, sums),
+        );
 
         let mut fields: Vec<(&[&str], &Node)> = Vec::new();
         let mut sums: Vec<(&str, Sum)> = Vec::new();
@@ -198,10 +222,19 @@ impl Builder<'_> {
         }
         let section = fields_of(data.mark, fields);
         let sums = sums.iter().map(|(name, sum)| (*name, sum));
-        put(node, Section::OutOfBand, SectionValue::new(Section::OutOfBand, section, sums));
+        put(
+            node,
+            Section::OutOfBand,
+            SectionValue::new(Section::OutOfBand, section, sums),
+        );
     }
 
-    fn addresses(&self, data: &Node, controller: Option<&str>, findings: &mut Findings) -> Addresses {
+    fn addresses(
+        &self,
+        data: &Node,
+        controller: Option<&str>,
+        findings: &mut Findings,
+    ) -> Addresses {
         let mut result = Addresses::default();
         let Some(list) = data.get("addressing") else {
             return result;
@@ -386,4 +419,284 @@ fn own_dependences(id: &DocumentId, data: &Node) -> Vec<Arc<[Dependence]>> {
         mark: profile.mark,
     };
     vec![Arc::from([edge])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::fixture::{document, site};
+
+    fn two_nodes(profile: &str, network: &str) -> String {
+        [
+            document(kind::HOST_PROFILE, "base", "hardware_profile: hw\nplatform: {image: xenial, kernel_params: {console: tty, quiet: 'true'}}\nmetadata: {owner_data: {role: x}, tags: [all]}"),
+            document(kind::HOST_PROFILE, "compute", profile),
+            document(kind::HARDWARE_PROFILE, "hw", "vendor: Dell"),
+            document(kind::NETWORK, "oam", network),
+            document(kind::NETWORK, "oob", "cidr: 10.1.0.0/24"),
+            document(kind::NETWORK_LINK, "bond0", "mtu: 9000\nallowed_networks: [oam]"),
+            document(kind::BOOT_ACTION, "all", "assets: [{type: file, path: /x, data: y}]"),
+            document(kind::BOOT_ACTION, "some", "node_filter: {filter_set_type: union, filter_set: [{filter_type: intersection, node_tags: [special]}]}\nassets: []\nsignaling: false"),
+            document(kind::NODE, "n1", "host_profile: compute\naddressing: [{network: oam, address: 10.0.0.1}, {network: oob, address: 10.1.0.1}]\nmetadata: {rack: r1}"),
+            document(kind::NODE, "n2", "host_profile: compute\naddressing: [{network: oam, address: dhcp}]\nmetadata: {rack: r1, tags: [special]}\nplatform: {kernel_params: {'!quiet': ''}}"),
+        ]
+        .concat()
+    }
+
+    const PROFILE: &str = "host_profile: base\noob: {type: ipmi, network: oob, account: root}\ninterfaces: {bond0: {device_link: bond0, networks: [oam]}}\nstorage: {physical_devices: {sda: {}, sdb: {}}}";
+    const NETWORK: &str = "cidr: 10.0.0.0/24\nmtu: 1500";
+
+    /// The sections in which two designs of a node differ.
+    fn changed(before: &str, after: &str, name: &str) -> Vec<Section> {
+        let (before, after) = (site(before), site(after));
+        assert_eq!((before.problems, after.problems), (vec![], vec![]));
+        let (old, new) = (&before.design.nodes[name], &after.design.nodes[name]);
+        Section::ALL
+            .into_iter()
+            .filter(|section| old.digests[section] != new.digests[section])
+            .collect()
+    }
+
+    #[test]
+    fn a_node_has_what_its_profiles_say_and_what_it_says_itself() {
+        let site = site(&two_nodes(PROFILE, NETWORK));
+        assert_eq!(site.problems, Vec::<String>::new());
+        let node = &site.design.nodes["n2"];
+        assert_eq!(
+            *node.host_profiles,
+            [Arc::from("compute"), Arc::from("base")]
+        );
+        assert_eq!(node.hardware_profile.as_deref(), Some("hw"));
+        assert_eq!(node.rack.as_deref(), Some("r1"));
+        assert!(node.tags.contains("all") && node.tags.contains("special"));
+        assert_eq!(node.labels["role"], Arc::from("x"));
+        assert_eq!(*node.disks, [Arc::from("sda"), Arc::from("sdb")]);
+        let params = node.sections[&Section::OperatingSystem]
+            .at(&["platform", "kernel_params"])
+            .unwrap();
+        assert!(params.get("console").is_some() && params.get("quiet").is_none());
+        let node = &site.design.nodes["n1"];
+        assert_eq!(node.out_of_band.address.as_deref(), Some("10.1.0.1"));
+        assert_eq!(node.out_of_band.kind.as_deref(), Some("ipmi"));
+        assert_eq!(node.out_of_band.account.as_deref(), Some("root"));
+        assert_eq!(node.addresses["oam"], Arc::from("10.0.0.1"));
+        let network = &node.sections[&Section::Network];
+        assert!(network.at(&["addressing", "oam"]).is_some());
+        assert!(network.at(&["addressing", "oob"]).is_none());
+        assert!(network.at(&["networks", "oam", "mtu"]).is_some());
+        assert!(
+            network
+                .at(&["links", "bond0", "allowed_networks"])
+                .is_none()
+        );
+        let every = node.sections.len() == 8 && node.digests.len() == 8;
+        assert!(every);
+    }
+
+    #[test]
+    fn a_change_shows_in_the_section_that_it_belongs_to_and_in_no_other() {
+        let before = two_nodes(PROFILE, NETWORK);
+        let with = |from: &str, to: &str| before.replace(from, to);
+        let table: &[(&str, String, &[Section])] = &[
+            (
+                "the order of keys",
+                with(
+                    "{type: ipmi, network: oob, account: root}",
+                    "{account: root, network: oob, type: ipmi}",
+                ),
+                &[],
+            ),
+            (
+                "a comment",
+                with("cidr: 10.0", "# moved\n  cidr: 10.0"),
+                &[],
+            ),
+            (
+                "an empty list",
+                with("metadata: {rack: r1}", "metadata: {rack: r1, tags: []}"),
+                &[],
+            ),
+            (
+                "rack",
+                with("{rack: r1}", "{rack: r2}"),
+                &[Section::Inventory],
+            ),
+            (
+                "a controller's address",
+                with("10.1.0.1}", "10.1.0.2}"),
+                &[Section::OutOfBand],
+            ),
+            (
+                "an account",
+                with("account: root", "account: admin"),
+                &[Section::OutOfBand],
+            ),
+            (
+                "an address",
+                with("10.0.0.1}", "10.0.0.2}"),
+                &[Section::Network],
+            ),
+            (
+                "a network's mtu",
+                with("mtu: 1500", "mtu: 9000"),
+                &[Section::Network],
+            ),
+            (
+                "a link's mtu",
+                with("mtu: 9000", "mtu: 8000"),
+                &[Section::Network],
+            ),
+            (
+                "a network's ranges",
+                with("mtu: 1500", "mtu: 1500\n  ranges: []"),
+                &[],
+            ),
+            (
+                "networks allowed on a link",
+                with("[oam]\n---", "[oam, oob]\n---"),
+                &[],
+            ),
+            (
+                "an image",
+                with("xenial", "bionic"),
+                &[Section::OperatingSystem],
+            ),
+            ("a label", with("role: x", "role: y"), &[Section::Labels]),
+            ("a disk", with("sdb: {}", "sdc: {}"), &[Section::Storage]),
+            ("hardware", with("Dell", "HPE"), &[Section::Hardware]),
+            (
+                "an asset",
+                with("data: y", "data: z"),
+                &[Section::BootActions],
+            ),
+            (
+                "a filter that now selects",
+                with("node_tags: [special]", "node_tags: [special, all]"),
+                &[Section::BootActions],
+            ),
+            (
+                "a filter written otherwise",
+                with("filter_type: intersection", "filter_type: union"),
+                &[],
+            ),
+            (
+                "a tag with a boot action",
+                with("{rack: r1}", "{rack: r1, tags: [special]}"),
+                &[Section::BootActions, Section::Inventory],
+            ),
+            (
+                "a tag without one",
+                with("{rack: r1}", "{rack: r1, tags: [dull]}"),
+                &[Section::Inventory],
+            ),
+            (
+                "a renamed host profile",
+                before
+                    .replace("name: compute", "name: other")
+                    .replace("host_profile: compute", "host_profile: other"),
+                &[Section::Inventory],
+            ),
+        ];
+        for (what, after, expected) in table {
+            assert_ne!(before, *after, "{what} changes nothing in the text");
+            assert_eq!(changed(&before, after, "n1"), *expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn nodes_of_one_profile_share_its_sections() {
+        let text = two_nodes(PROFILE, NETWORK);
+        let site = site(&text);
+        let (one, two) = (&site.design.nodes["n1"], &site.design.nodes["n2"]);
+        for section in [Section::Hardware, Section::Storage, Section::Labels] {
+            assert!(
+                Arc::ptr_eq(&one.sections[&section], &two.sections[&section]),
+                "{section}"
+            );
+        }
+        assert!(Arc::ptr_eq(&one.labels, &two.labels));
+    }
+
+    #[test]
+    fn the_way_from_a_document_to_a_node_can_be_told() {
+        let site = site(&two_nodes(PROFILE, NETWORK));
+        let way: Vec<String> = site.design.nodes["n2"]
+            .dependences()
+            .map(|edge| {
+                let from = edge.dependent.as_ref().map_or("node", |id| &id.name);
+                let line = site.sources.place(edge.mark).line;
+                format!("{from} -> {} by {} at {line}", edge.on, edge.by)
+            })
+            .collect();
+        assert_eq!(
+            way,
+            [
+                "n2 -> drydock/HostProfile/v1/compute by host_profile at 61",
+                "base -> drydock/HardwareProfile/v1/hw by hardware_profile at 5",
+                "compute -> drydock/Network/v1/oam by interfaces.bond0.networks at 14",
+                "compute -> drydock/NetworkLink/v1/bond0 by interfaces.bond0.device_link at 14",
+                "compute -> drydock/HostProfile/v1/base by host_profile at 12",
+                "node -> drydock/BootAction/v1/all by node_filter at 39",
+                "node -> drydock/BootAction/v1/some by node_filter at 47",
+            ]
+        );
+    }
+
+    #[test]
+    fn references_that_lead_nowhere_are_told_once_at_the_field() {
+        let profile = PROFILE
+            .replace("[oam]", "[oan]")
+            .replace("device_link: bond0", "device_link: bond1");
+        let text = two_nodes(&profile, NETWORK)
+            .replace("hardware_profile: hw", "hardware_profile: hv")
+            + &document(
+                kind::NODE,
+                "n3",
+                "host_profile: comptue\naddressing: [{network: oop, address: 1.2.3.4}]",
+            );
+        let problems = site(&text).problems;
+        assert_eq!(
+            problems,
+            [
+                "reference-hardware-profile 5:21 there is no hardware profile `hv`",
+                "reference-network-link 14:37 there is no network link `bond1` (did you mean `bond0`?)",
+                "reference-network 14:55 there is no network `oan` (did you mean `oam`?)",
+                "reference-host-profile 69:17 there is no host profile `comptue` (did you mean `compute`?)",
+                "reference-network 70:26 there is no network `oop` (did you mean `oob`?)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_circle_of_host_profiles_is_shown_whole_and_once() {
+        let text = [
+            document(kind::HOST_PROFILE, "a", "host_profile: b"),
+            document(kind::HOST_PROFILE, "b", "host_profile: c"),
+            document(kind::HOST_PROFILE, "c", "host_profile: b"),
+            document(kind::NODE, "n1", "host_profile: a"),
+        ]
+        .concat();
+        let found = site(&text);
+        assert_eq!(
+            found.problems,
+            ["reference-profile-cycle 15:17 host profiles inherit in a circle: b → c → b"]
+        );
+        assert_eq!(found.design.nodes["n1"].host_profiles.len(), 3);
+    }
+
+    #[test]
+    fn a_route_of_a_routing_domain_follows_the_other_networks_of_it() {
+        let text = [
+            document(kind::HOST_PROFILE, "p", "interfaces: {e: {networks: [a]}}"),
+            document(kind::NETWORK, "a", "cidr: 10.0.0.0/24\nroutedomain: d\nroutes: [{routedomain: d, gateway: 10.0.0.1, metric: 9}]"),
+            document(kind::NETWORK, "b", "cidr: 10.0.1.0/24\nroutedomain: d"),
+            document(kind::NODE, "n1", "host_profile: p"),
+        ]
+        .concat();
+        let routes =
+            crate::design::fixture::value("[{subnet: 10.0.1.0/24, gateway: 10.0.0.1, metric: 9}]");
+        let section = site(&text).design.nodes["n1"].sections[&Section::Network].clone();
+        assert_eq!(section.at(&["networks", "a", "routes"]), Some(&routes));
+        let after = text.replace("10.0.1.0/24", "10.0.2.0/24");
+        assert_eq!(changed(&text, &after, "n1"), [Section::Network]);
+    }
 }

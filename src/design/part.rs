@@ -86,7 +86,11 @@ pub(super) type Parts = [Option<Rc<Part>>; FIELDS.len()];
 ///
 /// A field that the child does not write is the parent's very part. Fields that are never inherited
 /// are left out; who needs them reads them in `data`.
-pub(super) fn inherit_parts(data: &Node, parent: Option<&Parts>, owner: Option<&DocumentId>) -> Parts {
+pub(super) fn inherit_parts(
+    data: &Node,
+    parent: Option<&Parts>,
+    owner: Option<&DocumentId>,
+) -> Parts {
     std::array::from_fn(|at| {
         let field = &FIELDS[at];
         if let Rule::Own = field.rule {

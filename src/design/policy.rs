@@ -50,7 +50,10 @@ fn only_one<'a>(
     let mut all = catalog.of(schema);
     let (first, data) = all.next()?;
     for (another, _) in all {
-        let message = format!("a site has one `{schema}`, and `{}` is another", another.id.name);
+        let message = format!(
+            "a site has one `{schema}`, and `{}` is another",
+            another.id.name
+        );
         findings.push(
             Diagnostic::error("rule-one-document", another.name_mark, message)
                 .related(first.name_mark, "the first is here"),
@@ -127,7 +130,12 @@ fn read_backends(data: &Node, design: &mut Design) {
             backends.overrides.push((selector, read_hardware(hardware)));
         }
     }
-    for (node, field) in data.get("names").and_then(Node::as_map).into_iter().flat_map(Map::iter) {
+    for (node, field) in data
+        .get("names")
+        .and_then(Node::as_map)
+        .into_iter()
+        .flat_map(Map::iter)
+    {
         let names: BTreeMap<_, _> = field
             .node
             .as_map()
@@ -135,7 +143,9 @@ fn read_backends(data: &Node, design: &mut Design) {
             .flat_map(Map::keys)
             .filter_map(|system| Some((system.text.clone(), text(&field.node, &system.text)?)))
             .collect();
-        backends.names.insert(NodeName::from(node.text.clone()), names);
+        backends
+            .names
+            .insert(NodeName::from(node.text.clone()), names);
     }
     backends.data = Some(data.clone());
 }
@@ -153,5 +163,100 @@ fn read_hardware(node: &Node) -> HardwareBackend {
     HardwareBackend {
         kind,
         settings: Some(node.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::BackendKind;
+    use crate::design::fixture::{document, site};
+
+    #[test]
+    fn retirement_holds_from_its_day_on_and_the_first_entry_gives_the_reason() {
+        let text = [
+            document(kind::NODE, "n1", "metadata: {rack: r1}"),
+            document(kind::NODE, "n2", "metadata: {rack: r1}"),
+            document(
+                kind::RETIREMENT,
+                "old",
+                "retirements:\n- {node_names: [n1], reason: disks, from: 2026-03-01}\n- {rack_names: [r1], reason: rack, from: '2026-05-01'}",
+            ),
+        ]
+        .concat();
+        let design = site(&text).design;
+        let on = |node: &str, day: &str| {
+            let reason = design.retired_on(&NodeName::from(node), day);
+            let retired = design.retired(day);
+            let other = retired
+                .get(&NodeName::from(node))
+                .map(|entry| &entry.reason);
+            assert_eq!(reason, other, "{node} on {day}");
+            reason.map(|reason| reason.to_string())
+        };
+        assert_eq!(on("n1", "2026-02-28"), None);
+        assert_eq!(on("n1", "2026-03-01"), Some("disks".to_owned()));
+        assert_eq!(on("n1", "2026-06-01"), Some("disks".to_owned()));
+        assert_eq!(on("n2", "2026-04-30"), None);
+        assert_eq!(on("n2", "2026-05-01"), Some("rack".to_owned()));
+        assert_eq!(on("n9", "2026-05-01"), None);
+    }
+
+    #[test]
+    fn the_first_override_that_selects_a_node_gives_its_backend() {
+        let text = [
+            document(kind::NODE, "n1", "metadata: {tags: [virtual]}"),
+            document(kind::NODE, "n2", "metadata: {tags: [real]}"),
+            document(
+                kind::BACKENDS,
+                "b",
+                "hardware: {kind: redfish}\noverrides: [{selector: {node_tags: [virtual]}, hardware: {kind: sim}}]",
+            ),
+        ]
+        .concat();
+        let design = site(&text).design;
+        assert_eq!(
+            design.backend_of(&design.nodes["n1"]).kind,
+            BackendKind::Sim
+        );
+        assert_eq!(
+            design.backend_of(&design.nodes["n2"]).kind,
+            BackendKind::Redfish
+        );
+    }
+
+    #[test]
+    fn an_exception_to_cleaning_goes_before_the_rule_whatever_they_are_called() {
+        let text = [
+            document(kind::NODE, "n1", "metadata: {tags: [keep]}"),
+            document(kind::NODE, "n2", "metadata: {tags: [wipe]}"),
+            document(
+                kind::CLEANING,
+                "a-default",
+                "automated: true\npriorities: {deploy.erase_devices: 10}",
+            ),
+            document(
+                kind::CLEANING,
+                "z-keep",
+                "automated: false\nselectors: [{node_tags: [keep]}]",
+            ),
+        ]
+        .concat();
+        let design = site(&text).design;
+        assert!(!design.cleaning_of(&design.nodes["n1"]).unwrap().automated);
+        let other = design.cleaning_of(&design.nodes["n2"]).unwrap();
+        assert_eq!(other.priorities["deploy.erase_devices"], 10);
+    }
+
+    #[test]
+    fn a_site_has_one_policy() {
+        let text = document(kind::POLICY, "a", "wipe: skip")
+            + &document(kind::POLICY, "b", "wipe: require");
+        let found = site(&text);
+        assert_eq!(
+            found.problems,
+            ["rule-one-document 8:18 a site has one `trueup/Policy/v1`, and `b` is another"]
+        );
+        assert_eq!(found.design.policy.wipe, WipePolicy::Skip);
     }
 }

@@ -64,7 +64,9 @@ impl<'a> Profiles<'a> {
             }
             way.push((document, data));
             next = self.lookup(data, findings);
-            let reference = data.get("host_profile").map_or(document.mark, |node| node.mark);
+            let reference = data
+                .get("host_profile")
+                .map_or(document.mark, |node| node.mark);
             if let Some((again, _)) = next
                 && let Some(from) = way.iter().position(|(each, _)| each.id == again.id)
             {
@@ -72,12 +74,20 @@ impl<'a> Profiles<'a> {
                     way[from..].iter().map(|(each, _)| &*each.id.name).collect();
                 names.push(&again.id.name);
                 let message = format!("host profiles inherit in a circle: {}", names.join(" → "));
-                findings.push(Diagnostic::error("reference-profile-cycle", reference, message));
+                findings.push(Diagnostic::error(
+                    "reference-profile-cycle",
+                    reference,
+                    message,
+                ));
                 next = None;
             } else if way.len() >= LONGEST_CHAIN && next.is_some() {
                 let message =
                     format!("more than {LONGEST_CHAIN} host profiles inherit from each other");
-                findings.push(Diagnostic::error("reference-profile-depth", reference, message));
+                findings.push(Diagnostic::error(
+                    "reference-profile-depth",
+                    reference,
+                    message,
+                ));
                 next = None;
             }
         }
@@ -107,7 +117,11 @@ impl<'a> Profiles<'a> {
 fn inherit_profile(id: DocumentId, data: &Node, above: Option<&Profile>) -> Profile {
     let parts = inherit_parts(data, above.map(|profile| &profile.parts), Some(&id));
     let chain = std::iter::once(id.name.clone())
-        .chain(above.into_iter().flat_map(|profile| profile.chain.iter().cloned()))
+        .chain(
+            above
+                .into_iter()
+                .flat_map(|profile| profile.chain.iter().cloned()),
+        )
         .collect();
     let own = above.map(|profile| Dependence {
         dependent: Some(id.clone()),
@@ -120,7 +134,11 @@ fn inherit_profile(id: DocumentId, data: &Node, above: Option<&Profile>) -> Prof
     });
     let depends_on = own
         .into_iter()
-        .chain(above.into_iter().flat_map(|profile| profile.depends_on.iter().cloned()))
+        .chain(
+            above
+                .into_iter()
+                .flat_map(|profile| profile.depends_on.iter().cloned()),
+        )
         .collect();
     Profile {
         chain,

@@ -77,11 +77,6 @@ impl Findings {
         }
     }
 
-    /// Whether a problem with this code at this place was found already.
-    pub(super) fn has(&self, code: &'static str, mark: Mark) -> bool {
-        self.seen.contains(&(code, mark))
-    }
-
     /// All of them.
     pub(super) fn into_diagnostics(self) -> Diagnostics {
         self.list

@@ -137,7 +137,11 @@ impl NodeIndex {
                 index.by_tag.entry(tag.clone()).or_default().push(position);
             }
             if let Some(rack) = &node.rack {
-                index.by_rack.entry(rack.clone()).or_default().push(position);
+                index
+                    .by_rack
+                    .entry(rack.clone())
+                    .or_default()
+                    .push(position);
             }
             let set = *sets.entry(Arc::as_ptr(&node.labels)).or_insert_with(|| {
                 let set = index.label_sets.len() as u32;
@@ -240,4 +244,91 @@ fn sorted(mut positions: Positions) -> Positions {
     positions.sort_unstable();
     positions.dedup();
     positions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::fixture::{document, site, value};
+    use crate::design::kind;
+
+    fn six_nodes() -> Design {
+        let node = |name: &str, rack: &str, tags: &str, labels: &str| {
+            let metadata =
+                format!("metadata: {{rack: {rack}, tags: [{tags}], owner_data: {{{labels}}}}}");
+            document(kind::NODE, name, &metadata)
+        };
+        let text = [
+            node("n1", "r1", "control", "plane: enabled"),
+            node("n2", "r1", "compute", ""),
+            node("n3", "r2", "compute, ssd", "plane: disabled"),
+            node("n4", "r2", "control", "plane: enabled"),
+            node("n5", "r3", "", "ceph: enabled"),
+            node("n6", "r3", "ssd", ""),
+        ];
+        site(&text.concat()).design
+    }
+
+    #[test]
+    fn criteria_meet_by_intersection_and_their_values_by_union() {
+        let design = six_nodes();
+        let table: &[(&str, &str)] = &[
+            ("{}", "n1 n2 n3 n4 n5 n6"),
+            (
+                "{node_names: [], node_tags: [], node_labels: [], rack_names: []}",
+                "n1 n2 n3 n4 n5 n6",
+            ),
+            ("{node_names: [n5, n1, gone]}", "n1 n5"),
+            ("{node_tags: [control, ssd]}", "n1 n3 n4 n6"),
+            ("{rack_names: [r2, r3]}", "n3 n4 n5 n6"),
+            (
+                "{node_labels: ['plane: enabled', ceph:enabled]}",
+                "n1 n4 n5",
+            ),
+            ("{node_labels: [{plane: enabled}]}", "n1 n4"),
+            ("{node_tags: [compute], rack_names: [r2]}", "n3"),
+            (
+                "{node_names: [n1, n2], node_labels: ['plane: enabled'], rack_names: [r1], node_tags: [control]}",
+                "n1",
+            ),
+            ("{node_tags: [nothing]}", ""),
+            ("{node_names: [n1], node_tags: []}", "n1"),
+        ];
+        for (text, expected) in table {
+            let selector = Selector::read(&value(text));
+            let names = |nodes: Vec<&NodeName>| {
+                nodes
+                    .iter()
+                    .map(|name| name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            };
+            assert_eq!(names(selector.nodes(&design)), *expected, "{text}");
+            let matching = design.nodes.values().filter(|node| selector.matches(node));
+            let matching = names(matching.map(|node| &node.name).collect());
+            assert_eq!(matching, *expected, "{text}, node by node");
+        }
+    }
+
+    #[test]
+    fn a_group_is_the_union_of_its_selectors_and_all_nodes_beside_a_selector_without_criteria() {
+        let design = six_nodes();
+        let table: &[(&str, usize)] = &[
+            ("[]", 6),
+            ("[{}]", 6),
+            ("[{node_names: [n1]}, {}]", 6),
+            ("[{node_names: [n1]}, {node_names: [n1, n2]}]", 2),
+            ("[{node_names: [gone]}]", 0),
+        ];
+        for (text, expected) in table {
+            let mut group = site("").design.groups.remove(0);
+            group.selectors = value(text)
+                .as_list()
+                .unwrap()
+                .iter()
+                .map(Selector::read)
+                .collect();
+            assert_eq!(group.nodes(&design).len(), *expected, "{text}");
+        }
+    }
 }

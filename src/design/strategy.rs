@@ -23,7 +23,10 @@ pub(super) fn add_strategy(catalog: &Catalog<'_>, design: &mut Design, findings:
         design.configuration = read_configuration(data);
     }
     design.groups = match strategy_of(catalog, configuration, findings) {
-        Some((_, data)) => items(data, "groups").iter().filter_map(read_group).collect(),
+        Some((_, data)) => items(data, "groups")
+            .iter()
+            .filter_map(read_group)
+            .collect(),
         None => vec![all_nodes(configuration)],
     };
 }
@@ -37,7 +40,11 @@ pub(super) fn configuration_of<'a>(
     if let [first, second, ..] = all[..] {
         let chosen = catalog.get(kind::CONFIGURATION, "deployment-configuration");
         let (document, _) = chosen.unwrap_or(first);
-        let other = if document.id == first.0.id { second.0 } else { first.0 };
+        let other = if document.id == first.0.id {
+            second.0
+        } else {
+            first.0
+        };
         let message = format!(
             "there is more than one deployment configuration; `{}` counts",
             document.id.name
@@ -84,7 +91,9 @@ fn all_nodes(configuration: Option<Input<'_>>) -> Group {
             percent_successful_nodes: Some(100),
             ..SuccessCriteria::default()
         },
-        mark: configuration.map_or(Mark::new(SourceId(u32::MAX), 0), |(document, _)| document.mark),
+        mark: configuration.map_or(Mark::new(SourceId(u32::MAX), 0), |(document, _)| {
+            document.mark
+        }),
     }
 }
 
@@ -139,5 +148,64 @@ fn read_configuration(data: &Node) -> DeploymentConfiguration {
         clear_labels_timeout: cluster("clear_labels_timeout", default.clear_labels_timeout),
         remove_etcd_timeout: cluster("remove_etcd_timeout", default.remove_etcd_timeout),
         etcd_ready_timeout: cluster("etcd_ready_timeout", default.etcd_ready_timeout),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::fixture::{document, site};
+
+    fn configuration(data: &str) -> String {
+        let data = format!("armada: {{manifest: full-site}}\n{data}");
+        document(kind::CONFIGURATION, "deployment-configuration", &data)
+    }
+
+    const GROUP: &str = "groups: [{name: g, critical: false, depends_on: [], selectors: []}]";
+
+    #[test]
+    fn the_strategy_is_the_one_named_the_default_one_or_one_group_of_all_nodes() {
+        let named = configuration("physical_provisioner: {deployment_strategy: mine}");
+        let unnamed = configuration("");
+        let mine = document(kind::STRATEGY, "mine", GROUP);
+        let default = document(kind::STRATEGY, DEFAULT_STRATEGY, GROUP);
+        let missing = "reference-strategy 6:47 there is no deployment strategy `mine`";
+        let table: &[(&str, String, &[&str], &str)] = &[
+            ("named", format!("{named}{mine}"), &[], "g"),
+            ("not named", format!("{unnamed}{default}"), &[], "g"),
+            ("no configuration", default.clone(), &[], "g"),
+            (
+                "another one that nobody names",
+                format!("{unnamed}{mine}"),
+                &[],
+                "default",
+            ),
+            ("none at all", unnamed.clone(), &[], "default"),
+            (
+                "named and not there",
+                format!("{named}{default}"),
+                &[missing],
+                "default",
+            ),
+        ];
+        for (what, text, problems, group) in table {
+            let found = site(text);
+            assert_eq!(found.problems, *problems, "{what}");
+            assert_eq!(found.design.groups[0].name.as_str(), *group, "{what}");
+        }
+        let all = &site("").design.groups[0];
+        assert!(all.critical && all.selectors.is_empty());
+        assert_eq!(all.success_criteria.percent_successful_nodes, Some(100));
+    }
+
+    #[test]
+    fn a_zero_that_is_written_stays_zero() {
+        let text = configuration("physical_provisioner: {join_wait: 0, deploy_timeout: 60}");
+        let expected = DeploymentConfiguration {
+            join_wait: 0,
+            deploy_timeout: 60,
+            ..DeploymentConfiguration::default()
+        };
+        assert_eq!(site(&text).design.configuration, expected);
     }
 }

@@ -1,6 +1,8 @@
 //! Integration tests, one binary for all.
 
 #[cfg(test)]
+mod design_seaworthy;
+#[cfg(test)]
 mod document;
 #[cfg(test)]
 mod git;
