@@ -29,9 +29,8 @@ enum Pending {
 }
 
 enum Collection {
-    List(Vec<Node>),
+    List,
     Map {
-        map: Map,
         pending: Pending,
         merged: Option<(Mark, Map)>,
     },
@@ -39,6 +38,8 @@ enum Collection {
 
 struct Open {
     collection: Collection,
+    /// Where its entries begin among those of all open collections.
+    start: usize,
     mark: Mark,
     anchor: usize,
     size: Size,
@@ -60,6 +61,11 @@ pub(super) struct Builder<'a> {
     errors: usize,
     warnings: usize,
     stack: Vec<Open>,
+    /// Entries of the open lists, the outermost first; taken out at once when a list ends, so that
+    /// it is allocated once and in its size.
+    items: Vec<Node>,
+    /// Fields of the open maps, in the same way.
+    fields: Vec<(Key, Field)>,
     anchors: HashMap<usize, (Node, Size)>,
     expanded: usize,
     texts: Texts,
@@ -67,16 +73,19 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(limits: &'a Limits) -> Self {
+    /// For a file of so many bytes.
+    pub(super) fn new(limits: &'a Limits, bytes: usize) -> Self {
         Self {
             limits,
             diagnostics: Diagnostics::new(),
             errors: 0,
             warnings: 0,
             stack: Vec::new(),
+            items: Vec::new(),
+            fields: Vec::new(),
             anchors: HashMap::new(),
             expanded: 0,
-            texts: Texts::default(),
+            texts: Texts::sized(bytes),
             root: None,
         }
     }
@@ -108,6 +117,8 @@ impl<'a> Builder<'a> {
     /// Forgets what belongs to the last document.
     pub(super) fn begin_document(&mut self) {
         self.stack.clear();
+        self.items.clear();
+        self.fields.clear();
         self.anchors.clear();
         self.root = None;
     }
@@ -140,12 +151,11 @@ impl<'a> Builder<'a> {
             }
             Event::SequenceStart(anchor, tag) => {
                 self.check_tag(tag.as_deref(), "seq", mark);
-                self.open(Collection::List(Vec::new()), anchor, mark)?;
+                self.open(Collection::List, anchor, mark)?;
             }
             Event::MappingStart(anchor, tag) => {
                 self.check_tag(tag.as_deref(), "map", mark);
                 let collection = Collection::Map {
-                    map: Map::new(),
                     pending: Pending::None,
                     merged: None,
                 };
@@ -163,8 +173,13 @@ impl<'a> Builder<'a> {
             self.report(too_deep(self.limits, mark));
             return Err(Abandoned);
         }
+        let start = match collection {
+            Collection::List => self.items.len(),
+            Collection::Map { .. } => self.fields.len(),
+        };
         self.stack.push(Open {
             collection,
+            start,
             mark,
             anchor,
             size: Size {
@@ -180,19 +195,23 @@ impl<'a> Builder<'a> {
             return;
         };
         let value = match open.collection {
-            Collection::List(list) => Value::List(Arc::new(list)),
-            Collection::Map {
-                map, merged: None, ..
-            } => Value::Map(Arc::new(map)),
-            Collection::Map {
-                map,
-                merged: Some((_, mut merged)),
-                ..
-            } => {
-                for (key, field) in map {
-                    merged.insert(key, field);
+            Collection::List => Value::List(Arc::new(self.items.drain(open.start..).collect())),
+            Collection::Map { merged, .. } => {
+                let (map, doubled) = Map::of_fields(self.fields.drain(open.start..));
+                for (key, mark, first) in doubled {
+                    let message = format!("key `{}` is there twice in this map", key.text);
+                    let diagnostic = Diagnostic::error("yaml-duplicate-key", mark, message);
+                    self.report(diagnostic.related(first, "first written here"));
                 }
-                Value::Map(Arc::new(merged))
+                Value::Map(Arc::new(match merged {
+                    None => map,
+                    Some((_, mut merged)) => {
+                        for (key, field) in map {
+                            merged.insert(key, field);
+                        }
+                        merged
+                    }
+                }))
             }
         };
         let node = Node::new(value, open.mark);
@@ -263,16 +282,12 @@ impl<'a> Builder<'a> {
         };
         open.size.weight = open.size.weight.saturating_add(size.weight);
         open.size.height = open.size.height.max(size.height + 1);
-        let (map, pending, merged) = match &mut open.collection {
-            Collection::List(list) => {
-                list.push(node);
+        let (pending, merged) = match &mut open.collection {
+            Collection::List => {
+                self.items.push(node);
                 return;
             }
-            Collection::Map {
-                map,
-                pending,
-                merged,
-            } => (map, pending, merged),
+            Collection::Map { pending, merged } => (pending, merged),
         };
         let problem = match std::mem::replace(pending, Pending::None) {
             Pending::None => match key_of(&node) {
@@ -287,13 +302,8 @@ impl<'a> Builder<'a> {
                 }
             },
             Pending::Key(key, key_mark) => {
-                let text = key.text.clone();
-                let field = Field { key_mark, node };
-                map.insert_new(key, field).err().map(|first| {
-                    let message = format!("key `{text}` is there twice in this map");
-                    Diagnostic::error("yaml-duplicate-key", key_mark, message)
-                        .related(first, "first written here")
-                })
+                self.fields.push((key, Field { key_mark, node }));
+                None
             }
             Pending::Merge(mark) => merge(merged, &node, mark),
             Pending::Skip => None,
@@ -474,8 +484,15 @@ struct Texts {
 }
 
 impl Texts {
-    const SLOTS: usize = 1024;
     const LONGEST: usize = 40;
+
+    /// A table for a file of so many bytes.
+    fn sized(bytes: usize) -> Self {
+        let slots = (bytes / 32).next_power_of_two().clamp(16, 1024);
+        Self {
+            slots: vec![None; slots],
+        }
+    }
 
     fn share(&mut self, text: &str) -> Arc<str> {
         if text.len() > Self::LONGEST {
@@ -484,18 +501,11 @@ impl Texts {
         let hash = text.bytes().fold(0_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
-        let slot = &mut self.slots[(hash ^ (hash >> 15)) as usize % Self::SLOTS];
+        let number = (hash ^ (hash >> 15)) as usize & (self.slots.len() - 1);
+        let slot = &mut self.slots[number];
         match slot {
             Some(shared) if **shared == *text => shared.clone(),
             _ => slot.insert(Arc::from(text)).clone(),
-        }
-    }
-}
-
-impl Default for Texts {
-    fn default() -> Self {
-        Self {
-            slots: vec![None; Self::SLOTS],
         }
     }
 }

@@ -121,7 +121,7 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
     };
     let ends_open = !text.ends_with(['\n', '\r']);
     let mut parsed = Parsed::default();
-    let mut builder = Builder::new(limits);
+    let mut builder = Builder::new(limits, text.len());
     let mut positions = check_characters(source, text, &mut builder);
     let mut lost = builder.take_diagnostics();
     let (mut base, mut count) = (0_u32, 0_usize);

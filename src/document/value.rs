@@ -179,15 +179,25 @@ impl Map {
         self.fields.insert(Key::string(key), field);
     }
 
-    /// Sets a value under a key that is not there yet; otherwise the place of the key that is.
-    pub(super) fn insert_new(&mut self, key: Key, field: Field) -> Result<(), Mark> {
-        match self.fields.entry(key) {
-            Entry::Vacant(entry) => {
-                entry.insert(field);
-                Ok(())
+    /// A map of exactly these fields. Of equal keys the first stays; the others are handed back
+    /// with their place and that of the first.
+    pub(super) fn of_fields(
+        fields: impl ExactSizeIterator<Item = (Key, Field)>,
+    ) -> (Self, Vec<(Key, Mark, Mark)>) {
+        let mut map = IndexMap::with_capacity(fields.len());
+        let mut doubled = Vec::new();
+        for (key, field) in fields {
+            match map.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(field);
+                }
+                Entry::Occupied(entry) => {
+                    let first: &Field = entry.get();
+                    doubled.push((entry.key().clone(), field.key_mark, first.key_mark));
+                }
             }
-            Entry::Occupied(entry) => Err(entry.get().key_mark),
         }
+        (Self { fields: map }, doubled)
     }
 
     /// Removes a string key, keeping the order of the others.
