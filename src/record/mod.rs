@@ -3,12 +3,21 @@
 //! `refs/trueup/<site>/state` is a line of commits, one for each run and checkpoint. It is the
 //! authority for "last success"; the tags publish it.
 
+mod error;
+mod exchange;
+mod shard;
+mod store;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, NodeName, RunId, Section, SiteName};
+
+pub use error::Error;
+pub use exchange::{Exchange, Standing};
+pub use store::{Checkpoint, FORMAT_VERSION, RunFile, State, Store};
 
 /// How far a machine has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -72,6 +81,19 @@ pub enum Outcome {
     Interrupted,
     /// Given up, or superseded by another run.
     Abandoned,
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::SucceededWithFailures => "succeeded-with-failures",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+            Self::Abandoned => "abandoned",
+        })
+    }
 }
 
 /// How many nodes ended how.

@@ -65,16 +65,24 @@ impl Repository {
             return Ok(true);
         }
         self.with(|handle| {
-            if !handle.odb().is_ok_and(|odb| odb.exists(ancestor.git())) {
-                return self.cut_off(handle, &format!("commit {}", ancestor.short()), false);
-            }
-            let found = handle
-                .graph_descendant_of(commit.git(), ancestor.git())
-                .map_err(|error| self.reading(handle, &format!("commit {commit}"), error))?;
-            if found {
+            let known = handle.odb().is_ok_and(|odb| odb.exists(ancestor.git()));
+            let reaches = |ancestor| {
+                handle
+                    .graph_descendant_of(commit.git(), ancestor)
+                    .map_err(|error| self.reading(handle, &format!("commit {commit}"), error))
+            };
+            if known && reaches(ancestor.git())? {
                 return Ok(true);
             }
-            self.cut_off(handle, &format!("commit {}", ancestor.short()), false)
+            for end in self.shallow_ends() {
+                let is_here = handle.odb().is_ok_and(|odb| odb.exists(end));
+                if end == commit.git() || (is_here && reaches(end)?) {
+                    return Err(Error::Shallow {
+                        wanted: format!("commit {}", ancestor.short()),
+                    });
+                }
+            }
+            Ok(false)
         })
     }
 
@@ -98,7 +106,7 @@ impl Repository {
                     Some(parent) => commit = parent,
                     None => {
                         let wanted = format!("commit {}", earlier.short());
-                        return self.cut_off(handle, &wanted, false);
+                        return self.whole_history(commit.id(), &wanted).map(|()| false);
                     }
                 }
             }
@@ -123,8 +131,9 @@ impl Repository {
             return Ok(list);
         }
         self.with(|handle| {
-            let last = self.find(handle, to.git())?;
-            let mut next = self.first_parent(handle, &last)?;
+            let target = self.find(handle, to.git())?;
+            let mut last = target.id();
+            let mut next = self.first_parent(handle, &target)?;
             while let Some(commit) = next {
                 if from.is_some_and(|from| commit.id() == from.git()) {
                     return Ok(list);
@@ -134,13 +143,14 @@ impl Repository {
                 if touches(handle, before, Some(commit.tree_id()), "", selection)? {
                     list.push(CommitSummary::of(&commit));
                 }
+                last = commit.id();
                 next = parent;
             }
             let wanted = from.map_or_else(
                 || "the first commit".to_owned(),
                 |from| format!("commit {}", from.short()),
             );
-            self.cut_off(handle, &wanted, false)?;
+            self.whole_history(last, &wanted)?;
             match from {
                 Some(from) => Err(Error::Diverged { from, to }),
                 None => Ok(list),
@@ -188,14 +198,22 @@ impl Repository {
         }
     }
 
-    /// The answer at the end of the history, which is none where the history was cut off.
-    fn cut_off<T>(&self, handle: &git2::Repository, wanted: &str, answer: T) -> Result<T, Error> {
-        if handle.is_shallow() {
+    /// An error where the history ends at this commit only because the clone has no more of it.
+    fn whole_history(&self, last: git2::Oid, wanted: &str) -> Result<(), Error> {
+        if self.shallow_ends().contains(&last) {
             return Err(Error::Shallow {
                 wanted: wanted.to_owned(),
             });
         }
-        Ok(answer)
+        Ok(())
+    }
+
+    /// The commits whose parents were left out of a shallow clone, as git keeps them.
+    fn shallow_ends(&self) -> Vec<git2::Oid> {
+        let text = std::fs::read_to_string(self.common_dir.join("shallow")).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| git2::Oid::from_str(line.trim()).ok())
+            .collect()
     }
 }
 

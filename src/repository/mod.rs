@@ -15,6 +15,7 @@ mod lock;
 mod machine;
 mod object_id;
 mod objects;
+mod pack;
 mod program;
 mod refs;
 mod remote;

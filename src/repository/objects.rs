@@ -11,6 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::pack::pack;
 use super::{BlobId, Error, ObjectId, Repository, git};
 
 /// Up to so many objects are written loose: a tag, a lock.
@@ -56,47 +57,34 @@ impl Repository {
                 .iter()
                 .try_for_each(|(id, (kind, bytes))| write_loose(&folder, *id, *kind, bytes))
         } else {
-            self.write_pack(&folder, &missing)
+            let objects: Vec<_> = missing.into_values().collect();
+            write_pack(&folder, &pack(&objects)?)
         }
     }
+}
 
-    fn write_pack(
-        &self,
-        folder: &Path,
-        objects: &BTreeMap<ObjectId, (git2::ObjectType, Vec<u8>)>,
-    ) -> Result<(), Error> {
-        let failed = || git("write a pack");
-        // A handle of its own: the objects in memory must not be seen through any other.
-        let handle = self.open()?;
-        let odb = handle.odb().map_err(failed())?;
-        let memory = odb.add_new_mempack_backend(1000).map_err(failed())?;
-        for (kind, bytes) in objects.values() {
-            odb.write(*kind, bytes).map_err(failed())?;
-        }
-        let mut pack = git2::Buf::new();
-        memory.dump(&handle, &mut pack).map_err(failed())?;
-
-        let temporary = TemporaryFolder::new(folder)?;
-        let mut indexer =
-            git2::Indexer::new(None, &temporary.path, 0o444, false).map_err(failed())?;
-        indexer.write_all(&pack).map_err(writing(&temporary.path))?;
-        let name = indexer.commit().map_err(failed())?;
-        let packs = folder.join("pack");
-        fs::create_dir_all(&packs).map_err(writing(&packs))?;
-        // The index last: git knows a pack by its index.
-        let files = [format!("pack-{name}.pack"), format!("pack-{name}.idx")];
-        for file in &files {
-            let path = temporary.path.join(file);
-            File::open(&path)
-                .and_then(|file| file.sync_all())
-                .map_err(writing(&path))?;
-        }
-        for file in &files {
-            let path = packs.join(file);
-            fs::rename(temporary.path.join(file), &path).map_err(writing(&path))?;
-        }
-        sync_folder(&packs)
+/// Writes a pack and its index, both synced before they get their names.
+fn write_pack(folder: &Path, pack: &[u8]) -> Result<(), Error> {
+    let failed = || git("write a pack");
+    let temporary = TemporaryFolder::new(folder)?;
+    let mut indexer = git2::Indexer::new(None, &temporary.path, 0o444, false).map_err(failed())?;
+    indexer.write_all(pack).map_err(writing(&temporary.path))?;
+    let name = indexer.commit().map_err(failed())?;
+    let packs = folder.join("pack");
+    fs::create_dir_all(&packs).map_err(writing(&packs))?;
+    // The index last: git knows a pack by its index.
+    let files = [format!("pack-{name}.pack"), format!("pack-{name}.idx")];
+    for file in &files {
+        let path = temporary.path.join(file);
+        File::open(&path)
+            .and_then(|file| file.sync_all())
+            .map_err(writing(&path))?;
     }
+    for file in &files {
+        let path = packs.join(file);
+        fs::rename(temporary.path.join(file), &path).map_err(writing(&path))?;
+    }
+    sync_folder(&packs)
 }
 
 /// Writes one object in git's loose form: zlib of `kind size NUL bytes`.

@@ -7,6 +7,8 @@ mod document;
 #[cfg(test)]
 mod git;
 #[cfg(test)]
+mod record;
+#[cfg(test)]
 mod remote;
 #[cfg(test)]
 mod render_vectors;

@@ -1,0 +1,123 @@
+//! Records that came from, or go to, a remote.
+//!
+//! That a clone has no records does not mean that nothing was applied: a pipeline's clone has neither
+//! records nor tags. So the remote is asked, its state is kept in
+//! `refs/trueup-remotes/<remote>/<site>/state`, and ours follows it where it only lags behind. Where
+//! both went on, nothing is guessed.
+
+use super::error::{Error, failed};
+use super::store::{State, Store};
+use crate::repository::{CommitId, RefUpdate, Remote};
+
+/// How the records here and at the remote stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The remote has none.
+    NotThere,
+    /// Both are the same.
+    Same,
+    /// Ours were behind, and follow the remote's now.
+    Followed,
+    /// Ours have checkpoints that the remote has not.
+    Ahead,
+}
+
+/// What the remote had when it was asked, which is what a push of the state must expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// How ours stand to it.
+    pub standing: Standing,
+    /// The tip of the remote's state.
+    pub remote_tip: Option<CommitId>,
+}
+
+impl Store<'_> {
+    /// Asks the remote for its records, fetches them, and fast-forwards ours.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Diverged`], naming the newest run of both; the remote cannot be asked;
+    /// [`Error::LostRace`] where another process moved ours meanwhile.
+    pub fn follow(&self, remote: &Remote<'_>) -> Result<Exchange, Error> {
+        let asking = "ask the remote for the records";
+        let there = remote
+            .ls_remote(&[&self.state_ref])
+            .map_err(failed(asking))?
+            .get(&self.state_ref)
+            .map(|id| CommitId(*id));
+        let exchange = |standing| Exchange {
+            standing,
+            remote_tip: there,
+        };
+        let Some(theirs) = there else {
+            return Ok(exchange(Standing::NotThere));
+        };
+        let ours = self.read()?;
+        if ours.tip == Some(theirs) {
+            return Ok(exchange(Standing::Same));
+        }
+        let tracking = format!("refs/trueup-remotes/{}/{}/state", remote.name(), self.site);
+        remote
+            .fetch(&[(&self.state_ref, &tracking)])
+            .map_err(failed("fetch the records"))?;
+        // By now the remote may be further than it was when it was asked.
+        let theirs = self
+            .repository
+            .read_ref(&tracking)
+            .map_err(failed("read the fetched records"))?
+            .map_or(theirs, CommitId);
+        let exchange = |standing| Exchange {
+            standing,
+            remote_tip: Some(theirs),
+        };
+        let is_ancestor = |ancestor, commit| {
+            self.repository
+                .is_ancestor(ancestor, commit)
+                .map_err(failed("compare the records with the remote's"))
+        };
+        let Some(tip) = ours.tip else {
+            self.move_to(None, theirs)?;
+            return Ok(exchange(Standing::Followed));
+        };
+        if is_ancestor(tip, theirs)? {
+            self.move_to(Some(tip), theirs)?;
+            return Ok(exchange(Standing::Followed));
+        }
+        if is_ancestor(theirs, tip)? {
+            return Ok(exchange(Standing::Ahead));
+        }
+        Err(Error::Diverged {
+            site: self.site.clone(),
+            remote: remote.name().to_owned(),
+            ours: ours.site.last_run,
+            theirs: self.read_at(theirs)?.site.last_run,
+        })
+    }
+
+    /// What has to be pushed so that the remote has these records; `None` where it has them.
+    #[must_use]
+    pub fn publication(&self, state: &State, remote_tip: Option<CommitId>) -> Option<RefUpdate> {
+        let new = state.tip?;
+        (remote_tip != Some(new)).then(|| RefUpdate {
+            name: self.state_ref.clone(),
+            old: remote_tip.map(|tip| tip.0),
+            new: Some(new.0),
+        })
+    }
+
+    /// Moves our records forward to a commit that was fetched, after a look at whether it can be read.
+    fn move_to(&self, ours: Option<CommitId>, theirs: CommitId) -> Result<(), Error> {
+        self.read_at(theirs)?;
+        let before = ours.map(|tip| tip.0);
+        match self
+            .repository
+            .update_ref(&self.state_ref, before, theirs.0)
+        {
+            Err(crate::repository::Error::RefMoved { .. }) => Err(Error::LostRace {
+                site: self.site.clone(),
+                by: self.read()?.site.last_run,
+            }),
+            other => other.map_err(failed("follow the remote's records")),
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The records of a site, kept on one ref of its repository.
+//!
+//! `<prefix>/<site>/state` is a line of commits, one for each run and checkpoint, with this tree:
+//!
+//! - `site.json`: the newest run, the last site action and the last success ([`SiteState`]); what it
+//!   says counts, and nothing is looked up by listing tags;
+//! - `nodes/00` … `nodes/ff`: the records of the nodes;
+//! - `runs/<run>/run.json`, `plan.json.zz`, `report.json.zz` and `events/000000.jsonl.zz` …: each
+//!   run; `.zz` is zlib. Events come in parts, one a checkpoint, so that a checkpoint costs what is new.
+//!
+//! Records are read at one commit ([`State`]) and written on top of that commit by compare-and-swap: a
+//! lost race is an error that changes nothing.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+use super::error::{Error, failed};
+use super::shard;
+use super::{NodeRecord, RunRecord, SiteAction, SiteState};
+use crate::design::{NodeName, RunId, SiteName, name_problem};
+use crate::repository::{self, CommitId, NewCommit, Repository, Signature};
+
+/// The version of the format that is written.
+pub const FORMAT_VERSION: u32 = 1;
+
+const SITE: &str = "site.json";
+const RUNS: &str = "runs";
+const RUN: &str = "run.json";
+const EVENTS: &str = "events";
+/// The most bytes that a compressed file is unpacked to.
+const LARGEST: u64 = 1 << 30;
+
+/// The records of one site.
+#[derive(Clone, Debug)]
+pub struct Store<'a> {
+    pub(super) repository: &'a Repository,
+    pub(super) site: SiteName,
+    pub(super) state_ref: String,
+}
+
+/// The records as they were at one moment: all that is read of them belongs together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The commit; `None` where nothing was ever recorded.
+    pub tip: Option<CommitId>,
+    /// What it says about the whole site.
+    pub site: SiteState,
+}
+
+/// What a checkpoint writes.
+#[derive(Clone, Debug)]
+pub struct Checkpoint<'a> {
+    /// The run that writes it.
+    pub run: &'a RunRecord,
+    /// Records of nodes that have changed; the others stay.
+    pub nodes: &'a [NodeRecord],
+    /// Nodes that are not recorded any more.
+    pub forgotten: &'a [NodeName],
+    /// The plan, where it is not there yet.
+    pub plan: Option<&'a [u8]>,
+    /// JSON lines of events since the last checkpoint.
+    pub events: &'a [u8],
+    /// The report, at the end of the run.
+    pub report: Option<&'a [u8]>,
+    /// Who and when.
+    pub author: Signature,
+}
+
+/// A file of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunFile {
+    /// The plan that was carried out.
+    Plan,
+    /// The report at its end.
+    Report,
+}
+
+impl RunFile {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plan => "plan.json.zz",
+            Self::Report => "report.json.zz",
+        }
+    }
+}
+
+impl<'a> Store<'a> {
+    /// The records of a site, whether there are any or not.
+    ///
+    /// # Errors
+    ///
+    /// The name is none for a site, or differs from that of another recorded site in case only.
+    pub fn open(repository: &'a Repository, site: &SiteName) -> Result<Self, Error> {
+        check_name(site.as_str())?;
+        let prefix = repository
+            .ref_prefix()
+            .map_err(failed("find the records"))?;
+        let recorded = repository
+            .refs(&prefix)
+            .map_err(failed("list the recorded sites"))?;
+        for name in recorded.keys() {
+            let other = name
+                .strip_prefix(&prefix)
+                .and_then(|rest| rest.trim_start_matches('/').split('/').next())
+                .unwrap_or_default();
+            if other != site.as_str() && other.eq_ignore_ascii_case(site.as_str()) {
+                return Err(Error::SameIgnoringCase {
+                    site: site.clone(),
+                    other: other.to_owned(),
+                });
+            }
+        }
+        Ok(Self {
+            repository,
+            site: site.clone(),
+            state_ref: format!("{prefix}/{site}/state"),
+        })
+    }
+
+    /// The ref that holds the records.
+    #[must_use]
+    pub fn state_ref(&self) -> &str {
+        &self.state_ref
+    }
+
+    /// The records as they are now.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read, or were written by a newer trueup.
+    pub fn read(&self) -> Result<State, Error> {
+        let tip = self
+            .repository
+            .read_ref(&self.state_ref)
+            .map_err(failed("read the records"))?;
+        match tip {
+            Some(tip) => self.read_at(CommitId(tip)),
+            None => Ok(State::default()),
+        }
+    }
+
+    /// The records as a commit of the state has them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::read`].
+    pub fn read_at(&self, tip: CommitId) -> Result<State, Error> {
+        let bytes = self.file(tip, SITE)?.ok_or_else(|| Error::Broken {
+            path: SITE.to_owned(),
+            reason: "it is not there".to_owned(),
+        })?;
+        let site: SiteState = from_json(SITE, &bytes)?;
+        if site.format_version > FORMAT_VERSION {
+            return Err(Error::NewerFormat {
+                site: self.site.clone(),
+                found: site.format_version,
+                known: FORMAT_VERSION,
+            });
+        }
+        let tip = Some(tip);
+        Ok(State { tip, site })
+    }
+
+    /// The records of all nodes.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    pub fn nodes(&self, state: &State) -> Result<BTreeMap<NodeName, NodeRecord>, Error> {
+        match state.tip {
+            Some(tip) => shard::read_all(self.repository, tip),
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// The record of one node; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn node(&self, state: &State, node: &NodeName) -> Result<Option<NodeRecord>, Error> {
+        match state.tip {
+            Some(tip) => shard::read_one(self.repository, tip, node),
+            None => Ok(None),
+        }
+    }
+
+    /// All runs, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be listed.
+    pub fn runs(&self, state: &State) -> Result<Vec<RunId>, Error> {
+        let Some(tip) = state.tip else {
+            return Ok(Vec::new());
+        };
+        let runs = self
+            .repository
+            .folders_in(tip, RUNS)
+            .map_err(failed("list the runs"))?;
+        Ok(runs.into_iter().map(RunId::from).collect())
+    }
+
+    /// The record of a run; `None` where there is no such run.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn run(&self, state: &State, run: &RunId) -> Result<Option<RunRecord>, Error> {
+        let path = path_in(run, RUN)?;
+        match self.file_of(state, &path)? {
+            Some(bytes) => from_json(&path, &bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A file of a run, unpacked; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn run_file(
+        &self,
+        state: &State,
+        run: &RunId,
+        file: RunFile,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let path = path_in(run, file.name())?;
+        match self.file_of(state, &path)? {
+            Some(bytes) => unpacked(&path, &bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The events of a run as JSON lines, those of all its checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    pub fn events(&self, state: &State, run: &RunId) -> Result<Vec<u8>, Error> {
+        let folder = path_in(run, EVENTS)?;
+        let mut events = Vec::new();
+        let Some(tip) = state.tip else {
+            return Ok(events);
+        };
+        let reading = "read the events of a run";
+        let parts = self
+            .repository
+            .files_in(tip, &folder)
+            .map_err(failed(reading))?;
+        for (name, blob) in parts {
+            let bytes = self.repository.read_blob(blob).map_err(failed(reading))?;
+            events.extend(unpacked(&format!("{folder}/{name}"), &bytes)?);
+        }
+        Ok(events)
+    }
+
+    /// Writes a checkpoint on top of the records that were read, durably.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LostRace`] where somebody else wrote since: then nothing was changed.
+    pub fn checkpoint(&self, state: &State, checkpoint: &Checkpoint<'_>) -> Result<State, Error> {
+        let run = checkpoint.run;
+        let mut records = shard::Changes::new();
+        records.extend(checkpoint.forgotten.iter().map(|node| (node, None)));
+        let changed = checkpoint.nodes.iter();
+        records.extend(changed.map(|record| (&record.node, Some(record))));
+        let mut changes = shard::changed_files(self.repository, state.tip, &records)?;
+
+        let site = state.site.after(run);
+        changes.insert(SITE.to_owned(), Some(to_json(SITE, &site)?));
+        changes.insert(path_in(&run.run, RUN)?, Some(to_json(RUN, run)?));
+        for (file, bytes) in [
+            (RunFile::Plan, checkpoint.plan),
+            (RunFile::Report, checkpoint.report),
+        ] {
+            if let Some(bytes) = bytes {
+                let path = path_in(&run.run, file.name())?;
+                let bytes = packed(&path, bytes)?;
+                changes.insert(path, Some(bytes));
+            }
+        }
+        if !checkpoint.events.is_empty() {
+            let folder = path_in(&run.run, EVENTS)?;
+            let parts = match state.tip {
+                Some(tip) => self
+                    .repository
+                    .files_in(tip, &folder)
+                    .map_err(failed("list the events of a run"))?
+                    .len(),
+                None => 0,
+            };
+            let path = format!("{folder}/{parts:06}.jsonl.zz");
+            let bytes = packed(&path, checkpoint.events)?;
+            changes.insert(path, Some(bytes));
+        }
+        let tip = self
+            .repository
+            .write_commit(&NewCommit {
+                base: state.tip,
+                parents: state.tip.into_iter().collect(),
+                changes,
+                author: checkpoint.author.clone(),
+                message: format!("{} {}: {}", run.action, run.run, run.outcome),
+            })
+            .map_err(failed("write the records"))?;
+        let before = state.tip.map(|tip| tip.0);
+        match self.repository.update_ref(&self.state_ref, before, tip.0) {
+            Ok(()) => Ok(State {
+                tip: Some(tip),
+                site,
+            }),
+            Err(repository::Error::RefMoved { .. }) => Err(Error::LostRace {
+                site: self.site.clone(),
+                by: self.read()?.site.last_run,
+            }),
+            Err(error) => Err(failed("write the records")(error)),
+        }
+    }
+
+    fn file(&self, tip: CommitId, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.repository
+            .file_at(tip, path)
+            .map_err(failed("read the records"))
+    }
+
+    fn file_of(&self, state: &State, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        match state.tip {
+            Some(tip) => self.file(tip, path),
+            None => Ok(None),
+        }
+    }
+}
+
+impl SiteState {
+    /// The state after a checkpoint of a run.
+    ///
+    /// A run whose record names a tag is a site action that ended; the tag's name tells success from
+    /// failure. So the state and the tags say the same, and a tag that is missing can be made again.
+    #[must_use]
+    pub fn after(&self, run: &RunRecord) -> Self {
+        let mut site = self.clone();
+        site.format_version = FORMAT_VERSION;
+        if site.last_run.as_ref() < Some(&run.run) {
+            site.last_run = Some(run.run.clone());
+        }
+        if let Some(tag) = &run.tag {
+            let action = SiteAction {
+                run: run.run.clone(),
+                revision: run.revision.clone(),
+                site_digest: run.site_digest.clone(),
+            };
+            if tag.starts_with("site-action-success/") {
+                site.last_success = Some(action.clone());
+            }
+            site.last_action = Some(action);
+        }
+        site
+    }
+
+    /// The id for the next run: `candidate` (a fresh ULID), made greater than the newest run where the
+    /// clock went back.
+    #[must_use]
+    pub fn next_run(&self, candidate: ulid::Ulid) -> RunId {
+        let last = self
+            .last_run
+            .as_ref()
+            .and_then(|run| ulid::Ulid::from_string(run.as_str()).ok());
+        let next = match last {
+            Some(last) if last >= candidate => ulid::Ulid(last.0.saturating_add(1)),
+            _ => candidate,
+        };
+        RunId::from(next.to_string())
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    match name_problem(name) {
+        Some(problem) => Err(Error::BadName {
+            name: name.to_owned(),
+            problem,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn path_in(run: &RunId, file: &str) -> Result<String, Error> {
+    check_name(run.as_str())?;
+    Ok(format!("{RUNS}/{run}/{file}"))
+}
+
+fn broken(path: &str, reason: &dyn std::fmt::Display) -> Error {
+    Error::Broken {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|error| broken(path, &error))
+}
+
+fn to_json<T: serde::Serialize>(path: &str, value: &T) -> Result<Vec<u8>, Error> {
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| broken(path, &error))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn packed(path: &str, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
+    encoder
+        .write_all(bytes)
+        .and_then(|()| encoder.finish())
+        .map_err(|error| broken(path, &error))
+}
+
+fn unpacked(path: &str, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut plain = Vec::new();
+    flate2::read::ZlibDecoder::new(bytes)
+        .take(LARGEST + 1)
+        .read_to_end(&mut plain)
+        .map_err(|error| broken(path, &error))?;
+    if plain.len() as u64 > LARGEST {
+        return Err(broken(path, &"it is larger than any run"));
+    }
+    Ok(plain)
+}
