@@ -131,7 +131,7 @@ fn records_are_read_as_they_were_written_and_only_changed_files_are_written_agai
     );
 
     let r1 = RunId::from("R1");
-    assert_eq!(store.runs(&second).unwrap(), [r1.clone()]);
+    assert_eq!(store.runs(&second).unwrap(), std::slice::from_ref(&r1));
     assert_eq!(store.run(&second, &r1).unwrap(), Some(ended));
     assert_eq!(store.run(&second, &RunId::from("R2")).unwrap(), None);
     let file = |file| store.run_file(&second, &r1, file).unwrap();
