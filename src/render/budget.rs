@@ -8,8 +8,11 @@ use crate::document::{Node, Value};
 /// How many values all substitutions of a rendering may write, counted as if nothing were shared.
 const MAX_VALUES: u64 = 30_000_000;
 
-/// How many bytes one value that is made by replacing patterns counts as.
-const BYTES_PER_VALUE: usize = 64;
+/// How many bytes of texts that are made by replacing patterns count as one value.
+const BYTES_PER_VALUE: usize = 16;
+
+/// How many bytes one text that is made by replacing patterns may have.
+pub(super) const MAX_TEXT: usize = 16 << 20;
 
 /// How deep values may be nested.
 pub(super) const MAX_DEPTH: usize = 256;

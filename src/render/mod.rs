@@ -56,6 +56,8 @@ mod python;
 mod replacement;
 mod substitution;
 mod survey;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::document::{
     SubstitutionSource, Value,
 };
 
-use super::budget::{Budget, Exceeded, depth};
+use super::budget::{Budget, Exceeded, MAX_TEXT, depth};
 use super::dependencies::DocumentIndex;
 use super::layering::write_diagnostic;
 use super::path::{Path, PathError};
@@ -19,7 +19,7 @@ use super::survey::Survey;
 use super::{Options, Outcome, python};
 
 /// For how many missing documents a near name is looked for; it costs a walk over all names.
-const MAX_SUGGESTIONS: usize = 100;
+const MAX_SUGGESTIONS: usize = 20;
 
 /// What all substitutions of a rendering share: parsed paths, compiled patterns, the budget.
 pub(super) struct Substituter<'a> {
@@ -304,7 +304,11 @@ impl<'a> Substituter<'a> {
     ) -> Result<(), Problem> {
         let mark = destination.mark;
         let pattern = self.pattern(text, mark)?;
-        let template = Template::parse(&python::text(value), &pattern).map_err(|error| {
+        let replacement = python::text(value);
+        self.budget
+            .spend_text(&replacement)
+            .map_err(|exceeded| self.exceeded(mark, exceeded))?;
+        let template = Template::parse(&replacement, &pattern).map_err(|error| {
             let message = format!("the pattern `{text}` cannot be replaced: {error}");
             Diagnostic::error("render-pattern", mark, message)
         })?;
@@ -386,7 +390,8 @@ impl Replacer<'_> {
         let Some(text) = node.as_str() else {
             return Ok(None);
         };
-        let Some(changed) = self.pattern.substitute(self.template, text) else {
+        let changed = self.pattern.substitute(self.template, text, MAX_TEXT);
+        let Some(changed) = changed.map_err(|_| Exceeded::Size)? else {
             return Ok(None);
         };
         self.budget.spend_text(&changed)?;

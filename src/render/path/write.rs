@@ -207,3 +207,102 @@ fn check_creation(root: &Node, segments: &[Segment]) -> Result<(), WriteError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::SourceId;
+    use crate::document::{Limits, load_values};
+
+    fn value(text: &str) -> Node {
+        load_values(SourceId(0), text, &Limits::default())
+            .0
+            .remove(0)
+    }
+
+    /// Data, path, the data after `x` is written there, or why it is not.
+    const WRITES: &str = r#"
+{} | .a.b | {a: {b: x}}
+{} | .a[1].b | {a: [{}, {b: x}]}
+{a: [p]} | .a[2] | {a: [p, {}, x]}
+{a: [p, q]} | .a[-1] | {a: [p, x]}
+{a: [p, q]} | .a[*] | {a: [x, x]}
+{a: [p, q, r]} | .a[1:] | {a: [p, x, x]}
+{a: [p, q, r]} | .a[:-1] | {a: [x, x, r]}
+{a: [p, q, r]} | .a[::2] | {a: [x, q, x]}
+{a: {b: 1, c: 2}} | .a.* | {a: {b: x, c: x}}
+{a: {b: 1, c: 2}} | $.a|b | {a: x}
+{a: {b: 1}, c: [{b: 2}]} | ..b | {a: {b: x}, c: [{b: x}]}
+{} | .'a.b'.c | {a.b: {c: x}}
+{} | .['a b'] | {a b: x}
+[p] | .[0] | [x]
+text | . | x
+{} | a.b | the path must begin with `.` or `$.`
+[p] | $[0] | the path must begin with `.` or `$.`
+{} | .a[*] | there is nothing that it matches, and a path with wildcards or slices creates nothing
+{a: []} | .a[-1] | there is nothing that it matches, and a path with wildcards or slices creates nothing
+{} | .a[0][0] | a list directly within a list cannot be created
+{a: text} | .a.b | a map is wanted where a string is
+{a: null} | .a.b | a map is wanted where a null is
+{a: {}} | .a[0] | a list is wanted where a map is
+[p] | .a | a map is wanted where a list is
+"#;
+
+    #[test]
+    fn a_write_changes_every_match_or_creates_the_way_or_changes_nothing() {
+        for line in WRITES.lines().skip(1) {
+            let cells: Vec<_> = line.splitn(3, " | ").collect();
+            let [data, path, expected] = cells[..] else {
+                panic!("{line}");
+            };
+            let before = value(data);
+            let mut after = before.clone();
+            let path = Path::parse(path).unwrap();
+            match path.set(&mut after, value("x"), before.mark) {
+                Ok(_) => assert_eq!(after, value(expected), "{line}"),
+                Err(error) => {
+                    assert_eq!(error.to_string(), expected, "{line}");
+                    assert_eq!(after, before, "{line}");
+                }
+            }
+            assert_eq!(before, value(data), "{line}");
+        }
+    }
+
+    #[test]
+    fn removal_removes_all_that_the_path_names_and_nothing_else() {
+        for (data, path, expected, count) in [
+            ("{a: 1, b: 1}", ".b", "{a: 1}", 1),
+            ("{a: [x, y, x]}", ".a[2]", "{a: [x, y]}", 1),
+            ("{a: [x, y, x]}", ".a[::2]", "{a: [y]}", 2),
+            ("{a: {b: {b: 1}}, b: 1}", "..b", "{a: {}}", 3),
+            ("{a: 1}", ".b", "{a: 1}", 0),
+            ("{a: 1}", ".", "{}", 1),
+            ("text", ".", "{}", 1),
+        ] {
+            let mut after = value(data);
+            assert_eq!(
+                Path::parse(path).unwrap().remove(&mut after),
+                count,
+                "{data} {path}"
+            );
+            assert_eq!(after, value(expected), "{data} {path}");
+        }
+    }
+
+    #[test]
+    fn a_write_copies_only_the_way_to_what_it_writes() {
+        let before = value("{a: {b: 1}, c: {d: 1}}");
+        let mut after = before.clone();
+        let path = Path::parse(".a.b").unwrap();
+        path.set(&mut after, value("x"), before.mark).unwrap();
+        let shared = |key: &str| match (
+            &before.get(key).unwrap().value,
+            &after.get(key).unwrap().value,
+        ) {
+            (Value::Map(left), Value::Map(right)) => Arc::ptr_eq(left, right),
+            _ => false,
+        };
+        assert!(shared("c") && !shared("a"));
+    }
+}

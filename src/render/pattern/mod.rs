@@ -1,8 +1,12 @@
 //! Regular expressions with the meaning that Python's `re` gives them.
 //!
 //! Patterns in documents were written for Python. They are translated into the syntax of an engine whose
-//! time is linear in the text, so what needs backtracking (look-around, backreferences) is refused by
-//! name. A pattern without special characters never becomes a regular expression at all.
+//! time is linear in the text, so what needs backtracking (look-around, backreferences, `$` in the middle) is
+//! refused by name. A pattern without special characters never becomes a regular expression at all.
+//!
+//! What is accepted means what it means in Python, but for one thing: where a pattern prefers to match nothing
+//! (`a??`), Python replaces the nothing and then looks for something at the same place; here it goes on to the
+//! next character.
 
 mod template;
 mod translate;
@@ -29,6 +33,10 @@ pub(super) enum PatternError {
     #[error("the expression is too large")]
     TooLarge,
 }
+
+/// The result of replacing a pattern would be too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooLong;
 
 /// A compiled pattern.
 #[derive(Debug)]
@@ -123,7 +131,16 @@ impl Pattern {
     }
 
     /// The text with every match replaced (Python's `re.sub`); `None` where nothing matches.
-    pub(super) fn substitute(&self, template: &Template, text: &str) -> Option<String> {
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] where the result would have more than `limit` bytes.
+    pub(super) fn substitute(
+        &self,
+        template: &Template,
+        text: &str,
+        limit: usize,
+    ) -> Result<Option<String>, TooLong> {
         let mut result = String::new();
         let mut copied = 0;
         let mut from = 0;
@@ -143,15 +160,18 @@ impl Pattern {
             }
             result.push_str(&text[copied..start]);
             template.expand(&found, text, &mut result);
+            if result.len() > limit {
+                return Err(TooLong);
+            }
             copied = end;
             from = end;
             last_empty = (start == end).then_some(start);
         }
         if copied == 0 && result.is_empty() && last_empty.is_none() {
-            return None;
+            return Ok(None);
         }
         result.push_str(&text[copied..]);
-        Some(result)
+        Ok(Some(result))
     }
 
     /// How many groups it has, the whole match not counted, and the number of a named one.
@@ -206,7 +226,8 @@ mod tests {
         let pattern = Pattern::new(&Arc::from(pattern)).unwrap();
         let template = Template::parse(value, &pattern).unwrap();
         pattern
-            .substitute(&template, text)
+            .substitute(&template, text, 1000)
+            .unwrap()
             .unwrap_or_else(|| text.to_owned())
     }
 
@@ -268,14 +289,15 @@ mod tests {
 
     #[test]
     fn groups_are_numbered_as_python_numbers_them() {
-        let pattern = Pattern::new(&Arc::from("^(?:x$|(.*)):((.*)$)")).unwrap();
+        let pattern = Pattern::new(&Arc::from("^(?:(x)|(.*)):((.*)$)")).unwrap();
         let text = "image:v1\n";
         let found = pattern.search(text, 0).unwrap();
-        let groups: Vec<_> = (0..5).map(|number| found.group(text, number)).collect();
+        let groups: Vec<_> = (0..6).map(|number| found.group(text, number)).collect();
         assert_eq!(
             groups,
             [
                 Some(Some("image:v1")),
+                Some(None),
                 Some(Some("image")),
                 Some(Some("v1")),
                 Some(Some("v1")),
@@ -300,8 +322,19 @@ mod tests {
                 "a conditional group cannot be matched in linear time",
             ),
             ("(?>a)", "an atomic group cannot be matched in linear time"),
+            (
+                r"a$\n",
+                "a `$` before something else cannot be matched in linear time",
+            ),
+            (
+                r"(a|$)+",
+                "a `$` before something else cannot be matched in linear time",
+            ),
             (r"a\q", "bad escape `\\q`"),
-            ("a**", "multiple repeat"),
+            ("a**", "nothing to repeat"),
+            ("^*", "nothing to repeat"),
+            ("a(?i)b", "flags for all of the pattern must come first"),
+            (r"(a|\b+)", "nothing to repeat"),
             ("[a", "a `[` is not closed"),
             ("a\\", "a backslash ends the pattern"),
             ("[z-a]", "bad character range `z-a`"),
@@ -319,6 +352,15 @@ mod tests {
                 "{pattern}"
             );
         }
+    }
+
+    #[test]
+    fn a_result_that_grows_too_long_is_refused() {
+        let pattern = Pattern::new(&Arc::from("a")).unwrap();
+        let template = Template::parse(&"b".repeat(10), &pattern).unwrap();
+        let text = "a".repeat(20);
+        assert_eq!(pattern.substitute(&template, &text, 199), Err(TooLong));
+        assert!(pattern.substitute(&template, &text, 200).is_ok());
     }
 
     #[test]

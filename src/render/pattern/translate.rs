@@ -27,6 +27,8 @@ pub(super) fn translate(pattern: &str) -> Result<Translation, PatternError> {
         ends: Vec::new(),
         opened: 0,
         multi_line: vec![false],
+        is_repeatable: false,
+        flags: 0,
     };
     while let Some(character) = translator.next() {
         translator.translate(character)?;
@@ -47,6 +49,10 @@ struct Translator<'a> {
     opened: usize,
     /// Whether `m` holds, for each open group.
     multi_line: Vec<bool>,
+    /// Whether what comes last matches characters, so that it can be repeated.
+    is_repeatable: bool,
+    /// How much of the output is flags for all of the pattern, which must come first.
+    flags: usize,
 }
 
 impl Translator<'_> {
@@ -71,6 +77,15 @@ impl Translator<'_> {
     }
 
     fn translate(&mut self, character: char) -> Result<(), PatternError> {
+        let is_repetition = match character {
+            '*' | '+' | '?' => true,
+            '{' => self.counts().is_some(),
+            _ => false,
+        };
+        if is_repetition && !self.is_repeatable {
+            return Err(PatternError::Invalid("nothing to repeat".to_owned()));
+        }
+        self.is_repeatable = !is_repetition && !matches!(character, '^' | '$' | '|' | '(');
         match character {
             '\\' => self.escape()?,
             '[' => self.class()?,
@@ -81,11 +96,11 @@ impl Translator<'_> {
                 }
                 self.out.push(')');
             }
-            '$' => self.end(),
-            '{' => self.brace()?,
+            '$' => self.end()?,
+            '{' if is_repetition => self.brace(),
             '*' | '+' | '?' => {
                 self.out.push(character);
-                self.repetition()?;
+                self.lazy();
             }
             '.' | '^' | '|' => self.out.push(character),
             _ => self.literal(character),
@@ -93,19 +108,15 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// After a repetition: `?` makes it lazy, another repetition is an error.
-    fn repetition(&mut self) -> Result<(), PatternError> {
+    /// After a repetition `?` makes it lazy.
+    fn lazy(&mut self) {
         if self.take("?") {
             self.out.push('?');
         }
-        if self.rest.starts_with(['*', '+', '?']) {
-            return Err(PatternError::Invalid("multiple repeat".to_owned()));
-        }
-        Ok(())
     }
 
     /// `$`: at the end, or before a line break that ends the text.
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), PatternError> {
         if self.multi_line.last() == Some(&true) {
             self.out.push('$');
         } else if is_last(self.rest) {
@@ -114,29 +125,28 @@ impl Translator<'_> {
             self.ends.push(self.opened);
             self.out.push_str(r"(?:(\n)?\z)");
         } else {
-            self.out.push_str(r"\z");
+            return Err(PatternError::Unsupported("a `$` before something else"));
         }
+        Ok(())
     }
 
-    fn brace(&mut self) -> Result<(), PatternError> {
-        let counts = self.rest.split_once('}').and_then(|(counts, rest)| {
-            let (least, most) = counts.split_once(',').unwrap_or((counts, counts));
-            let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-            let is_repetition = !counts.is_empty() && number(least) && number(most);
-            is_repetition.then_some((counts, least, rest))
-        });
-        let Some((counts, least, rest)) = counts else {
-            self.literal('{');
-            return Ok(());
+    /// The counts of a repetition, if the brace that was read begins one, and what follows it.
+    fn counts(&self) -> Option<(&str, &str)> {
+        let (counts, rest) = self.rest.split_once('}')?;
+        let (least, most) = counts.split_once(',').unwrap_or((counts, counts));
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        (!counts.is_empty() && is_number(least) && is_number(most)).then_some((counts, rest))
+    }
+
+    fn brace(&mut self) {
+        let Some((counts, rest)) = self.counts() else {
+            return;
         };
-        self.rest = rest;
-        self.out.push('{');
-        if least.is_empty() {
-            self.out.push('0');
-        }
-        self.out.push_str(counts);
-        self.out.push('}');
-        self.repetition()
+        let least = if counts.starts_with(',') { "{0" } else { "{" };
+        let text = format!("{least}{counts}}}");
+        self.rest = &self.rest[self.rest.len() - rest.len()..];
+        self.out.push_str(&text);
+        self.lazy();
     }
 
     fn open(&mut self) -> Result<(), PatternError> {
@@ -195,6 +205,10 @@ impl Translator<'_> {
         let multi_line = (inherited || on.contains('m')) && !off.contains('m');
         self.rest = &rest[1..];
         if rest.starts_with(')') {
+            if self.out.len() > self.flags {
+                let text = "flags for all of the pattern must come first";
+                return Err(PatternError::Invalid(text.to_owned()));
+            }
             if let Some(last) = self.multi_line.last_mut() {
                 *last = multi_line;
             }
@@ -202,6 +216,7 @@ impl Translator<'_> {
                 self.out.push_str("(?");
                 self.out.push_str(&engine);
                 self.out.push(')');
+                self.flags = self.out.len();
             }
         } else {
             self.multi_line.push(multi_line);
@@ -233,7 +248,7 @@ impl Translator<'_> {
         }
         match self.rest.chars().next() {
             Some('Z') => self.out.push_str(r"\z"),
-            Some(class @ ('A' | 'b' | 'B')) => self.out.extend(['\\', class]),
+            Some(anchor @ ('A' | 'b' | 'B')) => self.out.extend(['\\', anchor]),
             _ => {
                 match self.character_escape()? {
                     Escape::Class(class) => self.out.extend(['\\', class]),
@@ -242,6 +257,7 @@ impl Translator<'_> {
                 return Ok(());
             }
         }
+        self.is_repeatable = false;
         self.next();
         Ok(())
     }

@@ -1,0 +1,120 @@
+//! Rendering of sites written as YAML.
+
+mod problems;
+mod properties;
+mod provenance;
+mod rules;
+
+use super::*;
+use crate::diagnostic::{Severity, SourceId, Sources};
+use crate::document::{Limits, LoadSettings, load, load_values};
+
+/// A document in Deckhand's form. `metadata` is more of it in flow style: fields of the layering definition, `;`, then
+/// other fields; `abstract` before and `encrypted` after the `;` say what they say.
+fn document(schema: &str, name: &str, layer: &str, metadata: &str, data: &str) -> String {
+    let (definition, metadata) = metadata.split_once(';').unwrap_or(("", metadata));
+    let (is_abstract, definition) = match definition.strip_prefix("abstract") {
+        Some(definition) => (true, definition),
+        None => (false, definition),
+    };
+    let (policy, metadata) = match metadata.strip_prefix("encrypted") {
+        Some(metadata) => ("encrypted", metadata),
+        None => ("cleartext", metadata),
+    };
+    format!(
+        "---\nschema: example/{schema}/v1\nmetadata: {{schema: metadata/Document/v1, name: {name}, \
+         storagePolicy: {policy}, layeringDefinition: {{layer: {layer}, abstract: {is_abstract}, \
+         {definition}}}, {metadata}}}\ndata: {data}\n"
+    )
+}
+
+const POLICY: &str = "---\nschema: deckhand/LayeringPolicy/v1\nmetadata: {schema: metadata/Control/v1, name: policy}\ndata: {layerOrder: [global, type, site]}\n";
+
+struct Site {
+    sources: Sources,
+    documents: Vec<Arc<Document>>,
+}
+
+impl Site {
+    fn of(documents: &[String]) -> Self {
+        let text = format!("{POLICY}{}", documents.concat());
+        let mut sources = Sources::new();
+        let id = sources.add("site.yaml", text.as_str());
+        let file = load(id, &text, &LoadSettings::default());
+        assert!(
+            !file.diagnostics.has_errors(),
+            "{:?}\n{text}",
+            file.diagnostics
+        );
+        Self {
+            sources,
+            documents: file.documents,
+        }
+    }
+
+    fn render(&self) -> Rendering {
+        render(&self.documents, &Options::default())
+    }
+}
+
+/// A value as YAML; compared as a value, not as text.
+fn value(text: &str) -> Node {
+    let (mut values, problems) = load_values(SourceId(0), text, &Limits::default());
+    assert!(!problems.has_errors(), "{problems:?}");
+    values.remove(0)
+}
+
+/// The codes of all problems, warnings with a `?`.
+fn codes(rendering: &Rendering) -> Vec<String> {
+    let problems = rendering.diagnostics.iter();
+    problems
+        .map(|problem| match problem.severity {
+            Severity::Error => problem.code.to_string(),
+            Severity::Warning => format!("{}?", problem.code),
+        })
+        .collect()
+}
+
+fn messages(rendering: &Rendering) -> Vec<String> {
+    let problems = rendering.diagnostics.iter();
+    problems
+        .map(|problem| match &problem.hint {
+            Some(hint) => format!("{} ({hint})", problem.message),
+            None => problem.message.clone(),
+        })
+        .collect()
+}
+
+/// The data of `example/Kind/v1/name`, or the codes.
+fn outcome(rendering: &Rendering, name: &str) -> Result<Node, Vec<String>> {
+    match rendering.get("example/Kind/v1", name) {
+        Some(rendered) if !rendering.diagnostics.has_errors() => Ok(rendered.data.clone()),
+        _ => Err(codes(rendering)),
+    }
+}
+
+fn expectation(text: &str) -> Result<Node, Vec<String>> {
+    if text.starts_with("render-") {
+        Err(text.split(' ').map(str::to_owned).collect())
+    } else {
+        Ok(value(text))
+    }
+}
+
+fn child(name: &str, layer: &str, selector: &str) -> String {
+    let metadata =
+        format!("parentSelector: {{{selector}}}, actions: [{{method: merge, path: .}}];");
+    document("Kind", name, layer, &metadata, &format!("{{{name}: 1}}"))
+}
+
+fn parent(name: &str, layer: &str, labels: &str) -> String {
+    let metadata = format!("abstract;labels: {{{labels}}}");
+    document("Kind", name, layer, &metadata, &format!("{{{name}: 1}}"))
+}
+
+fn link(name: &str, source: &str) -> String {
+    let metadata = format!(
+        ";substitutions: [{{src: {{schema: example/Kind/v1, name: {source}, path: .}}, dest: {{path: .x}}}}]"
+    );
+    document("Kind", name, "site", &metadata, "{}")
+}
