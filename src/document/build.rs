@@ -297,7 +297,7 @@ impl<'a> Builder<'a> {
                 }
                 None => {
                     *pending = Pending::Skip;
-                    let message = format!("a {} cannot be a key", node.value.type_name());
+                    let message = format!("{} cannot be a key", node.value.type_phrase());
                     Some(Diagnostic::error("yaml-complex-key", node.mark, message))
                 }
             },
@@ -459,8 +459,8 @@ fn merge(merged: &mut Option<(Mark, Map)>, node: &Node, mark: Mark) -> Option<Di
     for part in parts.iter().rev() {
         let Some(part) = part.as_map() else {
             let message = format!(
-                "`<<` takes a map or a list of maps, this is a {}",
-                part.value.type_name()
+                "`<<` takes a map or a list of maps, this is {}",
+                part.value.type_phrase()
             );
             return Some(Diagnostic::error(
                 "yaml-merge-not-a-map",

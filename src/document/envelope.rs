@@ -76,13 +76,13 @@ impl Reader {
     fn document(&mut self, raw: &Node, encrypted: bool) -> Option<Document> {
         let Some(envelope) = raw.as_map() else {
             let message = format!(
-                "a document is a map with `schema`, `metadata` and `data`, this is a {}",
-                raw.value.type_name()
+                "a document is a map with `schema`, `metadata` and `data`, this is {}",
+                raw.value.type_phrase()
             );
             self.error("envelope-wrong-type", raw.mark, message);
             return None;
         };
-        self.only(envelope, &["schema", "metadata", "data"], "document");
+        self.only(envelope, &["schema", "metadata", "data"], "a document");
         let schema = self.text(envelope, raw.mark, "schema", "schema");
         if let Some((text, mark)) = &schema {
             self.check_schema(text, *mark);
@@ -109,7 +109,7 @@ impl Reader {
         let is_encrypted = self.storage_policy(metadata, at, kind) || encrypted;
         let layering = self.layering(metadata, at, kind);
         if kind == MetadataKind::Document {
-            self.only(metadata, METADATA, "metadata");
+            self.only(metadata, METADATA, "`metadata`");
         }
         let labels = match metadata.get("labels") {
             Some(labels) => self.map(labels, "metadata.labels").cloned(),
@@ -224,7 +224,7 @@ impl Reader {
         };
         if is_document {
             let known = ["layer", "abstract", "parentSelector", "actions"];
-            self.only(map, &known, PLACE);
+            self.only(map, &known, "`metadata.layeringDefinition`");
         }
         if is_document || map.contains_key("layer") {
             let layer = self.text(map, node.mark, "layer", "metadata.layeringDefinition.layer");
@@ -263,7 +263,7 @@ impl Reader {
     fn action(&mut self, node: &Node) -> Option<Action> {
         const METHODS: [&str; 3] = ["merge", "replace", "delete"];
         let map = self.map(node, "actions[]")?;
-        self.only(map, &["method", "path"], "action");
+        self.only(map, &["method", "path"], "an action");
         let method = self.text(map, node.mark, "method", "actions[].method");
         let path = self.text(map, node.mark, "path", "actions[].path");
         let (method, mark) = method?;
@@ -305,7 +305,7 @@ impl Reader {
 
     fn substitution(&mut self, node: &Node) -> Option<Substitution> {
         let map = self.map(node, "substitutions[]")?;
-        self.only(map, &["src", "dest"], "substitution");
+        self.only(map, &["src", "dest"], "a substitution");
         let source = match map.get("src") {
             Some(source) => self.source(source),
             None => {
@@ -345,7 +345,7 @@ impl Reader {
             "match_group",
             "deepcopy",
         ];
-        self.only(map, &known, "substitution source");
+        self.only(map, &known, "a substitution source");
         let schema = self.text(map, node.mark, "schema", "substitutions[].src.schema");
         if let Some((text, mark)) = &schema {
             self.check_schema(text, *mark);
@@ -381,7 +381,7 @@ impl Reader {
         self.only(
             map,
             &["path", "pattern", "recurse"],
-            "substitution destination",
+            "a substitution destination",
         );
         let path = self.text(map, node.mark, "path", "substitutions[].dest.path");
         let pattern = self.optional_text(map, "pattern", "substitutions[].dest.pattern");
@@ -427,8 +427,8 @@ impl Reader {
 
     fn wrong_type(&mut self, node: &Node, place: &str, expected: &str) {
         let message = format!(
-            "`{place}` must be {expected}, this is a {}",
-            node.value.type_name()
+            "`{place}` must be {expected}, this is {}",
+            node.value.type_phrase()
         );
         let mut diagnostic = Diagnostic::error("envelope-wrong-type", node.mark, message);
         let is_scalar = !matches!(node.value, Value::List(_) | Value::Map(_) | Value::Null);
@@ -441,7 +441,7 @@ impl Reader {
     fn only(&mut self, map: &Map, known: &[&str], what: &str) {
         for (key, field) in map.iter() {
             if !known.contains(&&*key.text) {
-                let message = format!("`{}` is no field of a {what}", key.text);
+                let message = format!("`{}` is no field of {what}", key.text);
                 let unknown = Diagnostic::error("envelope-unknown-field", field.key_mark, message)
                     .hint(format!("there are `{}`", known.join("`, `")));
                 let missing = known.iter().copied().filter(|key| !map.contains_key(key));

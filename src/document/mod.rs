@@ -8,6 +8,8 @@ mod build;
 mod canonical;
 mod decode;
 mod envelope;
+#[cfg(test)]
+mod envelope_tests;
 mod limits;
 mod load;
 #[cfg(test)]

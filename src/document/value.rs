@@ -363,6 +363,21 @@ impl Value {
         }
     }
 
+    /// The same with its article (`an integer`, `a map`, `null`).
+    #[must_use]
+    pub fn type_phrase(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Integer(_) | Self::BigInteger(_) => "an integer",
+            Self::Float(_) => "a number",
+            Self::String(_) => "a string",
+            Self::Timestamp(_) => "a date",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+
     /// A scalar as text, as Python's `str` gives it; `None` for lists and maps.
     #[must_use]
     pub fn scalar_text(&self) -> Option<Cow<'_, str>> {
