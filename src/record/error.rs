@@ -44,6 +44,8 @@ pub enum Error {
     Diverged {
         /// The site.
         site: SiteName,
+        /// The ref of the records here.
+        state_ref: String,
         /// The remote.
         remote: String,
         /// The newest run here.
@@ -84,8 +86,13 @@ impl Error {
             Self::LostRace { .. } => Some(
                 "nothing was lost: plan again, and the plan begins with the new records".to_owned(),
             ),
-            Self::Diverged { site, remote, .. } => Some(format!(
-                "find out with `trueup log` which of them touched machines; to take the remote's records, delete those here: `git update-ref -d refs/trueup/{site}/state`, then `trueup status --remote {remote}`"
+            Self::Diverged {
+                site,
+                state_ref,
+                remote,
+                ..
+            } => Some(format!(
+                "look with `trueup log` which of them touched machines; to keep ours aside and take the remote's: `git update-ref refs/trueup-kept/{site} {state_ref}; git update-ref {state_ref} refs/trueup-remotes/{remote}/{site}/state`"
             )),
             Self::NewerFormat { .. } => Some("use the newer trueup".to_owned()),
             _ => None,

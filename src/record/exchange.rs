@@ -88,6 +88,7 @@ impl Store<'_> {
         }
         Err(Error::Diverged {
             site: self.site.clone(),
+            state_ref: self.state_ref.clone(),
             remote: remote.name().to_owned(),
             ours: ours.site.last_run,
             theirs: self.read_at(theirs)?.site.last_run,

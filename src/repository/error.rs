@@ -215,7 +215,7 @@ impl Error {
                 path.display()
             ),
             Self::Extension { is_reftable: true, .. } => {
-                "run `git refs migrate --ref-format=files`".to_owned()
+                "run `git refs migrate --ref-format=files`, or clone it again with `--ref-format=files`".to_owned()
             }
             Self::Extension { .. } => "make a plain clone of the repository and run trueup there".to_owned(),
             Self::PartialClone { remote, .. } => format!(

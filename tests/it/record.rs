@@ -297,9 +297,9 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     seed.commit("two");
     seed.git(&["push", "--quiet", &origin.url(), "main"]);
     // A pipeline's clone is shallow; the records in it are whole all the same.
-    let here = Checkout::clone_of(&origin.url(), &[]);
-    let there = Checkout::clone_of(&origin.url(), &["--depth=1"]);
-    let (here, there) = (here.open(), there.open());
+    let ours_checkout = Checkout::clone_of(&origin.url(), &[]);
+    let theirs_checkout = Checkout::clone_of(&origin.url(), &["--depth=1"]);
+    let (here, there) = (ours_checkout.open(), theirs_checkout.open());
     let (ours, theirs) = (store(&here), store(&there));
     let remote = here.remote("origin", PATIENCE).unwrap();
     let their_remote = there.remote("origin", PATIENCE).unwrap();
@@ -349,14 +349,21 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
         text.contains("run R3 here") && text.contains("run R2 at `origin`"),
         "{text}"
     );
-    // In a shallow clone too.
-    let fourth = run("R4", Outcome::Running, None);
     let late = ours.read().unwrap();
     assert_eq!(
         late.site.last_run,
         Some(RunId::from("R3")),
         "ours stay as they are"
     );
+    // The way out that is shown works.
+    let hint = error.hint().unwrap();
+    for command in hint.split('`').nth(3).unwrap().split("; ") {
+        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        ours_checkout.git(&arguments);
+    }
+    assert_eq!(ours.follow(&remote).unwrap().standing, Standing::Same);
+    // In a shallow clone too.
+    let fourth = run("R4", Outcome::Running, None);
     there
         .update_ref(
             theirs.state_ref(),

@@ -109,6 +109,53 @@ fn formats_that_cannot_be_read_say_what_to_do() {
 }
 
 #[test]
+fn a_repository_with_reftable_is_named_and_the_way_out_works() {
+    let checkout = Checkout::new();
+    // Not every git can migrate reflogs.
+    checkout.git(&["config", "core.logAllRefUpdates", "false"]);
+    let head = checkout.commit("first");
+    let migrate = ["refs", "migrate", "--ref-format=reftable"];
+    let tried = std::process::Command::new("git")
+        .args(migrate)
+        .current_dir(checkout.path())
+        .output()
+        .unwrap();
+    if !tried.status.success() {
+        eprintln!("SKIPPED: this git cannot make a reftable");
+        return;
+    }
+    let error = Repository::discover(checkout.path()).unwrap_err();
+    assert!(error.to_string().contains("reftable"), "{error}");
+    let hint = error.hint().unwrap();
+    let command = hint.split('`').nth(1).unwrap();
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+    checkout.git(&arguments);
+    assert_eq!(checkout.open().head().unwrap(), Some(head));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_repository_of_another_user_is_named_with_the_command_that_trusts_it() {
+    let checkout = Checkout::new();
+    for path in [checkout.path().to_owned(), checkout.path().join(".git")] {
+        if std::os::unix::fs::lchown(&path, Some(12_345), None).is_err() {
+            eprintln!("SKIPPED: only root can give a folder away");
+            return;
+        }
+    }
+    match Repository::discover(checkout.path()) {
+        Err(error) => {
+            assert!(matches!(error, Error::ForeignOwner { .. }), "{error:?}");
+            let hint = error.hint().unwrap();
+            let expected = format!("safe.directory {}", checkout.path().display());
+            assert!(hint.contains(&expected), "{hint}");
+        }
+        // Whoever trusts every folder is not asked.
+        Ok(repository) => assert!(repository.config("safe.directory").unwrap().is_some()),
+    }
+}
+
+#[test]
 fn the_worktree_and_its_commit_have_the_same_files_and_the_same_digest() {
     let checkout = Checkout::new();
     for path in [
