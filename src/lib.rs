@@ -10,12 +10,20 @@
 //! - [`design`]: the typed site, and the rules that check it.
 //! - [`observed`]: what machines and clusters were seen to be.
 //! - [`record`]: what was done to each node, and by which run.
+//! - [`step`]: the kinds of step.
+//! - [`plan`]: the whole way, as a value.
+//! - [`backend`]: who talks to machines and clusters.
+//! - [`apply`]: carries a plan out.
 
+pub mod apply;
+pub mod backend;
 pub mod design;
 pub mod diagnostic;
 pub mod document;
 pub mod lifecycle;
 pub mod observed;
+pub mod plan;
 pub mod record;
 pub mod render;
 pub mod repository;
+pub mod step;

@@ -28,7 +28,9 @@ impl Mark {
 }
 
 /// A position as people read it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Place {
     /// Path in the repository, with forward slashes.
     #[serde(rename = "file")]

@@ -1,0 +1,202 @@
+//! The words between the dispatcher and everyone who listens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::{GroupName, NodeName, RunId, SiteName};
+use crate::plan::Standing;
+use crate::record::{Counts, Outcome};
+use crate::step::{StepId, StepKind};
+
+/// Something that happens in a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    /// When, RFC 3339 in UTC with milliseconds.
+    pub time: Arc<str>,
+    /// Since the run began, in milliseconds.
+    pub elapsed_ms: u64,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum StepOutcome {
+    /// Done.
+    Succeeded,
+    /// Failed; why.
+    Failed {
+        /// Why, one line.
+        message: Arc<str>,
+    },
+    /// Not answered in time, or the answer was lost: what was asked for may still go on.
+    Unknown {
+        /// Why, one line.
+        message: Arc<str>,
+    },
+    /// Not attempted, because something that it needs failed.
+    Skipped {
+        /// What.
+        reason: Arc<str>,
+    },
+    /// Not needed: the node was sent by an earlier group.
+    NotNeeded,
+}
+
+/// What happens.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum EventKind {
+    /// The run begins.
+    RunStarted {
+        /// Which.
+        run: RunId,
+        /// Where.
+        site: SiteName,
+        /// What.
+        action: Arc<str>,
+        /// The commit.
+        revision: Arc<str>,
+        /// Steps that may run.
+        steps: usize,
+        /// Whether an interrupted run goes on.
+        resumed: bool,
+    },
+    /// A group begins.
+    GroupStarted {
+        /// Which.
+        group: GroupName,
+        /// Its nodes.
+        nodes: usize,
+    },
+    /// A step begins.
+    StepStarted {
+        /// Which.
+        step: StepId,
+        /// Its kind.
+        kind: StepKind,
+        /// Its node.
+        node: Option<NodeName>,
+        /// From 1.
+        attempt: u32,
+    },
+    /// A step is tried again.
+    StepRetried {
+        /// Which.
+        step: StepId,
+        /// Why.
+        message: Arc<str>,
+        /// After how many milliseconds.
+        delay_ms: u64,
+    },
+    /// A step ended.
+    StepFinished {
+        /// Which.
+        step: StepId,
+        /// Its kind.
+        kind: StepKind,
+        /// Its node.
+        node: Option<NodeName>,
+        /// How.
+        #[serde(flatten)]
+        outcome: StepOutcome,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// A gate was evaluated.
+    GateEvaluated {
+        /// The group.
+        group: GroupName,
+        /// `prepared` or `deployed`.
+        stage: Arc<str>,
+        /// Nodes that count as successful.
+        successful: usize,
+        /// All nodes of the group.
+        nodes: usize,
+        /// Whether all criteria hold.
+        passed: bool,
+        /// The criteria that do not, in words.
+        unmet: Vec<Arc<str>>,
+    },
+    /// A group ended.
+    GroupFinished {
+        /// How.
+        #[serde(flatten)]
+        result: GroupResult,
+    },
+    /// The records were written.
+    Checkpoint {
+        /// Nodes in it.
+        nodes: usize,
+    },
+    /// Somebody asked the run to stop.
+    Stopping {
+        /// Steps still running.
+        running: usize,
+    },
+    /// Something that people should know.
+    Warning {
+        /// What.
+        message: Arc<str>,
+    },
+    /// The run ended.
+    RunFinished {
+        /// The report.
+        report: RunReport,
+    },
+}
+
+/// How a group ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupResult {
+    /// Which.
+    pub group: GroupName,
+    /// Whether it is critical.
+    pub critical: bool,
+    /// Whether it succeeded.
+    pub succeeded: bool,
+    /// Why not.
+    pub reason: Option<Arc<str>>,
+    /// Its nodes by standing.
+    pub standings: BTreeMap<Standing, usize>,
+}
+
+/// How a node ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeResult {
+    /// Which.
+    pub node: NodeName,
+    /// How it stands.
+    pub standing: Standing,
+    /// The step that failed, where one did.
+    pub failed_step: Option<Arc<str>>,
+    /// Why.
+    pub message: Option<Arc<str>>,
+    /// Time spent on it, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// The report at the end of a run, by group and node (airship-deployment-grouping, process step 4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// Which run.
+    pub run: RunId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The groups, in the order in which they ran.
+    pub groups: Vec<GroupResult>,
+    /// The nodes that the plan was about, sorted.
+    pub nodes: Vec<NodeResult>,
+    /// Counts.
+    pub counts: Counts,
+    /// The tag, where one was made.
+    pub tag: Option<Arc<str>>,
+    /// What to do next, one sentence each.
+    pub next: Vec<Arc<str>>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}

@@ -1,0 +1,303 @@
+//! The whole way from what was last applied to what is designed, as a value.
+//!
+//! Planning is a function: (design before, design after, observations, records, options) → [`Plan`].
+//! Same input, same bytes; no clock, no network. What a plan may not yet do is in it as blocked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::{Digest, GroupName, NodeName, RunId, Section, SiteName, SuccessCriteria};
+use crate::diagnostic::Place;
+use crate::step::{Step, StepIndex};
+
+/// The version of the format of a saved plan.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// What happens to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeKind {
+    /// `+`: nothing is there yet: prepare, deploy.
+    Create,
+    /// `?`: it is there already, but no record says so; blocked until adopted.
+    Adopt,
+    /// `?`: no record, and it could not be observed.
+    Unknown,
+    /// `~`: only the record is brought up to date.
+    Record,
+    /// `~`: Kubernetes labels only.
+    Relabel,
+    /// `-/+`: torn down and built again; blocked until allowed.
+    Redeploy,
+    /// `-`: no longer designed: torn down; blocked until allowed.
+    Destroy,
+    /// Set retired, and left out of every group.
+    Retire,
+    /// The retired flag is taken off again.
+    Unretire,
+    /// `!`: the world differs though the design did not change; mended by power-on or relabel.
+    Drift,
+    /// Nothing.
+    None,
+}
+
+impl ChangeKind {
+    /// The sign in front of a line.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Create => "+",
+            Self::Adopt | Self::Unknown => "?",
+            Self::Record | Self::Relabel | Self::Retire | Self::Unretire => "~",
+            Self::Redeploy => "-/+",
+            Self::Destroy => "-",
+            Self::Drift => "!",
+            Self::None => " ",
+        }
+    }
+}
+
+/// Why a change is not carried out, and the flag that allows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Why, one sentence.
+    pub reason: Arc<str>,
+    /// What to give to allow it (`--allow-redeploy n4`); `None` where nothing allows it.
+    pub flag: Option<Arc<str>>,
+}
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldChange {
+    /// Which section of the node.
+    pub section: Section,
+    /// Where in the section (`platform.kernel`).
+    pub path: Arc<str>,
+    /// The value before, as it may be shown; `None`: not there.
+    pub before: Option<Arc<str>>,
+    /// The value after; `None`: not there.
+    pub after: Option<Arc<str>>,
+    /// From the field that was edited to this node.
+    pub chain: Vec<Link>,
+}
+
+/// A link of the chain of reasons.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Link {
+    /// The document (`drydock/HostProfile/v1/cp_r720`).
+    pub document: Arc<str>,
+    /// How it is reached from the link before (`edited`, `substitution`, `layering`, `host_profile` …).
+    pub by: Arc<str>,
+    /// Where; file, line and column.
+    pub place: Place,
+}
+
+/// What happens to one node, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Which node.
+    pub node: NodeName,
+    /// What.
+    pub kind: ChangeKind,
+    /// The first group in which it is worked on.
+    pub group: Option<GroupName>,
+    /// Why it is not carried out, where it is not.
+    pub blocked: Option<Block>,
+    /// Left out by `--target` or `--exclude`.
+    pub excluded: bool,
+    /// Whether it destroys data or takes a machine away.
+    pub destructive: bool,
+    /// Disks that are erased or written.
+    pub disks: Vec<Arc<str>>,
+    /// Why, in words, where no field says it (`no record`, `is off`, `failed in run …`).
+    pub reasons: Vec<Arc<str>>,
+    /// The fields that differ.
+    pub fields: Vec<FieldChange>,
+    /// What the node counts as in its groups' criteria, where no step of this plan is about it.
+    pub counts_as: Standing,
+}
+
+/// What a node counts as in the criteria of its groups before anything is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Nothing was done.
+    NotStarted,
+    /// Prepared.
+    Prepared,
+    /// Deployed.
+    Deployed,
+    /// Failed.
+    Failed,
+}
+
+/// A group as the plan runs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedGroup {
+    /// Its name.
+    pub name: GroupName,
+    /// Whether the site action fails when it does.
+    pub critical: bool,
+    /// The groups that must have succeeded before.
+    pub depends_on: Vec<GroupName>,
+    /// Its criteria.
+    pub success_criteria: SuccessCriteria,
+    /// All its nodes, retired ones left out, sorted.
+    pub nodes: Vec<NodeName>,
+    /// How many retired nodes were left out.
+    pub retired: usize,
+}
+
+/// Which documents are applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The commit; `None` for the worktree.
+    pub revision: Option<Arc<str>>,
+    /// SHA-256 over the sorted (path, mode, blob id) of the site's files.
+    pub site_digest: Digest,
+    /// Files of the site that differ from the commit, where the worktree was planned.
+    pub dirty: Vec<Arc<str>>,
+}
+
+/// What the plan starts from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// The run of the last success.
+    pub run: RunId,
+    /// Its commit.
+    pub revision: Arc<str>,
+    /// The digest of the site's files there.
+    pub site_digest: Digest,
+}
+
+/// Which nodes a flag names: `all`, or node names and globs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// All nodes.
+    pub all: bool,
+    /// Names and globs.
+    pub nodes: BTreeSet<Arc<str>>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// The day that retirement and windows are judged by (`YYYY-MM-DD`).
+    pub as_of: Arc<str>,
+    /// Only these (names, globs, groups, racks, tags); empty: all.
+    pub targets: BTreeSet<Arc<str>>,
+    /// Not these.
+    pub excludes: BTreeSet<Arc<str>>,
+    /// Redeploys that may be carried out.
+    pub allow_redeploy: Allowance,
+    /// Destroys that may be carried out.
+    pub allow_destroy: Allowance,
+    /// Machines that are taken as they are.
+    pub adopt: Allowance,
+    /// Carry the rest out where something is blocked.
+    pub skip_blocked: bool,
+    /// Run although commits lie between the last site action and the target.
+    pub allow_intermediate_commits: bool,
+    /// Nodes worked on at the same time inside a group.
+    pub parallelism: usize,
+    /// Independent groups at the same time.
+    pub parallel_groups: usize,
+    /// Deploy a node as soon as it is prepared and its group's gate can no longer fail.
+    pub overlap: bool,
+    /// Most redeploys at the same time.
+    pub max_unavailable: Option<usize>,
+    /// The first wave is one node.
+    pub canary: bool,
+    /// Halt when more nodes than this have failed.
+    pub max_failures: Option<u64>,
+}
+
+/// How an observed value must stand to the expected one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// The same.
+    Equal,
+    /// Everything seen is among what was expected.
+    Subset,
+    /// Not more.
+    AtMost,
+    /// Not less.
+    AtLeast,
+}
+
+/// A fact that the plan relies on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Reliance {
+    /// What it is about (`node/n04`).
+    pub subject: Arc<str>,
+    /// Which fact (`provision`, `power`, `disks` …).
+    pub fact: Arc<str>,
+    /// What was seen when the plan was made, as compact JSON.
+    pub expected: Arc<str>,
+    /// How what is seen later must stand to it.
+    pub relation: Relation,
+    /// The steps that rely on it.
+    pub steps: Vec<StepIndex>,
+}
+
+/// A commit between the last site action and the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntermediateCommit {
+    /// Its full id.
+    pub commit: Arc<str>,
+    /// Its first line.
+    pub subject: Arc<str>,
+}
+
+/// How many nodes change how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// By kind of change, those that are carried out.
+    pub changes: BTreeMap<ChangeKind, usize>,
+    /// By kind of change, those that are blocked.
+    pub blocked: BTreeMap<ChangeKind, usize>,
+    /// Disks that are erased or written on machines that had something on them.
+    pub wiped_disks: usize,
+    /// Retired nodes that were left out.
+    pub retired: usize,
+    /// Left out by `--target` or `--exclude`.
+    pub excluded: usize,
+    /// The longest path, in seconds, by the configured timeouts or past runs.
+    pub longest_path: u64,
+}
+
+/// The whole way, as a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Which site.
+    pub site: SiteName,
+    /// `update`, or another action.
+    pub action: Arc<str>,
+    /// Which documents are applied.
+    pub target: Target,
+    /// What it starts from; `None` where nothing was applied with success before.
+    pub base: Option<Base>,
+    /// What was asked for.
+    pub options: Options,
+    /// Commits between, where they were allowed.
+    pub intermediate_commits: Vec<IntermediateCommit>,
+    /// Every node that changes, sorted by name.
+    pub changes: Vec<Change>,
+    /// How many nodes do not change.
+    pub unchanged: usize,
+    /// The groups, in the order in which they run.
+    pub groups: Vec<PlannedGroup>,
+    /// The steps; every need points to an earlier one.
+    pub steps: Vec<Step>,
+    /// Facts that must still hold when it is applied.
+    pub relies_on: Vec<Reliance>,
+    /// The digest of the records of the nodes that it touches or relies on.
+    pub records_digest: Digest,
+    /// What somebody should know.
+    pub warnings: Vec<Arc<str>>,
+    /// Counts.
+    pub summary: Summary,
+}
