@@ -11,6 +11,7 @@
 //! - [`observed`]: what machines and clusters were seen to be.
 //! - [`record`]: what was done to each node, and by which run.
 //! - [`step`]: the kinds of step.
+//! - [`diff`]: what differs between two revisions, and why a node changes.
 //! - [`plan`]: the whole way, as a value.
 //! - [`backend`]: who talks to machines and clusters.
 //! - [`apply`]: carries a plan out.
@@ -19,6 +20,7 @@ pub mod apply;
 pub mod backend;
 pub mod design;
 pub mod diagnostic;
+pub mod diff;
 pub mod document;
 pub mod lifecycle;
 pub mod observed;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Digest, GroupName, NodeName, RunId, Section, SiteName, SuccessCriteria};
-use crate::diagnostic::Place;
+use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
 use crate::step::{Step, StepIndex};
+
+pub use crate::diff::{FieldChange, Link};
 
 /// The version of the format of a saved plan.
 pub const FORMAT_VERSION: u32 = 1;
@@ -66,32 +67,6 @@ pub struct Block {
     pub reason: Arc<str>,
     /// What to give to allow it (`--allow-redeploy n4`); `None` where nothing allows it.
     pub flag: Option<Arc<str>>,
-}
-
-/// One field that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FieldChange {
-    /// Which section of the node.
-    pub section: Section,
-    /// Where in the section (`platform.kernel`).
-    pub path: Arc<str>,
-    /// The value before, as it may be shown; `None`: not there.
-    pub before: Option<Arc<str>>,
-    /// The value after; `None`: not there.
-    pub after: Option<Arc<str>>,
-    /// From the field that was edited to this node.
-    pub chain: Vec<Link>,
-}
-
-/// A link of the chain of reasons.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Link {
-    /// The document (`drydock/HostProfile/v1/cp_r720`).
-    pub document: Arc<str>,
-    /// How it is reached from the link before (`edited`, `substitution`, `layering`, `host_profile` …).
-    pub by: Arc<str>,
-    /// Where; file, line and column.
-    pub place: Place,
 }
 
 /// What happens to one node, and why.
