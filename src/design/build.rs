@@ -6,20 +6,39 @@ use super::node::add_nodes;
 use super::policy::add_policies;
 use super::read::Findings;
 use super::strategy::add_strategy;
-use super::{Design, SiteName};
+use super::{Design, SiteName, rules, schema};
 use crate::diagnostic::Diagnostics;
 
-/// Makes a design of the rendered documents of a site.
+/// Makes a design of the rendered documents of a site; the problems are references that lead
+/// nowhere.
 ///
-/// There is always a design: what cannot be understood is left out of it and is among the problems.
+/// There is always a design: what cannot be understood is left out of it. Meant for a revision that
+/// was checked before; [`check`] is for what somebody wants to apply.
 #[must_use]
 pub fn build(site: SiteName, documents: &[Input<'_>]) -> (Design, Diagnostics) {
     let catalog = Catalog::new(documents);
     let mut findings = Findings::default();
-    let mut design = Design::empty(site);
-    add_nodes(&catalog, &mut design, &mut findings);
-    add_strategy(&catalog, &mut design, &mut findings);
-    add_clusters(&catalog, &mut design);
-    add_policies(&catalog, &mut design, &mut findings);
+    let design = make(site, &catalog, &mut findings);
     (design, findings.into_diagnostics())
+}
+
+/// The same, and all problems at once: schemas on up to `threads` threads, references, rules.
+#[must_use]
+pub fn check(site: SiteName, documents: &[Input<'_>], threads: usize) -> (Design, Diagnostics) {
+    let mut diagnostics = schema::validate(documents, threads);
+    let catalog = Catalog::new(documents);
+    let mut findings = Findings::default();
+    let design = make(site, &catalog, &mut findings);
+    rules::check(&catalog, &design, &mut findings);
+    diagnostics.extend(findings.into_diagnostics());
+    (design, diagnostics)
+}
+
+fn make(site: SiteName, catalog: &Catalog<'_>, findings: &mut Findings) -> Design {
+    let mut design = Design::empty(site);
+    add_nodes(catalog, &mut design, findings);
+    add_strategy(catalog, &mut design, findings);
+    add_clusters(catalog, &mut design);
+    add_policies(catalog, &mut design, findings);
+    design
 }

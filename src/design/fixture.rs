@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Design, SiteName, build};
+use super::{Design, Input, SiteName, build, check};
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::document::{Document, LoadSettings, Node, load, load_values};
 
@@ -27,14 +27,23 @@ pub(super) fn documents(text: &str) -> (Sources, Vec<Arc<Document>>) {
     (sources, file.documents)
 }
 
-/// Builds the design of a text; nothing in it is rendered.
+/// Builds the design of a text; nothing in it is rendered, and only references are checked.
 pub(super) fn site(text: &str) -> Site {
+    with(text, build)
+}
+
+/// The same with schemas and rules.
+pub(super) fn checked(text: &str) -> Site {
+    with(text, |site, documents| check(site, documents, 1))
+}
+
+fn with(text: &str, make: fn(SiteName, &[Input<'_>]) -> (Design, Diagnostics)) -> Site {
     let (sources, documents) = documents(text);
     let inputs: Vec<_> = documents
         .iter()
         .map(|document| (&**document, &document.data))
         .collect();
-    let (design, problems) = build(SiteName::from("test"), &inputs);
+    let (design, problems) = make(SiteName::from("test"), &inputs);
     Site {
         design,
         problems: lines(problems, &sources),

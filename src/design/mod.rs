@@ -20,6 +20,8 @@ mod part;
 mod policy;
 mod profile;
 mod read;
+mod rules;
+pub mod schema;
 mod section;
 mod selector;
 mod strategy;
@@ -32,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::Mark;
 use crate::document::{DocumentId, Node};
 
-pub use build::build;
+pub use build::{build, check};
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
@@ -470,7 +472,7 @@ pub struct Backends {
 pub struct HardwareBackend {
     /// Its kind.
     pub kind: BackendKind,
-    /// Its settings as written; each backend reads its own.
+    /// Its settings as written, below the field that is called like the kind; each backend reads its own.
     pub settings: Option<Node>,
 }
 

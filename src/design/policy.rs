@@ -162,7 +162,7 @@ fn read_hardware(node: &Node) -> HardwareBackend {
     };
     HardwareBackend {
         kind,
-        settings: Some(node.clone()),
+        settings: text(node, "kind").and_then(|kind| node.get(&kind)).cloned(),
     }
 }
 

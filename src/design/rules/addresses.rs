@@ -1,0 +1,229 @@
+//! Networks, their ranges and routes, and the addresses on them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::super::read::{Findings, items, text_of};
+use super::{Catalog, Design, kind};
+use crate::diagnostic::{Diagnostic, Mark};
+use crate::document::Node;
+
+/// A range of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cidr {
+    network: IpAddr,
+    prefix: u32,
+}
+
+impl Cidr {
+    /// Reads `10.0.0.0/24`, host bits taken off; a single address is a range of one.
+    fn parse(text: &str) -> Option<(Self, bool)> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix {
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().ok()?
+            }
+            Some(_) => return None,
+            None => width,
+        };
+        if prefix > width {
+            return None;
+        }
+        let network = masked(address, prefix);
+        Some((Self { network, prefix }, network != address))
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.network.is_ipv4() && masked(address, self.prefix) == self.network
+    }
+}
+
+fn masked(address: IpAddr, prefix: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
+            IpAddr::V4((u32::from(address) & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - prefix).unwrap_or(0);
+            IpAddr::V6((u128::from(address) & mask).into())
+        }
+    }
+}
+
+struct Network<'a> {
+    name: &'a str,
+    cidr: Option<Cidr>,
+    mark: Mark,
+}
+
+pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+    let mut networks: BTreeMap<&str, Network<'_>> = BTreeMap::new();
+    for (document, data) in catalog.of(kind::NETWORK) {
+        let network = Network {
+            name: &document.id.name,
+            cidr: cidr_of(data, findings),
+            mark: data.get("cidr").map_or(document.mark, |node| node.mark),
+        };
+        check_ranges(data, &network, findings);
+        check_routes(data, &network, findings);
+        networks.insert(&document.id.name, network);
+    }
+    let mut seen: FxHashMap<IpAddr, (Mark, Arc<str>)> = FxHashMap::default();
+    for node in design.nodes.values() {
+        let Some((_, data)) = catalog.get(kind::NODE, node.name.as_str()) else {
+            continue;
+        };
+        for entry in items(data, "addressing") {
+            let (Some(network), Some(written)) =
+                (entry.get("network").and_then(text_of), entry.get("address"))
+            else {
+                continue;
+            };
+            if written.as_str() == Some("dhcp") {
+                continue;
+            }
+            let Some(address) = address_of(written, findings) else {
+                continue;
+            };
+            if let Some(network) = networks.get(&*network) {
+                check_inside(address, written.mark, network, findings);
+            }
+            let name: Arc<str> = Arc::from(node.name.as_str());
+            if let Some((first, who)) = seen.get(&address) {
+                let message = format!("`{address}` is also an address of `{who}`");
+                findings.push(
+                    Diagnostic::error("rule-address-repeated", written.mark, message)
+                        .related(*first, "it is here"),
+                );
+            } else {
+                seen.insert(address, (written.mark, name));
+            }
+        }
+    }
+}
+
+fn cidr_of(data: &Node, findings: &mut Findings) -> Option<Cidr> {
+    let node = data.get("cidr")?;
+    let text = text_of(node)?;
+    let Some((cidr, host_bits)) = Cidr::parse(&text) else {
+        let message = "this is no range of addresses";
+        findings.push(
+            Diagnostic::error("rule-cidr", node.mark, message).hint("for example `10.23.21.0/24`"),
+        );
+        return None;
+    };
+    if host_bits {
+        let message = format!("`{text}` has host bits");
+        let hint = format!("the network is `{}/{}`", cidr.network, cidr.prefix);
+        findings.push(Diagnostic::error("rule-cidr-host-bits", node.mark, message).hint(hint));
+    }
+    Some(cidr)
+}
+
+fn address_of(node: &Node, findings: &mut Findings) -> Option<IpAddr> {
+    let text = text_of(node)?;
+    let address = text.parse().ok();
+    if address.is_none() {
+        let message = "this is no IP address";
+        findings.push(Diagnostic::error("rule-address", node.mark, message));
+    }
+    address
+}
+
+fn check_inside(address: IpAddr, mark: Mark, network: &Network<'_>, findings: &mut Findings) {
+    let Some(cidr) = network.cidr.filter(|cidr| !cidr.contains(address)) else {
+        return;
+    };
+    let message = format!(
+        "`{address}` is not in network `{}`, which is `{}/{}`",
+        network.name, cidr.network, cidr.prefix
+    );
+    findings.push(
+        Diagnostic::error("rule-address-outside", mark, message)
+            .related(network.mark, "the network is here"),
+    );
+}
+
+fn check_ranges(data: &Node, network: &Network<'_>, findings: &mut Findings) {
+    for range in items(data, "ranges") {
+        let ends = ["start", "end"].map(|end| {
+            let node = range.get(end)?;
+            let address = address_of(node, findings)?;
+            check_inside(address, node.mark, network, findings);
+            Some(address)
+        });
+        if let [Some(start), Some(end)] = ends
+            && start > end
+        {
+            let message = format!("this range ends (`{end}`) before it begins (`{start}`)");
+            findings.push(Diagnostic::error("rule-range", range.mark, message));
+        }
+    }
+}
+
+fn check_routes(data: &Node, network: &Network<'_>, findings: &mut Findings) {
+    const CODE: &str = "rule-route-gateway";
+    for route in items(data, "routes") {
+        let Some(node) = route.get("gateway").filter(|node| !node.is_null()) else {
+            findings.push(Diagnostic::error(
+                CODE,
+                route.mark,
+                "this route has no gateway",
+            ));
+            continue;
+        };
+        let Some(gateway) = address_of(node, findings) else {
+            continue;
+        };
+        if let Some(cidr) = network.cidr.filter(|cidr| !cidr.contains(gateway)) {
+            let message = format!(
+                "the gateway `{gateway}` is not in its network, which is `{}/{}`",
+                cidr.network, cidr.prefix
+            );
+            findings.push(
+                Diagnostic::error(CODE, node.mark, message)
+                    .related(network.mark, "the network is here"),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_addresses_are_read_with_and_without_host_bits() {
+        let table = [
+            ("10.0.0.0/24", Some(("10.0.0.0", 24, false))),
+            ("10.0.0.7/24", Some(("10.0.0.0", 24, true))),
+            ("10.0.0.7", Some(("10.0.0.7", 32, false))),
+            ("0.0.0.0/0", Some(("0.0.0.0", 0, false))),
+            ("10.0.0.0/0", Some(("0.0.0.0", 0, true))),
+            ("fd00::/8", Some(("fd00::", 8, false))),
+            ("fd00::1/64", Some(("fd00::", 64, true))),
+            ("::/0", Some(("::", 0, false))),
+            ("10.0.0.0/33", None),
+            ("10.0.0.0/", None),
+            ("10.0.0.0/+8", None),
+            ("10.0.0/8", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            let found =
+                Cidr::parse(text).map(|(cidr, bits)| (cidr.network.to_string(), cidr.prefix, bits));
+            let expected =
+                expected.map(|(network, prefix, bits)| (network.to_owned(), prefix, bits));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Etcd clusters: members that are there, thresholds that can be met, quorum after retirement.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::super::read::{Findings, items, number, text, text_of};
+use super::super::{name_problem, quorum};
+use super::groups::retiring;
+use super::{Catalog, Design, kind, names_near, some_names};
+use crate::diagnostic::{Diagnostic, Mark};
+use crate::document::Node;
+
+/// The document that describes the machine on which a site begins, and which is no BaremetalNode.
+const GENESIS: &str = "promenade/Genesis/v1";
+
+pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+    let retires = retiring(design);
+    let genesis: Vec<Arc<str>> = catalog
+        .of(GENESIS)
+        .filter_map(|(_, data)| text(data, "hostname"))
+        .collect();
+    let mut names: BTreeMap<Arc<str>, Mark> = BTreeMap::new();
+    for (_, data) in catalog.of(kind::ETCD_CLUSTERS) {
+        for cluster in items(data, "clusters") {
+            once(cluster.get("name"), "etcd cluster", &mut names, findings);
+            check_name(cluster, findings);
+            check_members(cluster, &genesis, design, findings);
+            check_threshold(cluster, findings);
+            check_quorum(cluster, design, &retires, findings);
+        }
+    }
+}
+
+fn check_name(cluster: &Node, findings: &mut Findings) {
+    let name = cluster
+        .get("name")
+        .and_then(|node| Some((node, text_of(node)?)));
+    if let Some((node, name)) = name.filter(|(_, name)| !name.is_empty())
+        && let Some(problem) = name_problem(&name)
+    {
+        let message = format!("the name of a cluster {problem}");
+        findings.push(Diagnostic::error("rule-etcd-name", node.mark, message));
+    }
+}
+
+/// Each name once.
+fn once(
+    node: Option<&Node>,
+    what: &str,
+    seen: &mut BTreeMap<Arc<str>, Mark>,
+    findings: &mut Findings,
+) {
+    let Some((node, name)) = node.and_then(|node| Some((node, text_of(node)?))) else {
+        return;
+    };
+    if let Some(first) = seen.get(&name) {
+        let message = format!("{what} `{name}` is there twice");
+        findings.push(
+            Diagnostic::error("rule-etcd-repeated", node.mark, message)
+                .related(*first, "first here"),
+        );
+    } else {
+        seen.insert(name, node.mark);
+    }
+}
+
+fn check_members(cluster: &Node, genesis: &[Arc<str>], design: &Design, findings: &mut Findings) {
+    let (mut names, mut nodes) = (BTreeMap::new(), BTreeMap::new());
+    for member in items(cluster, "members") {
+        once(member.get("name"), "member", &mut names, findings);
+        once(member.get("node"), "node", &mut nodes, findings);
+        let Some((node, name)) = member
+            .get("node")
+            .and_then(|node| Some((node, text_of(node)?)))
+        else {
+            continue;
+        };
+        if design.index().position(&name).is_none() && !genesis.contains(&name) {
+            let message = format!("there is no node `{name}`");
+            findings.push(
+                Diagnostic::error("reference-etcd-node", node.mark, message)
+                    .did_you_mean(&name, names_near(&name, design)),
+            );
+        }
+    }
+}
+
+fn minimum(cluster: &Node) -> Option<u64> {
+    number(cluster.get("thresholds")?, "minimum_healthy")
+}
+
+fn check_threshold(cluster: &Node, findings: &mut Findings) {
+    let size = items(cluster, "members").len();
+    if let Some(wanted) = minimum(cluster)
+        && wanted > size as u64
+    {
+        let field = cluster.at(&["thresholds", "minimum_healthy"]);
+        let mark = field.map_or(cluster.mark, |node| node.mark);
+        let message = format!("{wanted} healthy members are wanted, and the cluster has {size}");
+        findings.push(Diagnostic::error("rule-etcd-threshold", mark, message));
+    }
+}
+
+/// What stays when all that retire are gone, now or on a later day, must still be a quorum.
+fn check_quorum(cluster: &Node, design: &Design, retires: &[bool], findings: &mut Findings) {
+    let members = items(cluster, "members");
+    let leaving: Vec<Arc<str>> = members
+        .iter()
+        .filter_map(|member| text(member, "node"))
+        .filter(|name| {
+            let position = design.index().position(name);
+            position.is_some_and(|position| retires[position as usize])
+        })
+        .collect();
+    let staying = members.len() - leaving.len();
+    let wanted = quorum(members.len()).max(minimum(cluster).unwrap_or(0) as usize);
+    if leaving.is_empty() || staying >= wanted {
+        return;
+    }
+    let name = text(cluster, "name").unwrap_or_default();
+    let message = format!(
+        "{} retire, which leaves etcd cluster `{name}` with {staying} of {} members, and it needs {wanted}",
+        some_names(leaving.iter().map(|name| &**name)),
+        members.len()
+    );
+    let mark = cluster
+        .get("members")
+        .map_or(cluster.mark, |members| members.mark);
+    let entries = design.retirements.iter().filter(|retirement| {
+        leaving.iter().any(|name| {
+            design
+                .nodes
+                .get(&**name)
+                .is_some_and(|node| retirement.selector.matches(node))
+        })
+    });
+    let error = Diagnostic::error("rule-etcd-retired", mark, message);
+    findings.push(entries.take(3).fold(error, |error, retirement| {
+        error.related(retirement.mark, "they retire here")
+    }));
+}

@@ -1,0 +1,221 @@
+//! Network links, and what interfaces put on them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::super::Section;
+use super::super::read::{Findings, items, text, text_of};
+use super::{Catalog, Design, kind};
+use crate::diagnostic::{Diagnostic, Mark};
+use crate::document::{Map, Node, Value};
+
+const LEAST_MTU: i64 = 1400;
+const LARGEST_MTU: i64 = 64_000;
+
+pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+    let mut on_link: BTreeMap<Arc<str>, (Mark, Arc<str>)> = BTreeMap::new();
+    for (_, data) in catalog.of(kind::NETWORK) {
+        check_mtu(data, findings);
+    }
+    for (document, data) in catalog.of(kind::NETWORK_LINK) {
+        check_mtu(data, findings);
+        check_bonding(data, findings);
+        check_trunking(data, document.mark, catalog, findings);
+        for entry in items(data, "allowed_networks") {
+            let Some(name) = text_of(entry) else {
+                continue;
+            };
+            check_networks_mtu(entry, &name, data, catalog, findings);
+            let link = &document.id.name;
+            match on_link.get(&name) {
+                Some((first, other)) if other != link => {
+                    let message = format!("network `{name}` is also allowed on link `{other}`");
+                    findings.push(
+                        Diagnostic::error("rule-network-on-two-links", entry.mark, message)
+                            .hint("a network is on one link only")
+                            .related(*first, "it is allowed here"),
+                    );
+                }
+                Some(_) => {}
+                None => {
+                    on_link.insert(name, (entry.mark, link.clone()));
+                }
+            }
+        }
+    }
+    let mut seen = FxHashSet::default();
+    for node in design.nodes.values() {
+        let interfaces = node.sections.get(&Section::Network);
+        let interfaces = interfaces.and_then(|section| section.get("interfaces"));
+        if let Some(Value::Map(map)) = interfaces.map(|node| &node.value)
+            && seen.insert(Arc::as_ptr(map))
+        {
+            check_interfaces(map, catalog, findings);
+        }
+    }
+}
+
+fn check_mtu(data: &Node, findings: &mut Findings) {
+    let Some(node) = data.get("mtu") else {
+        return;
+    };
+    if let Some(mtu) = node.as_integer()
+        && !(LEAST_MTU..=LARGEST_MTU).contains(&mtu)
+    {
+        let message = format!("an MTU is between {LEAST_MTU} and {LARGEST_MTU}, not {mtu}");
+        findings.push(Diagnostic::error("rule-mtu", node.mark, message));
+    }
+}
+
+/// A network's packets must fit through its link, and the network has to be there.
+fn check_networks_mtu(
+    entry: &Node,
+    name: &str,
+    link: &Node,
+    catalog: &Catalog<'_>,
+    findings: &mut Findings,
+) {
+    let Some((_, network)) = catalog.get(kind::NETWORK, name) else {
+        let message = format!("there is no network `{name}`");
+        findings.push(
+            Diagnostic::error("reference-network", entry.mark, message)
+                .did_you_mean(name, catalog.names(kind::NETWORK)),
+        );
+        return;
+    };
+    let (Some(inner), Some(outer)) = (network.get("mtu"), link.get("mtu")) else {
+        return;
+    };
+    if let (Some(packet), Some(limit)) = (inner.as_integer(), outer.as_integer())
+        && packet > limit
+    {
+        let message =
+            format!("the MTU {packet} of network `{name}` is above the {limit} of its link");
+        findings.push(
+            Diagnostic::error("rule-mtu", inner.mark, message)
+                .related(outer.mark, "the link's is here"),
+        );
+    }
+}
+
+fn check_bonding(data: &Node, findings: &mut Findings) {
+    const CODE: &str = "rule-bonding";
+    let Some(bonding) = data.get("bonding") else {
+        return;
+    };
+    let mode = text(bonding, "mode").unwrap_or_else(|| Arc::from("disabled"));
+    let excluded: &[&str] = match &*mode {
+        "disabled" => &["hash", "peer_rate", "mon_rate", "up_delay", "down_delay"],
+        "active-backup" | "balanced-rr" => &["hash", "peer_rate"],
+        _ => &[],
+    };
+    for (key, field) in bonding.as_map().into_iter().flat_map(Map::iter) {
+        if excluded.contains(&&*key.text) && !field.node.is_null() {
+            let message = format!(
+                "`{}` has no meaning where the bonding mode is `{mode}`",
+                key.text
+            );
+            findings.push(Diagnostic::error(CODE, field.key_mark, message));
+        }
+    }
+    if &*mode == "disabled" {
+        return;
+    }
+    let number = |name: &str| {
+        let node = bonding.get(name)?;
+        let value = match node.value {
+            Value::Integer(number) => number as f64,
+            Value::Float(number) => number,
+            _ => return None,
+        };
+        Some((node, value))
+    };
+    let Some((_, rate)) = number("mon_rate") else {
+        return;
+    };
+    for name in ["up_delay", "down_delay"] {
+        if let Some((node, delay)) = number(name)
+            && delay < rate
+        {
+            let message = format!("`{name}` ({delay}) must be at least `mon_rate` ({rate})");
+            findings.push(Diagnostic::error(CODE, node.mark, message));
+        }
+    }
+}
+
+fn check_trunking(data: &Node, whole: Mark, catalog: &Catalog<'_>, findings: &mut Findings) {
+    const CODE: &str = "rule-trunking";
+    let trunking = data.get("trunking");
+    let default = trunking.and_then(|trunking| trunking.get("default_network"));
+    let default = default.and_then(|node| Some((node, text_of(node)?)));
+    let network = default.as_ref().and_then(|(node, name)| {
+        let found = catalog.get(kind::NETWORK, name);
+        if found.is_none() {
+            let message = format!("there is no network `{name}`");
+            findings.push(
+                Diagnostic::error("reference-network", node.mark, message)
+                    .did_you_mean(name, catalog.names(kind::NETWORK)),
+            );
+        }
+        found
+    });
+    let mode = trunking.and_then(|trunking| trunking.get("mode"));
+    if mode
+        .and_then(Node::as_str)
+        .is_some_and(|mode| mode != "disabled")
+    {
+        return;
+    }
+    let mark = mode.or(trunking).map_or(whole, |node| node.mark);
+    let allowed = items(data, "allowed_networks");
+    if allowed.len() > 1 {
+        let count = allowed.len();
+        let message = format!("{count} networks on one link need trunking, which is disabled");
+        findings.push(Diagnostic::error(CODE, mark, message).hint("write `mode: 802.1q`"));
+    } else if default.is_none() && !allowed.is_empty() {
+        let message = "a link without trunking needs a `default_network`";
+        findings.push(Diagnostic::error(CODE, mark, message));
+    }
+    if let (Some((node, name)), Some((_, network))) = (&default, network)
+        && let Some(vlan) = network.get("vlan").filter(|vlan| !vlan.is_null())
+    {
+        let message =
+            format!("network `{name}` has a VLAN, and cannot be the untagged one of this link");
+        findings.push(
+            Diagnostic::error(CODE, node.mark, message).related(vlan.mark, "the VLAN is here"),
+        );
+    }
+}
+
+fn check_interfaces(interfaces: &Map, catalog: &Catalog<'_>, findings: &mut Findings) {
+    for (name, field) in interfaces.iter() {
+        let Some(link) = text(&field.node, "device_link") else {
+            continue;
+        };
+        let Some((_, data)) = catalog.get(kind::NETWORK_LINK, &link) else {
+            continue;
+        };
+        let allowed: FxHashSet<Arc<str>> = items(data, "allowed_networks")
+            .iter()
+            .filter_map(text_of)
+            .collect();
+        for entry in items(&field.node, "networks") {
+            let Some(network) = text_of(entry).filter(|network| !allowed.contains(network)) else {
+                continue;
+            };
+            let message = format!(
+                "interface `{}` has network `{network}`, which its link `{link}` does not allow",
+                name.text
+            );
+            let list = data
+                .get("allowed_networks")
+                .map_or(data.mark, |list| list.mark);
+            findings.push(
+                Diagnostic::error("rule-network-not-on-link", entry.mark, message)
+                    .related(list, "the link's networks are here"),
+            );
+        }
+    }
+}

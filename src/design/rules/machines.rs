@@ -1,0 +1,252 @@
+//! Names, controllers, kernel parameters and boot actions of machines.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::super::read::{Findings, is_blank, items, text, text_of};
+use super::super::{BackendKind, NodeDesign, Section, name_problem};
+use super::{Catalog, Design, kind, some_names};
+use crate::diagnostic::{Diagnostic, Mark};
+use crate::document::{Document, Limits, Map, Node, Value, load_values};
+
+/// The longest name of a host with its domain (RFC 1035).
+const LONGEST_NAME: usize = 255;
+
+/// The longest part of a name between two dots.
+const LONGEST_LABEL: usize = 63;
+
+pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+    let mut kernels = FxHashSet::default();
+    for node in design.nodes.values() {
+        let Some((document, data)) = catalog.get(kind::NODE, node.name.as_str()) else {
+            continue;
+        };
+        check_name(document, node, catalog, findings);
+        check_controller(data, node, design, findings);
+        let platform = node.sections.get(&Section::OperatingSystem);
+        let parameters = platform.and_then(|section| section.at(&["platform", "kernel_params"]));
+        if let Some(Value::Map(map)) = parameters.map(|node| &node.value)
+            && kernels.insert(Arc::as_ptr(map))
+        {
+            check_huge_pages(map, findings);
+        }
+    }
+    check_boot_actions(catalog, design, findings);
+}
+
+fn check_name(
+    document: &Document,
+    node: &NodeDesign,
+    catalog: &Catalog<'_>,
+    findings: &mut Findings,
+) {
+    let name = node.name.as_str();
+    let mark = document.name_mark;
+    if let Some(problem) = name_problem(name) {
+        let message = format!("the name of a node {problem}");
+        findings.push(Diagnostic::error("rule-node-name", mark, message));
+        return;
+    }
+    for label in name.split('.') {
+        let is_bad = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
+        let problem = if label.len() > LONGEST_LABEL {
+            "longer than 63 characters"
+        } else if label.starts_with('-') || label.ends_with('-') || label.is_empty() {
+            "not begun and ended by a letter or a digit"
+        } else if label.contains(is_bad) {
+            "made of more than letters, digits and `-`"
+        } else {
+            continue;
+        };
+        let message = format!("`{name}` is no host name: a part of it is {problem}");
+        findings.push(Diagnostic::error("rule-host-name", mark, message));
+        return;
+    }
+    let primary = node.sections.get(&Section::Network);
+    let primary = primary.and_then(|section| text(section, "primary_network"));
+    let domain = primary
+        .and_then(|network| catalog.get(kind::NETWORK, &network))
+        .and_then(|(_, data)| text(data.get("dns")?, "domain"));
+    if let Some(domain) = domain
+        && name.len() + 1 + domain.len() > LONGEST_NAME
+    {
+        let message = format!("`{name}` with its domain is longer than {LONGEST_NAME} characters");
+        findings.push(Diagnostic::error("rule-host-name", mark, message));
+    }
+}
+
+fn check_controller(data: &Node, node: &NodeDesign, design: &Design, findings: &mut Findings) {
+    let Some(oob) = node
+        .sections
+        .get(&Section::OutOfBand)
+        .and_then(|section| section.get("oob"))
+    else {
+        return;
+    };
+    let backend = design.backend_of(node);
+    let kind = oob.get("type");
+    let mark = kind.map_or(oob.mark, |node| node.mark);
+    let lacks = |name: &str| oob.get(name).is_none_or(is_blank);
+    match kind.and_then(Node::as_str) {
+        // A simulated machine has no controller.
+        Some(_) if backend.kind == BackendKind::Sim => {}
+        Some("ipmi") => {
+            // What a backend is given, or does not need, the documents need not hold.
+            let own = match backend.kind {
+                BackendKind::None => true,
+                BackendKind::Ipmi | BackendKind::Redfish => {
+                    let settings = backend.settings.as_ref();
+                    settings
+                        .and_then(|settings| settings.get("credentials"))
+                        .is_none()
+                }
+                _ => false,
+            };
+            let mut missing = vec!["network"];
+            if own {
+                missing.extend(["account", "credential"]);
+            }
+            missing.retain(|name| lacks(name));
+            if !missing.is_empty() {
+                let fields = some_names(missing.iter().copied());
+                let message = format!("IPMI needs {fields} in `oob`");
+                findings.push(Diagnostic::error("rule-ipmi", mark, message));
+            }
+            if !lacks("network") && node.out_of_band.address.is_none() {
+                let network = text(oob, "network").unwrap_or_default();
+                let message = format!(
+                    "`{}` has no address on its out-of-band network `{network}`",
+                    node.name
+                );
+                let list = data.get("addressing").map_or(node.mark, |list| list.mark);
+                findings.push(
+                    Diagnostic::error("rule-ipmi", list, message)
+                        .related(mark, "its controller is reached by IPMI"),
+                );
+            }
+        }
+        Some("libvirt") => {
+            let uri = oob.get("libvirt_uri");
+            match uri.and_then(Node::as_str) {
+                Some(text) if text.starts_with("qemu+ssh://") => {}
+                Some(_) => {
+                    let at = uri.map_or(mark, |node| node.mark);
+                    let message = "libvirt is reached by `qemu+ssh://` only";
+                    findings.push(Diagnostic::error("rule-libvirt", at, message));
+                }
+                None => findings.push(Diagnostic::error(
+                    "rule-libvirt",
+                    mark,
+                    "libvirt needs a `libvirt_uri` in `oob`",
+                )),
+            }
+            if data.at(&["metadata", "boot_mac"]).is_none_or(is_blank) {
+                let message = format!("`{}` is a libvirt machine without a `boot_mac`", node.name);
+                let at = data
+                    .get("metadata")
+                    .map_or(node.mark, |metadata| metadata.mark);
+                findings.push(Diagnostic::error("rule-libvirt", at, message));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_huge_pages(parameters: &Map, findings: &mut Findings) {
+    let size = parameters.field("hugepagesz");
+    let count = parameters.field("hugepages");
+    let (there, missing) = match (size, count) {
+        (Some(size), None) => (size, "hugepages"),
+        (None, Some(count)) => (count, "hugepagesz"),
+        _ => return,
+    };
+    let message = format!("huge pages need both size and number: `{missing}` is missing");
+    findings.push(Diagnostic::error(
+        "rule-huge-pages",
+        there.key_mark,
+        message,
+    ));
+}
+
+fn check_boot_actions(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+    let mut first: Option<Mark> = None;
+    for (document, data) in catalog.of(kind::BOOT_ACTION) {
+        first = first.or(Some(document.mark));
+        let assets = items(data, "assets").iter();
+        for asset in assets.filter(|asset| text(asset, "type").as_deref() == Some("pkg_list")) {
+            check_packages(asset, findings);
+        }
+    }
+    let Some(first) = first else {
+        return;
+    };
+    let without: Vec<&str> = design
+        .nodes
+        .values()
+        .filter(|node| {
+            let section = node.sections.get(&Section::BootActions);
+            section
+                .and_then(|section| section.get("boot_actions"))
+                .is_none_or(is_blank)
+        })
+        .map(|node| node.name.as_str())
+        .collect();
+    if !without.is_empty() {
+        let message = format!(
+            "no boot action selects {}",
+            some_names(without.iter().copied())
+        );
+        findings.push(Diagnostic::warning("rule-boot-action", first, message));
+    }
+}
+
+/// A list of packages is a map of names to versions, written as text; what a template or a download
+/// will make of it cannot be known here.
+fn check_packages(asset: &Node, findings: &mut Findings) {
+    const CODE: &str = "rule-package-list";
+    let made = items(asset, "data_pipeline")
+        .iter()
+        .any(|step| matches!(step.as_str(), Some("template" | "base64_decode")));
+    if made || !asset.get("location").is_none_or(is_blank) {
+        return;
+    }
+    let Some(data) = asset.get("data").filter(|data| !is_blank(data)) else {
+        let message = "a list of packages needs `data` or a `location`";
+        findings.push(Diagnostic::error(CODE, asset.mark, message));
+        return;
+    };
+    let Some(written) = data.as_str() else {
+        return;
+    };
+    let (values, problems) = load_values(data.mark.source, written, &Limits::default());
+    let packages = values.first().and_then(Node::as_map);
+    let Some(packages) = packages.filter(|_| !problems.has_errors() && values.len() == 1) else {
+        let message = "this is no map of packages to versions";
+        findings.push(Diagnostic::error(CODE, data.mark, message));
+        return;
+    };
+    for (name, field) in packages.iter() {
+        let is_version = match &field.node.value {
+            Value::Null => true,
+            _ => text_of(&field.node).is_some_and(|version| is_version(&version)),
+        };
+        if !is_version {
+            let package = if data.secret {
+                "a package"
+            } else {
+                &*name.text
+            };
+            let message = format!("the version of `{package}` is no version of a Debian package");
+            findings.push(Diagnostic::error(CODE, data.mark, message));
+            return;
+        }
+    }
+}
+
+/// `[epoch:]version[-revision]`.
+fn is_version(text: &str) -> bool {
+    let (epoch, rest) = text.split_once(':').unwrap_or(("0", text));
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '~' | '-');
+    epoch.bytes().all(|byte| byte.is_ascii_digit()) && rest.chars().all(fits)
+}

@@ -1,0 +1,160 @@
+//! The rules that a design has to keep, beyond the schemas of its documents.
+//!
+//! Drydock's own rules come with the number that Drydock gives them, where it has one. Every rule is
+//! linear in what it looks at; what many nodes share is looked at once.
+//!
+//! | code | what | Drydock |
+//! | --- | --- | --- |
+//! | `rule-node-name` | a name of a node that cannot be part of ids, refs and paths | |
+//! | `rule-host-name` | a name that is no host name, or too long with its domain | DD3003 |
+//! | `rule-group-name` | the same for a group | |
+//! | `rule-group-repeated` | two groups of one name | |
+//! | `rule-group-unknown` | a group depends on one that is not there | |
+//! | `rule-group-self` | a group depends on itself | |
+//! | `rule-group-cycle` | groups depend on each other in a circle | |
+//! | `rule-selector-unknown-node` | a selector names a node that is not there (warning) | |
+//! | `rule-selector-empty` | a selector means no node (warning) | |
+//! | `rule-node-without-group` | nodes that no group selects (warning) | |
+//! | `rule-minimum-unreachable` | a group wants more nodes than it has, or than do not retire (warning) | |
+//! | `rule-drain-grace` | the grace period of a drain is not less than its timeout | |
+//! | `rule-cidr` | no range of addresses | |
+//! | `rule-cidr-host-bits` | a range with host bits | DD2006 |
+//! | `rule-address` | no address | |
+//! | `rule-address-outside` | an address outside its network | DD2002 |
+//! | `rule-address-repeated` | one address twice | DD2005 |
+//! | `rule-range` | a range that ends before it begins | |
+//! | `rule-route-gateway` | a route without a gateway, or with one outside its network | DD2002 |
+//! | `rule-mtu` | an MTU that is not between 1400 and 64000, or above that of the link | DD2003 |
+//! | `rule-trunking` | networks on a link that cannot be told apart | DD2004 |
+//! | `rule-bonding` | bonding options that do not fit the mode | DD1006 |
+//! | `rule-network-on-two-links` | a network that is allowed on two links | DD1007 |
+//! | `rule-network-not-on-link` | a network of an interface that its link does not allow | DD1007 |
+//! | `rule-root-missing` | disks without a root partition | DD1001 |
+//! | `rule-root-size`, `rule-boot-size` | a partition that is too small | DD1001 |
+//! | `rule-size` | no size | |
+//! | `rule-disk-use` | a disk with both partitions and a volume group, or neither | DD2002 |
+//! | `rule-partition-use` | a partition with both a file system and a volume group | DD2002 |
+//! | `rule-volume-group-unused` | a volume group without a device | DD2002 |
+//! | `rule-percent` | parts of more than 99 % | DD2003 |
+//! | `rule-mount-point` | one mount point twice | DD2004 |
+//! | `rule-huge-pages` | the size of huge pages without their number, or the other way round | DD1008 |
+//! | `rule-ipmi` | IPMI without network, address, account or credential | DD4001 |
+//! | `rule-libvirt` | libvirt without URI or boot MAC | DD4002 |
+//! | `rule-boot-action` | nodes without a boot action (warning) | DD4001 |
+//! | `rule-package-list` | packages that are no map of names to versions | DD4002 |
+//! | `rule-etcd-name` | a name of an etcd cluster that cannot be part of ids, refs and paths | |
+//! | `rule-etcd-repeated` | a cluster or a member twice | |
+//! | `rule-etcd-threshold` | more healthy members wanted than there are | |
+//! | `rule-etcd-retired` | retirement leaves an etcd cluster without quorum, or below its minimum | |
+//! | `rule-retirement-date` | a day that is not in the calendar | |
+//! | `rule-cleaning-tie` | two clean steps of one interface with the same priority | |
+//! | `rule-window-empty` | a maintenance window without time | |
+//! | `rule-backend-settings` | settings of another backend than the one chosen (warning) | |
+//! | `rule-backend-name` | two nodes with the same name elsewhere | |
+//! | `rule-tls-unverified` | certificates that are not verified (warning) | |
+//! | `rule-one-document` | two documents of a kind that a site has one of | |
+//! | `reference-etcd-node`, `reference-retired-node`, `reference-backend-node`, `reference-cluster` | something named that is not there | |
+//!
+//! DD3001 (image and kernel are there) is asked of the backend when a run begins, not here.
+
+mod addresses;
+mod clusters;
+mod groups;
+mod links;
+mod machines;
+mod policies;
+mod storage;
+
+use super::catalog::Catalog;
+use super::read::{Findings, items, text_of};
+use super::{Design, Selector, kind};
+use crate::diagnostic::Diagnostic;
+use crate::document::Node;
+
+/// Checks all rules.
+pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+    groups::check(catalog, design, findings);
+    addresses::check(catalog, design, findings);
+    links::check(catalog, design, findings);
+    storage::check(design, findings);
+    machines::check(catalog, design, findings);
+    clusters::check(catalog, design, findings);
+    policies::check(catalog, design, findings);
+}
+
+/// Warns of selectors in a list that mean no node.
+fn check_selectors(list: &[Node], design: &Design, findings: &mut Findings) {
+    for node in list {
+        check_selector(node, design, findings);
+    }
+}
+
+/// Warns where a selector means no node, or names one that is not there.
+fn check_selector(node: &Node, design: &Design, findings: &mut Findings) {
+    let unknown = check_names(node, design, |name, node| {
+        let message = format!("there is no node `{name}`");
+        findings.push(
+            Diagnostic::warning("rule-selector-unknown-node", node.mark, message)
+                .did_you_mean(name, names_near(name, design)),
+        );
+    });
+    let selector = Selector::read(node);
+    if !unknown && !selector.is_all() && design.index().select(&selector, design).is_empty() {
+        let message = "this selector means no node";
+        findings.push(Diagnostic::warning(
+            "rule-selector-empty",
+            node.mark,
+            message,
+        ));
+    }
+}
+
+/// Calls `report` for each name of a node that is not there; whether there was one.
+fn check_names(selector: &Node, design: &Design, mut report: impl FnMut(&str, &Node)) -> bool {
+    let mut unknown = false;
+    for node in items(selector, "node_names") {
+        if let Some(name) = text_of(node)
+            && design.index().position(&name).is_none()
+        {
+            unknown = true;
+            report(&name, node);
+        }
+    }
+    unknown
+}
+
+/// The names that a person may have meant: all of a small site, and of a large one those that begin
+/// alike, so that many mistakes in a large site cost no product.
+fn names_near<'a>(name: &str, design: &'a Design) -> impl Iterator<Item = &'a str> + use<'a> {
+    const SMALL: usize = 200;
+    let start: String = match design.nodes.len() {
+        0..=SMALL => String::new(),
+        _ => name.chars().take(name.chars().count() / 2 + 1).collect(),
+    };
+    let from = start.clone();
+    design
+        .nodes
+        .range::<str, _>((
+            std::ops::Bound::Included(from.as_str()),
+            std::ops::Bound::Unbounded,
+        ))
+        .map(|(name, _)| name.as_str())
+        .take_while(move |name| name.starts_with(&start))
+        .take(SMALL)
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// `a`, `b` and 7 more.
+fn some_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 10;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match more {
+        0 => shown.join(", "),
+        _ => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Retirement, cleaning, guards and backends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::super::Selector;
+use super::super::read::{Findings, is_blank, items, text, text_of};
+use super::{Catalog, Design, check_names, check_selector, check_selectors, kind, names_near};
+use crate::diagnostic::{Diagnostic, Mark};
+use crate::document::{Map, Node};
+
+pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+    for (_, data) in catalog.of(kind::RETIREMENT) {
+        for entry in items(data, "retirements") {
+            check_retirement(entry, design, findings);
+        }
+    }
+    for (_, data) in catalog.of(kind::CLEANING) {
+        check_ties(data, findings);
+        check_selectors(items(data, "selectors"), design, findings);
+    }
+    for (_, data) in catalog.of(kind::POLICY) {
+        check_policy(data, design, findings);
+    }
+    for (_, data) in catalog.of(kind::BACKENDS) {
+        check_backends(data, design, findings);
+    }
+}
+
+fn check_retirement(entry: &Node, design: &Design, findings: &mut Findings) {
+    let unknown = check_names(entry, design, |name, node| {
+        let message = format!("there is no node `{name}` that could retire");
+        findings.push(
+            Diagnostic::error("reference-retired-node", node.mark, message)
+                .did_you_mean(name, names_near(name, design)),
+        );
+    });
+    let selector = Selector::read(entry);
+    if !unknown && !selector.is_all() && design.index().select(&selector, design).is_empty() {
+        let message = "no node retires by this entry";
+        findings.push(Diagnostic::warning(
+            "rule-selector-empty",
+            entry.mark,
+            message,
+        ));
+    }
+    let Some(from) = entry.get("from") else {
+        return;
+    };
+    // What has not the form of a day is the schema's to tell.
+    if let Some(day) = text_of(from)
+        && day.len() == "YYYY-MM-DD".len()
+        && day.parse::<jiff::civil::Date>().is_err()
+    {
+        let message = format!("there is no day `{day}`");
+        findings.push(Diagnostic::error(
+            "rule-retirement-date",
+            from.mark,
+            message,
+        ));
+    }
+}
+
+/// Steps of one interface need an order; 0 is off and needs none.
+fn check_ties(data: &Node, findings: &mut Findings) {
+    let mut seen: BTreeMap<(&str, i64), (&str, Mark)> = BTreeMap::new();
+    let priorities = data.get("priorities").and_then(Node::as_map);
+    for (key, field) in priorities.into_iter().flat_map(Map::iter) {
+        let Some((interface, step)) = key.text.split_once('.') else {
+            continue;
+        };
+        let Some(priority) = field.node.as_integer().filter(|priority| *priority > 0) else {
+            continue;
+        };
+        if let Some((other, first)) = seen.get(&(interface, priority)) {
+            let message = format!(
+                "`{interface}.{other}` and `{interface}.{step}` have the same priority {priority}"
+            );
+            findings.push(
+                Diagnostic::error("rule-cleaning-tie", field.node.mark, message)
+                    .hint("inside one interface the order must be clear")
+                    .related(*first, "the other is here"),
+            );
+        } else {
+            seen.insert((interface, priority), (step, field.node.mark));
+        }
+    }
+}
+
+fn check_policy(data: &Node, design: &Design, findings: &mut Findings) {
+    check_selectors(items(data, "protected"), design, findings);
+    let by_tag = data
+        .at(&["max_unavailable", "by_tag"])
+        .and_then(Node::as_map);
+    for (tag, field) in by_tag.into_iter().flat_map(Map::iter) {
+        let selector = Selector {
+            node_tags: [tag.text.clone()].into(),
+            ..Selector::default()
+        };
+        if design.index().select(&selector, design).is_empty() {
+            let message = format!("no node has the tag `{}`", tag.text);
+            findings.push(Diagnostic::warning(
+                "rule-selector-empty",
+                field.key_mark,
+                message,
+            ));
+        }
+    }
+    for window in items(data, "maintenance_windows") {
+        let (from, to) = (text(window, "from"), text(window, "to"));
+        if from.is_some() && from == to {
+            let message = "this window ends when it begins";
+            findings.push(Diagnostic::error("rule-window-empty", window.mark, message));
+        }
+    }
+}
+
+fn check_backends(data: &Node, design: &Design, findings: &mut Findings) {
+    if let Some(hardware) = data.get("hardware") {
+        check_hardware(hardware, data, findings);
+    }
+    for entry in items(data, "overrides") {
+        if let Some(selector) = entry.get("selector") {
+            check_selector(selector, design, findings);
+        }
+        if let Some(hardware) = entry.get("hardware") {
+            check_hardware(hardware, data, findings);
+        }
+    }
+    let mut seen: BTreeMap<(Arc<str>, Arc<str>), Mark> = BTreeMap::new();
+    let names = data.get("names").and_then(Node::as_map);
+    for (node, field) in names.into_iter().flat_map(Map::iter) {
+        if design.index().position(&node.text).is_none() {
+            let message = format!("there is no node `{}`", node.text);
+            findings.push(
+                Diagnostic::error("reference-backend-node", field.key_mark, message)
+                    .did_you_mean(&node.text, names_near(&node.text, design)),
+            );
+        }
+        for (system, other) in field.node.as_map().into_iter().flat_map(Map::iter) {
+            let Some(name) = text_of(&other.node) else {
+                continue;
+            };
+            let key = (system.text.clone(), name);
+            if let Some(first) = seen.get(&key) {
+                let message = format!("two nodes are called `{}` in {}", key.1, key.0);
+                findings.push(
+                    Diagnostic::error("rule-backend-name", other.node.mark, message)
+                        .related(*first, "the other is here"),
+                );
+            } else {
+                seen.insert(key, other.node.mark);
+            }
+        }
+    }
+}
+
+fn check_hardware(hardware: &Node, data: &Node, findings: &mut Findings) {
+    let Some(chosen) = text(hardware, "kind") else {
+        return;
+    };
+    for (key, field) in hardware.as_map().into_iter().flat_map(Map::iter) {
+        if &*key.text != "kind" && key.text != chosen {
+            let message = format!(
+                "these are settings of `{}`, and the backend is `{chosen}`",
+                key.text
+            );
+            findings.push(Diagnostic::warning(
+                "rule-backend-settings",
+                field.key_mark,
+                message,
+            ));
+        }
+    }
+    let Some(settings) = hardware.get(&chosen) else {
+        return;
+    };
+    if let Some(verify) = settings
+        .get("verify")
+        .filter(|node| node.as_bool() == Some(false))
+    {
+        let message = "certificates are not verified: anybody on the way can be the other end";
+        findings.push(
+            Diagnostic::warning("rule-tls-unverified", verify.mark, message)
+                .hint("give the certificate that signed them as `ca`"),
+        );
+    }
+    let cluster = settings.get("cluster").filter(|node| !is_blank(node));
+    if let Some((node, name)) = cluster.and_then(|node| Some((node, text_of(node)?))) {
+        let clusters = data.get("clusters").and_then(Node::as_map);
+        if !clusters.is_some_and(|clusters| clusters.contains_key(&name)) {
+            let known = clusters
+                .into_iter()
+                .flat_map(Map::keys)
+                .map(|key| &*key.text);
+            findings.push(
+                Diagnostic::error(
+                    "reference-cluster",
+                    node.mark,
+                    format!("`clusters` has no `{name}`"),
+                )
+                .did_you_mean(&name, known),
+            );
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Documents against the schemas of their kinds.
+//!
+//! Three sources of schemas, and all that exist for a kind apply: trueup's own (`schemas/*.json`,
+//! JSON Schema 2020-12), the site's `deckhand/DataSchema/v1` documents (draft 4, as Deckhand reads
+//! them), and Deckhand's own for its kinds that hold one text. A schema is compiled at most once,
+//! and only if there is a document of its kind. References outside a schema are never followed.
+//!
+//! | code | what |
+//! | --- | --- |
+//! | `schema-unknown-field` | a field that the schema does not know |
+//! | `schema-missing-field` | a field that the schema requires |
+//! | `schema-type` | a value of another type |
+//! | `schema-value` | a value that the schema does not allow |
+//! | `schema-too-many` | more problems in one document than are listed |
+//! | `schema-invalid` | a DataSchema that is no JSON Schema |
+//! | `schema-reference` | a DataSchema that refers to something outside itself, or not in it (warning) |
+
+mod explain;
+mod instance;
+mod own;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use rustc_hash::FxHashMap;
+
+use self::instance::{Documents, to_json};
+use super::catalog::Input;
+use super::kind;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::document::{Node, Value};
+
+/// Most problems that are listed for one document and schema.
+const MOST_PROBLEMS: usize = 50;
+
+/// How often a pattern that is no plain regular expression may go back.
+const MOST_BACKTRACKS: usize = 100_000;
+
+/// A schema, ready to be used.
+struct Schema {
+    check: Check,
+    /// Who says so, in messages.
+    source: Source,
+}
+
+/// Where a schema comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Own,
+    Site,
+}
+
+enum Check {
+    /// Anything of one type, called as diagnostics call it.
+    Type(&'static str),
+    /// Everything else; the text is kept for what it can tell a person.
+    Compiled(Box<Validator<Documents>>, serde_json::Value),
+}
+
+/// Validates rendered documents on up to `threads` threads. The result is in the order of the
+/// documents, whatever the number of threads.
+#[must_use]
+pub fn validate(documents: &[Input<'_>], threads: usize) -> Diagnostics {
+    let mut diagnostics = Diagnostics::new();
+    let schemas = compile(documents, &mut diagnostics);
+    let of_each = |part: &[Input<'_>]| {
+        let mut found = Vec::new();
+        for &(document, data) in part {
+            for schema in schemas.get(&document.id.schema).into_iter().flatten() {
+                schema.check(data, &mut found);
+            }
+        }
+        found
+    };
+    let size = documents.len().div_ceil(threads.max(1)).max(1);
+    if threads < 2 || documents.len() < 64 {
+        diagnostics.extend(of_each(documents));
+        return diagnostics;
+    }
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = documents
+            .chunks(size)
+            .map(|part| scope.spawn(|| of_each(part)))
+            .collect();
+        for part in parts {
+            match part.join() {
+                Ok(found) => diagnostics.extend(found),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    diagnostics
+}
+
+/// The schemas of all kinds that occur.
+fn compile(
+    documents: &[Input<'_>],
+    diagnostics: &mut Diagnostics,
+) -> FxHashMap<Arc<str>, Vec<Schema>> {
+    let mut schemas: FxHashMap<Arc<str>, Vec<Schema>> = FxHashMap::default();
+    for (document, _) in documents {
+        schemas.entry(document.id.schema.clone()).or_default();
+    }
+    for (name, list) in &mut schemas {
+        list.extend(own_schema(name));
+    }
+    for (document, data) in documents {
+        if &*document.id.schema != kind::DATA_SCHEMA || own::TEXTS.contains(&&*document.id.name) {
+            continue;
+        }
+        if let Some(list) = schemas.get_mut(&document.id.name) {
+            let mut found = Vec::new();
+            list.extend(site_schema(data, &mut found));
+            diagnostics.extend(found);
+        }
+    }
+    schemas
+}
+
+fn own_schema(name: &str) -> Option<Schema> {
+    if own::TEXTS.contains(&name) {
+        return Some(Schema {
+            check: Check::Type("string"),
+            source: Source::Own,
+        });
+    }
+    let (_, text) = own::OWN.iter().find(|(schema, _)| *schema == name)?;
+    let json: serde_json::Value = serde_json::from_str(text).ok()?;
+    let validator = jsonschema::options_for::<Documents>()
+        .with_draft(Draft::Draft202012)
+        .with_pattern_options(PatternOptions::regex())
+        .should_validate_formats(false)
+        .offline()
+        .build(&json)
+        .ok()?;
+    Some(Schema {
+        check: Check::Compiled(Box::new(validator), json),
+        source: Source::Own,
+    })
+}
+
+/// A schema of the site; `None` where it allows everything or cannot be used.
+fn site_schema(data: &Node, found: &mut Vec<Diagnostic>) -> Option<Schema> {
+    if let Some(check) = plain_type(data) {
+        return check.map(|check| Schema {
+            check,
+            source: Source::Site,
+        });
+    }
+    let mut json = to_json(data);
+    if let Some(fields) = json.as_object_mut() {
+        // Deckhand reads every DataSchema as draft 4, whatever it says.
+        fields.remove("$schema");
+    }
+    let validator = build(&json).or_else(|error| {
+        let problems = references::repair(data, &mut json);
+        let is_usable = problems
+            .iter()
+            .all(|each| each.severity == Severity::Warning);
+        let repaired = !problems.is_empty();
+        found.extend(problems);
+        match is_usable {
+            true if repaired => build(&json).map_err(Some),
+            true => Err(Some(error)),
+            false => Err(None),
+        }
+    });
+    match validator {
+        Ok(validator) => Some(Schema {
+            check: Check::Compiled(Box::new(validator), json),
+            source: Source::Site,
+        }),
+        Err(error) => {
+            found.extend(error.map(|error| explain::unusable(data, &error)));
+            None
+        }
+    }
+}
+
+/// Compiles a schema of draft 4.
+fn build(json: &serde_json::Value) -> Result<Validator<Documents>, ValidationError<'static>> {
+    let options = || {
+        jsonschema::options_for::<Documents>()
+            .with_draft(Draft::Draft4)
+            .should_validate_formats(false)
+            .offline()
+    };
+    let linear = options()
+        .with_pattern_options(PatternOptions::regex())
+        .build(json);
+    linear.or_else(|error| match error.kind() {
+        // Look-around and back references need an engine that can go back; it may only so often.
+        ValidationErrorKind::Format { .. } | ValidationErrorKind::Pattern { .. } => {
+            let bounded = PatternOptions::fancy_regex().backtrack_limit(MOST_BACKTRACKS);
+            options().with_pattern_options(bounded).build(json)
+        }
+        _ => Err(error),
+    })
+}
+
+/// What a schema checks that does not look at anything but the type of the whole: `Some(None)` is
+/// nothing, and `None` a schema that looks further.
+fn plain_type(data: &Node) -> Option<Option<Check>> {
+    const TYPES: [(&str, &str); 5] = [
+        ("object", "map"),
+        ("array", "list"),
+        ("string", "string"),
+        ("boolean", "boolean"),
+        ("null", "null"),
+    ];
+    let mut check = None;
+    for (key, field) in data.as_map()?.iter() {
+        match (&*key.text, &field.node.value) {
+            ("$schema" | "title" | "description", Value::String(_))
+            | ("additionalProperties" | "additionalItems", Value::Bool(true)) => {}
+            ("type", Value::String(name)) => {
+                let (_, ours) = TYPES.into_iter().find(|(theirs, _)| *theirs == &**name)?;
+                check = Some(Check::Type(ours));
+            }
+            _ => return None,
+        }
+    }
+    Some(check)
+}
+
+impl Schema {
+    /// Adds what is wrong with the data of a document.
+    fn check(&self, data: &Node, found: &mut Vec<Diagnostic>) {
+        match &self.check {
+            Check::Type(name) if is_of_type(data, name) => {}
+            Check::Type(name) => found.push(explain::wrong_type(data, "data", &[name])),
+            Check::Compiled(validator, _) if validator.is_valid(data) => {}
+            Check::Compiled(validator, json) => {
+                let mut errors = validator.iter_errors(data);
+                for error in errors.by_ref().take(MOST_PROBLEMS) {
+                    explain::explain(&error, data, json, self.source, found);
+                }
+                let more = errors.count();
+                if more > 0 {
+                    let message = format!("{more} more problems are not listed");
+                    found.push(Diagnostic::error("schema-too-many", data.mark, message));
+                }
+            }
+        }
+    }
+}
+
+fn is_of_type(node: &Node, name: &str) -> bool {
+    match name {
+        "map" => node.as_map().is_some(),
+        "list" => node.as_list().is_some(),
+        "string" => matches!(node.value, Value::String(_) | Value::Timestamp(_)),
+        "boolean" => node.as_bool().is_some(),
+        "null" => node.is_null(),
+        _ => true,
+    }
+}

@@ -1,0 +1,101 @@
+//! The schemas that trueup has itself, as they lie in `schemas/`.
+//!
+//! One for each kind of document that trueup acts on, describing its `data`; `document.json` is for
+//! editors, and names them all.
+
+use super::super::kind;
+
+/// `schema` of a document, and the text of the JSON Schema (2020-12) for its data.
+pub(super) const OWN: [(&str, &str); 19] = [
+    (
+        kind::NODE,
+        include_str!("../../../schemas/drydock.BaremetalNode.v1.json"),
+    ),
+    (
+        kind::HOST_PROFILE,
+        include_str!("../../../schemas/drydock.HostProfile.v1.json"),
+    ),
+    (
+        kind::HARDWARE_PROFILE,
+        include_str!("../../../schemas/drydock.HardwareProfile.v1.json"),
+    ),
+    (
+        kind::RACK,
+        include_str!("../../../schemas/drydock.Rack.v1.json"),
+    ),
+    (
+        kind::NETWORK,
+        include_str!("../../../schemas/drydock.Network.v1.json"),
+    ),
+    (
+        kind::NETWORK_LINK,
+        include_str!("../../../schemas/drydock.NetworkLink.v1.json"),
+    ),
+    (
+        kind::REGION,
+        include_str!("../../../schemas/drydock.Region.v1.json"),
+    ),
+    (
+        kind::BOOT_ACTION,
+        include_str!("../../../schemas/drydock.BootAction.v1.json"),
+    ),
+    (
+        kind::STRATEGY,
+        include_str!("../../../schemas/shipyard.DeploymentStrategy.v1.json"),
+    ),
+    (
+        kind::CONFIGURATION,
+        include_str!("../../../schemas/shipyard.DeploymentConfiguration.v1.json"),
+    ),
+    (
+        kind::ETCD_CLUSTERS,
+        include_str!("../../../schemas/promenade.EtcdClusters.v1.json"),
+    ),
+    (
+        kind::RETIREMENT,
+        include_str!("../../../schemas/trueup.NodeRetirement.v1.json"),
+    ),
+    (
+        kind::CLEANING,
+        include_str!("../../../schemas/trueup.CleaningPolicy.v1.json"),
+    ),
+    (
+        kind::POLICY,
+        include_str!("../../../schemas/trueup.Policy.v1.json"),
+    ),
+    (
+        kind::BACKENDS,
+        include_str!("../../../schemas/trueup.Backends.v1.json"),
+    ),
+    (
+        kind::SITE_DEFINITION,
+        include_str!("../../../schemas/pegleg.SiteDefinition.v1.json"),
+    ),
+    (
+        kind::LAYERING_POLICY,
+        include_str!("../../../schemas/deckhand.LayeringPolicy.v1.json"),
+    ),
+    (
+        kind::DATA_SCHEMA,
+        include_str!("../../../schemas/deckhand.DataSchema.v1.json"),
+    ),
+    (
+        kind::VALIDATION_POLICY,
+        include_str!("../../../schemas/deckhand.ValidationPolicy.v1.json"),
+    ),
+];
+
+/// Deckhand's kinds whose data is one text.
+pub(super) const TEXTS: [&str; 7] = [
+    "deckhand/Certificate/v1",
+    "deckhand/CertificateAuthority/v1",
+    "deckhand/CertificateAuthorityKey/v1",
+    "deckhand/CertificateKey/v1",
+    "deckhand/Passphrase/v1",
+    "deckhand/PrivateKey/v1",
+    "deckhand/PublicKey/v1",
+];
+
+/// The schema of an editor's whole document.
+#[cfg(test)]
+pub(super) const DOCUMENT: &str = include_str!("../../../schemas/document.json");

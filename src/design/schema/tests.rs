@@ -1,0 +1,329 @@
+//! What each mistake in a document is called, and that the schemas are fit for people.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::own::{DOCUMENT, OWN};
+use super::*;
+use crate::design::fixture::{document, documents, lines};
+
+/// The problems of documents in the short form.
+fn problems(text: &str) -> Vec<String> {
+    let (sources, documents) = documents(text);
+    let inputs: Vec<Input<'_>> = documents
+        .iter()
+        .map(|document| (&**document, &document.data))
+        .collect();
+    lines(validate(&inputs, 1), &sources)
+}
+
+fn data(schema: &str, data: &str) -> Vec<String> {
+    problems(&document(schema, "x", data))
+}
+
+#[test]
+fn every_mistake_is_named_at_its_place() {
+    let strategy = kind::STRATEGY;
+    let table: &[(&str, &str, &[&str])] = &[
+        (strategy, "groups: []", &[]),
+        (
+            strategy,
+            "groups:\n- name: a\n  critcal: true\n  depends_on: []\n  selectors: []",
+            &[
+                "schema-missing-field 6:5 `data.groups[0]` has no field `critical` (`critical`: Whether the site action fails when this group does.)",
+                "schema-unknown-field 7:5 `data.groups[0]` knows no field `critcal` (did you mean `critical`?)",
+            ],
+        ),
+        (
+            strategy,
+            "groups:\n- {name: 7, critical: 'yes', depends_on: null, selectors: [{node_label: []}], success_criteria: {percent_successful_nodes: 101}}",
+            &[
+                "schema-type 6:12 `data.groups[0].name` must be a string, not an integer (YAML reads this as an integer; put it in quotes)",
+                "schema-type 6:25 `data.groups[0].critical` must be a boolean, not a string",
+                "schema-type 6:44 `data.groups[0].depends_on` must be a list, not null (write `[]` where there is none)",
+                "schema-unknown-field 6:63 `data.groups[0].selectors[0]` knows no field `node_label` (did you mean `node_labels`?)",
+                "schema-value 6:126 `data.groups[0].success_criteria.percent_successful_nodes` must be at most 100",
+            ],
+        ),
+        (
+            strategy,
+            "groups:\n- {name: '', critical: true, depends_on: [], selectors: [{node_labels: [{a: b, c: d}, 'x', 'k: v', {k: v}, 7]}], success_criteria: {}}",
+            &[
+                "schema-value 6:12 `data.groups[0].name` must not be empty",
+                "schema-value 6:75 `data.groups[0].selectors[0].node_labels[0]` must have one field only",
+                "schema-value 6:89 `data.groups[0].selectors[0].node_labels[1]` has not the form that is wanted here (for example `ucp_control_plane: enabled`)",
+                "schema-value 6:110 `data.groups[0].selectors[0].node_labels[4]` has none of the forms that are allowed here",
+                "schema-value 6:134 `data.groups[0].success_criteria` must not be empty",
+            ],
+        ),
+        (
+            kind::NODE,
+            "host_profle: a\nmetadata: {tags: masters}\nplatform: {kernel_params: {'!quiet': null, x: true}}\nstorage: {physical_devices: {'!sda': {}, sdb: {partitions: [{name: '!a'}, {size: 1g}]}}}",
+            &[
+                "schema-unknown-field 5:3 `data` knows no field `host_profle` (did you mean `host_profile`?)",
+                "schema-type 6:20 `data.metadata.tags` must be a list, not a string",
+                "schema-missing-field 8:77 `data.storage.physical_devices.sdb.partitions[1]` has no field `name` (`name`: Its name, by which it meets the one of the profile above; `!name` removes that one.)",
+            ],
+        ),
+        (
+            kind::HARDWARE_PROFILE,
+            "boot_mode: ueif",
+            &["schema-value 5:14 `data.boot_mode` must be `bios` or `uefi` (did you mean `uefi`?)"],
+        ),
+        (
+            kind::RETIREMENT,
+            "retirements:\n- {reason: old}\n- {reason: x, node_names: [n1], from: 1.3.2026}\n- {reason: y, rack_names: [r1], from: 2026-03-01}",
+            &[
+                "schema-missing-field 6:5 `data.retirements[0]` needs `node_names`, `node_tags`, `node_labels` or `rack_names`",
+                "schema-value 7:41 `data.retirements[1].from` has not the form that is wanted here (for example `2026-03-01`)",
+            ],
+        ),
+        (
+            kind::POLICY,
+            "maintenance_windows: [{from: 22:00, to: '04:00'}]\nwipe: maybe",
+            &[
+                "schema-type 5:32 `data.maintenance_windows[0].from` must be a string, not an integer (YAML reads this as an integer; put it in quotes)",
+                "schema-value 6:9 `data.wipe` must be `require` or `skip`",
+            ],
+        ),
+        (
+            kind::ETCD_CLUSTERS,
+            "clusters: [{name: a, members: [], credentials: {key: '-----BEGIN', ca: {fil: x}, cert: {env: A, file: b}}}]",
+            &[
+                "schema-value 5:33 `data.clusters[0].members` must not be empty",
+                "schema-type 5:56 `data.clusters[0].credentials.key` must be a map, not a string (for example `{\"env\":\"BMC_PASSWORD\"}`)",
+                "schema-unknown-field 5:75 `data.clusters[0].credentials.ca` knows no field `fil` (did you mean `file`?)",
+                "schema-value 5:90 `data.clusters[0].credentials.cert` must have one field only",
+            ],
+        ),
+        (
+            kind::BACKENDS,
+            "hardware: {kind: sim, sim: {clock: virtual, faults: [{nodes: ['n*'], step: deploy, outcome: explode}]}}",
+            &[
+                "schema-value 5:95 `data.hardware.sim.faults[0].outcome` must be `fail`, `hang`, `late`, `lost-answer` or `fail-once`",
+            ],
+        ),
+        ("deckhand/Passphrase/v1", "text", &[]),
+        (
+            "deckhand/Passphrase/v1",
+            "{a: b}",
+            &["schema-type 5:3 `data` must be a string, not a map"],
+        ),
+        ("pegleg/Whatever/v1", "{a: b}", &[]),
+    ];
+    let wrong: Vec<_> = table
+        .iter()
+        .map(|(schema, text, expected)| (data(schema, text), *expected, text))
+        .filter(|(found, expected, _)| found != expected)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_secret_shows_neither_its_value_nor_its_fields() {
+    let text = document(kind::HARDWARE_PROFILE, "x", "{hunter2: 1, boot_mode: hunter3}").replace(
+        "{name: x}",
+        "{schema: metadata/Document/v1, name: x, storagePolicy: encrypted, layeringDefinition: {layer: site}}",
+    );
+    let found = problems(&text);
+    assert_eq!(
+        found,
+        [
+            "schema-unknown-field 5:3 `data` has a field that is not known",
+            "schema-value 5:27 `data.…` must be `bios` or `uefi`",
+        ]
+    );
+}
+
+#[test]
+fn the_schemas_of_a_site_apply_beside_trueups_own() {
+    let own = "schema: deckhand/DataSchema/v1\nmetadata: {schema: metadata/Control/v1, name: NAME}\ndata: ";
+    let table: &[(&str, &str, &str, &[&str])] = &[
+        (
+            "our/Thing/v1",
+            "{$schema: 'http://json-schema.org/schema#', type: object, required: [a], properties: {a: {type: string, pattern: '^x', format: ipv4}}}",
+            "a: yx",
+            &["schema-value 9:6 `data.a` does not match `^x`"],
+        ),
+        (
+            "our/Thing/v1",
+            "{properties: {a: {pattern: '^(?!b)x'}}}",
+            "a: yx",
+            &["schema-value 9:6 `data.a` does not match `^(?!b)x`"],
+        ),
+        (
+            "our/Thing/v1",
+            "{type: object, additionalProperties: true}",
+            "a: 1",
+            &[],
+        ),
+        (
+            "our/Thing/v1",
+            "{type: object}",
+            "[a]",
+            &["schema-type 9:3 `data` must be a map, not a list"],
+        ),
+        (
+            "our/Thing/v1",
+            "{properties: {a: {type: strng}}}",
+            "a: 1",
+            &[
+                "schema-invalid 4:31 this is no JSON Schema: `data.properties.a.type` has none of the forms that are allowed here",
+            ],
+        ),
+        (
+            "our/Thing/v1",
+            "{$ref: 'http://127.0.0.1:9/schema.json'}",
+            "a: 1",
+            &[
+                "schema-reference 4:14 `http://127.0.0.1:9/schema.json` is outside this schema (references to other files and to the network are not followed)",
+            ],
+        ),
+        (
+            "our/Thing/v1",
+            "{$ref: 'file:///etc/passwd'}",
+            "a: 1",
+            &[
+                "schema-reference 4:14 `file:///etc/passwd` is outside this schema (references to other files and to the network are not followed)",
+            ],
+        ),
+        (
+            "our/Thing/v1",
+            "{properties: {a: {$ref: '#/definitions/none'}, b: {type: string}}}",
+            "{a: 1, b: 1}",
+            &[
+                "schema-reference 4:31 `#/definitions/none` is not in this schema (what refers to it is not checked)",
+                "schema-type 9:14 `data.b` must be a string, not an integer (YAML reads this as an integer; put it in quotes)",
+            ],
+        ),
+        (
+            "our/Thing/v1",
+            "{definitions: {d: {type: integer}}, properties: {a: {$ref: '#/definitions/d'}}}",
+            "a: 1.0",
+            &["schema-type 9:6 `data.a` must be an integer, not a number"],
+        ),
+        (
+            kind::RACK,
+            "{required: [labels]}",
+            "{locaton: {}}",
+            &[
+                "schema-missing-field 9:3 `data` has no field `labels`",
+                "schema-unknown-field 9:4 `data` knows no field `locaton` (did you mean `location`?)",
+            ],
+        ),
+    ];
+    for (schema, definition, text, expected) in table {
+        let own = own.replace("NAME", schema) + definition + "\n";
+        let text = format!("---\n{own}{}", document(schema, "x", text));
+        assert_eq!(problems(&text), *expected, "{definition}");
+    }
+}
+
+#[test]
+fn no_more_problems_are_listed_than_a_person_reads() {
+    let many: String = (0..80).map(|at| format!("- {{name: {at}}}\n")).collect();
+    let found = data(kind::STRATEGY, &format!("groups:\n{many}"));
+    assert_eq!(found.len(), MOST_PROBLEMS + 1);
+    assert!(
+        found
+            .iter()
+            .any(|line| line.ends_with("more problems are not listed"))
+    );
+}
+
+#[test]
+fn threads_change_nothing() {
+    let text: String = (0..200)
+        .map(|at| document(kind::RACK, &format!("r{at}"), "{locaton: 1}"))
+        .collect();
+    let (_, documents) = documents(&text);
+    let inputs: Vec<Input<'_>> = documents
+        .iter()
+        .map(|document| (&**document, &document.data))
+        .collect();
+    let one = validate(&inputs, 1);
+    assert_eq!(one.iter().len(), 200);
+    for threads in [0, 2, 3, 500] {
+        assert_eq!(validate(&inputs, threads), one, "{threads}");
+    }
+}
+
+/// Calls `visit` for every schema inside a schema.
+fn every(schema: &Json, path: &str, visit: &mut impl FnMut(&str, &Json)) {
+    visit(path, schema);
+    for (key, value) in schema.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "properties" | "$defs" | "patternProperties" => {
+                for (name, inner) in value.as_object().into_iter().flatten() {
+                    every(inner, &format!("{path}/{key}/{name}"), visit);
+                }
+            }
+            "items" | "additionalProperties" => every(value, &format!("{path}/{key}"), visit),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_field_of_our_schemas_is_described_and_every_example_is_valid() {
+    for (schema, text) in OWN {
+        let json: Json = serde_json::from_str(text).unwrap();
+        assert!(own_schema(schema).is_some(), "{schema} cannot be used");
+        for key in ["title", "description"] {
+            assert!(json[key].is_string(), "{schema} has no {key}");
+        }
+        every(&json, "", &mut |path, inner| {
+            let is_field = path.rsplit('/').nth(1) == Some("properties");
+            let is_bare = inner.get("$ref").is_some();
+            assert!(
+                !is_field || is_bare || inner["description"].is_string(),
+                "{schema} {path} has no description"
+            );
+        });
+        let examples = json["examples"].as_array().unwrap();
+        assert!(!examples.is_empty(), "{schema} has no example");
+        for example in examples {
+            let found = data(schema, &example.to_string());
+            assert_eq!(found, Vec::<String>::new(), "{schema}: {example}");
+        }
+    }
+}
+
+#[test]
+fn the_schema_of_a_whole_document_leads_to_each_kind() {
+    struct Beside(BTreeMap<String, &'static str>);
+    impl jsonschema::Retrieve for Beside {
+        fn retrieve(
+            &self,
+            uri: &jsonschema::Uri<String>,
+        ) -> Result<Json, Box<dyn std::error::Error + Send + Sync>> {
+            let name = uri.as_str().rsplit('/').next().unwrap_or_default();
+            Ok(serde_json::from_str(
+                self.0.get(name).ok_or("not beside it")?,
+            )?)
+        }
+    }
+    let files = OWN
+        .iter()
+        .map(|(schema, text)| (schema.replace('/', ".") + ".json", *text))
+        .collect();
+    let json: Json = serde_json::from_str(DOCUMENT).unwrap();
+    let validator = jsonschema::options()
+        .with_base_uri("json-schema:///schemas/document.json")
+        .with_retriever(Beside(files))
+        .build(&json)
+        .unwrap();
+    for example in json["examples"].as_array().unwrap() {
+        assert!(validator.is_valid(example));
+    }
+    for (schema, text) in OWN {
+        let own: Json = serde_json::from_str(text).unwrap();
+        let with = |data: &Json| serde_json::json!({"schema": schema, "metadata": {"name": "x"}, "data": data});
+        assert!(validator.is_valid(&with(&own["examples"][0])), "{schema}");
+        assert!(
+            !validator.is_valid(&with(&Json::from(7))),
+            "{schema} is not reached"
+        );
+    }
+}
