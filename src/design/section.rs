@@ -87,3 +87,65 @@ impl std::fmt::Display for Section {
         f.pad(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::boot_action::EFFECT_FIELDS;
+    use super::super::inherit::FIELDS;
+    use super::super::network::{LINK_FIELDS, NETWORK_FIELDS};
+
+    fn fields(schema: &str) -> BTreeSet<String> {
+        let json: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let mut names = BTreeSet::new();
+        for (name, inner) in json["properties"].as_object().unwrap() {
+            match inner["properties"].as_object() {
+                Some(inner) if name == "metadata" => {
+                    names.extend(inner.keys().map(|inner| format!("{name}.{inner}")));
+                }
+                _ => {
+                    names.insert(name.clone());
+                }
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn every_field_of_a_node_and_its_profiles_belongs_to_one_section() {
+        let table: Vec<String> = FIELDS.iter().map(|field| field.path.join(".")).collect();
+        let sections: BTreeSet<String> = table.iter().cloned().collect();
+        assert_eq!(table.len(), sections.len(), "a field is in two sections");
+        let node = fields(include_str!("../../schemas/drydock.BaremetalNode.v1.json"));
+        let profile = fields(include_str!("../../schemas/drydock.HostProfile.v1.json"));
+        assert_eq!(node, sections);
+        let own = ["addressing".to_owned()].into();
+        assert_eq!(&node - &profile, own, "what a profile cannot say");
+        assert_eq!(
+            &profile - &node,
+            BTreeSet::new(),
+            "what only a profile can say"
+        );
+    }
+
+    #[test]
+    fn what_of_networks_links_and_boot_actions_is_on_no_machine_is_named() {
+        let rest = |schema: &str, effect: &[&str]| -> Vec<String> {
+            let mut all = fields(schema);
+            for name in effect {
+                assert!(all.remove(*name), "{name} is no field");
+            }
+            all.into_iter().collect()
+        };
+        let network = include_str!("../../schemas/drydock.Network.v1.json");
+        let link = include_str!("../../schemas/drydock.NetworkLink.v1.json");
+        let action = include_str!("../../schemas/drydock.BootAction.v1.json");
+        assert_eq!(
+            rest(network, &NETWORK_FIELDS),
+            ["dhcp_relay", "labels", "ranges"]
+        );
+        assert_eq!(rest(link, &LINK_FIELDS), ["allowed_networks"]);
+        assert_eq!(rest(action, &EFFECT_FIELDS), ["node_filter"]);
+    }
+}
