@@ -8,6 +8,7 @@
 //! - [`render`]: layering, substitution and replacement.
 //! - [`lifecycle`]: the node's states and verbs, as tables.
 //! - [`design`]: the typed site, and the rules that check it.
+//! - [`site`]: the only loader: a site at one revision, through all stages.
 //! - [`observed`]: what machines and clusters were seen to be.
 //! - [`record`]: what was done to each node, and by which run.
 //! - [`step`]: the kinds of step.
@@ -28,4 +29,5 @@ pub mod plan;
 pub mod record;
 pub mod render;
 pub mod repository;
+pub mod site;
 pub mod step;

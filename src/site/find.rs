@@ -1,0 +1,261 @@
+//! Where the documents of a site are, in Pegleg's layout or in one folder.
+//!
+//! Pegleg: `global/`, `type/<type>/`, `site/<site>/` beside each other, each site with its
+//! `site-definition.yaml`. Flat: a folder that holds `site-definition.yaml`. Looked for from the
+//! current folder upward; where nothing is found, in the whole repository.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::design::{SiteName, name_problem};
+use crate::diagnostic::SourceId;
+use crate::document::{Limits, decode, load_values};
+use crate::repository::{Repository, Selection};
+
+use super::{At, Error, Location};
+
+const DEFINITION: &str = "site-definition.yaml";
+
+/// Reads folders and files at one revision.
+struct View<'a> {
+    repository: &'a Repository,
+    at: At,
+}
+
+impl View<'_> {
+    fn file(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        match self.at {
+            At::Commit(commit) => Ok(self.repository.file_at(commit, path)?),
+            At::Worktree => Ok(std::fs::read(self.repository.root().join(path)).ok()),
+        }
+    }
+
+    fn folders(&self, path: &str) -> Result<Vec<String>, Error> {
+        match self.at {
+            At::Commit(commit) => Ok(self.repository.folders_in(commit, path)?),
+            At::Worktree => {
+                let Ok(entries) = std::fs::read_dir(self.repository.root().join(path)) else {
+                    return Ok(Vec::new());
+                };
+                let mut names: Vec<String> = entries
+                    .flatten()
+                    .filter(|entry| entry.path().is_dir())
+                    .filter_map(|entry| entry.file_name().into_string().ok())
+                    .collect();
+                names.sort_unstable();
+                Ok(names)
+            }
+        }
+    }
+}
+
+/// What a `site-definition.yaml` says.
+#[derive(Default)]
+struct Definition {
+    name: Option<String>,
+    site_type: Option<String>,
+}
+
+fn read_definition(bytes: &[u8]) -> Definition {
+    let limits = Limits::default();
+    let Ok(text) = decode(DEFINITION, bytes, &limits) else {
+        return Definition::default();
+    };
+    let (documents, _) = load_values(SourceId(u32::MAX), &text, &limits);
+    let Some(document) = documents.first() else {
+        return Definition::default();
+    };
+    let text = |keys: &[&str]| {
+        let node = document.at(keys)?;
+        Some(node.as_str()?.to_owned())
+    };
+    Definition {
+        name: text(&["metadata", "name"]),
+        site_type: text(&["data", "site_type"]),
+    }
+}
+
+fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    }
+}
+
+fn parent(folder: &str) -> Option<&str> {
+    if folder.is_empty() {
+        return None;
+    }
+    Some(folder.rsplit_once('/').map_or("", |(parent, _)| parent))
+}
+
+/// The folder that holds `site/`, where a path is a site's folder in Pegleg's layout.
+fn pegleg_base(folder: &str) -> Option<&str> {
+    let sites = parent(folder)?;
+    let name = sites.rsplit_once('/').map_or(sites, |(_, name)| name);
+    if name == "site" { parent(sites) } else { None }
+}
+
+/// Finds the site that is meant.
+///
+/// `from` is the current folder as a path in the repository (`""`: its top).
+///
+/// # Errors
+///
+/// There is none, or several and none was named, or git fails.
+pub fn locate(
+    repository: &Repository,
+    at: At,
+    from: &str,
+    wanted: Option<&str>,
+) -> Result<Location, Error> {
+    let view = View { repository, at };
+    let mut folder = Some(from);
+    while let Some(here) = folder {
+        let sites = sites_around(&view, here)?;
+        if !sites.is_empty() {
+            match choose(&sites, here, wanted) {
+                Err(Error::UnknownSite { .. }) if !here.is_empty() => {}
+                chosen => return locate_in(&view, &chosen?),
+            }
+        }
+        folder = parent(here);
+    }
+    let sites = all_sites(&view)?;
+    if sites.is_empty() {
+        return Err(Error::NoSite {
+            from: if from.is_empty() {
+                ".".to_owned()
+            } else {
+                from.to_owned()
+            },
+        });
+    }
+    locate_in(&view, &choose(&sites, "", wanted)?)
+}
+
+/// The folders of the sites that a folder is, or is the base of, by name.
+fn sites_around(view: &View<'_>, folder: &str) -> Result<BTreeMap<String, String>, Error> {
+    let mut sites = BTreeMap::new();
+    if let Some(bytes) = view.file(&join(folder, DEFINITION))? {
+        sites.insert(site_name(folder, &bytes), folder.to_owned());
+        return Ok(sites);
+    }
+    let base = join(folder, "site");
+    for name in view.folders(&base)? {
+        let site = join(&base, &name);
+        if view.file(&join(&site, DEFINITION))?.is_some() {
+            sites.insert(name, site);
+        }
+    }
+    Ok(sites)
+}
+
+fn all_sites(view: &View<'_>) -> Result<BTreeMap<String, String>, Error> {
+    let everything = Selection::everything();
+    let tree = match view.at {
+        At::Worktree => view.repository.worktree(&everything)?,
+        At::Commit(commit) => view.repository.tree_at(commit, &everything)?,
+    };
+    let mut sites = BTreeMap::new();
+    for entry in &tree.entries {
+        let (folder, name) = entry.path.rsplit_once('/').unwrap_or(("", &entry.path));
+        if name == DEFINITION
+            && let Some(bytes) = view.file(&entry.path)?
+        {
+            sites.insert(site_name(folder, &bytes), folder.to_owned());
+        }
+    }
+    Ok(sites)
+}
+
+/// Pegleg's sites are named by their folder, others by their definition.
+fn site_name(folder: &str, definition: &[u8]) -> String {
+    let last = folder.rsplit_once('/').map_or(folder, |(_, last)| last);
+    if pegleg_base(folder).is_some() {
+        return last.to_owned();
+    }
+    let named = read_definition(definition).name;
+    named.unwrap_or_else(|| {
+        if last.is_empty() {
+            "site".to_owned()
+        } else {
+            last.to_owned()
+        }
+    })
+}
+
+fn choose(
+    sites: &BTreeMap<String, String>,
+    here: &str,
+    wanted: Option<&str>,
+) -> Result<(String, String), Error> {
+    let names = || sites.keys().cloned().collect();
+    match wanted {
+        Some(wanted) => match sites.get(wanted) {
+            Some(folder) => Ok((wanted.to_owned(), folder.clone())),
+            None => Err(Error::UnknownSite {
+                wanted: wanted.to_owned(),
+                sites: names(),
+            }),
+        },
+        None => {
+            let inside = sites.iter().find(|(_, folder)| *folder == here);
+            match inside.or_else(|| (sites.len() == 1).then(|| sites.iter().next()).flatten()) {
+                Some((name, folder)) => Ok((name.clone(), folder.clone())),
+                None => Err(Error::SeveralSites { sites: names() }),
+            }
+        }
+    }
+}
+
+fn locate_in(view: &View<'_>, (name, folder): &(String, String)) -> Result<Location, Error> {
+    if let Some(problem) = name_problem(name) {
+        return Err(Error::BadName {
+            name: name.clone(),
+            problem,
+        });
+    }
+    let path = join(folder, DEFINITION);
+    let base = pegleg_base(folder);
+    let selection = match base {
+        None => Selection::below([folder.as_str()]),
+        Some(base) => {
+            let definition = view.file(&path)?.map(|bytes| read_definition(&bytes));
+            let mut folders = vec![join(base, "global"), folder.clone()];
+            if let Some(site_type) = definition.and_then(|definition| definition.site_type)
+                && name_problem(&site_type).is_none()
+            {
+                folders.push(join(&join(base, "type"), &site_type));
+            }
+            Selection::below(folders)
+        }
+    };
+    Ok(Location {
+        site: SiteName::from(name.as_str()),
+        definition: Arc::from(path),
+        is_flat: base.is_none(),
+        selection,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_that_holds_site_is_the_base_of_peglegs_layout() {
+        assert_eq!(pegleg_base("site/north"), Some(""));
+        assert_eq!(pegleg_base("airship/site/north"), Some("airship"));
+        assert_eq!(pegleg_base("north"), None);
+        assert_eq!(pegleg_base(""), None);
+        assert_eq!(pegleg_base("sites/north"), None);
+    }
+
+    #[test]
+    fn a_definition_that_cannot_be_read_says_nothing() {
+        let definition = read_definition(b"{{{");
+        assert!(definition.name.is_none() && definition.site_type.is_none());
+    }
+}
