@@ -82,6 +82,9 @@ pub struct Change {
     pub blocked: Option<Block>,
     /// Left out by `--target` or `--exclude`.
     pub excluded: bool,
+    /// Shown and never carried out, without blocking anything: drift of a retired node or of one in
+    /// maintenance. It has no steps.
+    pub shown_only: bool,
     /// Whether it destroys data or takes a machine away.
     pub destructive: bool,
     /// Disks that are erased or written.

@@ -158,7 +158,8 @@ pub struct StepId {
     pub group: Option<GroupName>,
     /// The node it is about.
     pub node: Option<NodeName>,
-    /// The wave, for [`StepKind::StartWave`].
+    /// The wave, for [`StepKind::StartWave`], and for [`StepKind::GatePrepared`] where a group has
+    /// more than one.
     pub wave: Option<u32>,
 }
 
@@ -223,6 +224,9 @@ pub struct Parameters {
     /// The reason, for set-retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
+    /// Why it must not be attempted: it fails at once, with this as its message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Arc<str>>,
 }
 
 /// One step of a plan.

@@ -1,0 +1,120 @@
+//! What a plan is made from, and what can be wrong with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Base, FieldChange, IntermediateCommit, Options, Target};
+use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
+use crate::observed::Observations;
+use crate::record::NodeRecord;
+
+/// Says which fields of a node differ, and what brought each difference to it.
+pub trait Reasons {
+    /// The fields in which a node differs in some sections, each with its chain, sorted by section and
+    /// path. `before` is the node at its own recorded revision; `None` where that is not at hand.
+    fn fields(
+        &self,
+        node: &NodeName,
+        before: Option<&NodeDesign>,
+        after: &NodeDesign,
+        sections: &[Section],
+    ) -> Vec<FieldChange>;
+}
+
+/// Names no fields: for a plan of which only the steps count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoReasons;
+
+impl Reasons for NoReasons {
+    fn fields(
+        &self,
+        _: &NodeName,
+        _: Option<&NodeDesign>,
+        _: &NodeDesign,
+        _: &[Section],
+    ) -> Vec<FieldChange> {
+        Vec::new()
+    }
+}
+
+/// All that a plan is made from.
+pub struct Input<'a> {
+    /// `update`.
+    pub action: Arc<str>,
+    /// Which documents `after` was made of.
+    pub target: Target,
+    /// The design to be reached; its site is the plan's.
+    pub after: &'a Design,
+    /// The design at each revision that a record or the base names, by revision; one that is missing
+    /// costs the reasons, and what can be compared across versions of digests.
+    pub designs: &'a BTreeMap<Arc<str>, Arc<Design>>,
+    /// The last success.
+    pub base: Option<Base>,
+    /// What was done to each node.
+    pub records: &'a BTreeMap<NodeName, NodeRecord>,
+    /// What was seen; `None`: planned on records alone, and the plan says what could not be known.
+    pub observations: Option<&'a Observations>,
+    /// What was asked for.
+    pub options: Options,
+    /// Commits between the last site action and the target, where they were allowed.
+    pub intermediate_commits: Vec<IntermediateCommit>,
+    /// Who says why.
+    pub reasons: &'a dyn Reasons,
+}
+
+/// Why no plan can be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A pattern of a flag names nothing.
+    #[error("`{flag} {pattern}` matches no {what}{}", hint(.near))]
+    NoMatch {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        pattern: Arc<str>,
+        /// What it could have named.
+        what: &'static str,
+        /// The name that is nearest.
+        near: Option<Arc<str>>,
+    },
+    /// A pattern is no glob.
+    #[error("`{flag} {pattern}` is not a pattern: {reason}")]
+    Pattern {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        pattern: Arc<str>,
+        /// Why not.
+        reason: Arc<str>,
+    },
+    /// Groups depend on each other in a circle.
+    #[error("deployment groups depend on each other in a circle: {}", circle(.groups))]
+    GroupCycle {
+        /// The circle, its first group once.
+        groups: Vec<GroupName>,
+    },
+    /// A group depends on one that is not there.
+    #[error("deployment group `{group}` depends on `{missing}`, which is not there")]
+    UnknownGroup {
+        /// Which group.
+        group: GroupName,
+        /// On what.
+        missing: GroupName,
+    },
+    /// Two groups have one name.
+    #[error("there is more than one deployment group `{group}`")]
+    RepeatedGroup {
+        /// The name.
+        group: GroupName,
+    },
+}
+
+fn hint(near: &Option<Arc<str>>) -> String {
+    near.as_ref()
+        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
+fn circle(groups: &[GroupName]) -> String {
+    let names = groups.iter().chain(groups.first());
+    names.map(GroupName::as_str).collect::<Vec<_>>().join(" → ")
+}
