@@ -13,8 +13,10 @@
 //! - [`record`]: what was done to each node, and by which run.
 //! - [`step`]: the kinds of step.
 //! - [`diff`]: what differs between two revisions, and why a node changes.
+//! - [`guard`]: what keeps a site alive while it changes.
 //! - [`plan`]: the whole way, as a value.
 //! - [`backend`]: who talks to machines and clusters.
+//! - [`journal`]: what a run meant to do and what came of it.
 //! - [`apply`]: carries a plan out.
 
 pub mod apply;
@@ -23,6 +25,8 @@ pub mod design;
 pub mod diagnostic;
 pub mod diff;
 pub mod document;
+pub mod guard;
+pub mod journal;
 pub mod lifecycle;
 pub mod observed;
 pub mod plan;

@@ -4,6 +4,14 @@
 //! [`Event`]s (progress, JSON lines, the record) only listens. An event is sent before the thing it
 //! tells of is done.
 
+mod dispatch;
+mod entry;
 mod events;
+mod work;
 
+pub use dispatch::execute;
+pub use entry::{Decision, Entry, Log, NodeOutcome, Replay};
 pub use events::{Event, EventKind, GroupResult, NodeResult, RunReport, StepOutcome};
+pub use work::{
+    Clock, Error, Finished, Listener, NoPreconditions, Preconditions, Stop, StopHandle, Work,
+};

@@ -1,0 +1,328 @@
+//! The file of a journal: frames, checksums, fsync, and what is done to a torn end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Crc;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Error;
+
+/// The version of the format of a journal.
+pub const FORMAT_VERSION: u32 = 1;
+
+const NAME: &str = "journal";
+const MAGIC: &[u8; 8] = b"trueupjl";
+const HEADER: usize = MAGIC.len() + 4;
+const FRAME_HEADER: usize = 12;
+
+/// An open journal.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    pending: Vec<u8>,
+    broken: bool,
+}
+
+impl Journal {
+    /// Makes the journal of a new run in `directory`, which is made where it is not there.
+    ///
+    /// The file and the directories' entries are durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`] where there is one already, [`Error::File`].
+    pub fn create(directory: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(directory).map_err(refused("make", directory))?;
+        let path = directory.join(NAME);
+        let opened = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create_new(true)
+            .open(&path);
+        let mut file = match opened {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Error::Exists { path });
+            }
+            other => other.map_err(refused("make", &path))?,
+        };
+        file.write_all(&header())
+            .and_then(|()| file.sync_all())
+            .map_err(refused("write", &path))?;
+        sync_directory(directory)?;
+        if let Some(parent) = directory.parent().filter(|path| path.is_dir()) {
+            sync_directory(parent)?;
+        }
+        Ok(Self {
+            path,
+            file,
+            pending: Vec::new(),
+            broken: false,
+        })
+    }
+
+    /// Whether there is a journal in `directory`.
+    #[must_use]
+    pub fn is_in(directory: &Path) -> bool {
+        directory.join(NAME).is_file()
+    }
+
+    /// Opens the journal in `directory`, cuts a torn end off, and gives its entries in order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Format`], [`Error::Damaged`], [`Error::Entry`], [`Error::File`].
+    pub fn open<T: DeserializeOwned>(directory: &Path) -> Result<(Self, Vec<T>), Error> {
+        let path = directory.join(NAME);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(&path)
+            .map_err(refused("open", &path))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)
+            .map_err(refused("read", &path))?;
+        if bytes.len() < HEADER && header().starts_with(&bytes) {
+            // Creation was interrupted: nothing was ever promised.
+            file.set_len(0)
+                .and_then(|()| file.write_all(&header()))
+                .and_then(|()| file.sync_all())
+                .map_err(refused("mend", &path))?;
+            bytes = header().to_vec();
+        }
+        if !bytes.starts_with(&header()) {
+            return Err(Error::Format { path });
+        }
+        let mut entries = Vec::new();
+        let mut offset = HEADER;
+        while offset < bytes.len() {
+            match frame(&bytes[offset..]) {
+                Frame::Whole { payload, length } => {
+                    for line in payload.split(|byte| *byte == b'\n') {
+                        if !line.is_empty() {
+                            entries.push(serde_json::from_slice(line).map_err(Error::Entry)?);
+                        }
+                    }
+                    offset += length;
+                }
+                Frame::Torn => break,
+                Frame::Damaged => {
+                    return Err(Error::Damaged {
+                        path,
+                        offset: offset as u64,
+                    });
+                }
+            }
+        }
+        if offset < bytes.len() {
+            file.set_len(offset as u64)
+                .and_then(|()| file.sync_all())
+                .map_err(refused("mend", &path))?;
+        }
+        file.seek(SeekFrom::End(0))
+            .map_err(refused("read", &path))?;
+        let journal = Self {
+            path,
+            file,
+            pending: Vec::new(),
+            broken: false,
+        };
+        Ok((journal, entries))
+    }
+
+    /// Adds an entry, which is durable after the next commit.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Entry`], [`Error::Broken`].
+    pub fn append<T: Serialize>(&mut self, entry: &T) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::Broken);
+        }
+        if self.pending.is_empty() {
+            self.pending.resize(FRAME_HEADER, 0);
+        }
+        let length = self.pending.len();
+        if let Err(error) = serde_json::to_writer(&mut self.pending, entry) {
+            self.pending.truncate(length);
+            return Err(Error::Entry(error));
+        }
+        self.pending.push(b'\n');
+        Ok(())
+    }
+
+    /// Makes all entries appended so far durable, with one write and one fsync.
+    ///
+    /// After a failure nothing more can be written: a second fsync could claim what the first lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`], [`Error::Broken`].
+    pub fn commit(&mut self) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::Broken);
+        }
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let payload = &self.pending[FRAME_HEADER..];
+        // A frame holds what one turn of a loop appended: far below 4 GiB.
+        let length = u32::try_from(payload.len())
+            .map_err(|error| refused("write", &self.path)(io::Error::other(error)))?
+            .to_le_bytes();
+        let payload_sum = sum(payload);
+        self.pending[..4].copy_from_slice(&length);
+        self.pending[4..8].copy_from_slice(&sum(&length));
+        self.pending[8..12].copy_from_slice(&payload_sum);
+        let written = self
+            .file
+            .write_all(&self.pending)
+            .and_then(|()| self.file.sync_data());
+        self.pending.clear();
+        self.broken = written.is_err();
+        written.map_err(refused("write", &self.path))
+    }
+}
+
+enum Frame<'a> {
+    Whole { payload: &'a [u8], length: usize },
+    Torn,
+    Damaged,
+}
+
+/// Reads the frame at the beginning of `bytes`, which are not empty.
+fn frame(bytes: &[u8]) -> Frame<'_> {
+    let Some((header, rest)) = bytes.split_at_checked(FRAME_HEADER) else {
+        return Frame::Torn;
+    };
+    let (length, sums) = header.split_at(4);
+    let (length_sum, payload_sum) = sums.split_at(4);
+    if sum(length) != length_sum {
+        return Frame::Torn;
+    }
+    let length = length
+        .iter()
+        .rev()
+        .fold(0usize, |number, byte| (number << 8) | usize::from(*byte));
+    let Some((payload, behind)) = rest.split_at_checked(length) else {
+        return Frame::Torn;
+    };
+    if sum(payload) == payload_sum {
+        Frame::Whole {
+            payload,
+            length: FRAME_HEADER + length,
+        }
+    } else if behind.is_empty() {
+        Frame::Torn
+    } else {
+        Frame::Damaged
+    }
+}
+
+fn sum(bytes: &[u8]) -> [u8; 4] {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum().to_le_bytes()
+}
+
+fn header() -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..MAGIC.len()].copy_from_slice(MAGIC);
+    header[MAGIC.len()..].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    header
+}
+
+fn sync_directory(path: &Path) -> Result<(), Error> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(refused("sync", path))
+}
+
+fn refused(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::File {
+        what,
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(batches: &[&[&str]]) -> (tempfile::TempDir, Vec<u8>) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(&directory.path().join("run")).unwrap();
+        for batch in batches {
+            for entry in *batch {
+                journal.append(entry).unwrap();
+            }
+            journal.commit().unwrap();
+        }
+        let bytes = std::fs::read(directory.path().join("run").join(NAME)).unwrap();
+        (directory, bytes)
+    }
+
+    fn read(directory: &Path, bytes: &[u8]) -> Result<Vec<String>, Error> {
+        std::fs::write(directory.join("run").join(NAME), bytes).unwrap();
+        Journal::open(&directory.join("run")).map(|(_, entries)| entries)
+    }
+
+    #[test]
+    fn what_was_committed_is_read_again_and_what_was_not_is_gone() {
+        let (directory, _) = written(&[&["a", "b"], &["c\nd"]]);
+        let run = directory.path().join("run");
+        let (mut journal, entries) = Journal::open::<String>(&run).unwrap();
+        assert_eq!(entries, ["a", "b", "c\nd"]);
+        journal.append(&"lost").unwrap();
+        drop(journal);
+        let (mut journal, _) = Journal::open::<String>(&run).unwrap();
+        journal.append(&"e").unwrap();
+        journal.commit().unwrap();
+        let (_, entries) = Journal::open::<String>(&run).unwrap();
+        assert_eq!(entries, ["a", "b", "c\nd", "e"]);
+        assert!(matches!(Journal::create(&run), Err(Error::Exists { .. })));
+    }
+
+    #[test]
+    fn a_journal_cut_anywhere_gives_the_whole_commits_before_the_cut() {
+        let (directory, bytes) = written(&[&["a", "b"], &["c"], &["d"]]);
+        let mut seen = Vec::new();
+        for cut in 0..=bytes.len() {
+            let entries = read(directory.path(), &bytes[..cut]).unwrap();
+            assert!(["", "ab", "abc", "abcd"].contains(&entries.concat().as_str()));
+            let again = Journal::open::<String>(&directory.path().join("run")).unwrap();
+            assert_eq!(again.1, entries, "what was mended reads the same");
+            if seen.last() != Some(&entries.len()) {
+                seen.push(entries.len());
+            }
+        }
+        assert_eq!(seen, [0, 2, 3, 4]);
+    }
+
+    #[test]
+    fn an_end_of_zeroes_is_cut_off() {
+        let (directory, mut bytes) = written(&[&["a"]]);
+        bytes.extend([0; 4096]);
+        assert_eq!(read(directory.path(), &bytes).unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn a_damaged_frame_in_the_middle_is_an_error_and_not_a_cut() {
+        let (directory, mut bytes) = written(&[&["a"], &["b"]]);
+        bytes[HEADER + FRAME_HEADER] ^= 1;
+        let error = read(directory.path(), &bytes).unwrap_err();
+        assert!(matches!(error, Error::Damaged { offset, .. } if offset == HEADER as u64));
+    }
+
+    #[test]
+    fn what_is_no_journal_is_refused() {
+        let (directory, mut bytes) = written(&[&["a"]]);
+        bytes[MAGIC.len()] = 9;
+        let error = read(directory.path(), &bytes).unwrap_err();
+        assert!(matches!(error, Error::Format { .. }));
+    }
+}
