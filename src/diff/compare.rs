@@ -132,7 +132,7 @@ impl<'n> Comparison<'n> {
         for (left, right) in alignment.kept.iter().copied().chain(ends) {
             let gone = (from..left).filter(|at| !alignment.is_before_paired[*at]);
             let mut gone = gone.peekable();
-            for at in to..right {
+            for (at, new) in after.iter().enumerate().take(right).skip(to) {
                 if let Some(old) = alignment.partner[at] {
                     self.item(head + at, |this| {
                         let length = this.path.rfind('[').unwrap_or_default();
@@ -140,19 +140,18 @@ impl<'n> Comparison<'n> {
                         this.found.push(Difference {
                             path: Arc::from(this.path.as_str()),
                             before: Some(&before[old]),
-                            after: Some(&after[at]),
+                            after: Some(new),
                             moved_from: Some(Arc::from(moved_from)),
-                            is_secret: before[old].secret || after[at].secret,
+                            is_secret: before[old].secret || new.secret,
                         });
-                        this.nodes(&before[old], &after[at]);
+                        this.nodes(&before[old], new);
                     });
                     continue;
                 }
-                let pair =
-                    gone.next_if(|old| !is_by_identity && is_alike(&before[*old], &after[at]));
+                let pair = gone.next_if(|old| !is_by_identity && is_alike(&before[*old], new));
                 self.item(head + at, |this| match pair {
-                    Some(old) => this.nodes(&before[old], &after[at]),
-                    None => this.tell(None, Some(&after[at])),
+                    Some(old) => this.nodes(&before[old], new),
+                    None => this.tell(None, Some(new)),
                 });
             }
             for old in gone {

@@ -76,7 +76,7 @@ fn fields_are_told_with_their_path_and_both_sides() {
             "{a/b: {'x.y': 2}}",
             &[".data['a/b']['x.y']: 1 → 2"],
         ),
-        ("{1: x}", "{1: y}", &[".data[1]: x → y"]),
+        ("{1: x}", "{1: z}", &[".data[1]: x → z"]),
         ("[a, b, c]", "[x, a, b, c]", &[".data[0]: ∅ → x"]),
         ("[a, b, c]", "[a, c]", &[".data[1]: b → ∅"]),
         ("[a, b, c]", "[a, x, c]", &[".data[1]: b → x"]),
@@ -107,7 +107,7 @@ fn fields_are_told_with_their_path_and_both_sides() {
             ],
         ),
         ("{a: [1]}", "{a: {b: 1}}", &[".data.a: [1] → {\"b\":1}"]),
-        ("x", "y", &[".data: x → y"]),
+        ("x", "z", &[".data: x → z"]),
     ];
     for (before, after, expected) in table {
         assert_eq!(
