@@ -1,7 +1,36 @@
-//! The loop that decides what starts next.
+//! The loop that decides what starts next, and takes in what ended.
+//!
+//! One turn: decide all that is ready; write the intents of what starts behind the outcomes that made
+//! it ready, in one commit; say what happened and what is going to; start the runners; wait until
+//! something ends; take in everything that has ended by then. So an intent is durable before its step
+//! acts, an outcome before what depends on it starts, and one fsync carries as many of them as came
+//! together while the last one was being written.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{Id, JoinSet};
+use tokio::time::{Duration, Instant};
+
+use super::decide::Choice;
+use super::graph::Graph;
+use super::runner::{End, Retry, Runner};
+use super::tally::{Tally, under_way};
 use super::work::parallelism;
-use super::{Error, Finished, Listener, Work};
+use super::{
+    Decision, Entry, Error, Event, EventKind, Finished, Listener, NodeOutcome, NodeResult,
+    StepOutcome, Work,
+};
+use crate::backend::Order;
+use crate::plan::{Plan, PlannedGroup};
+use crate::record::{Counts, Outcome};
+use crate::step::{StepIndex, StepKind};
+
+/// How often it is asked whether a step may start, while it may not.
+const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Carries a plan out, up to its tag.
 ///
@@ -9,7 +38,696 @@ use super::{Error, Finished, Listener, Work};
 ///
 /// [`Error::Journal`] where what was done could not be written down, [`Error::OtherPlan`],
 /// [`Error::NothingToDecide`], [`Error::Plan`].
-pub async fn execute(work: Work<'_>, _listener: &mut dyn Listener) -> Result<Finished, Error> {
-    let _ = parallelism(work.plan);
-    Err(Error::Plan("not built yet".into()))
+pub async fn execute(work: Work<'_>, listener: &mut dyn Listener) -> Result<Finished, Error> {
+    let mut dispatcher = Dispatcher::new(work)?;
+    dispatcher.replay()?;
+    dispatcher.run(listener).await
+}
+
+/// Something to be said when the journal is durable.
+enum Saying {
+    Event(Event),
+    Node(NodeOutcome),
+}
+
+/// Steps that compete for the same places: those of one group, or those outside groups.
+#[derive(Default)]
+struct Lane {
+    waiting: BinaryHeap<Reverse<u32>>,
+    running: usize,
+}
+
+/// The state of a run.
+pub(super) struct Dispatcher<'a> {
+    pub(super) plan: &'a Plan,
+    work: Work<'a>,
+    pub(super) graph: Graph,
+    pub(super) tally: Tally<'a>,
+    /// For each step, its group and its node.
+    pub(super) group_of: Vec<Option<usize>>,
+    pub(super) node_of: Vec<Option<usize>>,
+    /// For each deploy that may overtake its gate, that gate.
+    pub(super) gate_of: Vec<Option<u32>>,
+    /// For each step, whether it ended, and with success.
+    pub(super) ended: Vec<Option<bool>>,
+    /// For each step, whether an earlier run began it.
+    pub(super) begun: Vec<bool>,
+    decided: BTreeMap<usize, Decision>,
+    /// Why steps did not succeed, as those that need them are told.
+    pub(super) why_not: FxHashMap<usize, Arc<str>>,
+    pub(super) site_failed: Option<Arc<str>>,
+    /// Too many nodes failed: nothing more is begun.
+    pub(super) halted: bool,
+    /// Whether anything but nodes and groups failed.
+    step_failed: bool,
+    undecided: BTreeMap<usize, Arc<str>>,
+    /// One lane a group, and the last for all else.
+    lanes: Vec<Lane>,
+    busy_lanes: BTreeSet<usize>,
+    running: BTreeMap<usize, Instant>,
+    unfinished: usize,
+    sayings: Vec<Saying>,
+    began: Instant,
+    retries: UnboundedSender<Retry>,
+    retries_received: UnboundedReceiver<Retry>,
+}
+
+impl<'a> Dispatcher<'a> {
+    fn new(work: Work<'a>) -> Result<Self, Error> {
+        let plan = work.plan;
+        let tally = Tally::new(plan);
+        let group_of: Vec<_> = plan.steps.iter().map(|step| tally.group_of(step)).collect();
+        let gate_of: Vec<_> = plan
+            .steps
+            .iter()
+            .zip(&group_of)
+            .map(|(step, group)| {
+                let overtakes = plan.options.overlap
+                    && step.id.kind == StepKind::Deploy
+                    && group.is_some_and(|group| !tally.group_tallies[group].shared);
+                let mut gates = step.needs.iter().filter(|need| {
+                    let other = plan.steps.get(need.step.0 as usize);
+                    other.is_some_and(|other| other.id.kind == StepKind::GatePrepared)
+                });
+                gates.next().filter(|_| overtakes).map(|need| need.step.0)
+            })
+            .collect();
+        let (retries, retries_received) = unbounded_channel();
+        let steps = plan.steps.len();
+        let tags = plan
+            .steps
+            .iter()
+            .filter(|step| step.id.kind == StepKind::Tag);
+        Ok(Self {
+            plan,
+            graph: Graph::new(&plan.steps, &gate_of)?,
+            node_of: plan.steps.iter().map(|step| tally.node_of(step)).collect(),
+            group_of,
+            gate_of,
+            ended: vec![None; steps],
+            begun: vec![false; steps],
+            decided: BTreeMap::new(),
+            why_not: FxHashMap::default(),
+            site_failed: None,
+            halted: false,
+            step_failed: false,
+            undecided: BTreeMap::new(),
+            lanes: (0..=plan.groups.len()).map(|_| Lane::default()).collect(),
+            busy_lanes: BTreeSet::new(),
+            running: BTreeMap::new(),
+            unfinished: steps - tags.count(),
+            sayings: Vec::new(),
+            began: Instant::now(),
+            retries,
+            retries_received,
+            tally,
+            work,
+        })
+    }
+
+    /// Takes in what an interrupted run did before.
+    fn replay(&mut self) -> Result<(), Error> {
+        let replay = std::mem::take(&mut self.work.replay);
+        if replay.entries.is_empty() && !replay.all_possibly_begun && replay.decisions.is_empty() {
+            return Ok(());
+        }
+        let indexes: FxHashMap<String, usize> = (0..)
+            .zip(&self.plan.steps)
+            .map(|(index, step)| (step.id.to_string(), index))
+            .collect();
+        for entry in replay.entries {
+            let (Entry::Intent { step } | Entry::Ended { step, .. }) = &entry;
+            let index = *indexes
+                .get(step.as_ref())
+                .ok_or_else(|| Error::OtherPlan(step.clone()))?;
+            match entry {
+                Entry::Intent { .. } => {
+                    self.begun[index] = true;
+                    if let Some(node) = self.node_of[index] {
+                        let kind = self.plan.steps[index].id.kind;
+                        self.tally.nodes[node].sent.add(kind);
+                    }
+                }
+                Entry::Ended {
+                    outcome,
+                    attempted,
+                    duration_ms,
+                    ..
+                } => {
+                    if self.ended[index].is_none() {
+                        self.take_in(index, &outcome, attempted, duration_ms);
+                    }
+                }
+            }
+        }
+        if replay.all_possibly_begun {
+            for (index, step) in self.plan.steps.iter().enumerate() {
+                self.begun[index] |=
+                    step.id.kind.facts().touches_world && self.ended[index].is_none();
+            }
+        }
+        for (step, decision) in replay.decisions {
+            match indexes.get(step.as_ref()) {
+                Some(&index) if self.begun[index] && self.ended[index].is_none() => {
+                    self.decided.insert(index, decision);
+                }
+                _ => return Err(Error::NothingToDecide(step)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn run(mut self, listener: &mut dyn Listener) -> Result<Finished, Error> {
+        let mut runners: JoinSet<(usize, End)> = JoinSet::new();
+        let mut tasks: FxHashMap<Id, usize> = FxHashMap::default();
+        let stop = self.work.stop.clone();
+        let (mut asked, mut immediate) = (stop.clone(), stop.clone());
+        let stop_after = self.work.stop_after.map(|after| self.began + after);
+        // Once a stop is asked for: until when what runs is waited for.
+        let mut stopping: Option<Option<Instant>> = None;
+        loop {
+            self.decide_ready()?;
+            let starting = if stopping.is_some() || stop.is_asked() {
+                Vec::new()
+            } else {
+                self.take_starting()?
+            };
+            self.work.log.commit()?;
+            self.speak(listener);
+            for runner in starting {
+                let index = runner.index;
+                let handle = runners.spawn(runner.run());
+                tasks.insert(handle.id(), index);
+            }
+            if self.unfinished == 0 {
+                break;
+            }
+            let waits_for_lock =
+                stopping.is_none() && !stop.is_asked() && self.has_free_place_for_waiting();
+            if runners.is_empty() && !waits_for_lock && (stopping.is_some() || !stop.is_asked()) {
+                break;
+            }
+            let grace_ends = stopping.flatten();
+            tokio::select! {
+                biased;
+                () = immediate.immediately(), if stopping.is_some() => break,
+                () = asked.asked(), if stopping.is_none() => {
+                    stopping = Some(self.stop_asked(listener));
+                }
+                () = until(stop_after), if stopping.is_none() && stop_after.is_some() => {
+                    self.work.stop.handle().stop();
+                    stopping = Some(self.stop_asked(listener));
+                }
+                () = until(grace_ends), if grace_ends.is_some() => break,
+                Some(retry) = self.retries_received.recv() => self.retried(&retry),
+                Some(ended) = runners.join_next_with_id(), if !runners.is_empty() => {
+                    self.runner_ended(ended, &mut tasks)?;
+                }
+                () = tokio::time::sleep(LOCK_INTERVAL), if waits_for_lock => {}
+            }
+            while let Ok(retry) = self.retries_received.try_recv() {
+                self.retried(&retry);
+            }
+            while let Some(ended) = runners.try_join_next_with_id() {
+                self.runner_ended(ended, &mut tasks)?;
+            }
+        }
+        runners.abort_all();
+        self.work.log.commit()?;
+        self.finish(listener)
+    }
+
+    fn stop_asked(&mut self, listener: &mut dyn Listener) -> Option<Instant> {
+        let running = self.running.len();
+        self.say(EventKind::Stopping { running });
+        self.speak(listener);
+        self.work.stop_grace.map(|grace| Instant::now() + grace)
+    }
+
+    /// Decides about every step whose needs have ended, until nothing more follows.
+    fn decide_ready(&mut self) -> Result<(), Error> {
+        while let Some(index) = self.graph.next_ready() {
+            if self.ended[index].is_some() || self.running.contains_key(&index) {
+                continue;
+            }
+            match self.choose(index) {
+                Choice::End(outcome) => self.settle(index, outcome, false, 0)?,
+                Choice::Run => {
+                    let lane = self.lane_of(index);
+                    self.lanes[lane]
+                        .waiting
+                        .push(Reverse(StepIndex::from_position(index).0));
+                    self.busy_lanes.insert(lane);
+                }
+                Choice::Aside | Choice::Leave => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what may start now, writes its intent, and says so.
+    fn take_starting(&mut self) -> Result<Vec<Runner>, Error> {
+        let mut starting = Vec::new();
+        if !self.has_free_place_for_waiting() || !(self.work.may_start)() {
+            return Ok(starting);
+        }
+        let limit = parallelism(self.plan);
+        loop {
+            let lanes: Vec<usize> = self.busy_lanes.iter().copied().collect();
+            for lane in lanes {
+                while self.lanes[lane].running < limit {
+                    let Some(Reverse(next)) = self.lanes[lane].waiting.pop() else {
+                        self.busy_lanes.remove(&lane);
+                        break;
+                    };
+                    let index = next as usize;
+                    if self.ended[index].is_some() {
+                        continue;
+                    }
+                    // What it depends on may have changed while it waited for a place.
+                    match self.choose(index) {
+                        Choice::End(outcome) => self.settle(index, outcome, false, 0)?,
+                        Choice::Run => {
+                            if let Some(runner) = self.begin(index)? {
+                                starting.push(runner);
+                            }
+                        }
+                        Choice::Aside | Choice::Leave => {}
+                    }
+                }
+            }
+            // What ended without a runner may have made more ready.
+            let before = self.busy_lanes.len();
+            self.decide_ready()?;
+            if self.busy_lanes.len() == before {
+                return Ok(starting);
+            }
+        }
+    }
+
+    /// Begins a step; `None` where somebody decided that it is done.
+    fn begin(&mut self, index: usize) -> Result<Option<Runner>, Error> {
+        let step = &self.plan.steps[index];
+        let decision = self.decided.remove(&index);
+        if decision == Some(Decision::Done) {
+            self.settle(index, StepOutcome::Succeeded, true, 0)?;
+            return Ok(None);
+        }
+        self.work.log.append(&Entry::Intent {
+            step: step.id.to_string().into(),
+        })?;
+        let kind = step.id.kind;
+        if let Some(node) = self.node_of[index] {
+            self.tally.nodes[node].busy = true;
+            self.tally.nodes[node].sent.add(kind);
+        }
+        let lane = self.lane_of(index);
+        self.lanes[lane].running += 1;
+        self.running.insert(index, Instant::now());
+        self.say(EventKind::StepStarted {
+            step: step.id.clone(),
+            kind,
+            node: step.id.node.clone(),
+            attempt: 1,
+        });
+        let designs = (self.work.applied, self.work.nodes);
+        let node = step.id.node.as_ref().and_then(|name| {
+            let applied = designs.0.get(name).filter(|_| kind == StepKind::Destroy);
+            applied
+                .or_else(|| designs.1.get(name))
+                .or_else(|| designs.0.get(name))
+        });
+        Ok(Some(Runner {
+            index,
+            order: Order {
+                run: self.work.run.clone(),
+                step: Arc::new(step.clone()),
+                node: node.cloned(),
+            },
+            probe_first: self.begun[index] && decision.is_none(),
+            timeout: (step.timeout > 0).then(|| Duration::from_secs(step.timeout)),
+            hardware: self.work.hardware.clone(),
+            preconditions: self.work.preconditions.clone(),
+            stop: self.work.stop.clone(),
+            retries: self.retries.clone(),
+            attempted: false,
+        }))
+    }
+
+    fn retried(&mut self, retry: &Retry) {
+        let step = &self.plan.steps[retry.index].id;
+        self.say(EventKind::StepRetried {
+            step: step.clone(),
+            message: retry.message.clone(),
+            delay_ms: u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX),
+        });
+        self.say(EventKind::StepStarted {
+            step: step.clone(),
+            kind: step.kind,
+            node: step.node.clone(),
+            attempt: retry.attempt,
+        });
+    }
+
+    fn runner_ended(
+        &mut self,
+        ended: Result<(Id, (usize, End)), tokio::task::JoinError>,
+        tasks: &mut FxHashMap<Id, usize>,
+    ) -> Result<(), Error> {
+        let (index, end) = match ended {
+            Ok((id, ended)) => {
+                tasks.remove(&id);
+                ended
+            }
+            Err(error) => {
+                let Some(index) = tasks.remove(&error.id()) else {
+                    return Ok(());
+                };
+                let message = "the backend broke off; what was asked for may still go on".into();
+                (index, End::Outcome(StepOutcome::Unknown { message }, true))
+            }
+        };
+        let began = self.running.remove(&index);
+        let lane = self.lane_of(index);
+        self.lanes[lane].running -= 1;
+        if let Some(node) = self.node_of[index] {
+            let node = &mut self.tally.nodes[node];
+            node.busy = false;
+            for parked in std::mem::take(&mut node.parked) {
+                self.graph.again(parked);
+            }
+        }
+        match end {
+            End::Outcome(outcome, attempted) => {
+                let duration = began.map_or(0, |began| milliseconds(began.elapsed()));
+                self.settle(index, outcome, attempted, duration)
+            }
+            End::Undecided(evidence) => {
+                let step = &self.plan.steps[index].id;
+                let message = format!("`{step}` waits for a decision: {evidence}");
+                self.undecided.insert(index, evidence);
+                self.say(EventKind::Warning {
+                    message: message.into(),
+                });
+                Ok(())
+            }
+            End::Stopped => {
+                self.begun[index] = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes down how a step ended, takes it in, and says so.
+    fn settle(
+        &mut self,
+        index: usize,
+        outcome: StepOutcome,
+        attempted: bool,
+        duration_ms: u64,
+    ) -> Result<(), Error> {
+        let step = &self.plan.steps[index];
+        self.work.log.append(&Entry::Ended {
+            step: step.id.to_string().into(),
+            outcome: outcome.clone(),
+            attempted,
+            duration_ms,
+        })?;
+        self.take_in(index, &outcome, attempted, duration_ms);
+        if let Some(node) = NodeOutcome::of(&step.id, &outcome, attempted) {
+            self.sayings.push(Saying::Node(node));
+        }
+        self.say(EventKind::StepFinished {
+            step: step.id.clone(),
+            kind: step.id.kind,
+            node: step.id.node.clone(),
+            outcome,
+            duration_ms,
+        });
+        if step.id.kind == StepKind::GateDeployed
+            && let Some(group) = self.group_of[index]
+        {
+            let result = self.tally.result(group);
+            self.say(EventKind::GroupFinished { result });
+        }
+        Ok(())
+    }
+
+    /// Takes in how a step ended, now or in the journal.
+    fn take_in(&mut self, index: usize, outcome: &StepOutcome, attempted: bool, duration_ms: u64) {
+        let step = &self.plan.steps[index];
+        let kind = step.id.kind;
+        let group = self.group_of[index];
+        let succeeded = matches!(outcome, StepOutcome::Succeeded | StepOutcome::NotNeeded);
+        self.ended[index] = Some(succeeded);
+        self.unfinished -= usize::from(kind != StepKind::Tag);
+        if let Some(why) = self.why(index, outcome) {
+            self.why_not.insert(index, why);
+        }
+        self.group_step_ended(index, kind, outcome, succeeded);
+        if let Some(node) = self.node_of[index] {
+            let gate_open = match self.gate_of[index] {
+                Some(gate) => self.ended[gate as usize].is_none(),
+                None => matches!(kind, StepKind::Relabel | StepKind::PowerOn),
+            };
+            let open =
+                group.filter(|group| gate_open && self.tally.group_tallies[*group].open_gates > 0);
+            self.tally
+                .node_step_ended(node, step, outcome, attempted, open);
+            self.tally.nodes[node].duration_ms += duration_ms;
+        }
+        if let Some(most) = self.plan.options.max_failures {
+            self.halted |= self.tally.failures > most;
+        }
+        self.graph.end(index, succeeded);
+        if let Some(group) = group {
+            self.release(index, group);
+        }
+    }
+
+    fn group_step_ended(
+        &mut self,
+        index: usize,
+        kind: StepKind,
+        outcome: &StepOutcome,
+        succeeded: bool,
+    ) {
+        if let StepOutcome::Failed { message } | StepOutcome::Unknown { message } = outcome {
+            match kind {
+                StepKind::VerifySite | StepKind::PrepareSite => {
+                    let reason = format!("`{kind}` failed: {message}");
+                    self.site_failed.get_or_insert(reason.into());
+                }
+                StepKind::StartGroup
+                | StepKind::GatePrepared
+                | StepKind::GateDeployed
+                | StepKind::StartWave => {
+                    if let Some(group) = self.group_of[index] {
+                        let failed = &mut self.tally.group_tallies[group].failed;
+                        failed.get_or_insert(message.clone());
+                    }
+                }
+                StepKind::CriticalCheck => {}
+                _ => self.step_failed = true,
+            }
+        }
+        let Some(group) = self.group_of[index] else {
+            return;
+        };
+        match kind {
+            StepKind::GatePrepared => self.tally.gate_judged(group),
+            StepKind::GateDeployed => {
+                self.tally.group_tallies[group].ended = Some(succeeded);
+            }
+            StepKind::StartWave if succeeded => {
+                let steps = &self.plan.steps;
+                let destroys = self.graph.dependents(index);
+                let destroys = destroys.filter(|step| steps[*step].id.kind == StepKind::Destroy);
+                self.tally.group_tallies[group].to_tear_down += destroys.count();
+            }
+            StepKind::Destroy => {
+                let mut waves = self.plan.steps[index].needs.iter();
+                if waves.any(|need| {
+                    let other = need.step.0 as usize;
+                    self.plan.steps[other].id.kind == StepKind::StartWave
+                        && self.ended[other] == Some(true)
+                }) {
+                    let left = &mut self.tally.group_tallies[group].to_tear_down;
+                    *left = left.saturating_sub(1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes deploys that waited for their gate ready, once it was judged or can no longer fail.
+    fn release(&mut self, index: usize, group: usize) {
+        let judged = self.plan.steps[index].id.kind == StepKind::GatePrepared;
+        if self.tally.group_tallies[group].parked.is_empty() {
+            return;
+        }
+        if judged || self.tally.gate_is_certain(group) {
+            for parked in std::mem::take(&mut self.tally.group_tallies[group].parked) {
+                self.graph.again(parked);
+            }
+        }
+    }
+
+    /// What those that need the success of a step are told, where it did not succeed.
+    fn why(&self, index: usize, outcome: &StepOutcome) -> Option<Arc<str>> {
+        let id = &self.plan.steps[index].id;
+        match outcome {
+            StepOutcome::Succeeded | StepOutcome::NotNeeded => None,
+            StepOutcome::Skipped { reason } => Some(reason.clone()),
+            StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
+                Some(match (id.kind, &id.group) {
+                    (StepKind::GateDeployed, Some(group)) => {
+                        format!("group `{group}` failed").into()
+                    }
+                    (StepKind::StartGroup, _) => message.clone(),
+                    (StepKind::StartWave, _) => format!("`{id}`: {message}").into(),
+                    (StepKind::GatePrepared, Some(group)) => {
+                        format!("group `{group}` failed, {message}").into()
+                    }
+                    _ => format!("`{id}` failed").into(),
+                })
+            }
+        }
+    }
+
+    fn lane_of(&self, index: usize) -> usize {
+        self.group_of[index].unwrap_or(self.plan.groups.len())
+    }
+
+    fn has_free_place_for_waiting(&self) -> bool {
+        let limit = parallelism(self.plan);
+        self.busy_lanes.iter().any(|lane| {
+            let lane = &self.lanes[*lane];
+            lane.running < limit && !lane.waiting.is_empty()
+        })
+    }
+
+    /// The critical groups that ended without success.
+    pub(super) fn critical_failures(&self) -> impl Iterator<Item = &'a PlannedGroup> + '_ {
+        self.plan
+            .groups
+            .iter()
+            .zip(&self.tally.group_tallies)
+            .filter(|(group, tally)| group.critical && tally.ended == Some(false))
+            .map(|(group, _)| group)
+    }
+
+    /// Keeps an event until the journal is durable.
+    pub(super) fn say(&mut self, kind: EventKind) {
+        self.sayings.push(Saying::Event(Event {
+            time: self.work.clock.now(),
+            elapsed_ms: milliseconds(self.began.elapsed()),
+            kind,
+        }));
+    }
+
+    fn speak(&mut self, listener: &mut dyn Listener) {
+        for saying in self.sayings.drain(..) {
+            match saying {
+                Saying::Event(event) => listener.event(event),
+                Saying::Node(outcome) => listener.node_changed(outcome),
+            }
+        }
+    }
+
+    fn finish(mut self, listener: &mut dyn Listener) -> Result<Finished, Error> {
+        let open: Vec<usize> = (0..self.plan.steps.len())
+            .filter(|index| self.begun[*index] || self.running.contains_key(index))
+            .filter(|index| self.ended[*index].is_none() && !self.undecided.contains_key(index))
+            .collect();
+        for index in &open {
+            let why = "the run stopped before its end was seen";
+            let outcome = under_way(&self.plan.steps[*index], why);
+            self.sayings.extend(outcome.map(Saying::Node));
+        }
+        for (index, evidence) in &self.undecided {
+            let outcome = under_way(&self.plan.steps[*index], evidence);
+            self.sayings.extend(outcome.map(Saying::Node));
+        }
+        self.speak(listener);
+        let interrupted = self.unfinished > 0;
+        let stopped = self.work.stop.is_asked() || !self.undecided.is_empty();
+        if interrupted && !stopped {
+            let step = (0..self.plan.steps.len()).find(|index| self.ended[*index].is_none());
+            let step = step.map_or_else(String::new, |step| self.plan.steps[step].id.to_string());
+            let message = format!("`{step}` waits for something that never comes");
+            return Err(Error::Plan(message.into()));
+        }
+        Ok(self.summary(interrupted, &open))
+    }
+
+    fn summary(self, interrupted: bool, open: &[usize]) -> Finished {
+        let id = |index: &usize| self.plan.steps[*index].id.clone();
+        let groups: Vec<_> = (0..self.plan.groups.len())
+            .map(|group| self.tally.result(group))
+            .collect();
+        let mut counts = Counts::default();
+        let mut nodes = Vec::new();
+        let mut standings = BTreeMap::new();
+        for node in &self.tally.nodes {
+            standings.insert(node.name.clone(), node.standing);
+            if node.planned.is_empty() {
+                continue;
+            }
+            if node.failed.is_some() {
+                counts.failed += 1;
+            } else if node.planned == node.achieved {
+                counts.succeeded += 1;
+            } else {
+                counts.not_started += 1;
+            }
+            nodes.push(NodeResult {
+                node: node.name.clone(),
+                standing: node.standing,
+                failed_step: node.failed.as_ref().map(|(step, _)| step.clone()),
+                message: node.failed.as_ref().map(|(_, message)| message.clone()),
+                duration_ms: node.duration_ms,
+            });
+        }
+        nodes.sort_by(|left, right| left.node.cmp(&right.node));
+        let critical_failed = self.critical_failures().next().is_some();
+        let outcome = if interrupted {
+            Outcome::Interrupted
+        } else if critical_failed || self.site_failed.is_some() || self.halted {
+            Outcome::Failed
+        } else if self.step_failed || groups.iter().any(|group| !group.succeeded) {
+            Outcome::SucceededWithFailures
+        } else {
+            Outcome::Succeeded
+        };
+        Finished {
+            outcome,
+            groups,
+            nodes,
+            counts,
+            standings,
+            interrupted,
+            critical_failed,
+            halted: self.halted,
+            under_way: open.iter().map(id).collect(),
+            undecided: self
+                .undecided
+                .iter()
+                .map(|(index, evidence)| (id(index), evidence.clone()))
+                .collect(),
+            duration_ms: milliseconds(self.began.elapsed()),
+        }
+    }
+}
+
+/// Waits until an instant; for ever where there is none.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

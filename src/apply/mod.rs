@@ -4,9 +4,13 @@
 //! [`Event`]s (progress, JSON lines, the record) only listens. An event is sent before the thing it
 //! tells of is done.
 
+mod decide;
 mod dispatch;
 mod entry;
 mod events;
+mod graph;
+mod runner;
+mod tally;
 mod work;
 
 pub use dispatch::execute;

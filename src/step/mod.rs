@@ -190,6 +190,14 @@ impl Serialize for StepId {
 #[serde(transparent)]
 pub struct StepIndex(pub u32);
 
+impl StepIndex {
+    /// The step at this position. A plan has far fewer than 2³² steps.
+    #[must_use]
+    pub fn from_position(position: usize) -> Self {
+        Self(u32::try_from(position).unwrap_or(u32::MAX))
+    }
+}
+
 /// What a step waits for in another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,0 +1,205 @@
+//! What a step whose needs have all ended comes to: it runs, it ends at once, or it waits aside.
+
+use std::sync::Arc;
+
+use super::dispatch::Dispatcher;
+use super::{EventKind, StepOutcome};
+use crate::step::{StepIndex, StepKind};
+
+/// What a step comes to.
+pub(super) enum Choice {
+    /// A runner carries it out.
+    Run,
+    /// It ends at once.
+    End(StepOutcome),
+    /// It waits aside, and is made ready again by what it waits for.
+    Aside,
+    /// It is not the dispatcher's.
+    Leave,
+}
+
+fn failed(message: impl Into<Arc<str>>) -> Choice {
+    let message = message.into();
+    Choice::End(StepOutcome::Failed { message })
+}
+
+fn skipped(reason: impl Into<Arc<str>>) -> Choice {
+    let reason = reason.into();
+    Choice::End(StepOutcome::Skipped { reason })
+}
+
+impl Dispatcher<'_> {
+    /// Decides about a step whose needs have all ended. Asked again as it starts.
+    pub(super) fn choose(&mut self, index: usize) -> Choice {
+        let kind = self.plan.steps[index].id.kind;
+        let group = self.group_of[index];
+        let cause = self.graph.cause(index).map(|cause| self.reason_of(cause));
+        match (kind, group) {
+            (StepKind::StartGroup, Some(group)) => self.start_group(group, cause),
+            (StepKind::StartWave, Some(group)) => match cause {
+                Some(cause) => skipped(cause),
+                None => self.start_wave(group),
+            },
+            (StepKind::GatePrepared, Some(group)) => match cause {
+                Some(cause) => skipped(cause),
+                None => self.judge(group, "prepared"),
+            },
+            (StepKind::GateDeployed, Some(group)) => {
+                match self.tally.group_tallies[group].failed.clone() {
+                    Some(reason) => failed(reason),
+                    None => self.judge(group, "deployed"),
+                }
+            }
+            (StepKind::CriticalCheck, _) => self.critical_check(),
+            (StepKind::Tag, _) => Choice::Leave,
+            (StepKind::Record | StepKind::Adopt, _) => match cause {
+                Some(cause) => skipped(cause),
+                None => Choice::End(StepOutcome::Succeeded),
+            },
+            _ => match cause {
+                Some(cause) => skipped(cause),
+                None => self.choose_for_world(index),
+            },
+        }
+    }
+
+    /// Why what needs the success of `cause` is not attempted.
+    fn reason_of(&self, cause: usize) -> Arc<str> {
+        let known = self.why_not.get(&cause).cloned();
+        known.unwrap_or_else(|| format!("`{}` did not succeed", self.plan.steps[cause].id).into())
+    }
+
+    fn start_group(&mut self, group: usize, cause: Option<Arc<str>>) -> Choice {
+        let planned = &self.plan.groups[group];
+        if let Some(cause) = cause {
+            return failed(cause);
+        }
+        self.say(EventKind::GroupStarted {
+            group: planned.name.clone(),
+            nodes: planned.nodes.len(),
+        });
+        Choice::End(StepOutcome::Succeeded)
+    }
+
+    fn start_wave(&self, group: usize) -> Choice {
+        if let Some(reason) = &self.tally.group_tallies[group].failed {
+            return failed(reason.clone());
+        }
+        if self.halted {
+            return skipped(self.halt_reason());
+        }
+        if !self.tally.can_still_hold(group) {
+            return failed("the group's criteria can no longer hold");
+        }
+        Choice::End(StepOutcome::Succeeded)
+    }
+
+    fn judge(&mut self, group: usize, stage: &str) -> Choice {
+        let planned = &self.plan.groups[group];
+        let (successful, verdict) = if stage == "prepared" {
+            self.tally.judge_prepared(group)
+        } else {
+            self.tally.judge_deployed(group)
+        };
+        let words = verdict.unmet.join("; ");
+        self.say(EventKind::GateEvaluated {
+            group: planned.name.clone(),
+            stage: stage.into(),
+            successful,
+            nodes: planned.nodes.len(),
+            passed: verdict.passed,
+            unmet: verdict.unmet,
+        });
+        if verdict.passed {
+            Choice::End(StepOutcome::Succeeded)
+        } else {
+            failed(format!("{stage}: {words}"))
+        }
+    }
+
+    fn critical_check(&self) -> Choice {
+        if let Some(reason) = &self.site_failed {
+            return failed(reason.clone());
+        }
+        let groups: Vec<String> = self
+            .critical_failures()
+            .map(|group| format!("`{}`", group.name))
+            .collect();
+        match groups.len() {
+            0 => Choice::End(StepOutcome::Succeeded),
+            1 => failed(format!("critical group {} failed", groups.concat())),
+            _ => failed(format!("critical groups {} failed", groups.join(", "))),
+        }
+    }
+
+    fn choose_for_world(&mut self, index: usize) -> Choice {
+        if self.begun[index] {
+            // It was asked for before the interruption: its end is wanted whatever happened since.
+            return self.unless_busy(index);
+        }
+        let step = &self.plan.steps[index];
+        if self.was_sent(index) {
+            return Choice::End(StepOutcome::NotNeeded);
+        }
+        let parameters = step.parameters.as_deref();
+        if let Some(reason) = parameters.and_then(|parameters| parameters.refused.clone()) {
+            return failed(reason);
+        }
+        if self.halted {
+            return skipped(self.halt_reason());
+        }
+        if let (Some(gate), Some(group)) = (self.gate_of[index], self.group_of[index]) {
+            match self.ended[gate as usize] {
+                Some(true) => {}
+                Some(false) => return skipped(self.reason_of(gate as usize)),
+                None if self.tally.gate_is_certain(group) => {}
+                None => {
+                    let parked = &mut self.tally.group_tallies[group].parked;
+                    parked.push(StepIndex::from_position(index).0);
+                    return Choice::Aside;
+                }
+            }
+        }
+        self.unless_busy(index)
+    }
+
+    /// Steps of one node run one after the other, also where groups that share it run side by side.
+    fn unless_busy(&mut self, index: usize) -> Choice {
+        if let Some(node) = self.node_of[index] {
+            let node = &mut self.tally.nodes[node];
+            if node.busy {
+                node.parked.push(StepIndex::from_position(index).0);
+                return Choice::Aside;
+            }
+        }
+        Choice::Run
+    }
+
+    /// Whether the step is not to be sent, because another group has sent its node already ("the
+    /// workflow will not resubmit nodes that have already completed or failed in this deployment").
+    fn was_sent(&self, index: usize) -> bool {
+        let step = &self.plan.steps[index];
+        let Some(node) = self.node_of[index] else {
+            return false;
+        };
+        let node = &self.tally.nodes[node];
+        let kind = step.id.kind;
+        if node.sent.has(kind) {
+            return true;
+        }
+        match kind {
+            StepKind::Destroy | StepKind::Prepare => step.standby && node.failed.is_some(),
+            StepKind::Deploy => {
+                let unprepared =
+                    node.planned.has(StepKind::Prepare) && !node.achieved.has(StepKind::Prepare);
+                step.standby && (node.failed.is_some() || unprepared)
+            }
+            _ => false,
+        }
+    }
+
+    fn halt_reason(&self) -> Arc<str> {
+        let most = self.plan.options.max_failures.unwrap_or_default();
+        format!("halted: more than {most} nodes failed").into()
+    }
+}

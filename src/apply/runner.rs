@@ -1,0 +1,151 @@
+//! Carries out one step: probes, acts, tries again, and gives up in time.
+//!
+//! A runner knows nothing of the graph. Nothing is done twice here: a step is only acted on again when
+//! the probe says that it was not begun, or that it goes on and has to be waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{Preconditions, StepOutcome, Stop};
+use crate::backend::{ActError, Hardware, Order, Probe};
+
+/// The first wait between two attempts; each further one is twice as long.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// The longest wait between two attempts.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// That a step is going to be tried again.
+pub(super) struct Retry {
+    pub(super) index: usize,
+    pub(super) attempt: u32,
+    pub(super) message: Arc<str>,
+    pub(super) delay: Duration,
+}
+
+/// How a runner ended.
+pub(super) enum End {
+    /// The step ended; whether anything was asked of the world.
+    Outcome(StepOutcome, bool),
+    /// It was begun by an earlier run and cannot be told from outside; the evidence.
+    Undecided(Arc<str>),
+    /// The run stops, and the step was not begun again.
+    Stopped,
+}
+
+/// One step to be carried out.
+pub(super) struct Runner {
+    pub(super) index: usize,
+    pub(super) order: Order,
+    /// An earlier run may have begun it: it is looked at first.
+    pub(super) probe_first: bool,
+    /// From its start to its end, all attempts together.
+    pub(super) timeout: Option<Duration>,
+    pub(super) hardware: Arc<dyn Hardware>,
+    pub(super) preconditions: Arc<dyn Preconditions>,
+    pub(super) stop: Stop,
+    pub(super) retries: UnboundedSender<Retry>,
+    /// Whether anything was asked of the world.
+    pub(super) attempted: bool,
+}
+
+impl Runner {
+    /// Runs the step to its end.
+    pub(super) async fn run(mut self) -> (usize, End) {
+        let end = match self.timeout {
+            None => self.drive().await,
+            Some(timeout) => match tokio::time::timeout(timeout, self.drive()).await {
+                Ok(end) => end,
+                Err(_) => End::Outcome(self.too_late(timeout), self.attempted),
+            },
+        };
+        (self.index, end)
+    }
+
+    fn too_late(&self, timeout: Duration) -> StepOutcome {
+        let seconds = timeout.as_secs();
+        if self.attempted {
+            let message = format!("no end within {seconds} s; what was asked for may still go on");
+            StepOutcome::Unknown {
+                message: message.into(),
+            }
+        } else {
+            StepOutcome::Failed {
+                message: format!("could not be begun within {seconds} s").into(),
+            }
+        }
+    }
+
+    async fn drive(&mut self) -> End {
+        let mut begun = false;
+        if self.probe_first {
+            self.attempted = true;
+            match self.hardware.probe(&self.order).await {
+                Probe::NotBegun => self.attempted = false,
+                Probe::UnderWay => begun = true,
+                Probe::Done => return End::Outcome(StepOutcome::Succeeded, true),
+                Probe::Ambiguous(evidence) => return End::Undecided(evidence),
+            }
+        }
+        let attempts = self.order.step.id.kind.facts().attempts;
+        let mut attempt = 1;
+        loop {
+            if !begun && let Err(fact) = self.preconditions.check(&self.order).await {
+                let message = format!("precondition-changed: {fact}").into();
+                return End::Outcome(StepOutcome::Failed { message }, self.attempted);
+            }
+            self.attempted = true;
+            let message = match self.hardware.act(&self.order).await {
+                Ok(()) => return End::Outcome(StepOutcome::Succeeded, true),
+                Err(ActError::Permanent(message)) => {
+                    return End::Outcome(StepOutcome::Failed { message }, true);
+                }
+                Err(ActError::Passing(message) | ActError::Ambiguous(message)) => message,
+            };
+            begun = match self.hardware.probe(&self.order).await {
+                Probe::Done => return End::Outcome(StepOutcome::Succeeded, true),
+                Probe::NotBegun => false,
+                Probe::UnderWay => true,
+                Probe::Ambiguous(evidence) => {
+                    let message = format!("{message}; {evidence}").into();
+                    return End::Outcome(StepOutcome::Unknown { message }, true);
+                }
+            };
+            if attempt >= attempts {
+                let outcome = if begun {
+                    StepOutcome::Unknown { message }
+                } else {
+                    StepOutcome::Failed { message }
+                };
+                return End::Outcome(outcome, true);
+            }
+            let delay = delay(&self.order, attempt);
+            attempt += 1;
+            // Nobody listens only when the run is being torn down.
+            let _ = self.retries.send(Retry {
+                index: self.index,
+                attempt,
+                message,
+                delay,
+            });
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = self.stop.asked(), if !begun => return End::Stopped,
+            }
+        }
+    }
+}
+
+/// How long to wait after an attempt: twice as long each time, less a part that depends on run, step
+/// and attempt only, so that many machines do not knock at once and a run can be told again.
+fn delay(order: &Order, attempt: u32) -> Duration {
+    let mut hash = Sha256::new();
+    hash.update(format!("{}\n{}\n{attempt}", order.run, order.step.id));
+    let part = hash.finalize()[0];
+    let full = FIRST_DELAY
+        .saturating_mul(1 << attempt.saturating_sub(1).min(16))
+        .min(LONGEST_DELAY);
+    full.mul_f64(0.5 + f64::from(part) / 512.0)
+}

@@ -1,0 +1,337 @@
+//! How nodes and groups stand, kept up to date as steps end.
+//!
+//! The standings are those of airship-deployment-grouping ("an overall status will be kept for each
+//! unique node"). Counts of each group are kept by standing, so that a gate is judged without looking
+//! at its nodes, however many waves there are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{GroupResult, NodeOutcome, StepOutcome};
+use crate::design::NodeName;
+use crate::guard::{self, Verdict};
+use crate::plan::{Plan, PlannedGroup, Standing};
+use crate::step::{Step, StepKind};
+
+/// A set of kinds of step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kinds(u32);
+
+impl Kinds {
+    pub(super) fn add(&mut self, kind: StepKind) {
+        self.0 |= 1 << kind as u32;
+    }
+
+    pub(super) fn has(self, kind: StepKind) -> bool {
+        self.0 & (1 << kind as u32) != 0
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// One node in this run.
+pub(super) struct NodeTally {
+    pub(super) name: NodeName,
+    pub(super) standing: Standing,
+    /// Kinds of which the plan has a step for it.
+    pub(super) planned: Kinds,
+    /// Kinds that were asked for in this run.
+    pub(super) sent: Kinds,
+    /// Kinds that succeeded in this run.
+    pub(super) achieved: Kinds,
+    /// The first step of this run that failed, and why.
+    pub(super) failed: Option<(Arc<str>, Arc<str>)>,
+    pub(super) duration_ms: u64,
+    /// A step of it runs; the others wait here.
+    pub(super) busy: bool,
+    pub(super) parked: Vec<u32>,
+    groups: Vec<u32>,
+}
+
+/// One group in this run.
+pub(super) struct GroupTally {
+    counts: [usize; 4],
+    /// Nodes that no step of this plan prepares or deploys, and that are not deployed.
+    hopeless: usize,
+    /// Nodes that failed in this run.
+    failed_now: usize,
+    /// Nodes that failed after they had been prepared, while a gate of prepared nodes was open.
+    early: usize,
+    /// Nodes of the current wave that still stand as the records say, and will be torn down.
+    pub(super) to_tear_down: usize,
+    /// Whether a node may also be worked on by another group at the same time.
+    pub(super) shared: bool,
+    /// Gates of prepared nodes that have not been judged.
+    pub(super) open_gates: usize,
+    /// Why it failed.
+    pub(super) failed: Option<Arc<str>>,
+    /// Whether it ended, and with success.
+    pub(super) ended: Option<bool>,
+    /// Deploys that wait until the gate is certain (overlap).
+    pub(super) parked: Vec<u32>,
+}
+
+/// All nodes and groups.
+pub(super) struct Tally<'a> {
+    pub(super) groups: &'a [PlannedGroup],
+    pub(super) group_tallies: Vec<GroupTally>,
+    pub(super) nodes: Vec<NodeTally>,
+    node_index: FxHashMap<&'a str, u32>,
+    group_index: FxHashMap<&'a str, usize>,
+    /// Nodes that failed in this run after something was attempted.
+    pub(super) failures: u64,
+}
+
+impl<'a> Tally<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        let mut tally = Self {
+            groups: &plan.groups,
+            group_tallies: Vec::with_capacity(plan.groups.len()),
+            nodes: Vec::new(),
+            node_index: FxHashMap::default(),
+            group_index: (0..)
+                .zip(&plan.groups)
+                .map(|(index, group)| (group.name.as_str(), index))
+                .collect(),
+            failures: 0,
+        };
+        for change in &plan.changes {
+            let node = tally.add(&change.node);
+            tally.nodes[node].standing = change.counts_as;
+        }
+        for step in &plan.steps {
+            if let Some(name) = &step.id.node {
+                let node = tally.add(name);
+                tally.nodes[node].planned.add(step.id.kind);
+            }
+        }
+        for node in &mut tally.nodes {
+            // What is built from nothing is not started, whatever an earlier run left of it.
+            if node.planned.has(StepKind::Prepare) && !node.planned.has(StepKind::Destroy) {
+                node.standing = Standing::NotStarted;
+            }
+        }
+        for (group, number) in plan.groups.iter().zip(0u32..) {
+            let mut group_tally = GroupTally {
+                counts: [0; 4],
+                hopeless: 0,
+                failed_now: 0,
+                early: 0,
+                to_tear_down: 0,
+                shared: false,
+                open_gates: 0,
+                failed: None,
+                ended: None,
+                parked: Vec::new(),
+            };
+            for name in &group.nodes {
+                let node = tally.add(name);
+                let node = &mut tally.nodes[node];
+                node.groups.push(number);
+                group_tally.counts[node.standing as usize] += 1;
+                let worked_on =
+                    node.planned.has(StepKind::Prepare) || node.planned.has(StepKind::Deploy);
+                if !worked_on && node.standing != Standing::Deployed {
+                    group_tally.hopeless += 1;
+                }
+            }
+            tally.group_tallies.push(group_tally);
+        }
+        if plan.options.parallel_groups > 1 {
+            for node in tally.nodes.iter().filter(|node| node.groups.len() > 1) {
+                for group in &node.groups {
+                    tally.group_tallies[*group as usize].shared = true;
+                }
+            }
+        }
+        for step in &plan.steps {
+            if step.id.kind == StepKind::GatePrepared
+                && let Some(group) = tally.group_of(step)
+            {
+                tally.group_tallies[group].open_gates += 1;
+            }
+        }
+        tally
+    }
+
+    fn add(&mut self, name: &'a NodeName) -> usize {
+        let next = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        let index = *self.node_index.entry(name.as_str()).or_insert(next);
+        if index == next {
+            self.nodes.push(NodeTally {
+                name: name.clone(),
+                standing: Standing::Deployed,
+                planned: Kinds::default(),
+                sent: Kinds::default(),
+                achieved: Kinds::default(),
+                failed: None,
+                duration_ms: 0,
+                busy: false,
+                parked: Vec::new(),
+                groups: Vec::new(),
+            });
+        }
+        index as usize
+    }
+
+    /// The group of a step.
+    pub(super) fn group_of(&self, step: &Step) -> Option<usize> {
+        let name = step.id.group.as_ref()?;
+        self.group_index.get(name.as_str()).copied()
+    }
+
+    /// The node of a step.
+    pub(super) fn node_of(&self, step: &Step) -> Option<usize> {
+        let name = step.id.node.as_ref()?;
+        self.node_index
+            .get(name.as_str())
+            .map(|node| *node as usize)
+    }
+
+    fn stand(&mut self, node: usize, standing: Standing) {
+        let node = &mut self.nodes[node];
+        if node.standing == standing {
+            return;
+        }
+        for group in &node.groups {
+            let counts = &mut self.group_tallies[*group as usize].counts;
+            counts[node.standing as usize] -= 1;
+            counts[standing as usize] += 1;
+        }
+        node.standing = standing;
+    }
+
+    /// Takes in how a step of a node ended. `gate_open`: a gate of prepared nodes of its group that
+    /// this step does not wait for has not been judged.
+    pub(super) fn node_step_ended(
+        &mut self,
+        node: usize,
+        step: &Step,
+        outcome: &StepOutcome,
+        attempted: bool,
+        group_with_open_gate: Option<usize>,
+    ) {
+        let kind = step.id.kind;
+        match outcome {
+            StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => {}
+            StepOutcome::Succeeded => {
+                self.nodes[node].achieved.add(kind);
+                match kind {
+                    StepKind::Destroy => self.stand(node, Standing::NotStarted),
+                    StepKind::Prepare => self.stand(node, Standing::Prepared),
+                    StepKind::Deploy | StepKind::Record | StepKind::Adopt => {
+                        self.stand(node, Standing::Deployed);
+                    }
+                    _ => {}
+                }
+            }
+            StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
+                let was = self.nodes[node].standing;
+                if matches!(was, Standing::Prepared | Standing::Deployed)
+                    && kind != StepKind::Destroy
+                    && let Some(group) = group_with_open_gate
+                {
+                    self.group_tallies[group].early += 1;
+                }
+                self.stand(node, Standing::Failed);
+                let node = &mut self.nodes[node];
+                if node.failed.is_none() {
+                    node.failed = Some((step.id.to_string().into(), message.clone()));
+                    self.failures += u64::from(attempted);
+                    for group in &node.groups {
+                        self.group_tallies[*group as usize].failed_now += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn prepared(&self, group: usize) -> usize {
+        let tally = &self.group_tallies[group];
+        tally.counts[Standing::Prepared as usize]
+            + tally.counts[Standing::Deployed as usize]
+            + tally.early
+    }
+
+    fn deployed(&self, group: usize) -> usize {
+        self.group_tallies[group].counts[Standing::Deployed as usize]
+    }
+
+    fn judge(&self, group: usize, successful: usize) -> (usize, Verdict) {
+        let planned = &self.groups[group];
+        let criteria = &planned.success_criteria;
+        let verdict = guard::evaluate(criteria, planned.nodes.len(), successful);
+        (successful, verdict)
+    }
+
+    /// Judges a group's prepared nodes.
+    pub(super) fn judge_prepared(&self, group: usize) -> (usize, Verdict) {
+        self.judge(group, self.prepared(group))
+    }
+
+    /// Judges a group's deployed nodes.
+    pub(super) fn judge_deployed(&self, group: usize) -> (usize, Verdict) {
+        self.judge(group, self.deployed(group))
+    }
+
+    /// A gate of prepared nodes was judged.
+    pub(super) fn gate_judged(&mut self, group: usize) {
+        let tally = &mut self.group_tallies[group];
+        tally.open_gates = tally.open_gates.saturating_sub(1);
+        tally.early = 0;
+    }
+
+    /// Whether the criteria can still hold at the end.
+    pub(super) fn can_still_hold(&self, group: usize) -> bool {
+        let (planned, tally) = (&self.groups[group], &self.group_tallies[group]);
+        let total = planned.nodes.len();
+        let lost = tally.failed_now + tally.hopeless;
+        let possible = total.saturating_sub(lost);
+        guard::can_still_hold(&planned.success_criteria, total, possible)
+    }
+
+    /// Whether the open gate of prepared nodes will pass whatever comes.
+    pub(super) fn gate_is_certain(&self, group: usize) -> bool {
+        let (planned, tally) = (&self.groups[group], &self.group_tallies[group]);
+        let sure = self.prepared(group).saturating_sub(tally.to_tear_down);
+        guard::is_certain(&planned.success_criteria, planned.nodes.len(), sure)
+    }
+
+    /// How a group stands.
+    pub(super) fn result(&self, group: usize) -> GroupResult {
+        let (planned, tally) = (&self.groups[group], &self.group_tallies[group]);
+        let all = [
+            Standing::NotStarted,
+            Standing::Prepared,
+            Standing::Deployed,
+            Standing::Failed,
+        ];
+        let standings: BTreeMap<Standing, usize> = all
+            .into_iter()
+            .map(|standing| (standing, tally.counts[standing as usize]))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let succeeded = tally.ended == Some(true);
+        GroupResult {
+            group: planned.name.clone(),
+            critical: planned.critical,
+            succeeded,
+            reason: match (&tally.failed, succeeded) {
+                (_, true) => None,
+                (Some(reason), false) => Some(reason.clone()),
+                (None, false) => Some("it has not ended".into()),
+            },
+            standings,
+        }
+    }
+}
+
+/// What the end of a step that still ran when the run stopped does to its node's record.
+pub(super) fn under_way(step: &Step, why: &str) -> Option<NodeOutcome> {
+    let message = why.into();
+    NodeOutcome::of(&step.id, &StepOutcome::Unknown { message }, true)
+}
