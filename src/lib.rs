@@ -18,6 +18,7 @@
 //! - [`backend`]: who talks to machines and clusters.
 //! - [`journal`]: what a run meant to do and what came of it.
 //! - [`apply`]: carries a plan out.
+//! - [`report`]: what people and programs read.
 
 pub mod apply;
 pub mod backend;
@@ -32,6 +33,7 @@ pub mod observed;
 pub mod plan;
 pub mod record;
 pub mod render;
+pub mod report;
 pub mod repository;
 pub mod site;
 pub mod step;

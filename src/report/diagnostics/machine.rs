@@ -1,0 +1,290 @@
+//! Problems for programs: JSON, GitHub's workflow commands, SARIF 2.1.0 and JUnit.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::whereabouts;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Place, Severity, Sources};
+use crate::report::escape::{visible, xml};
+
+/// The version of the JSON object that [`json`] writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Problems<'a> {
+    format_version: u32,
+    valid: bool,
+    errors: usize,
+    warnings: usize,
+    diagnostics: Vec<Problem<'a>>,
+}
+
+#[derive(Serialize)]
+struct Problem<'a> {
+    code: Code,
+    severity: Severity,
+    file: Option<Arc<str>>,
+    line: Option<u32>,
+    column: Option<u32>,
+    message: &'a str,
+    hint: Option<&'a str>,
+    related: Vec<Other<'a>>,
+}
+
+#[derive(Serialize)]
+struct Other<'a> {
+    #[serde(flatten)]
+    place: Place,
+    message: &'a str,
+}
+
+/// Writes one JSON object: `format_version`, `valid`, `errors`, `warnings` and `diagnostics`, each with
+/// `code`, `severity`, `file`, `line`, `column`, `message`, `hint` and `related`.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn json(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -> fmt::Result {
+    let (errors, warnings) = diagnostics.counts();
+    let problems = Problems {
+        format_version: FORMAT_VERSION,
+        valid: errors == 0,
+        errors,
+        warnings,
+        diagnostics: diagnostics
+            .iter()
+            .map(|diagnostic| {
+                let (file, place) = whereabouts(diagnostic, sources);
+                Problem {
+                    code: diagnostic.code,
+                    severity: diagnostic.severity,
+                    file,
+                    line: place.as_ref().map(|place| place.line),
+                    column: place.as_ref().map(|place| place.column),
+                    message: &diagnostic.message,
+                    hint: diagnostic.hint.as_deref(),
+                    related: diagnostic
+                        .related
+                        .iter()
+                        .map(|related| Other {
+                            place: sources.place(related.mark),
+                            message: &related.message,
+                        })
+                        .collect(),
+                }
+            })
+            .collect(),
+    };
+    out.write_str(&crate::report::json::pretty(&problems)?)
+}
+
+/// Message, hint and related places, one line each.
+fn in_full(diagnostic: &Diagnostic, sources: &Sources) -> String {
+    let mut text = visible(&diagnostic.message);
+    for related in &diagnostic.related {
+        text.push('\n');
+        text.push_str(&visible(&format!(
+            "{}: {}",
+            sources.place(related.mark),
+            related.message
+        )));
+    }
+    if let Some(hint) = &diagnostic.hint {
+        text.push_str("\nhint: ");
+        text.push_str(&visible(hint));
+    }
+    text
+}
+
+/// Writes one workflow command of GitHub Actions a problem, which puts it on its line of the pull request.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn github(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -> fmt::Result {
+    fn data(text: &str) -> String {
+        text.replace('%', "%25")
+            .replace('\r', "%0D")
+            .replace('\n', "%0A")
+    }
+    fn property(text: &str) -> String {
+        data(text).replace(':', "%3A").replace(',', "%2C")
+    }
+    for diagnostic in diagnostics {
+        let (file, place) = whereabouts(diagnostic, sources);
+        write!(out, "::{} ", diagnostic.severity)?;
+        if let Some(file) = file {
+            write!(out, "file={},", property(&visible(&file)))?;
+        }
+        if let Some(place) = place {
+            write!(out, "line={},col={},", place.line, place.column)?;
+        }
+        writeln!(
+            out,
+            "title={}::{}",
+            property(diagnostic.code.0),
+            data(&in_full(diagnostic, sources))
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes a SARIF 2.1.0 log with one run, whose rules are the codes that occur.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn sarif(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -> fmt::Result {
+    let mut rules: BTreeMap<Code, usize> = diagnostics
+        .iter()
+        .map(|diagnostic| (diagnostic.code, 0))
+        .collect();
+    for (index, number) in rules.values_mut().enumerate() {
+        *number = index;
+    }
+    let location = |place: &Place| {
+        json!({
+            "artifactLocation": {"uri": uri(&place.path), "uriBaseId": "%SRCROOT%"},
+            "region": {"startLine": place.line, "startColumn": place.column},
+        })
+    };
+    let results: Vec<Value> = diagnostics
+        .iter()
+        .map(|diagnostic| {
+            let (file, place) = whereabouts(diagnostic, sources);
+            let mut text = diagnostic.message.clone();
+            if let Some(hint) = &diagnostic.hint {
+                text.push_str("\nhint: ");
+                text.push_str(hint);
+            }
+            let mut result = json!({
+                "ruleId": diagnostic.code,
+                "ruleIndex": rules.get(&diagnostic.code),
+                "level": diagnostic.severity,
+                "message": {"text": text},
+            });
+            if let Some(place) = &place {
+                result["locations"] = json!([{"physicalLocation": location(place)}]);
+            } else if let Some(file) = &file {
+                result["locations"] = json!([{"physicalLocation": {
+                    "artifactLocation": {"uri": uri(file), "uriBaseId": "%SRCROOT%"},
+                }}]);
+            }
+            if !diagnostic.related.is_empty() {
+                result["relatedLocations"] = diagnostic
+                    .related
+                    .iter()
+                    .enumerate()
+                    .map(|(index, related)| {
+                        json!({
+                            "id": index + 1,
+                            "physicalLocation": location(&sources.place(related.mark)),
+                            "message": {"text": related.message},
+                        })
+                    })
+                    .collect();
+            }
+            result
+        })
+        .collect();
+    let rules: Vec<Value> = rules
+        .keys()
+        .map(|code| json!({"id": code, "shortDescription": {"text": code.0.replace('-', " ")}}))
+        .collect();
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "trueup",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    });
+    out.write_str(&crate::report::json::pretty(&log)?)
+}
+
+/// A path in the repository as a relative URI.
+fn uri(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// Writes a JUnit report: one test case a file that has problems, failed where one of them is an error;
+/// one passed case where there are none.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn junit(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -> fmt::Result {
+    let mut files: BTreeMap<Arc<str>, Vec<&Diagnostic>> = BTreeMap::new();
+    for diagnostic in diagnostics {
+        let (file, _) = whereabouts(diagnostic, sources);
+        let file = file.unwrap_or_else(|| Arc::from("site"));
+        files.entry(file).or_default().push(diagnostic);
+    }
+    let is_error = |diagnostic: &&&Diagnostic| diagnostic.severity == Severity::Error;
+    let failures = files
+        .values()
+        .filter(|list| list.iter().any(|diagnostic| is_error(&diagnostic)))
+        .count();
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+    writeln!(
+        out,
+        "<testsuites>\n  <testsuite name=\"trueup validate\" tests=\"{}\" failures=\"{failures}\">",
+        files.len().max(1)
+    )?;
+    if files.is_empty() {
+        writeln!(out, "    <testcase classname=\"validate\" name=\"site\"/>")?;
+    }
+    for (file, list) in &files {
+        writeln!(
+            out,
+            "    <testcase classname=\"validate\" name=\"{}\">",
+            xml(file)
+        )?;
+        let lines = |wanted: Severity| {
+            let mut text = String::new();
+            for diagnostic in list.iter().filter(|each| each.severity == wanted) {
+                let (_, place) = whereabouts(diagnostic, sources);
+                let place = place.map_or_else(String::new, |place| format!("{place}: "));
+                text.push_str(&xml(&place));
+                let full = in_full(diagnostic, sources);
+                for (index, line) in full.lines().enumerate() {
+                    let indent = if index == 0 { "" } else { "  " };
+                    let _ = writeln!(text, "{indent}{}", xml(line));
+                }
+            }
+            text
+        };
+        if let Some(first) = list.iter().find(is_error) {
+            writeln!(
+                out,
+                "      <failure type=\"{}\" message=\"{}\">{}</failure>",
+                first.code,
+                xml(&first.message),
+                lines(Severity::Error)
+            )?;
+        }
+        let warnings = lines(Severity::Warning);
+        if !warnings.is_empty() {
+            writeln!(out, "      <system-out>{warnings}</system-out>")?;
+        }
+        writeln!(out, "    </testcase>")?;
+    }
+    writeln!(out, "  </testsuite>\n</testsuites>")
+}

@@ -1,0 +1,28 @@
+//! Problems in documents, as text with the lines shown, and in the formats that pull requests understand.
+//!
+//! All formats take the list in its order (it is sorted by whoever made it) and the texts that it points
+//! into. Lines that hold secrets are never shown: the sources do not give them out.
+
+mod machine;
+mod snippet;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::sync::Arc;
+
+use crate::diagnostic::{Diagnostic, Place, Sources};
+
+pub use machine::{FORMAT_VERSION, github, json, junit, sarif};
+pub use text::{summary, text};
+
+/// Where a diagnostic is: its place, or at least its file.
+fn whereabouts(diagnostic: &Diagnostic, sources: &Sources) -> (Option<Arc<str>>, Option<Place>) {
+    match (diagnostic.mark, &diagnostic.path) {
+        (Some(mark), _) => {
+            let place = sources.place(mark);
+            (Some(place.path.clone()), Some(place))
+        }
+        (None, path) => (path.clone(), None),
+    }
+}

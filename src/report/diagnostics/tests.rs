@@ -1,0 +1,408 @@
+//! Each format over the same hand-made problems, and over hostile ones.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::diagnostic::{Diagnostics, Mark};
+use crate::report::Palette;
+
+fn problems() -> (Diagnostics, Sources) {
+    let mut sources = Sources::new();
+    let nodes = sources.add(
+        "site/x/nodes.yaml",
+        "name: n1\nrack: r1\nhost_profle: cp_r720\nname: \"n2\"\n",
+    );
+    let secret = sources.add("site/x/secrets.yaml", "metadata:\n  data: hunter2\n");
+    sources.hide(secret, 18, 25);
+    let mut list = Diagnostics::new();
+    list.push(
+        Diagnostic::error(
+            "schema-unknown-field",
+            Mark::new(nodes, 18),
+            "there is no field `host_profle`",
+        )
+        .did_you_mean("host_profle", ["host_profile", "hardware_profile"]),
+    );
+    list.push(
+        Diagnostic::error(
+            "yaml-duplicate-key",
+            Mark::new(nodes, 39),
+            "the key `name` is there twice",
+        )
+        .related(Mark::new(nodes, 0), "first defined here"),
+    );
+    list.push(Diagnostic::warning(
+        "rule-secret",
+        Mark::new(secret, 18),
+        "the secret is short",
+    ));
+    list.push(
+        Diagnostic::error_in(
+            "reference-missing",
+            Some("site/x/none, really.yaml"),
+            "no such file",
+        )
+        .hint("write it, or take it out of the list"),
+    );
+    (list, sources)
+}
+
+type Format = fn(&mut dyn std::fmt::Write, &Diagnostics, &Sources) -> std::fmt::Result;
+
+fn plain(
+    out: &mut dyn std::fmt::Write,
+    diagnostics: &Diagnostics,
+    sources: &Sources,
+) -> std::fmt::Result {
+    text(out, diagnostics, sources, Palette::Plain)
+}
+
+const ALL: [Format; 5] = [plain, json, github, sarif, junit];
+
+fn written(format: Format, (diagnostics, sources): &(Diagnostics, Sources)) -> String {
+    let mut out = String::new();
+    format(&mut out, diagnostics, sources).unwrap();
+    out
+}
+
+#[test]
+fn text_shows_each_problem_at_its_line_and_ends_with_the_counts() {
+    assert_snapshot!(written(plain, &problems()), @r#"
+    error[schema-unknown-field]: there is no field `host_profle`
+     --> site/x/nodes.yaml:3:1
+      |
+    2 | rack: r1
+    3 | host_profle: cp_r720
+      | ^^^^^^^^^^^
+    4 | name: "n2"
+    hint: did you mean `host_profile`?
+
+    error[yaml-duplicate-key]: the key `name` is there twice
+     --> site/x/nodes.yaml:4:1
+      |
+    3 | host_profle: cp_r720
+    4 | name: "n2"
+      | ^^^^
+     ::: site/x/nodes.yaml:1:1
+      |
+    1 | name: n1
+      | ---- first defined here
+
+    warning[rule-secret]: the secret is short
+     --> site/x/secrets.yaml:2:9
+      |
+    1 | metadata:
+    2 | (secret)
+
+    error[reference-missing]: no such file
+     --> site/x/none, really.yaml
+    hint: write it, or take it out of the list
+
+    3 errors, 1 warning
+    "#);
+}
+
+#[test]
+fn json_is_one_versioned_object() {
+    assert_snapshot!(written(json, &problems()), @r#"
+    {
+      "format_version": 1,
+      "valid": false,
+      "errors": 3,
+      "warnings": 1,
+      "diagnostics": [
+        {
+          "code": "schema-unknown-field",
+          "severity": "error",
+          "file": "site/x/nodes.yaml",
+          "line": 3,
+          "column": 1,
+          "message": "there is no field `host_profle`",
+          "hint": "did you mean `host_profile`?",
+          "related": []
+        },
+        {
+          "code": "yaml-duplicate-key",
+          "severity": "error",
+          "file": "site/x/nodes.yaml",
+          "line": 4,
+          "column": 1,
+          "message": "the key `name` is there twice",
+          "hint": null,
+          "related": [
+            {
+              "file": "site/x/nodes.yaml",
+              "line": 1,
+              "column": 1,
+              "message": "first defined here"
+            }
+          ]
+        },
+        {
+          "code": "rule-secret",
+          "severity": "warning",
+          "file": "site/x/secrets.yaml",
+          "line": 2,
+          "column": 9,
+          "message": "the secret is short",
+          "hint": null,
+          "related": []
+        },
+        {
+          "code": "reference-missing",
+          "severity": "error",
+          "file": "site/x/none, really.yaml",
+          "line": null,
+          "column": null,
+          "message": "no such file",
+          "hint": "write it, or take it out of the list",
+          "related": []
+        }
+      ]
+    }
+    "#);
+}
+
+#[test]
+fn github_gets_one_escaped_command_a_problem() {
+    assert_snapshot!(written(github, &problems()), @r"
+    ::error file=site/x/nodes.yaml,line=3,col=1,title=schema-unknown-field::there is no field `host_profle`%0Ahint: did you mean `host_profile`?
+    ::error file=site/x/nodes.yaml,line=4,col=1,title=yaml-duplicate-key::the key `name` is there twice%0Asite/x/nodes.yaml:1:1: first defined here
+    ::warning file=site/x/secrets.yaml,line=2,col=9,title=rule-secret::the secret is short
+    ::error file=site/x/none%2C really.yaml,title=reference-missing::no such file%0Ahint: write it, or take it out of the list
+    ");
+}
+
+#[test]
+fn sarif_has_one_run_with_the_codes_as_rules() {
+    assert_snapshot!(written(sarif, &problems()), @r#"
+    {
+      "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+      "runs": [
+        {
+          "columnKind": "unicodeCodePoints",
+          "results": [
+            {
+              "level": "error",
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "site/x/nodes.yaml",
+                      "uriBaseId": "%SRCROOT%"
+                    },
+                    "region": {
+                      "startColumn": 1,
+                      "startLine": 3
+                    }
+                  }
+                }
+              ],
+              "message": {
+                "text": "there is no field `host_profle`\nhint: did you mean `host_profile`?"
+              },
+              "ruleId": "schema-unknown-field",
+              "ruleIndex": 2
+            },
+            {
+              "level": "error",
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "site/x/nodes.yaml",
+                      "uriBaseId": "%SRCROOT%"
+                    },
+                    "region": {
+                      "startColumn": 1,
+                      "startLine": 4
+                    }
+                  }
+                }
+              ],
+              "message": {
+                "text": "the key `name` is there twice"
+              },
+              "relatedLocations": [
+                {
+                  "id": 1,
+                  "message": {
+                    "text": "first defined here"
+                  },
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "site/x/nodes.yaml",
+                      "uriBaseId": "%SRCROOT%"
+                    },
+                    "region": {
+                      "startColumn": 1,
+                      "startLine": 1
+                    }
+                  }
+                }
+              ],
+              "ruleId": "yaml-duplicate-key",
+              "ruleIndex": 3
+            },
+            {
+              "level": "warning",
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "site/x/secrets.yaml",
+                      "uriBaseId": "%SRCROOT%"
+                    },
+                    "region": {
+                      "startColumn": 9,
+                      "startLine": 2
+                    }
+                  }
+                }
+              ],
+              "message": {
+                "text": "the secret is short"
+              },
+              "ruleId": "rule-secret",
+              "ruleIndex": 1
+            },
+            {
+              "level": "error",
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "site/x/none%2C%20really.yaml",
+                      "uriBaseId": "%SRCROOT%"
+                    }
+                  }
+                }
+              ],
+              "message": {
+                "text": "no such file\nhint: write it, or take it out of the list"
+              },
+              "ruleId": "reference-missing",
+              "ruleIndex": 0
+            }
+          ],
+          "tool": {
+            "driver": {
+              "name": "trueup",
+              "rules": [
+                {
+                  "id": "reference-missing",
+                  "shortDescription": {
+                    "text": "reference missing"
+                  }
+                },
+                {
+                  "id": "rule-secret",
+                  "shortDescription": {
+                    "text": "rule secret"
+                  }
+                },
+                {
+                  "id": "schema-unknown-field",
+                  "shortDescription": {
+                    "text": "schema unknown field"
+                  }
+                },
+                {
+                  "id": "yaml-duplicate-key",
+                  "shortDescription": {
+                    "text": "yaml duplicate key"
+                  }
+                }
+              ],
+              "version": "0.1.0"
+            }
+          }
+        }
+      ],
+      "version": "2.1.0"
+    }
+    "#);
+}
+
+#[test]
+fn junit_has_a_case_for_each_file() {
+    assert_snapshot!(written(junit, &problems()), @r#"
+    <?xml version="1.0" encoding="UTF-8"?>
+    <testsuites>
+      <testsuite name="trueup validate" tests="3" failures="2">
+        <testcase classname="validate" name="site/x/nodes.yaml">
+          <failure type="schema-unknown-field" message="there is no field `host_profle`">site/x/nodes.yaml:3:1: there is no field `host_profle`
+      hint: did you mean `host_profile`?
+    site/x/nodes.yaml:4:1: the key `name` is there twice
+      site/x/nodes.yaml:1:1: first defined here
+    </failure>
+        </testcase>
+        <testcase classname="validate" name="site/x/none, really.yaml">
+          <failure type="reference-missing" message="no such file">no such file
+      hint: write it, or take it out of the list
+    </failure>
+        </testcase>
+        <testcase classname="validate" name="site/x/secrets.yaml">
+          <system-out>site/x/secrets.yaml:2:9: the secret is short
+    </system-out>
+        </testcase>
+      </testsuite>
+    </testsuites>
+    "#);
+}
+
+#[test]
+fn no_problem_is_no_text_and_a_valid_object() {
+    let none = (Diagnostics::new(), Sources::new());
+    assert_eq!(written(plain, &none), "");
+    assert_eq!(summary(&none.0), "no problems");
+    assert!(written(json, &none).contains("\"valid\": true"));
+    assert_eq!(written(github, &none), "");
+    assert!(written(junit, &none).contains("tests=\"1\" failures=\"0\""));
+}
+
+#[test]
+fn a_secret_or_a_control_character_passes_in_no_format() {
+    let mut sources = Sources::new();
+    let evil = "a: \u{1b}]0;x\u{7}\u{9b}2J\u{202e}z\npassword: hunter2\n";
+    let at = evil.find("hunter2").unwrap() as u32;
+    let source = sources.add("e\u{1b}[2Jvil\n::error::.yaml", evil);
+    sources.hide(source, at, at + 7);
+    let list: Diagnostics = [
+        Diagnostic::error("yaml-x", Mark::new(source, 3), "bad \u{1b}[31m\n::error::x")
+            .hint("do \u{9b}31m\r\nthis")
+            .related(Mark::new(source, at), "there \u{7}"),
+        Diagnostic::warning("yaml-y", Mark::new(source, at), "secret here"),
+    ]
+    .into_iter()
+    .collect();
+    let problems = (list, sources);
+    for format in ALL {
+        let text = written(format, &problems);
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(
+            !text
+                .chars()
+                .any(|c| c != '\n' && crate::report::escape::is_unsafe(c)),
+            "{text}"
+        );
+        assert!(!text.lines().any(|line| line.starts_with("::error::")));
+    }
+}
+
+#[test]
+fn a_line_of_a_megabyte_is_shown_around_its_place_only() {
+    let mut sources = Sources::new();
+    let long = format!("{}key: x {}\n", " ".repeat(300), "y".repeat(1_000_000));
+    let source = sources.add("long.yaml", long);
+    let list: Diagnostics = [Diagnostic::error("yaml-x", Mark::new(source, 300), "here")]
+        .into_iter()
+        .collect();
+    let text = written(plain, &(list, sources));
+    assert!(text.len() < 1_000, "{}", text.len());
+    let lines: Vec<_> = text.lines().collect();
+    let at = |line: &str, wanted: &str| {
+        line.chars().count() - line.split_once(wanted).unwrap().1.chars().count()
+    };
+    assert_eq!(at(lines[3], "key"), at(lines[4], "^^^"));
+}

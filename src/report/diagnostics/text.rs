@@ -1,0 +1,115 @@
+//! Problems as a person reads them: what, where with the lines shown, and the way out.
+
+use std::fmt::{self, Write};
+
+use super::snippet;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity, Sources};
+use crate::report::{Palette, Role, Visible, counted};
+
+/// Writes every problem with its lines, then the line of counts; nothing where there is no problem.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn text(
+    out: &mut dyn Write,
+    diagnostics: &Diagnostics,
+    sources: &Sources,
+    palette: Palette,
+) -> fmt::Result {
+    for diagnostic in diagnostics {
+        one(out, diagnostic, sources, palette)?;
+        writeln!(out)?;
+    }
+    if !diagnostics.is_empty() {
+        writeln!(out, "{}", summary(diagnostics))?;
+    }
+    Ok(())
+}
+
+/// The counts: `2 errors, 1 warning`; `no problems` where there are none.
+#[must_use]
+pub fn summary(diagnostics: &Diagnostics) -> String {
+    let (errors, warnings) = diagnostics.counts();
+    let errors = (errors > 0).then(|| counted(errors, "error", "errors"));
+    let warnings = (warnings > 0).then(|| counted(warnings, "warning", "warnings"));
+    match (errors, warnings) {
+        (Some(errors), Some(warnings)) => format!("{errors}, {warnings}"),
+        (Some(only), None) | (None, Some(only)) => only,
+        (None, None) => "no problems".to_owned(),
+    }
+}
+
+fn one(
+    out: &mut dyn Write,
+    diagnostic: &Diagnostic,
+    sources: &Sources,
+    palette: Palette,
+) -> fmt::Result {
+    let role = match diagnostic.severity {
+        Severity::Error => Role::Error,
+        Severity::Warning => Role::Warning,
+    };
+    let head = format!("{}[{}]", diagnostic.severity, diagnostic.code);
+    writeln!(
+        out,
+        "{}: {}",
+        palette.paint(role, head),
+        palette.paint(Role::Strong, Visible(&diagnostic.message))
+    )?;
+    // One gutter for all snippets of a diagnostic, as wide as the largest line number in it.
+    let marks = diagnostic
+        .mark
+        .into_iter()
+        .chain(diagnostic.related.iter().map(|related| related.mark));
+    let gutter = marks
+        .map(|mark| sources.place(mark).line + 1)
+        .max()
+        .unwrap_or(1)
+        .to_string()
+        .len();
+    if let Some(mark) = diagnostic.mark {
+        snippet::write(
+            out,
+            sources,
+            mark,
+            &snippet::Look {
+                arrow: "-->",
+                pointer: '^',
+                label: "",
+                around: 1,
+                gutter,
+                role,
+                palette,
+            },
+        )?;
+    } else if let Some(path) = &diagnostic.path {
+        let arrow = palette.paint(Role::Faint, "-->");
+        writeln!(out, "{:gutter$}{arrow} {}", "", Visible(path))?;
+    }
+    for related in &diagnostic.related {
+        snippet::write(
+            out,
+            sources,
+            related.mark,
+            &snippet::Look {
+                arrow: ":::",
+                pointer: '-',
+                label: &related.message,
+                around: 0,
+                gutter,
+                role: Role::Hint,
+                palette,
+            },
+        )?;
+    }
+    if let Some(hint) = &diagnostic.hint {
+        writeln!(
+            out,
+            "{} {}",
+            palette.paint(Role::Hint, "hint:"),
+            Visible(hint)
+        )?;
+    }
+    Ok(())
+}

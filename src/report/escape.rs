@@ -1,0 +1,104 @@
+//! Text from outside, made harmless where it is shown.
+//!
+//! A document, a commit's first line or an answer of a BMC may hold escape sequences that drive a
+//! terminal, direction marks that make a line read as another one, or line breaks that forge a line of
+//! output. None of these reaches a reader as itself.
+
+use std::fmt::{self, Write as _};
+
+use unicode_width::UnicodeWidthStr;
+
+/// Whether a character can drive a terminal or mislead a reader, and so is never written as itself.
+#[must_use]
+pub(super) fn is_unsafe(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{61c}' | '\u{180e}'
+        )
+}
+
+/// Text on one line in which control characters, line breaks and direction marks are shown as escapes.
+///
+/// Width, alignment and fill of the formatter are honoured.
+#[derive(Clone, Copy, Debug)]
+pub struct Visible<'a>(pub &'a str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.chars().any(is_unsafe) {
+            return f.pad(self.0);
+        }
+        f.pad(&visible(self.0))
+    }
+}
+
+/// The same as [`Visible`], as a string.
+pub(super) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        push_visible(&mut out, character);
+    }
+    out
+}
+
+/// Writes one character so that it can be seen.
+pub(super) fn push_visible(out: &mut String, character: char) {
+    if !is_unsafe(character) {
+        out.push(character);
+        return;
+    }
+    match character {
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        other => {
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(other));
+        }
+    }
+}
+
+/// How many columns of a terminal a text takes that went through [`visible`].
+pub(super) fn width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// Text inside an element or an attribute of XML.
+pub(super) fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => push_visible(&mut out, other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_drives_a_terminal_or_turns_a_line_round_is_written_as_itself() {
+        let table = [
+            ("plain ü 漢", "plain ü 漢"),
+            ("\u{1b}[31mred", "\\u{1b}[31mred"),
+            ("a\nb\tc\rd", "a\\nb\\tc\\rd"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("\u{202e}evil", "\\u{202e}evil"),
+            ("zero\u{200b}width", "zero\\u{200b}width"),
+            ("\u{7f}", "\\u{7f}"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Visible(text).to_string(), expected);
+        }
+        assert_eq!(format!("[{:>5}]", Visible("ab")), "[   ab]");
+        assert_eq!(xml("<a b=\"c\">\u{1b}"), "&lt;a b=&quot;c&quot;&gt;\\u{1b}");
+    }
+}

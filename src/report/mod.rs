@@ -1,0 +1,21 @@
+//! What people and programs read: diagnostics, plans, diffs, events and runs as text and in formats for machines.
+//!
+//! Values in, text out. Nothing here opens a file, looks at the terminal or reads the environment: whoever
+//! calls hands in where to write and the [`Palette`] to write with. Everything that comes out of a
+//! document, a commit or a machine is taken as hostile: [`Visible`] makes control characters harmless on a
+//! terminal, and each format escapes what has a meaning in it. Each function is linear in what it writes.
+
+pub mod diagnostics;
+mod escape;
+pub mod json;
+mod palette;
+
+pub use escape::Visible;
+pub use palette::{Painted, Palette, Role};
+
+/// `1 error`, `2 errors`: a number and its noun.
+#[must_use]
+pub fn counted(number: usize, one: &str, many: &str) -> String {
+    let noun = if number == 1 { one } else { many };
+    format!("{number} {noun}")
+}
