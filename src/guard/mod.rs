@@ -3,5 +3,7 @@
 //! The same functions judge a plan and the instant of the act.
 
 mod criteria;
+mod waves;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain};
+pub use waves::{CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, Limits, is_control_plane};

@@ -1,0 +1,233 @@
+//! Waves: which machines are out of service together.
+//!
+//! Every limit is a number of places in each wave, and a machine takes a place under each limit that is
+//! about it. It goes into the first wave with a free place under all of them. Full waves are skipped by
+//! links that are shortened as they are followed, so thousands of machines under a limit of one cost
+//! little more than thousands of machines under none.
+
+use rustc_hash::FxHashMap;
+
+use crate::design::{Design, NodeDesign, NodeName};
+
+/// Labels by which a machine is one of the control plane, whatever their value but `disabled` and `false`.
+pub const CONTROL_PLANE_LABELS: [&str; 5] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+    "ucp-control-plane",
+    "ucp_control_plane",
+    "kubernetes-apiserver",
+];
+
+/// Tags by which a machine is one of the control plane.
+pub const CONTROL_PLANE_TAGS: [&str; 4] = ["control", "control-plane", "master", "masters"];
+
+/// Most control-plane machines out of service together, where neither flag nor policy says otherwise.
+const CONTROL_PLANE: usize = 1;
+
+/// Most other machines out of service together, where neither flag nor policy says otherwise.
+const OTHERS: usize = 10;
+
+/// Whether a machine is one of the control plane by its labels or tags.
+#[must_use]
+pub fn is_control_plane(node: &NodeDesign) -> bool {
+    CONTROL_PLANE_TAGS
+        .iter()
+        .any(|tag| node.tags.contains(*tag))
+        || CONTROL_PLANE_LABELS.iter().any(|label| {
+            node.labels
+                .get(*label)
+                .is_some_and(|value| !matches!(&**value, "disabled" | "false"))
+        })
+}
+
+/// What a limit is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum About<'a> {
+    Site,
+    ControlPlane,
+    Others,
+    Rack(&'a str),
+    Tag(&'a str),
+    Etcd(&'a str),
+}
+
+/// The limits of a site on machines out of service together.
+///
+/// The flag, else the policy's total, else one machine of the control plane (by
+/// [`is_control_plane`], or as a member of an etcd cluster) and ten others. The policy's limits by rack
+/// and tag hold beside any of these, and so does the number of healthy members of each etcd cluster.
+#[derive(Debug)]
+pub struct Limits<'a> {
+    design: &'a Design,
+    flag: Option<usize>,
+    /// By node, the clusters of which it is a member, each with the members that it can lose.
+    clusters: FxHashMap<&'a str, Vec<(&'a str, usize)>>,
+}
+
+impl<'a> Limits<'a> {
+    /// The limits of a design under `--max-unavailable`.
+    #[must_use]
+    pub fn new(design: &'a Design, flag: Option<usize>) -> Self {
+        let mut clusters: FxHashMap<_, Vec<_>> = FxHashMap::default();
+        for cluster in &design.etcd_clusters {
+            let spare = cluster
+                .members
+                .len()
+                .saturating_sub(cluster.minimum_healthy);
+            for member in &cluster.members {
+                let of_node = clusters.entry(member.node.as_str()).or_default();
+                of_node.push((cluster.name.as_str(), spare));
+            }
+        }
+        Self {
+            design,
+            flag,
+            clusters,
+        }
+    }
+
+    /// The limits that are about a machine, each with its number of places.
+    fn about<'n>(&'n self, node: &'n NodeDesign) -> Vec<(About<'n>, usize)> {
+        let policy = &self.design.policy.max_unavailable;
+        let clusters = self.clusters.get(node.name.as_str());
+        let mut result = Vec::with_capacity(4);
+        result.push(match self.flag.or(policy.total) {
+            Some(total) => (About::Site, total),
+            None if clusters.is_some() || is_control_plane(node) => {
+                (About::ControlPlane, CONTROL_PLANE)
+            }
+            None => (About::Others, OTHERS),
+        });
+        if let (Some(limit), Some(rack)) = (policy.per_rack, &node.rack) {
+            result.push((About::Rack(rack), limit));
+        }
+        for (tag, limit) in &policy.by_tag {
+            if node.tags.contains(tag) {
+                result.push((About::Tag(tag), *limit));
+            }
+        }
+        for (cluster, spare) in clusters.into_iter().flatten() {
+            result.push((About::Etcd(cluster), *spare));
+        }
+        result
+    }
+
+    /// Why a machine may never be taken out of service, if a limit leaves it no place at all.
+    #[must_use]
+    pub fn refusal(&self, node: &NodeDesign) -> Option<String> {
+        let about = self.about(node);
+        let (about, _) = about.into_iter().find(|(_, limit)| *limit == 0)?;
+        Some(match about {
+            About::Etcd(cluster) => {
+                format!("etcd cluster `{cluster}` would not have enough healthy members without it")
+            }
+            About::Rack(rack) => {
+                format!("the policy lets no machine of rack `{rack}` be unavailable")
+            }
+            About::Tag(tag) => {
+                format!("the policy lets no machine with tag `{tag}` be unavailable")
+            }
+            About::Site | About::ControlPlane | About::Others => {
+                "no machine may be unavailable".to_owned()
+            }
+        })
+    }
+
+    /// Puts machines into waves, in the order given; each wave keeps that order. With `canary` the
+    /// first wave is one machine. A machine under a limit of 0 goes alone ([`Self::refusal`] says no
+    /// before).
+    #[must_use]
+    pub fn waves<'n>(
+        &self,
+        nodes: impl IntoIterator<Item = &'n NodeDesign>,
+        canary: bool,
+    ) -> Vec<Vec<&'n NodeName>> {
+        let mut waves: Vec<Vec<&NodeName>> = Vec::new();
+        let mut numbers: FxHashMap<(u8, String), usize> = FxHashMap::default();
+        let mut places: Vec<Places> = Vec::new();
+        for node in nodes {
+            let mine: Vec<usize> = self
+                .about(node)
+                .into_iter()
+                .map(|(about, limit)| {
+                    *numbers.entry(about.key()).or_insert_with(|| {
+                        places.push(Places::new(limit.max(1)));
+                        places.len() - 1
+                    })
+                })
+                .collect();
+            let mut wave = usize::from(canary && !waves.is_empty());
+            loop {
+                let free = mine
+                    .iter()
+                    .fold(wave, |wave, each| places[*each].first_free(wave));
+                if free == wave {
+                    break;
+                }
+                wave = free;
+            }
+            for each in mine {
+                places[each].take(wave);
+            }
+            if wave >= waves.len() {
+                waves.resize_with(wave + 1, Vec::new);
+            }
+            waves[wave].push(&node.name);
+        }
+        waves
+    }
+}
+
+impl About<'_> {
+    fn key(self) -> (u8, String) {
+        match self {
+            Self::Site => (0, String::new()),
+            Self::ControlPlane => (1, String::new()),
+            Self::Others => (2, String::new()),
+            Self::Rack(name) => (3, name.to_owned()),
+            Self::Tag(name) => (4, name.to_owned()),
+            Self::Etcd(name) => (5, name.to_owned()),
+        }
+    }
+}
+
+/// The places under one limit, wave by wave.
+struct Places {
+    limit: usize,
+    taken: Vec<usize>,
+    /// A wave that is not before the first one with a free place, from here on; itself while it has one.
+    next: Vec<usize>,
+}
+
+impl Places {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            taken: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+
+    fn first_free(&mut self, from: usize) -> usize {
+        let mut free = from;
+        while let Some(next) = self.next.get(free).filter(|next| **next != free) {
+            free = *next;
+        }
+        let mut at = from;
+        while at != free {
+            at = std::mem::replace(&mut self.next[at], free);
+        }
+        free
+    }
+
+    fn take(&mut self, wave: usize) {
+        while self.taken.len() <= wave {
+            self.next.push(self.taken.len());
+            self.taken.push(0);
+        }
+        self.taken[wave] += 1;
+        if self.taken[wave] >= self.limit {
+            self.next[wave] = wave + 1;
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! What happens to each node, and why: the table of changes, one node at a time.
+//!
+//! Every way through ends in an [`Item`]: the change as it is shown, and the work, which is what steps
+//! are built of. What is blocked, excluded or only shown has no work.
+
+use std::sync::Arc;
+
+use super::input::Reasons;
+use super::select::Allowed;
+use super::subject::{Seen, Subject, state_name};
+use super::{Block, Change, ChangeKind, Standing};
+use crate::design::{
+    Class, DIGEST_VERSION, Design, NodeDesign, RedeployPolicy, Retirement, Section, WipePolicy,
+};
+use crate::guard::Limits;
+use crate::observed::{Capability, Fact};
+use crate::record::Phase;
+use crate::step::{Effect, Parameters};
+
+/// What the steps of a node are built of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Work {
+    pub(super) set_retired: Option<Arc<str>>,
+    pub(super) unset_retired: bool,
+    pub(super) power_on: bool,
+    pub(super) relabel: Option<Arc<Parameters>>,
+    pub(super) destroy: bool,
+    pub(super) prepare: bool,
+    pub(super) refused: Option<Arc<str>>,
+    pub(super) deploy: bool,
+    pub(super) record: bool,
+    pub(super) adopt: bool,
+}
+
+impl Work {
+    const REDEPLOY: Self = Self {
+        destroy: true,
+        prepare: true,
+        deploy: true,
+        ..Self::NONE
+    };
+    const NONE: Self = Self {
+        set_retired: None,
+        unset_retired: false,
+        power_on: false,
+        relabel: None,
+        destroy: false,
+        prepare: false,
+        refused: None,
+        deploy: false,
+        record: false,
+        adopt: false,
+    };
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.is_in_a_group() && !self.is_outside_groups() && !self.destroy
+    }
+
+    /// Whether some of it is done inside the node's groups.
+    pub(super) fn is_in_a_group(&self) -> bool {
+        self.prepare || self.deploy || self.power_on || self.relabel.is_some()
+    }
+
+    fn is_outside_groups(&self) -> bool {
+        self.record || self.adopt || self.unset_retired || self.set_retired.is_some()
+    }
+
+    /// What a backend must be able to do for it, with the words for it.
+    fn needs(&self) -> impl Iterator<Item = (Capability, &'static str)> {
+        let retire = self.unset_retired || self.set_retired.is_some();
+        [
+            (self.destroy, Capability::Wipe, "erase its disks"),
+            (self.prepare, Capability::Prepare, "prepare it"),
+            (self.deploy, Capability::Deploy, "deploy a system on it"),
+            (self.relabel.is_some(), Capability::Relabel, "set its labels"),
+            (self.power_on, Capability::Power, "switch it on"),
+            (retire, Capability::Retire, "hold its retired flag"),
+        ]
+        .into_iter()
+        .filter_map(|(needed, capability, words)| needed.then_some((capability, words)))
+    }
+}
+
+/// A change and its work.
+pub(super) struct Item<'a> {
+    pub(super) subject: Subject<'a>,
+    pub(super) change: Change,
+    pub(super) work: Work,
+    /// It is torn down though its backend cannot erase its disks.
+    pub(super) unwiped: bool,
+}
+
+/// What holds for all nodes.
+pub(super) struct Rules<'a> {
+    pub(super) design: &'a Design,
+    pub(super) limits: Limits<'a>,
+    pub(super) reasons: &'a dyn Reasons,
+    pub(super) allow_redeploy: Allowed<'a>,
+    pub(super) allow_destroy: Allowed<'a>,
+    pub(super) adopt: Allowed<'a>,
+}
+
+/// How a node stands to retirement.
+#[derive(Clone, Copy)]
+pub(super) enum Retired<'a> {
+    /// It is not retired.
+    No,
+    /// By an entry of the design.
+    By(&'a Retirement),
+    /// By a flag that no entry accounts for; it is left as it is.
+    ByHand,
+    /// The entry that retired it is gone.
+    NoLonger,
+}
+
+impl<'a> Rules<'a> {
+    /// What happens to a node; `None`: nothing.
+    pub(super) fn judge(&self, subject: Subject<'a>, retired: Retired<'a>) -> Option<Item<'a>> {
+        let Some(after) = subject.after else {
+            return self.left(subject);
+        };
+        match retired {
+            Retired::By(entry) => return retire(subject, entry),
+            Retired::ByHand => return drift_of_retired(subject),
+            Retired::No | Retired::NoLonger => {}
+        }
+        let mut item = if subject.is_recorded_deployed() {
+            self.deployed(subject, after)
+        } else if is_there(subject) {
+            Some(self.adopt(subject))
+        } else {
+            Some(create(subject, after))
+        };
+        if matches!(retired, Retired::NoLonger) {
+            let item = item.get_or_insert_with(|| Item::new(subject, ChangeKind::Unretire));
+            item.because("no retirement names it any more");
+            item.work.unset_retired = true;
+        }
+        item.map(|mut item| {
+            self.guard(&mut item);
+            item
+        })
+    }
+
+    /// A node that left the design.
+    fn left(&self, subject: Subject<'a>) -> Option<Item<'a>> {
+        let record = subject.record?;
+        if record.phase == Phase::NotStarted {
+            return None;
+        }
+        let mut item = Item::new(subject, ChangeKind::Destroy);
+        item.because("is no longer in the design");
+        item.work.destroy = true;
+        item.change.destructive = true;
+        item.change.disks = subject.all_disks();
+        if !self.allow_destroy.contains(subject.name) {
+            item.block("it would be torn down", Some("--allow-destroy"));
+        }
+        self.guard(&mut item);
+        Some(item)
+    }
+
+    /// A machine that is there although no record says what it is.
+    fn adopt(&self, subject: Subject<'a>) -> Item<'a> {
+        let mut item = Item::new(subject, ChangeKind::Adopt);
+        item.because(match subject.record {
+            None => "is deployed, and no record says by what".to_owned(),
+            Some(record) => format!(
+                "is deployed, and run {} did not see it through",
+                record.run
+            ),
+        });
+        if self.adopt.contains(subject.name) {
+            item.work.adopt = true;
+        } else if subject.record.is_some() && self.allow_redeploy.contains(subject.name) {
+            item.redeploy();
+        } else {
+            item.block("it is never deployed over", Some("--adopt"));
+        }
+        item
+    }
+
+    /// A machine that was deployed: what differs in its design, and what in the world.
+    fn deployed(&self, subject: Subject<'a>, after: &'a NodeDesign) -> Option<Item<'a>> {
+        let sections = subject.differing().unwrap_or_default();
+        let worst = sections.iter().map(|section| section.class()).max();
+        let drift = Drift::of(subject, after);
+        let unfinished = subject.record.is_some_and(|record| record.phase != Phase::Deployed);
+        let kind = match worst {
+            _ if drift.gone.is_some() => ChangeKind::Redeploy,
+            Some(Class::Redeploy) => ChangeKind::Redeploy,
+            Some(Class::Relabel) => ChangeKind::Relabel,
+            _ if drift.is_some() => ChangeKind::Drift,
+            Some(Class::Record) => ChangeKind::Record,
+            None if unfinished => ChangeKind::Record,
+            None => return None,
+        };
+        let mut item = Item::new(subject, kind);
+        item.change.counts_as = Standing::Deployed;
+        if unfinished {
+            item.because("is deployed as recorded, though a later step on it did not succeed");
+        }
+        if !sections.is_empty() {
+            let fields = self.reasons.fields(subject.name, subject.before, after, &sections);
+            item.change.fields = fields;
+        }
+        drift.tell(&mut item);
+        if kind == ChangeKind::Redeploy {
+            item.redeploy();
+            if self.design.policy.redeploy_on_change == RedeployPolicy::Never {
+                item.block("the policy says that nothing is redeployed", None);
+            } else if !self.allow_redeploy.contains(subject.name) {
+                item.block("it would be torn down and built again", Some("--allow-redeploy"));
+            }
+            if let Some(refusal) = self.limits.refusal(after) {
+                item.block(&refusal, None);
+            }
+            return Some(item);
+        }
+        item.work.power_on = drift.off;
+        item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
+        let only_recorded = |section: &Section| section.class() == Class::Record;
+        item.work.record = unfinished || sections.iter().any(only_recorded);
+        if kind == ChangeKind::Relabel && item.work.relabel.is_none() {
+            // The cluster has them already; only the record does not.
+            item.work.record = true;
+            item.change.kind = ChangeKind::Record;
+        }
+        Some(item)
+    }
+
+    /// What stands above all flags: a machine that is held, protection, and what a backend can do.
+    fn guard(&self, item: &mut Item<'a>) {
+        let subject = item.subject;
+        let touches = item.work.is_in_a_group() || item.work.destroy;
+        if touches && let Some(why) = subject.seen.held() {
+            if item.change.kind == ChangeKind::Redeploy && subject.differing().is_none_or(|s| s.is_empty()) {
+                item.change.kind = ChangeKind::Drift;
+            }
+            item.because(why);
+            item.show_only();
+            return;
+        }
+        if item.work.destroy
+            && let Some(why) = subject.protection(self.design)
+        {
+            item.block(why, None);
+        }
+        let able = subject.seen.node().map(|node| &node.capabilities);
+        let Some(able) = able.filter(|able| !able.is_empty()) else {
+            return;
+        };
+        let missing: Vec<_> = item
+            .work
+            .needs()
+            .filter(|(capability, _)| !able.contains(capability))
+            .collect();
+        for (capability, words) in missing {
+            if capability == Capability::Wipe && self.design.policy.wipe == WipePolicy::Skip {
+                item.unwiped = true;
+            } else if item.change.kind == ChangeKind::Drift {
+                item.because(format!("its backend cannot {words}"));
+                item.show_only();
+                return;
+            } else {
+                item.block(&format!("its backend cannot {words}"), None);
+            }
+        }
+    }
+}
+
+impl<'a> Item<'a> {
+    fn new(subject: Subject<'a>, kind: ChangeKind) -> Self {
+        Self {
+            subject,
+            change: Change {
+                node: subject.name.clone(),
+                kind,
+                group: None,
+                blocked: None,
+                excluded: false,
+                shown_only: false,
+                destructive: false,
+                disks: Vec::new(),
+                reasons: Vec::new(),
+                fields: Vec::new(),
+                counts_as: subject.standing(),
+            },
+            work: Work::default(),
+            unwiped: false,
+        }
+    }
+
+    /// How much harm its deploy can do: less where the inventory shows that there is nothing to lose.
+    pub(super) fn deploy_effect(&self) -> Effect {
+        let inventory = self.subject.seen.node().map(|node| &node.disks);
+        let empty = matches!(inventory, Some(Fact::Known(_))) && !self.change.destructive;
+        if empty {
+            Effect::Reversible
+        } else {
+            Effect::Destructive
+        }
+    }
+
+    pub(super) fn because(&mut self, reason: impl Into<Arc<str>>) {
+        self.change.reasons.push(reason.into());
+    }
+
+    /// Blocks it; what no flag allows wins over what a flag would.
+    fn block(&mut self, reason: &str, flag: Option<&str>) {
+        if self.change.blocked.as_ref().is_some_and(|block| block.flag.is_none()) {
+            return;
+        }
+        let flag = flag.map(|flag| Arc::from(format!("{flag} {}", self.change.node)));
+        self.change.blocked = Some(Block {
+            reason: Arc::from(reason),
+            flag,
+        });
+    }
+
+    /// Shows it without ever carrying it out.
+    pub(super) fn show_only(&mut self) {
+        self.change.shown_only = true;
+        self.change.blocked = None;
+        self.change.destructive = false;
+        self.work = Work::default();
+    }
+
+    /// Leaves it out.
+    pub(super) fn exclude(&mut self) {
+        self.change.excluded = true;
+        self.change.blocked = None;
+        self.work = Work::default();
+    }
+
+    fn redeploy(&mut self) {
+        self.change.kind = ChangeKind::Redeploy;
+        self.change.destructive = true;
+        self.change.disks = self.subject.all_disks();
+        self.work = Work::REDEPLOY;
+    }
+}
+
+/// Whether a machine, or its Kubernetes node, is there though no record says that it is deployed.
+fn is_there(subject: Subject<'_>) -> bool {
+    let of_cluster = || {
+        let cluster = subject.seen.node().map(|node| &node.cluster);
+        subject.record.is_none() && matches!(cluster, Some(Fact::Known(Some(_))))
+    };
+    subject.seen.is_deployed() || of_cluster()
+}
+
+/// A machine that is not deployed, or of which nobody can tell.
+fn create<'a>(subject: Subject<'a>, after: &'a NodeDesign) -> Item<'a> {
+    let phase = subject.record.map(|record| record.phase);
+    let unseen = match subject.seen {
+        Seen::Unknown(reason) => Some(format!("it could not be observed: {reason}")),
+        Seen::NotAsked if phase == Some(Phase::Unknown) => {
+            Some("what was asked of it may still go on, and nobody looked".to_owned())
+        }
+        _ => None,
+    };
+    let kind = if unseen.is_some() {
+        ChangeKind::Unknown
+    } else {
+        ChangeKind::Create
+    };
+    let mut item = Item::new(subject, kind);
+    match subject.record {
+        None => item.because("no record"),
+        Some(record) => match (phase, &record.last_error) {
+            (Some(Phase::Failed), Some(error)) => {
+                item.because(format!("failed in run {}: {error}", record.run));
+            }
+            (Some(Phase::Failed), None) => item.because(format!("failed in run {}", record.run)),
+            (Some(Phase::Unknown), _) => {
+                item.because(format!("how run {} left it is not known", record.run));
+            }
+            (Some(Phase::Prepared), _) => item.because(format!("prepared by run {}", record.run)),
+            _ => item.because("not deployed"),
+        },
+    }
+    item.work.prepare = true;
+    item.change.counts_as = Standing::NotStarted;
+    if let Some(reason) = unseen {
+        let reason: Arc<str> = reason.into();
+        item.because(reason.clone());
+        item.work.refused = Some(reason);
+        return item;
+    }
+    item.work.deploy = true;
+    item.change.disks = after.disks.to_vec();
+    item.change.destructive = is_partitioned(subject, after);
+    let as_prepared = || subject.differing().is_some_and(|sections| sections.is_empty());
+    if phase == Some(Phase::Prepared) && subject.seen.not_deployed().is_some() && as_prepared() {
+        item.work.prepare = false;
+        item.change.counts_as = Standing::Prepared;
+    }
+    item
+}
+
+/// Whether the inventory shows a partition table on a disk that is written; where the designed names
+/// are none of the inventory's, on any disk.
+fn is_partitioned(subject: Subject<'_>, after: &NodeDesign) -> bool {
+    let Some(Fact::Known(disks)) = subject.seen.node().map(|node| &node.disks) else {
+        return false;
+    };
+    let written = |name: &Arc<str>| after.disks.contains(name);
+    let named = disks.iter().any(|disk| written(&disk.name));
+    disks
+        .iter()
+        .any(|disk| disk.partitioned && (!named || written(&disk.name)))
+}
+
+/// A node that an entry of the design retires.
+fn retire<'a>(subject: Subject<'a>, entry: &Retirement) -> Option<Item<'a>> {
+    let recorded = subject.record.and_then(|record| record.retired.as_ref());
+    let flagged = match subject.seen {
+        Seen::Known(node, _) => node.retired.is_some(),
+        _ => recorded.is_some(),
+    };
+    if flagged && recorded == Some(&entry.reason) {
+        return drift_of_retired(subject);
+    }
+    let mut item = Item::new(subject, ChangeKind::Retire);
+    item.because(format!("retired: {}", entry.reason));
+    item.work.set_retired = Some(entry.reason.clone());
+    let able = subject.seen.node().map(|node| &node.capabilities);
+    if able.is_some_and(|able| !able.is_empty() && !able.contains(&Capability::Retire)) {
+        item.block("its backend cannot hold its retired flag", None);
+    }
+    Some(item)
+}
+
+/// What the world did to a retired node, which is shown and never mended.
+fn drift_of_retired(subject: Subject<'_>) -> Option<Item<'_>> {
+    let after = subject.after?;
+    if !subject.is_recorded_deployed() {
+        return None;
+    }
+    let drift = Drift::of(subject, after);
+    drift.is_some().then(|| {
+        let mut item = Item::new(subject, ChangeKind::Drift);
+        drift.tell(&mut item);
+        item.because("is retired");
+        item.show_only();
+        item
+    })
+}
+
+/// How the world differs from what was last applied.
+struct Drift {
+    /// It is not deployed any more, and what it is instead.
+    gone: Option<String>,
+    off: bool,
+    /// Labels that were applied and are not as they were.
+    labels: Vec<Arc<str>>,
+}
+
+impl Drift {
+    fn of(subject: Subject<'_>, after: &NodeDesign) -> Self {
+        let gone = subject.seen.not_deployed().map(state_name);
+        let applied = subject.before.unwrap_or(after);
+        let labels = match subject.seen.node().map(|node| &node.cluster) {
+            Some(Fact::Known(Some(node))) if gone.is_none() => {
+                let changed = applied.labels.iter().filter(|(key, value)| {
+                    after.labels.get(*key) == Some(value) && node.labels.get(*key) != Some(value)
+                });
+                changed.map(|(key, _)| key.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        Self {
+            off: gone.is_none() && subject.seen.is_off(),
+            gone,
+            labels,
+        }
+    }
+
+    fn is_some(&self) -> bool {
+        self.gone.is_some() || self.off || !self.labels.is_empty()
+    }
+
+    fn tell(&self, item: &mut Item<'_>) {
+        if let Some(state) = &self.gone {
+            item.because(format!("recorded as deployed, is {state}"));
+        }
+        if self.off {
+            item.because("is off");
+        }
+        if !self.labels.is_empty() {
+            item.because(format!("labels are not as applied: {}", self.labels.join(", ")));
+        }
+    }
+}
+
+/// The labels to set and to take off: against the cluster where it was seen, else against what was
+/// last applied; `None` where there are none. Only labels that the design has or had are touched.
+fn labels_to_set(
+    subject: Subject<'_>,
+    after: &NodeDesign,
+    changed: bool,
+) -> Option<Arc<Parameters>> {
+    let cluster = match subject.seen.node().map(|node| &node.cluster) {
+        Some(Fact::Known(Some(node))) => Some(&node.labels),
+        _ => None,
+    };
+    if cluster.is_none() && !changed {
+        return None;
+    }
+    let before = subject.before.map(|before| &*before.labels);
+    let is_set = |key: &Arc<str>, value: &Arc<str>| {
+        cluster.or(before).and_then(|labels| labels.get(key)) == Some(value)
+    };
+    let is_there = |key: &Arc<str>| cluster.is_none_or(|labels| labels.contains_key(key));
+    let set = after.labels.iter().filter(|(key, value)| !is_set(key, value));
+    let gone = before.into_iter().flatten().map(|(key, _)| key);
+    let gone = gone.filter(|key| !after.labels.contains_key(*key) && is_there(key));
+    let parameters = Parameters {
+        set_labels: set.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        remove_labels: gone.cloned().collect(),
+        ..Parameters::default()
+    };
+    (parameters != Parameters::default()).then(|| Arc::new(parameters))
+}
+
+/// Whether a record's digests could not be compared, since they are of other rules and the design of
+/// their revision is not at hand.
+pub(super) fn cannot_be_compared(subject: &Subject<'_>) -> bool {
+    subject.after.is_some()
+        && subject.is_recorded_deployed()
+        && subject.before.is_none()
+        && subject.record.is_some_and(|record| record.digest_version != DIGEST_VERSION)
+}

@@ -1,0 +1,37 @@
+//! The steps as a graph, and how long the longest way through it takes.
+
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use super::Plan;
+use crate::step::{Step, StepIndex, Wait};
+
+/// The graph of a plan: an edge goes from a step to each that waits for it, and says for what. Node `i`
+/// of the graph is step `i` of the plan.
+#[must_use]
+pub fn graph(plan: &Plan) -> DiGraph<StepIndex, Wait> {
+    let edges = plan.steps.iter().map(|step| step.needs.len()).sum();
+    let mut graph = DiGraph::with_capacity(plan.steps.len(), edges);
+    for index in 0..plan.steps.len() {
+        graph.add_node(StepIndex(index as u32));
+    }
+    for (index, step) in plan.steps.iter().enumerate() {
+        for need in &step.needs {
+            let (from, to) = (NodeIndex::new(need.step.0 as usize), NodeIndex::new(index));
+            graph.add_edge(from, to, need.wait);
+        }
+    }
+    graph
+}
+
+/// The longest way through the steps by their timeouts, in seconds. A step that stands by takes the
+/// time of the one that it stands in for, so it counts for nothing.
+pub(super) fn longest_path(steps: &[Step]) -> u64 {
+    let mut ends: Vec<u64> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let needs = step.needs.iter();
+        let begin = needs.filter_map(|need| ends.get(need.step.0 as usize)).max();
+        let own = if step.standby { 0 } else { step.timeout };
+        ends.push(begin.copied().unwrap_or_default().saturating_add(own));
+    }
+    ends.into_iter().max().unwrap_or_default()
+}

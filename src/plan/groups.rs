@@ -1,0 +1,107 @@
+//! The deployment groups in the order in which they run (airship-deployment-grouping).
+//!
+//! Any order that keeps the dependencies is right by the specification. This one is fixed, so that
+//! plans can be compared: among the groups that are ready, the first in the document.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::PlannedGroup;
+use super::input::Error;
+use crate::design::{Design, GroupName, NodeName};
+
+/// All groups in run order, retired nodes left out.
+pub(super) fn in_order(
+    design: &Design,
+    retired: &FxHashSet<&NodeName>,
+) -> Result<Vec<PlannedGroup>, Error> {
+    let order = order(design)?;
+    let plan = |position: usize| {
+        let group = &design.groups[position];
+        let all = group.nodes(design);
+        let nodes: Vec<_> = all
+            .iter()
+            .filter(|name| !retired.contains(**name))
+            .map(|name| (*name).clone())
+            .collect();
+        PlannedGroup {
+            name: group.name.clone(),
+            critical: group.critical,
+            depends_on: group.depends_on.clone(),
+            success_criteria: group.success_criteria.clone(),
+            retired: all.len() - nodes.len(),
+            nodes,
+        }
+    };
+    Ok(order.into_iter().map(plan).collect())
+}
+
+/// Kahn's order: positions of groups in the document.
+fn order(design: &Design) -> Result<Vec<usize>, Error> {
+    let groups = &design.groups;
+    let mut positions: FxHashMap<&GroupName, usize> = FxHashMap::default();
+    for (position, group) in groups.iter().enumerate() {
+        if positions.insert(&group.name, position).is_some() {
+            return Err(Error::RepeatedGroup {
+                group: group.name.clone(),
+            });
+        }
+    }
+    let mut waiting_for = vec![0_usize; groups.len()];
+    let mut dependents = vec![Vec::new(); groups.len()];
+    for (position, group) in groups.iter().enumerate() {
+        for name in &group.depends_on {
+            let on = *positions.get(name).ok_or_else(|| Error::UnknownGroup {
+                group: group.name.clone(),
+                missing: name.clone(),
+            })?;
+            waiting_for[position] += 1;
+            dependents[on].push(position);
+        }
+    }
+    let ready = (0..groups.len()).filter(|position| waiting_for[*position] == 0);
+    let mut ready: BinaryHeap<_> = ready.map(Reverse).collect();
+    let mut order = Vec::with_capacity(groups.len());
+    while let Some(Reverse(position)) = ready.pop() {
+        order.push(position);
+        for dependent in &dependents[position] {
+            waiting_for[*dependent] -= 1;
+            if waiting_for[*dependent] == 0 {
+                ready.push(Reverse(*dependent));
+            }
+        }
+    }
+    if order.len() < groups.len() {
+        return Err(circle(design, &positions, &waiting_for));
+    }
+    Ok(order)
+}
+
+/// A circle among the groups that never became ready: from any of them, backwards along dependencies
+/// that never became ready either, until one comes twice.
+fn circle(
+    design: &Design,
+    positions: &FxHashMap<&GroupName, usize>,
+    waiting_for: &[usize],
+) -> Error {
+    let stuck = |position: &usize| waiting_for[*position] > 0;
+    let mut path: Vec<usize> = Vec::new();
+    let mut next = (0..waiting_for.len()).find(stuck);
+    while let Some(position) = next {
+        if let Some(start) = path.iter().position(|each| *each == position) {
+            path.drain(..start);
+            break;
+        }
+        path.push(position);
+        let depends_on = design.groups[position].depends_on.iter();
+        next = depends_on
+            .filter_map(|name| positions.get(name).copied())
+            .find(stuck);
+    }
+    let groups = path.iter().map(|position| design.groups[*position].name.clone());
+    Error::GroupCycle {
+        groups: groups.collect(),
+    }
+}

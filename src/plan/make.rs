@@ -1,0 +1,310 @@
+//! Makes a plan: judges every node, builds the steps, counts, and says what somebody should know.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::change::{Item, Retired, Rules, cannot_be_compared};
+use super::input::{Error, Input};
+use super::select::Names;
+use super::subject::{Seen, Subject};
+use super::{ChangeKind, Options, Plan, PlannedGroup, Summary, graph, groups, relies, steps};
+use crate::design::NodeName;
+use crate::guard::Limits;
+use crate::record::NodeRecord;
+use crate::step::Step;
+
+/// Nodes worked on at the same time, where neither flag nor policy says otherwise.
+const PARALLELISM: usize = 10;
+
+/// Names of nodes that a warning lists before it only counts.
+const NAMED: usize = 8;
+
+/// Makes the plan. The same input gives the same plan.
+///
+/// # Errors
+///
+/// A pattern of a flag names nothing, or is none; groups that cannot be put in an order, which
+/// validation finds before.
+pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
+    let design = input.after;
+    let options = effective(input);
+    let retired = retirements(input);
+    let left_out = retired
+        .iter()
+        .filter(|(_, retired)| matches!(retired, Retired::By(_) | Retired::ByHand))
+        .map(|(name, _)| *name)
+        .collect::<FxHashSet<_>>();
+    let groups = groups::in_order(design, &left_out)?;
+    let narrowed = !(options.targets.is_empty() && options.excludes.is_empty());
+    let names = Names::new(design, input.records, &groups, narrowed);
+    let targets = names.select("--target", &options.targets)?;
+    let excludes = names.select("--exclude", &options.excludes)?;
+    let rules = Rules {
+        design,
+        limits: Limits::new(design, options.max_unavailable),
+        reasons: input.reasons,
+        allow_redeploy: names.allow("--allow-redeploy", &options.allow_redeploy)?,
+        allow_destroy: names.allow("--allow-destroy", &options.allow_destroy)?,
+        adopt: names.allow("--adopt", &options.adopt)?,
+    };
+    let first_groups = first_groups(&groups);
+    let mut notes = Notes::default();
+    let mut items: Vec<Item<'_>> = Vec::new();
+    for name in &names.nodes {
+        let subject = subject(input, name);
+        notes.about(input, &subject);
+        let retired = retired.get(name).copied().unwrap_or(Retired::No);
+        let group = first_groups.get(name).copied();
+        let is_retired = matches!(retired, Retired::By(_) | Retired::ByHand);
+        let ungrouped = subject.after.is_some() && group.is_none() && !is_retired;
+        if ungrouped {
+            notes.ungrouped.push(name);
+        }
+        let Some(mut item) = rules.judge(subject, retired) else {
+            continue;
+        };
+        item.change.group = group.map(|position: usize| groups[position].name.clone());
+        if ungrouped && (item.work.prepare || item.work.deploy) {
+            item.because("no deployment group selects it");
+            item.show_only();
+        }
+        let targeted = options.targets.is_empty() || targets.contains(name);
+        if !targeted || excludes.contains(name) {
+            item.exclude();
+        }
+        if item.unwiped && item.work.destroy {
+            notes.unwiped.push(name);
+        }
+        items.push(item);
+    }
+    let carried: BTreeMap<&NodeName, &Item<'_>> = items
+        .iter()
+        .filter(|item| item.change.blocked.is_none() && !item.work.is_empty())
+        .map(|item| (item.subject.name, item))
+        .collect();
+    let skipped = |item: &Item<'_>| item.change.blocked.is_some() || item.change.excluded;
+    let partial = narrowed || items.iter().any(skipped);
+    let base_digest = input.base.as_ref().map(|base| &base.site_digest);
+    let nothing_new = partial || base_digest == Some(&input.target.site_digest);
+    let steps = if carried.is_empty() && nothing_new {
+        Vec::new()
+    } else {
+        steps::build(&steps::Ground {
+            design,
+            options: &options,
+            limits: &rules.limits,
+            groups: &groups,
+            items: &carried,
+        })
+    };
+    let summary = summary(&items, left_out.len(), &steps);
+    let relies_on = relies::all(&carried, &steps, input.observations.is_some());
+    let records_digest = relies::records_digest(&steps, input.records);
+    let warnings = notes.into_warnings(input);
+    let changed_here = items.iter().filter(|item| item.subject.after.is_some());
+    Ok(Plan {
+        site: design.site.clone(),
+        action: input.action.clone(),
+        target: input.target.clone(),
+        base: input.base.clone(),
+        intermediate_commits: input.intermediate_commits.clone(),
+        unchanged: design.nodes.len() - changed_here.count(),
+        changes: items.into_iter().map(|item| item.change).collect(),
+        groups,
+        steps,
+        relies_on,
+        records_digest,
+        warnings,
+        summary,
+        options,
+    })
+}
+
+/// The options, with the policy's values where no flag gave one.
+fn effective(input: &Input<'_>) -> Options {
+    let policy = &input.after.policy;
+    let mut options = input.options.clone();
+    if options.parallelism == 0 {
+        options.parallelism = policy.parallelism.unwrap_or(PARALLELISM).max(1);
+    }
+    options.parallel_groups = options.parallel_groups.max(1);
+    options.max_failures = options.max_failures.or(policy.max_failures);
+    options
+}
+
+fn subject<'a>(input: &Input<'a>, name: &'a NodeName) -> Subject<'a> {
+    let record = input.records.get(name);
+    let revision = record.and_then(|record: &NodeRecord| record.revision.as_ref());
+    let old = revision.and_then(|revision| input.designs.get(revision));
+    let old = old.map(|design| &**design);
+    Subject {
+        name,
+        after: input.after.nodes.get(name),
+        old,
+        before: old.and_then(|design| design.nodes.get(name)),
+        record,
+        seen: match input.observations {
+            None => Seen::NotAsked,
+            Some(observations) => Seen::of(observations.nodes.get(name)),
+        },
+    }
+}
+
+/// How each node stands to retirement; those that have nothing to do with it are not in it.
+fn retirements<'a>(input: &Input<'a>) -> FxHashMap<&'a NodeName, Retired<'a>> {
+    let mut result = FxHashMap::default();
+    let entries = input.after.retired(&input.options.as_of);
+    for name in input.after.nodes.keys() {
+        if let Some(entry) = entries.get(name) {
+            result.insert(name, Retired::By(entry));
+            continue;
+        }
+        let record = input.records.get(name);
+        let flagged = input
+            .observations
+            .and_then(|observations| observations.nodes.get(name))
+            .is_some_and(|node| node.retired.is_some());
+        if record.is_some_and(|record| record.retired.is_some()) {
+            result.insert(name, Retired::NoLonger);
+        } else if flagged {
+            result.insert(name, Retired::ByHand);
+        }
+    }
+    result
+}
+
+/// The first group, in run order, that holds each node.
+fn first_groups(groups: &[PlannedGroup]) -> FxHashMap<&NodeName, usize> {
+    let mut result = FxHashMap::default();
+    for (position, group) in groups.iter().enumerate() {
+        for name in &group.nodes {
+            result.entry(name).or_insert(position);
+        }
+    }
+    result
+}
+
+fn summary(items: &[Item<'_>], retired: usize, steps: &[Step]) -> Summary {
+    let mut summary = Summary {
+        retired,
+        longest_path: graph::longest_path(steps),
+        ..Summary::default()
+    };
+    for item in items {
+        let change = &item.change;
+        if change.excluded {
+            summary.excluded += 1;
+        } else if change.blocked.is_some() {
+            *summary.blocked.entry(change.kind).or_default() += 1;
+        } else if !change.shown_only {
+            *summary.changes.entry(change.kind).or_default() += 1;
+            if change.destructive {
+                summary.wiped_disks += change.disks.len();
+            }
+        }
+    }
+    summary
+}
+
+/// What somebody should know, gathered node by node.
+#[derive(Default)]
+struct Notes<'a> {
+    ungrouped: Vec<&'a NodeName>,
+    unobserved: Vec<&'a NodeName>,
+    not_comparable: Vec<&'a NodeName>,
+    unwiped: Vec<&'a NodeName>,
+}
+
+impl<'a> Notes<'a> {
+    fn about(&mut self, input: &Input<'_>, subject: &Subject<'a>) {
+        if input.observations.is_some() && matches!(subject.seen, Seen::Unknown(_)) {
+            let known = subject.after.is_some() && subject.record.is_some();
+            if known {
+                self.unobserved.push(subject.name);
+            }
+        }
+        if cannot_be_compared(subject) {
+            self.not_comparable.push(subject.name);
+        }
+    }
+
+    fn into_warnings(self, input: &Input<'_>) -> Vec<Arc<str>> {
+        let mut warnings: Vec<String> = Vec::new();
+        if input.observations.is_none() {
+            warnings.push(
+                "nothing was observed: whether machines are as recorded, and whether those without a \
+                 record are free, is not known; a machine that turns out to be deployed is not deployed over"
+                    .to_owned(),
+            );
+        }
+        let mut about = |nodes: &[&NodeName], what: &str| {
+            if !nodes.is_empty() {
+                warnings.push(format!("{what}: {}", listed(nodes)));
+            }
+        };
+        about(
+            &self.unobserved,
+            "could not be observed, and are planned on their records",
+        );
+        about(
+            &self.not_comparable,
+            "were recorded by other rules, at a revision that is not at hand, and count as unchanged",
+        );
+        about(
+            &self.ungrouped,
+            "are selected by no deployment group, and are left alone",
+        );
+        about(
+            &self.unwiped,
+            "are torn down without their disks being erased (`wipe: skip`), since their backend cannot",
+        );
+        if !input.target.dirty.is_empty() {
+            warnings.push(format!(
+                "planned from a worktree with changes in {} of the site's files; it cannot be applied \
+                 before they are committed",
+                input.target.dirty.len()
+            ));
+        }
+        warnings.into_iter().map(Arc::from).collect()
+    }
+}
+
+/// Names, the first few of them.
+fn listed(nodes: &[&NodeName]) -> String {
+    let shown: Vec<_> = nodes.iter().take(NAMED).map(|name| name.as_str()).collect();
+    let shown = shown.join(", ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+impl Plan {
+    /// Whether a run of it leaves something out, so that it cannot mark the revision as reached.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        let skipped = |change: &super::Change| change.blocked.is_some() || change.excluded;
+        !self.options.targets.is_empty()
+            || !self.options.excludes.is_empty()
+            || self.changes.iter().any(skipped)
+    }
+
+    /// Whether there is nothing to be done, not even a tag to be made.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The changes that wait for a flag, or that nothing allows.
+    pub fn blocked(&self) -> impl Iterator<Item = &super::Change> {
+        self.changes.iter().filter(|change| change.blocked.is_some())
+    }
+
+    /// How many changes of a kind are carried out.
+    #[must_use]
+    pub fn count(&self, kind: ChangeKind) -> usize {
+        self.summary.changes.get(&kind).copied().unwrap_or_default()
+    }
+}

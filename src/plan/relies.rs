@@ -1,0 +1,266 @@
+//! The facts that a plan relies on, read from observations in one way when it is made and when it is checked.
+//!
+//! Only facts that a step with an effect needs, and never what changes by itself (times, counts, sizes).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::change::Item;
+use super::{Relation, Reliance};
+use crate::design::{Digest, NodeName};
+use crate::lifecycle::ProvisionState;
+use crate::observed::{Fact, ObservedNode};
+use crate::record::NodeRecord;
+use crate::step::{Effect, Step, StepIndex, StepKind};
+
+/// What a subject that is a machine begins with.
+pub(super) const MACHINE: &str = "node/";
+
+/// The facts about machines, in the order of their names.
+pub(super) const FACTS: [&str; 8] = [
+    "disks",
+    "kubernetes-node",
+    "labels",
+    "maintenance",
+    "power",
+    "protected",
+    "provision",
+    "retired",
+];
+
+/// A fact as compact JSON, sorted where it is a list; `None` where it was not seen. `like` is the
+/// expected value, which says which labels and disks are meant.
+pub(super) fn seen(node: &ObservedNode, fact: &str, like: &str) -> Option<String> {
+    match fact {
+        "provision" => node.provision.known().and_then(json),
+        "power" => node.power.known().and_then(json),
+        "retired" => json(&node.retired),
+        "maintenance" => json(&node.maintenance),
+        "protected" => json(&node.protected),
+        "disks" => serials(node, |_| true),
+        "kubernetes-node" => {
+            let cluster = node.cluster.known()?;
+            json(&cluster.as_ref().map(|cluster| &cluster.uid))
+        }
+        "labels" => {
+            let expected: BTreeMap<Arc<str>, Option<Arc<str>>> = serde_json::from_str(like).ok()?;
+            labels(node, expected.keys())
+        }
+        _ => None,
+    }
+}
+
+fn json(value: &(impl Serialize + ?Sized)) -> Option<String> {
+    serde_json::to_string(value).ok()
+}
+
+fn serials(node: &ObservedNode, wanted: impl Fn(&Arc<str>) -> bool) -> Option<String> {
+    let disks = node.disks.known()?.iter();
+    let mut serials: Vec<_> = disks
+        .filter(|disk| wanted(&disk.name))
+        .map(|disk| &disk.serial)
+        .collect();
+    serials.sort_unstable();
+    json(&serials)
+}
+
+fn labels<'k>(node: &ObservedNode, keys: impl Iterator<Item = &'k Arc<str>>) -> Option<String> {
+    let cluster = node.cluster.known()?.as_ref()?;
+    let values: BTreeMap<_, _> = keys.map(|key| (key, cluster.labels.get(key))).collect();
+    json(&values)
+}
+
+/// All facts that the steps rely on, sorted.
+pub(super) fn all<'a>(
+    items: &BTreeMap<&'a NodeName, &'a Item<'a>>,
+    steps: &[Step],
+    observed: bool,
+) -> Vec<Reliance> {
+    let mut of_node: BTreeMap<&NodeName, Vec<StepIndex>> = BTreeMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        if let Some(node) = &step.id.node
+            && step.effect != Effect::None
+        {
+            of_node.entry(node).or_default().push(StepIndex(index as u32));
+        }
+    }
+    let words = Words::default();
+    let mut result = Vec::with_capacity(of_node.len() * 5);
+    for (name, indexes) in of_node {
+        let Some(item) = items.get(name) else {
+            continue;
+        };
+        let subject: Arc<str> = Arc::from(format!("{MACHINE}{name}"));
+        match item.subject.seen.node() {
+            Some(node) => of_machine(&words, &subject, node, item, steps, &indexes, &mut result),
+            // Nobody looked. What is built must at least not stand on what is there already.
+            None if !observed && item.work.deploy && !item.work.destroy => result.push(Reliance {
+                subject,
+                fact: words.fact("provision"),
+                expected: words.not_deployed.clone(),
+                relation: Relation::Subset,
+                steps: indexes,
+            }),
+            None => {}
+        }
+    }
+    result
+}
+
+/// Texts that many facts share.
+struct Words {
+    facts: [Arc<str>; FACTS.len()],
+    not_deployed: Arc<str>,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        let not_deployed = [
+            ProvisionState::Enroll,
+            ProvisionState::Manageable,
+            ProvisionState::InspectFailed,
+            ProvisionState::Available,
+            ProvisionState::DeployFailed,
+            ProvisionState::Error,
+        ];
+        Self {
+            facts: FACTS.map(Arc::from),
+            not_deployed: Arc::from(json(&not_deployed).unwrap_or_default()),
+        }
+    }
+}
+
+impl Words {
+    fn fact(&self, name: &str) -> Arc<str> {
+        let known = self.facts.iter().find(|fact| &***fact == name);
+        known.cloned().unwrap_or_else(|| Arc::from(name))
+    }
+}
+
+fn of_machine(
+    words: &Words,
+    subject: &Arc<str>,
+    node: &ObservedNode,
+    item: &Item<'_>,
+    steps: &[Step],
+    indexes: &[StepIndex],
+    result: &mut Vec<Reliance>,
+) {
+    let of_kind = |kinds: &[StepKind]| -> Vec<StepIndex> {
+        let is = |index: &&StepIndex| kinds.contains(&steps[index.0 as usize].id.kind);
+        indexes.iter().filter(is).copied().collect()
+    };
+    for fact in FACTS {
+        let (steps, expected) = match fact {
+            "disks" => {
+                let writing = of_kind(&[StepKind::Destroy, StepKind::Deploy]);
+                (writing, seen(node, fact, ""))
+            }
+            "power" => (of_kind(&[StepKind::PowerOn]), seen(node, fact, "")),
+            "kubernetes-node" => {
+                let steps = of_kind(&[StepKind::Relabel, StepKind::Destroy, StepKind::Deploy]);
+                (steps, seen(node, fact, ""))
+            }
+            "labels" => {
+                let keys = item.work.relabel.as_ref().and_then(|parameters| {
+                    let set = parameters.set_labels.iter().map(|(key, _)| key);
+                    labels(node, set.chain(&parameters.remove_labels))
+                });
+                (of_kind(&[StepKind::Relabel]), keys)
+            }
+            _ => (indexes.to_vec(), seen(node, fact, "")),
+        };
+        if steps.is_empty() {
+            continue;
+        }
+        let Some(expected) = expected else {
+            continue;
+        };
+        result.push(Reliance {
+            subject: subject.clone(),
+            fact: words.fact(fact),
+            expected: Arc::from(expected),
+            relation: Relation::Equal,
+            steps,
+        });
+    }
+}
+
+/// Whether what is seen stands to what was expected as it should.
+pub(super) fn holds(relation: Relation, expected: &str, seen: &str) -> bool {
+    use serde_json::Value;
+    let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
+    match relation {
+        Relation::Equal => expected == seen,
+        Relation::Subset => match (parse(expected), parse(seen)) {
+            (Some(Value::Array(all)), Some(Value::Array(some))) => {
+                some.iter().all(|each| all.contains(each))
+            }
+            (Some(Value::Array(all)), Some(one)) => all.contains(&one),
+            _ => false,
+        },
+        Relation::AtMost | Relation::AtLeast => {
+            let number = |text: &str| parse(text).and_then(|value| value.as_f64());
+            match (number(expected), number(seen)) {
+                (Some(expected), Some(seen)) if relation == Relation::AtMost => seen <= expected,
+                (Some(expected), Some(seen)) => seen >= expected,
+                _ => false,
+            }
+        }
+    }
+}
+
+/// The digest of the records of the nodes that some steps are about, the missing ones as missing.
+#[must_use]
+pub fn records_digest(steps: &[Step], records: &BTreeMap<NodeName, NodeRecord>) -> Digest {
+    let mut nodes: Vec<&NodeName> = steps.iter().filter_map(|step| step.id.node.as_ref()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut text = Vec::new();
+    let mut hash = Sha256::new();
+    for node in nodes {
+        text.clear();
+        // Writing a record to memory cannot fail; what is written is its line in the state.
+        match records.get(node) {
+            Some(record) => serde_json::to_writer(&mut text, record).unwrap_or_default(),
+            None => text.extend_from_slice(node.as_str().as_bytes()),
+        }
+        text.push(b'\n');
+        hash.update(&text);
+    }
+    hexadecimal(&hash.finalize())
+}
+
+/// Bytes as lower-case hexadecimal.
+pub(super) fn hexadecimal(bytes: &[u8]) -> Digest {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let text: String = digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect();
+    Arc::from(text)
+}
+
+/// Facts of a machine that are known, for the sentence about one that is not.
+pub(super) fn why_unseen(node: Option<&ObservedNode>, fact: &str) -> String {
+    let Some(node) = node else {
+        return "it was not looked at".to_owned();
+    };
+    let reason = match fact {
+        "provision" => unknown(&node.provision),
+        "power" => unknown(&node.power),
+        "disks" => unknown(&node.disks),
+        _ => unknown(&node.cluster),
+    };
+    reason.unwrap_or("it is not there").to_owned()
+}
+
+fn unknown<T>(fact: &Fact<T>) -> Option<&str> {
+    match fact {
+        Fact::Known(_) => None,
+        Fact::Unknown(reason) => Some(reason),
+    }
+}

@@ -1,0 +1,163 @@
+//! Which nodes a flag names: names, globs, and for `--target` and `--exclude` also groups, racks and tags.
+//!
+//! A pattern that names nothing is an error: a typing mistake must not turn into "nothing to do", or
+//! into everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobMatcher};
+use rustc_hash::FxHashSet;
+
+use super::input::Error;
+use super::{Allowance, PlannedGroup};
+use crate::design::{Design, NodeName};
+use crate::diagnostic::nearest;
+use crate::record::NodeRecord;
+
+/// The names that flags can be about.
+pub(super) struct Names<'a> {
+    /// Designed nodes, and those that only records know, sorted.
+    pub(super) nodes: BTreeSet<&'a NodeName>,
+    groups: BTreeMap<&'a str, &'a PlannedGroup>,
+    racks: BTreeMap<&'a str, Vec<&'a NodeName>>,
+    tags: BTreeMap<&'a str, Vec<&'a NodeName>>,
+}
+
+impl<'a> Names<'a> {
+    /// Reads the names; racks and tags only where a flag could name one.
+    pub(super) fn new(
+        design: &'a Design,
+        records: &'a BTreeMap<NodeName, NodeRecord>,
+        groups: &'a [PlannedGroup],
+        narrowed: bool,
+    ) -> Self {
+        let mut names = Self {
+            nodes: design.nodes.keys().chain(records.keys()).collect(),
+            groups: BTreeMap::new(),
+            racks: BTreeMap::new(),
+            tags: BTreeMap::new(),
+        };
+        if !narrowed {
+            return names;
+        }
+        names.groups = groups.iter().map(|group| (group.name.as_str(), group)).collect();
+        for (name, node) in &design.nodes {
+            if let Some(rack) = &node.rack {
+                names.racks.entry(rack).or_default().push(name);
+            }
+            for tag in &node.tags {
+                names.tags.entry(tag).or_default().push(name);
+            }
+        }
+        names
+    }
+
+    /// The nodes that the patterns of `--target` or `--exclude` name.
+    pub(super) fn select(
+        &self,
+        flag: &'static str,
+        patterns: &BTreeSet<Arc<str>>,
+    ) -> Result<FxHashSet<&'a NodeName>, Error> {
+        let mut selected = FxHashSet::default();
+        for pattern in patterns {
+            let nodes = self.matching(flag, pattern)?;
+            let mut found = !nodes.is_empty();
+            selected.extend(nodes);
+            if let Some(group) = self.groups.get(&**pattern) {
+                let of_group = group.nodes.iter().filter_map(|name| self.nodes.get(name));
+                selected.extend(of_group.copied());
+                found = true;
+            }
+            for list in [&self.racks, &self.tags] {
+                if let Some(nodes) = list.get(&**pattern) {
+                    selected.extend(nodes.iter().copied());
+                    found = true;
+                }
+            }
+            if !found {
+                let known = self.nodes.iter().map(|name| name.as_str());
+                let known = known
+                    .chain(self.groups.keys().copied())
+                    .chain(self.racks.keys().copied())
+                    .chain(self.tags.keys().copied());
+                return Err(no_match(flag, pattern, "node, group, rack or tag", known));
+            }
+        }
+        Ok(selected)
+    }
+
+    /// The nodes that an `--allow-…` or `--adopt` names.
+    pub(super) fn allow(
+        &self,
+        flag: &'static str,
+        allowance: &Allowance,
+    ) -> Result<Allowed<'a>, Error> {
+        let mut allowed = Allowed {
+            all: allowance.all,
+            nodes: FxHashSet::default(),
+        };
+        for pattern in &allowance.nodes {
+            let found = self.matching(flag, pattern)?;
+            if found.is_empty() {
+                let known = self.nodes.iter().map(|name| name.as_str());
+                return Err(no_match(flag, pattern, "node", known));
+            }
+            allowed.nodes.extend(found);
+        }
+        Ok(allowed)
+    }
+
+    /// The nodes of a name or a glob.
+    fn matching(&self, flag: &'static str, pattern: &Arc<str>) -> Result<Vec<&'a NodeName>, Error> {
+        if let Some(node) = self.nodes.get(&**pattern) {
+            return Ok(vec![*node]);
+        }
+        if !is_glob(pattern) {
+            return Ok(Vec::new());
+        }
+        let glob = glob(flag, pattern)?;
+        let matching = self.nodes.iter().filter(|name| glob.is_match(name.as_str()));
+        Ok(matching.copied().collect())
+    }
+}
+
+/// The nodes that a flag allows something for.
+pub(super) struct Allowed<'a> {
+    all: bool,
+    nodes: FxHashSet<&'a NodeName>,
+}
+
+impl Allowed<'_> {
+    pub(super) fn contains(&self, node: &NodeName) -> bool {
+        self.all || self.nodes.contains(node)
+    }
+}
+
+fn is_glob(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '[', '{'])
+}
+
+fn glob(flag: &'static str, pattern: &Arc<str>) -> Result<GlobMatcher, Error> {
+    let glob = GlobBuilder::new(pattern).build();
+    glob.map(|glob| glob.compile_matcher())
+        .map_err(|error| Error::Pattern {
+            flag,
+            pattern: pattern.clone(),
+            reason: Arc::from(error.kind().to_string()),
+        })
+}
+
+fn no_match<'n>(
+    flag: &'static str,
+    pattern: &Arc<str>,
+    what: &'static str,
+    known: impl Iterator<Item = &'n str>,
+) -> Error {
+    Error::NoMatch {
+        flag,
+        pattern: pattern.clone(),
+        what,
+        near: nearest(pattern, known).map(Arc::from),
+    }
+}

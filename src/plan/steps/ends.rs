@@ -1,0 +1,96 @@
+//! What comes before everything and after everything: the site, the critical check, teardowns of
+//! machines that left the design, and the tag.
+
+use std::net::IpAddr;
+
+use rustc_hash::FxHashMap;
+
+use super::{Draft, Ground, Written};
+use crate::design::{NodeDesign, NodeName};
+use crate::plan::change::Item;
+use crate::step::StepKind;
+
+/// Backends and credentials are good; the provisioner has what it needs once.
+pub(super) fn site(draft: &mut Draft, ground: &Ground<'_>) {
+    let configuration = &ground.design.configuration;
+    let verify = Written::new(StepKind::VerifySite, None, None);
+    let verify = draft.add(verify.timeout(configuration.verify_timeout));
+    let prepare = Written::new(StepKind::PrepareSite, None, None)
+        .timeout(configuration.prepare_site_timeout)
+        .success([verify]);
+    let prepare = draft.add(prepare);
+    draft.verify_site = Some(verify);
+    draft.prepare_site = Some(prepare);
+    draft.sinks.extend([verify, prepare]);
+}
+
+/// The machines that left the design and are torn down.
+fn left<'g>(ground: &'g Ground<'_>) -> impl Iterator<Item = &'g Item<'g>> {
+    let items = ground.items.values().copied();
+    items.filter(|item| item.work.destroy && item.subject.after.is_none())
+}
+
+/// Addresses of a machine and of its management controller, in one form for each.
+fn addresses(node: &NodeDesign) -> impl Iterator<Item = IpAddr> {
+    let all = node.addresses.values().chain(&node.out_of_band.address);
+    all.filter_map(|address| address.split('/').next()?.parse().ok())
+}
+
+/// Teardowns of machines that hold an address which another node has now: before that node's groups.
+pub(super) fn early_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
+    if left(ground).next().is_none() {
+        return;
+    }
+    let mut holders: FxHashMap<IpAddr, Vec<&NodeName>> = FxHashMap::default();
+    for node in ground.design.nodes.values() {
+        for address in addresses(node) {
+            holders.entry(address).or_default().push(&node.name);
+        }
+    }
+    for item in left(ground) {
+        let Some(before) = item.subject.before else {
+            continue;
+        };
+        let mut heirs: Vec<_> = addresses(before)
+            .filter_map(|address| holders.get(&address))
+            .flatten()
+            .copied()
+            .collect();
+        if heirs.is_empty() {
+            continue;
+        }
+        heirs.sort_unstable();
+        heirs.dedup();
+        let written = draft.destroy(ground, item, None).success(draft.prepare_site);
+        let step = draft.add(written);
+        draft.sinks.push(step);
+        for heir in heirs {
+            draft.early.entry(heir.clone()).or_default().push(step);
+        }
+        draft.torn_down.insert(item.subject.name.clone());
+    }
+}
+
+/// No critical group failed; then the other machines that left the design are torn down.
+pub(super) fn check_and_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
+    let check = Written::new(StepKind::CriticalCheck, None, None);
+    let check = check.done(std::mem::take(&mut draft.sinks));
+    let check = draft.add(check);
+    draft.critical_check = Some(check);
+    draft.sinks.push(check);
+    for item in left(ground) {
+        if draft.torn_down.contains(item.subject.name) {
+            continue;
+        }
+        let written = draft.destroy(ground, item, None).success([check]);
+        let step = draft.add(written);
+        draft.sinks.push(step);
+    }
+}
+
+/// The revision is tagged when all has ended.
+pub(super) fn tag(draft: &mut Draft, _: &Ground<'_>) {
+    let tag = Written::new(StepKind::Tag, None, None);
+    let tag = tag.done(std::mem::take(&mut draft.sinks));
+    draft.add(tag);
+}

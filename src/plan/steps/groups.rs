@@ -1,0 +1,250 @@
+//! The steps of the deployment groups: start, waves of redeploys, prepares, gate, deploys, gate.
+//!
+//! A node in several groups has steps in each; in all but the first they stand by, for the case that
+//! the first group was never begun.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Draft, Ground, Written};
+use crate::design::{GroupName, NodeDesign, NodeName};
+use crate::plan::PlannedGroup;
+use crate::plan::change::Item;
+use crate::step::{Effect, StepIndex, StepKind};
+
+/// All groups, in run order.
+pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>) {
+    let mut progress = Progress {
+        gates: Vec::with_capacity(ground.groups.len()),
+        by_name: FxHashMap::default(),
+        sent: FxHashSet::default(),
+        last_with_waves: None,
+        canary: ground.options.canary,
+    };
+    for group in ground.groups {
+        let gate = one(draft, ground, group, &mut progress);
+        progress.gates.push(gate);
+        progress.by_name.insert(&group.name, gate);
+        draft.sinks.push(gate);
+    }
+}
+
+/// What the groups so far leave to the next.
+struct Progress<'g> {
+    /// The last gate of each group, in run order.
+    gates: Vec<StepIndex>,
+    by_name: FxHashMap<&'g GroupName, StepIndex>,
+    /// Nodes that have steps in a group already.
+    sent: FxHashSet<&'g NodeName>,
+    /// The last gate of the last group that takes machines out of service: the limits are the site's,
+    /// so the next such group waits for it, also where groups run side by side.
+    last_with_waves: Option<StepIndex>,
+    canary: bool,
+}
+
+/// One group; its last gate.
+fn one<'g>(
+    draft: &mut Draft,
+    ground: &'g Ground<'_>,
+    group: &'g PlannedGroup,
+    progress: &mut Progress<'g>,
+) -> StepIndex {
+    let items: Vec<&Item<'_>> = group
+        .nodes
+        .iter()
+        .filter_map(|name| ground.items.get(name).copied())
+        .filter(|item| item.work.is_in_a_group())
+        .collect();
+    let start = draft.add(start(draft, ground, group, progress));
+    let mut context = Context {
+        ground,
+        group: &group.name,
+        start,
+        standby: FxHashSet::default(),
+        ends: Vec::new(),
+    };
+    for item in &items {
+        if !progress.sent.insert(item.subject.name) {
+            context.standby.insert(item.subject.name);
+        }
+    }
+    let (redeploys, others): (Vec<_>, Vec<_>) = items.iter().partition(|item| item.work.destroy);
+    for item in &others {
+        context.mend(draft, item);
+    }
+    let machines = redeploys.iter().filter_map(|item| item.subject.after);
+    let machines: Vec<&NodeDesign> = machines.collect();
+    let waves = ground.limits.waves(machines, progress.canary);
+    if !waves.is_empty() {
+        progress.canary = false;
+    }
+    let creates: Vec<&Item<'_>> = others
+        .into_iter()
+        .filter(|item| item.work.prepare || item.work.deploy)
+        .collect();
+    let mut gates = Vec::with_capacity(waves.len().max(1));
+    let mut wave_before: Vec<StepIndex> = progress.last_with_waves.into_iter().collect();
+    for number in 0..waves.len().max(1) {
+        let first = number == 0;
+        let mut sent: Vec<(&Item<'_>, Option<StepIndex>)> = Vec::new();
+        let mut wave = None;
+        if let Some(nodes) = waves.get(number) {
+            let written = Written::new(StepKind::StartWave, Some(&group.name), None)
+                .wave(Some(number as u32 + 1))
+                .success([start])
+                .done(std::mem::take(&mut wave_before));
+            let step = draft.add(written);
+            wave = Some(step);
+            for item in nodes.iter().filter_map(|name| ground.items.get(*name)) {
+                sent.push((item, Some(context.tear_down(draft, item, step))));
+            }
+        }
+        if first {
+            sent.extend(creates.iter().map(|item| (*item, None)));
+        }
+        let prepares: Vec<_> = sent
+            .iter()
+            .map(|(item, torn_down)| context.prepare(draft, item, *torn_down))
+            .collect();
+        let opens = if first { Some(start) } else { wave };
+        let gate = Written::new(StepKind::GatePrepared, Some(&group.name), None)
+            .wave((waves.len() > 1).then_some(number as u32 + 1))
+            .success(opens)
+            .done(prepares.iter().flatten().copied());
+        let gate = draft.add(gate);
+        gates.push(gate);
+        for ((item, torn_down), prepared) in sent.iter().zip(prepares) {
+            let Some(step) = context.deploy(draft, item, gate, prepared) else {
+                continue;
+            };
+            if torn_down.is_some() {
+                wave_before.push(step);
+            }
+        }
+    }
+    let last = Written::new(StepKind::GateDeployed, Some(&group.name), None)
+        .success([start])
+        .done(gates)
+        .done(context.ends);
+    let last = draft.add(last);
+    if !waves.is_empty() {
+        progress.last_with_waves = Some(last);
+    }
+    last
+}
+
+/// The barrier before a group.
+fn start(
+    draft: &Draft,
+    ground: &Ground<'_>,
+    group: &PlannedGroup,
+    progress: &Progress<'_>,
+) -> Written {
+    let parallel = ground.options.parallel_groups.max(1);
+    let before = progress.gates.len().checked_sub(parallel);
+    let dependencies = group.depends_on.iter();
+    let dependencies = dependencies.filter_map(|name| progress.by_name.get(name).copied());
+    let early = group.nodes.iter().filter_map(|name| draft.early.get(name));
+    Written::new(StepKind::StartGroup, Some(&group.name), None)
+        .success(draft.prepare_site)
+        .success(dependencies)
+        .done(before.and_then(|before| progress.gates.get(before).copied()))
+        .done(early.flatten().copied())
+}
+
+/// The group whose steps are being written.
+struct Context<'g> {
+    ground: &'g Ground<'g>,
+    group: &'g GroupName,
+    start: StepIndex,
+    standby: FxHashSet<&'g NodeName>,
+    /// What its last gate waits for.
+    ends: Vec<StepIndex>,
+}
+
+impl Context<'_> {
+    fn written(&self, kind: StepKind, item: &Item<'_>) -> Written {
+        let standby = self.standby.contains(item.subject.name);
+        Written::new(kind, Some(self.group), Some(item.subject.name)).standby(standby)
+    }
+
+    /// Power and labels.
+    fn mend(&mut self, draft: &mut Draft, item: &Item<'_>) {
+        let configuration = &self.ground.design.configuration;
+        let name = item.subject.name;
+        let unset = draft.unset_retired.get(name).copied();
+        if item.work.power_on {
+            let written = self
+                .written(StepKind::PowerOn, item)
+                .timeout(configuration.node_status_timeout)
+                .success([self.start])
+                .success(unset);
+            self.ends.push(draft.add(written));
+        }
+        if item.work.relabel.is_some() {
+            let written = self
+                .written(StepKind::Relabel, item)
+                .timeout(configuration.relabel_nodes_timeout)
+                .parameters(item.work.relabel.clone())
+                .success([self.start])
+                .success(unset);
+            let step = draft.add(written);
+            self.ends.push(step);
+            draft.relabels.entry(name.clone()).or_insert(step);
+        }
+    }
+
+    fn tear_down(&self, draft: &mut Draft, item: &Item<'_>, wave: StepIndex) -> StepIndex {
+        let standby = self.standby.contains(item.subject.name);
+        let unset = draft.unset_retired.get(item.subject.name).copied();
+        let written = draft
+            .destroy(self.ground, item, Some(self.group))
+            .standby(standby)
+            .success([wave])
+            .success(unset);
+        draft.add(written)
+    }
+
+    fn prepare(
+        &self,
+        draft: &mut Draft,
+        item: &Item<'_>,
+        torn_down: Option<StepIndex>,
+    ) -> Option<StepIndex> {
+        if !item.work.prepare {
+            return None;
+        }
+        let mut written = self
+            .written(StepKind::Prepare, item)
+            .timeout(self.ground.design.configuration.prepare_node_timeout)
+            .success([torn_down.unwrap_or(self.start)])
+            .success(draft.unset_retired.get(item.subject.name).copied());
+        if let Some(reason) = &item.work.refused {
+            let parameters = draft.refused(reason);
+            written = written.effect(Effect::None).parameters(Some(parameters));
+        }
+        Some(draft.add(written))
+    }
+
+    fn deploy(
+        &mut self,
+        draft: &mut Draft,
+        item: &Item<'_>,
+        gate: StepIndex,
+        prepared: Option<StepIndex>,
+    ) -> Option<StepIndex> {
+        if !item.work.deploy {
+            return None;
+        }
+        let written = self
+            .written(StepKind::Deploy, item)
+            .timeout(self.ground.design.configuration.deploy_timeout)
+            .effect(item.deploy_effect())
+            .parameters(draft.disks(&item.change.disks))
+            .success([gate])
+            .success(prepared)
+            .success(draft.unset_retired.get(item.subject.name).copied());
+        let step = draft.add(written);
+        self.ends.push(step);
+        Some(step)
+    }
+}

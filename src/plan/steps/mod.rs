@@ -1,0 +1,193 @@
+//! The steps of a plan: an ordered list of small builders, one for each family of rules.
+//!
+//! A builder adds steps to the end and needs only what is there already, so every need points backwards
+//! and the graph has no circle. Barriers (starts, waves, gates, the critical check) keep the number of
+//! edges linear in the number of nodes.
+
+mod ends;
+mod groups;
+mod outside;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::change::Item;
+use super::{Options, PlannedGroup};
+use crate::design::{Design, GroupName, NodeName};
+use crate::guard::Limits;
+use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
+
+/// What the builders work from.
+pub(super) struct Ground<'a> {
+    pub(super) design: &'a Design,
+    pub(super) options: &'a Options,
+    pub(super) limits: &'a Limits<'a>,
+    pub(super) groups: &'a [PlannedGroup],
+    /// Every change that has work, by node.
+    pub(super) items: &'a BTreeMap<&'a NodeName, &'a Item<'a>>,
+}
+
+/// The steps so far, and where those are that others need.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) steps: Vec<Step>,
+    verify_site: Option<StepIndex>,
+    prepare_site: Option<StepIndex>,
+    critical_check: Option<StepIndex>,
+    unset_retired: FxHashMap<NodeName, StepIndex>,
+    /// The first relabel of each node.
+    relabels: FxHashMap<NodeName, StepIndex>,
+    /// Teardowns that must end before a group begins that holds a node with one of their addresses.
+    early: FxHashMap<NodeName, Vec<StepIndex>>,
+    /// Nodes that left the design and have their teardown already.
+    torn_down: FxHashSet<NodeName>,
+    disks: FxHashMap<Vec<Arc<str>>, Arc<Parameters>>,
+    refused: FxHashMap<Arc<str>, Arc<Parameters>>,
+    /// What the end waits for: each step, or a later one that waits for it.
+    sinks: Vec<StepIndex>,
+}
+
+/// One family of rules.
+type Family = fn(&mut Draft, &Ground<'_>);
+
+/// The families, in the order in which their steps stand in a plan.
+const FAMILIES: [Family; 7] = [
+    ends::site,
+    outside::retirement,
+    ends::early_teardowns,
+    groups::all,
+    outside::records_and_labels,
+    ends::check_and_teardowns,
+    ends::tag,
+];
+
+/// All steps.
+pub(super) fn build(ground: &Ground<'_>) -> Vec<Step> {
+    let mut draft = Draft::default();
+    for family in FAMILIES {
+        family(&mut draft, ground);
+    }
+    draft.steps
+}
+
+/// A step that is being written.
+struct Written {
+    id: StepId,
+    timeout: u64,
+    effect: Effect,
+    standby: bool,
+    parameters: Option<Arc<Parameters>>,
+    needs: Vec<Need>,
+}
+
+impl Written {
+    fn new(kind: StepKind, group: Option<&GroupName>, node: Option<&NodeName>) -> Self {
+        Self {
+            id: StepId {
+                kind,
+                group: group.cloned(),
+                node: node.cloned(),
+                wave: None,
+            },
+            timeout: 0,
+            effect: kind.facts().effect,
+            standby: false,
+            parameters: None,
+            needs: Vec::new(),
+        }
+    }
+
+    fn wave(mut self, wave: Option<u32>) -> Self {
+        self.id.wave = wave;
+        self
+    }
+
+    fn timeout(mut self, seconds: u64) -> Self {
+        self.timeout = seconds;
+        self
+    }
+
+    fn standby(mut self, standby: bool) -> Self {
+        self.standby = standby;
+        self
+    }
+
+    fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    fn parameters(mut self, parameters: Option<Arc<Parameters>>) -> Self {
+        self.parameters = parameters;
+        self
+    }
+
+    fn success(self, of: impl IntoIterator<Item = StepIndex>) -> Self {
+        self.after(of, Wait::Success)
+    }
+
+    fn done(self, of: impl IntoIterator<Item = StepIndex>) -> Self {
+        self.after(of, Wait::Done)
+    }
+
+    fn after(mut self, of: impl IntoIterator<Item = StepIndex>, wait: Wait) -> Self {
+        let needs = of.into_iter().map(|step| Need { step, wait });
+        self.needs.extend(needs);
+        self
+    }
+}
+
+impl Draft {
+    /// Adds a step. Of two needs of one step, the stricter counts.
+    fn add(&mut self, mut written: Written) -> StepIndex {
+        let index = StepIndex(self.steps.len() as u32);
+        written.needs.sort_unstable();
+        written.needs.dedup_by_key(|need| need.step);
+        self.steps.push(Step {
+            id: written.id,
+            timeout: written.timeout,
+            effect: written.effect,
+            standby: written.standby,
+            parameters: written.parameters,
+            needs: written.needs,
+        });
+        index
+    }
+
+    /// The parameters that name some disks, one value for all steps that have the same.
+    fn disks(&mut self, disks: &[Arc<str>]) -> Option<Arc<Parameters>> {
+        if disks.is_empty() {
+            return None;
+        }
+        if let Some(known) = self.disks.get(disks) {
+            return Some(known.clone());
+        }
+        let parameters = Arc::new(Parameters {
+            disks: disks.to_vec(),
+            ..Parameters::default()
+        });
+        self.disks.insert(disks.to_vec(), parameters.clone());
+        Some(parameters)
+    }
+
+    /// The parameters that refuse a step.
+    fn refused(&mut self, reason: &Arc<str>) -> Arc<Parameters> {
+        let entry = self.refused.entry(reason.clone());
+        let make = || {
+            Arc::new(Parameters {
+                refused: Some(reason.clone()),
+                ..Parameters::default()
+            })
+        };
+        entry.or_insert_with(make).clone()
+    }
+
+    /// The teardown of a machine.
+    fn destroy(&mut self, ground: &Ground<'_>, item: &Item<'_>, group: Option<&GroupName>) -> Written {
+        Written::new(StepKind::Destroy, group, Some(item.subject.name))
+            .timeout(ground.design.configuration.destroy_timeout)
+            .parameters(self.disks(&item.change.disks))
+    }
+}

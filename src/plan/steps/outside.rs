@@ -1,0 +1,67 @@
+//! Steps outside the groups: retirement, records, and what is mended on nodes that no group selects.
+
+use std::sync::Arc;
+
+use super::{Draft, Ground, Written};
+use crate::step::{Parameters, StepKind};
+
+/// The retired flag is set and taken off. Taking it off comes before all that the node is for.
+pub(super) fn retirement(draft: &mut Draft, ground: &Ground<'_>) {
+    let timeout = ground.design.configuration.prepare_node_timeout;
+    for (name, item) in ground.items {
+        if let Some(reason) = &item.work.set_retired {
+            let parameters = Parameters {
+                reason: Some(reason.clone()),
+                ..Parameters::default()
+            };
+            let set = Written::new(StepKind::SetRetired, None, Some(name))
+                .timeout(timeout)
+                .parameters(Some(Arc::new(parameters)))
+                .success(draft.verify_site);
+            let step = draft.add(set);
+            draft.sinks.push(step);
+        }
+        if item.work.unset_retired {
+            let unset = Written::new(StepKind::UnsetRetired, None, Some(name))
+                .timeout(timeout)
+                .success(draft.verify_site);
+            let step = draft.add(unset);
+            draft.sinks.push(step);
+            draft.unset_retired.insert((*name).clone(), step);
+        }
+    }
+}
+
+/// Records and adoptions; and labels and power of nodes that no group selects.
+pub(super) fn records_and_labels(draft: &mut Draft, ground: &Ground<'_>) {
+    let configuration = &ground.design.configuration;
+    for (name, item) in ground.items {
+        let work = &item.work;
+        if item.change.group.is_none() {
+            if work.power_on {
+                let written = Written::new(StepKind::PowerOn, None, Some(name))
+                    .timeout(configuration.node_status_timeout)
+                    .success(draft.verify_site);
+                let step = draft.add(written);
+                draft.sinks.push(step);
+            }
+            if work.relabel.is_some() {
+                let written = Written::new(StepKind::Relabel, None, Some(name))
+                    .timeout(configuration.relabel_nodes_timeout)
+                    .parameters(work.relabel.clone())
+                    .success(draft.verify_site);
+                let step = draft.add(written);
+                draft.sinks.push(step);
+                draft.relabels.insert((*name).clone(), step);
+            }
+        }
+        let kinds = [(work.record, StepKind::Record), (work.adopt, StepKind::Adopt)];
+        for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
+            let written = Written::new(kind, None, Some(name))
+                .success(draft.verify_site)
+                .success(draft.relabels.get(*name).copied());
+            let step = draft.add(written);
+            draft.sinks.push(step);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One node as a plan sees it: as designed, as recorded, as seen, and how these stand to each other.
+
+use std::sync::Arc;
+
+use super::Standing;
+use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
+use crate::lifecycle::{PowerState, ProvisionState};
+use crate::observed::{Fact, ObservedNode};
+use crate::record::{NodeRecord, Phase};
+
+/// What was seen of a machine.
+#[derive(Clone, Copy)]
+pub(super) enum Seen<'a> {
+    /// Nobody looked (`--observed none`).
+    NotAsked,
+    /// It could not be seen; why.
+    Unknown(&'a str),
+    /// It was seen.
+    Known(&'a ObservedNode, ProvisionState),
+}
+
+impl<'a> Seen<'a> {
+    /// Reads an observation; `None` where a look was taken and the node was not among what was seen.
+    pub(super) fn of(node: Option<&'a ObservedNode>) -> Self {
+        match node.map(|node| (node, &node.provision)) {
+            None => Self::Unknown("it was not looked at"),
+            Some((node, Fact::Known(state))) => Self::Known(node, *state),
+            Some((_, Fact::Unknown(reason))) => Self::Unknown(reason),
+        }
+    }
+
+    pub(super) fn node(self) -> Option<&'a ObservedNode> {
+        match self {
+            Self::Known(node, _) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// The state, where it was seen and carries no system.
+    pub(super) fn not_deployed(self) -> Option<ProvisionState> {
+        match self {
+            Self::Known(_, state) if !state.is_deployed() => Some(state),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_deployed(self) -> bool {
+        matches!(self, Self::Known(_, state) if state.is_deployed())
+    }
+
+    /// Why nothing may be done to the machine now, whatever the plan wants.
+    pub(super) fn held(self) -> Option<String> {
+        let Self::Known(node, state) = self else {
+            return None;
+        };
+        if let Some(reason) = &node.maintenance {
+            return Some(format!("is in maintenance ({reason})"));
+        }
+        match state {
+            ProvisionState::CleanFailed => {
+                Some("failed to be cleaned, and is fenced until somebody acts".to_owned())
+            }
+            ProvisionState::CleanHold => Some("is held in the middle of its cleaning".to_owned()),
+            ProvisionState::Other => Some("is in a state that is not driven from here".to_owned()),
+            state if state.is_transient() => Some(format!(
+                "is {} now; plan again when that has ended",
+                state_name(state)
+            )),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_off(self) -> bool {
+        let power = self.node().map(|node| &node.power);
+        matches!(power, Some(Fact::Known(PowerState::Off)))
+    }
+}
+
+/// A provision state as people read it (`clean-wait`).
+pub(super) fn state_name(state: ProvisionState) -> String {
+    match serde_json::to_value(state) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
+}
+
+/// One node.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) name: &'a NodeName,
+    /// As designed; `None`: it left the design.
+    pub(super) after: Option<&'a NodeDesign>,
+    /// The whole design at its recorded revision, where that is at hand.
+    pub(super) old: Option<&'a Design>,
+    /// The node in that design.
+    pub(super) before: Option<&'a NodeDesign>,
+    pub(super) record: Option<&'a NodeRecord>,
+    pub(super) seen: Seen<'a>,
+}
+
+impl Subject<'_> {
+    /// Whether its record says what was applied to it, and nothing says that it is not there any more
+    /// or never got there.
+    pub(super) fn is_recorded_deployed(&self) -> bool {
+        self.record.is_some_and(|record| match record.phase {
+            Phase::Deployed => true,
+            // A step on a deployed machine failed, and the machine is still what it was.
+            Phase::Failed | Phase::Unknown => {
+                !record.digests.is_empty() && self.seen.is_deployed()
+            }
+            Phase::NotStarted | Phase::Prepared => false,
+        })
+    }
+
+    /// The sections that differ from what was applied; `None` where that cannot be told, because the
+    /// record is of other rules and its revision is not at hand.
+    pub(super) fn differing(&self) -> Option<Vec<Section>> {
+        let (after, record) = (self.after?, self.record?);
+        let old = if record.digest_version == DIGEST_VERSION {
+            &record.digests
+        } else {
+            &self.before?.digests
+        };
+        let differs = |section: &Section| old.get(section) != after.digests.get(section);
+        Some(Section::ALL.into_iter().filter(differs).collect())
+    }
+
+    /// What it counts as by its record alone.
+    pub(super) fn standing(&self) -> Standing {
+        match self.record.map(|record| record.phase) {
+            None | Some(Phase::NotStarted) => Standing::NotStarted,
+            Some(Phase::Prepared) => Standing::Prepared,
+            Some(Phase::Deployed) => Standing::Deployed,
+            Some(Phase::Failed | Phase::Unknown) => Standing::Failed,
+        }
+    }
+
+    /// Why it may never be torn down, if so: by either policy, or by the provisioner.
+    pub(super) fn protection(&self, design: &Design) -> Option<&'static str> {
+        let by = |design: &Design, node: Option<&NodeDesign>| {
+            node.is_some_and(|node| design.is_protected(node))
+        };
+        if by(design, self.after) || by(design, self.before) {
+            return Some("the policy protects it");
+        }
+        if self.old.is_some_and(|old| by(old, self.before) || by(old, self.after)) {
+            return Some("the policy at the revision that was last applied to it protects it");
+        }
+        let protected = self.seen.node().is_some_and(|node| node.protected);
+        protected.then_some("the provisioner protects it")
+    }
+
+    /// Names of the disks that a teardown erases: those that the inventory has, or those designed.
+    pub(super) fn all_disks(&self) -> Vec<Arc<str>> {
+        if let Some(Fact::Known(disks)) = self.seen.node().map(|node| &node.disks)
+            && !disks.is_empty()
+        {
+            return disks.iter().map(|disk| disk.name.clone()).collect();
+        }
+        let designed = self.before.or(self.after);
+        designed.map_or_else(Vec::new, |node| node.disks.to_vec())
+    }
+}
