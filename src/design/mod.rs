@@ -11,6 +11,8 @@ mod catalog;
 mod cluster;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod hostile;
 mod inherit;
 mod kind;
 mod names;

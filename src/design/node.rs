@@ -442,7 +442,7 @@ mod tests {
         .concat()
     }
 
-    const PROFILE: &str = "host_profile: base\noob: {type: ipmi, network: oob, account: root}\ninterfaces: {bond0: {device_link: bond0, networks: [oam]}}\nstorage: {physical_devices: {sda: {}, sdb: {}}}";
+    const PROFILE: &str = "host_profile: base\noob: {type: ipmi, network: oob, account: root, credential: hunter2}\ninterfaces: {bond0: {device_link: bond0, networks: [oam]}}\nstorage: {physical_devices: {sda: {}, sdb: {}}}";
     const NETWORK: &str = "cidr: 10.0.0.0/24\nmtu: 1500";
 
     /// The sections in which two designs of a node differ.
@@ -479,6 +479,11 @@ mod tests {
         assert_eq!(node.out_of_band.kind.as_deref(), Some("ipmi"));
         assert_eq!(node.out_of_band.account.as_deref(), Some("root"));
         assert_eq!(node.addresses["oam"], Arc::from("10.0.0.1"));
+        let oob = &node.sections[&Section::OutOfBand];
+        assert!(
+            oob.at(&["oob", "credential"])
+                .is_some_and(|node| node.secret)
+        );
         let network = &node.sections[&Section::Network];
         assert!(network.at(&["addressing", "oam"]).is_some());
         assert!(network.at(&["addressing", "oob"]).is_none());
@@ -500,8 +505,8 @@ mod tests {
             (
                 "the order of keys",
                 with(
-                    "{type: ipmi, network: oob, account: root}",
-                    "{account: root, network: oob, type: ipmi}",
+                    "{type: ipmi, network: oob, account: root,",
+                    "{account: root, network: oob, type: ipmi,",
                 ),
                 &[],
             ),

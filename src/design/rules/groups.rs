@@ -161,7 +161,7 @@ fn shortest_circle(
     (way, mark.unwrap_or(anywhere))
 }
 
-/// Warns of nodes that no group selects.
+/// Warns of nodes that no group selects; those that retire belong to none anyway.
 fn check_coverage(data: &Node, design: &Design, findings: &mut Findings) {
     let index = design.index();
     let mut held = vec![false; design.nodes.len()];
@@ -176,8 +176,8 @@ fn check_coverage(data: &Node, design: &Design, findings: &mut Findings) {
     let left: Vec<_> = design
         .nodes
         .values()
-        .zip(held)
-        .filter(|(_, held)| !held)
+        .zip(held.into_iter().zip(retiring(design)))
+        .filter(|(_, (held, retires))| !held && !retires)
         .map(|(node, _)| node)
         .collect();
     if left.is_empty() {

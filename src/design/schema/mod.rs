@@ -65,60 +65,96 @@ enum Check {
 /// documents, whatever the number of threads.
 #[must_use]
 pub fn validate(documents: &[Input<'_>], threads: usize) -> Diagnostics {
-    let mut diagnostics = Diagnostics::new();
-    let schemas = compile(documents, &mut diagnostics);
-    let of_each = |part: &[Input<'_>]| {
-        let mut found = Vec::new();
-        for &(document, data) in part {
-            for schema in schemas.get(&document.id.schema).into_iter().flatten() {
-                schema.check(data, &mut found);
-            }
+    let (schemas, mut diagnostics) = compile(documents, threads);
+    let found = in_parts(documents, threads, |&(document, data)| {
+        let mut found: Vec<Diagnostic> = Vec::new();
+        for schema in schemas.get(&document.id.schema).into_iter().flatten() {
+            let mut more = Vec::new();
+            schema.check(data, &mut more);
+            // What two schemas say of one place is told once.
+            more.retain(|new: &Diagnostic| {
+                let same = |old: &Diagnostic| (old.code, old.mark) == (new.code, new.mark);
+                new.mark.is_none() || !found.iter().any(same)
+            });
+            found.extend(more);
         }
         found
-    };
-    let size = documents.len().div_ceil(threads.max(1)).max(1);
-    if threads < 2 || documents.len() < 64 {
-        diagnostics.extend(of_each(documents));
-        return diagnostics;
-    }
-    std::thread::scope(|scope| {
-        let parts: Vec<_> = documents
-            .chunks(size)
-            .map(|part| scope.spawn(|| of_each(part)))
-            .collect();
-        for part in parts {
-            match part.join() {
-                Ok(found) => diagnostics.extend(found),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
     });
+    diagnostics.extend(found.into_iter().flatten());
     diagnostics
 }
 
-/// The schemas of all kinds that occur.
+/// The kinds of documents that trueup has a schema for.
+#[cfg(test)]
+pub(super) fn own_kinds() -> impl Iterator<Item = &'static str> {
+    own::OWN.iter().map(|(kind, _)| *kind)
+}
+
+/// What a function makes of each item, in their order, on up to `threads` threads.
+fn in_parts<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    make: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    /// Below this a thread costs more than it brings.
+    const FEWEST: usize = 8;
+    if threads < 2 || items.len() < FEWEST {
+        return items.iter().map(make).collect();
+    }
+    let make = &make;
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = items
+            .chunks(items.len().div_ceil(threads))
+            .map(|part| scope.spawn(move || part.iter().map(make).collect::<Vec<R>>()))
+            .collect();
+        let mut result = Vec::with_capacity(items.len());
+        for part in parts {
+            match part.join() {
+                Ok(made) => result.extend(made),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        result
+    })
+}
+
+/// The schemas of all kinds that occur, and what is wrong with those of the site.
 fn compile(
     documents: &[Input<'_>],
-    diagnostics: &mut Diagnostics,
-) -> FxHashMap<Arc<str>, Vec<Schema>> {
+    threads: usize,
+) -> (FxHashMap<Arc<str>, Vec<Schema>>, Diagnostics) {
     let mut schemas: FxHashMap<Arc<str>, Vec<Schema>> = FxHashMap::default();
+    // trueup's own schemas go first, in this list and so in those of the kinds.
+    let mut jobs: Vec<(&Arc<str>, Option<&Node>)> = Vec::new();
     for (document, _) in documents {
-        schemas.entry(document.id.schema.clone()).or_default();
-    }
-    for (name, list) in &mut schemas {
-        list.extend(own_schema(name));
+        if !schemas.contains_key(&document.id.schema) {
+            schemas.insert(document.id.schema.clone(), Vec::new());
+            jobs.push((&document.id.schema, None));
+        }
     }
     for (document, data) in documents {
-        if &*document.id.schema != kind::DATA_SCHEMA || own::TEXTS.contains(&&*document.id.name) {
-            continue;
-        }
-        if let Some(list) = schemas.get_mut(&document.id.name) {
-            let mut found = Vec::new();
-            list.extend(site_schema(data, &mut found));
-            diagnostics.extend(found);
+        let name = &document.id.name;
+        let is_schema = &*document.id.schema == kind::DATA_SCHEMA;
+        if is_schema && schemas.contains_key(name) && !own::TEXTS.contains(&&**name) {
+            jobs.push((name, Some(data)));
         }
     }
-    schemas
+    let compiled = in_parts(&jobs, threads, |&(name, data)| {
+        let mut found = Vec::new();
+        let schema = match data {
+            None => own_schema(name),
+            Some(data) => site_schema(data, &mut found),
+        };
+        (schema, found)
+    });
+    let mut diagnostics = Diagnostics::new();
+    for ((name, _), (schema, found)) in jobs.into_iter().zip(compiled) {
+        if let Some(list) = schemas.get_mut(name) {
+            list.extend(schema);
+        }
+        diagnostics.extend(found);
+    }
+    (schemas, diagnostics)
 }
 
 fn own_schema(name: &str) -> Option<Schema> {
