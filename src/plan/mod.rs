@@ -62,6 +62,7 @@ impl ChangeKind {
 
 /// Why a change is not carried out, and the flag that allows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Block {
     /// Why, one sentence.
     pub reason: Arc<str>,
@@ -71,6 +72,7 @@ pub struct Block {
 
 /// What happens to one node, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Change {
     /// Which node.
     pub node: NodeName,
@@ -113,6 +115,7 @@ pub enum Standing {
 
 /// A group as the plan runs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlannedGroup {
     /// Its name.
     pub name: GroupName,
@@ -130,6 +133,7 @@ pub struct PlannedGroup {
 
 /// Which documents are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Target {
     /// The commit; `None` for the worktree.
     pub revision: Option<Arc<str>>,
@@ -141,6 +145,7 @@ pub struct Target {
 
 /// What the plan starts from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Base {
     /// The run of the last success.
     pub run: RunId,
@@ -152,6 +157,7 @@ pub struct Base {
 
 /// Which nodes a flag names: `all`, or node names and globs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Allowance {
     /// All nodes.
     pub all: bool,
@@ -161,6 +167,7 @@ pub struct Allowance {
 
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// The day that retirement and windows are judged by (`YYYY-MM-DD`).
     pub as_of: Arc<str>,
@@ -208,6 +215,7 @@ pub enum Relation {
 
 /// A fact that the plan relies on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Reliance {
     /// What it is about (`node/n04`).
     pub subject: Arc<str>,
@@ -223,6 +231,7 @@ pub struct Reliance {
 
 /// A commit between the last site action and the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IntermediateCommit {
     /// Its full id.
     pub commit: Arc<str>,
@@ -232,6 +241,7 @@ pub struct IntermediateCommit {
 
 /// How many nodes change how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Summary {
     /// By kind of change, those that are carried out.
     pub changes: BTreeMap<ChangeKind, usize>,

@@ -153,25 +153,35 @@ fn of_machine(
         let is = |index: &&StepIndex| kinds.contains(&steps[index.0 as usize].id.kind);
         indexes.iter().filter(is).copied().collect()
     };
+    // What a node's first step changes, its later steps cannot rely on.
+    let first = match &item.work {
+        work if work.destroy => StepKind::Destroy,
+        work if work.prepare => StepKind::Prepare,
+        _ => StepKind::Deploy,
+    };
+    let touching = [
+        StepKind::Relabel,
+        StepKind::PowerOn,
+        StepKind::SetRetired,
+        StepKind::UnsetRetired,
+        first,
+    ];
     for fact in FACTS {
-        let (steps, expected) = match fact {
-            "disks" => {
-                let writing = of_kind(&[StepKind::Destroy, StepKind::Deploy]);
-                (writing, seen(node, fact, ""))
-            }
-            "power" => (of_kind(&[StepKind::PowerOn]), seen(node, fact, "")),
-            "kubernetes-node" => {
-                let steps = of_kind(&[StepKind::Relabel, StepKind::Destroy, StepKind::Deploy]);
-                (steps, seen(node, fact, ""))
-            }
-            "labels" => {
-                let keys = item.work.relabel.as_ref().and_then(|parameters| {
-                    let set = parameters.set_labels.iter().map(|(key, _)| key);
-                    labels(node, set.chain(&parameters.remove_labels))
-                });
-                (of_kind(&[StepKind::Relabel]), keys)
-            }
-            _ => (indexes.to_vec(), seen(node, fact, "")),
+        let kinds: &[StepKind] = match fact {
+            "disks" => &[StepKind::Destroy, StepKind::Deploy],
+            "power" => &[StepKind::PowerOn],
+            "labels" => &[StepKind::Relabel],
+            "kubernetes-node" => &[StepKind::Relabel, first],
+            "retired" if item.work.unset_retired => &[StepKind::UnsetRetired],
+            _ => &touching,
+        };
+        let steps = of_kind(kinds);
+        let expected = match fact {
+            "labels" => item.work.relabel.as_ref().and_then(|parameters| {
+                let set = parameters.set_labels.iter().map(|(key, _)| key);
+                labels(node, set.chain(&parameters.remove_labels))
+            }),
+            _ => seen(node, fact, ""),
         };
         if steps.is_empty() {
             continue;

@@ -209,7 +209,7 @@ pub enum Wait {
 }
 
 /// That a step waits for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Need {
     /// The other step.
     pub step: StepIndex,
@@ -219,6 +219,7 @@ pub struct Need {
 
 /// What a step needs to know beyond its node's design.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// Labels to set, for relabel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,0 +1,421 @@
+//! The saved plan: one JSON file, with a digest over all of it.
+//!
+//! The fields stand in a fixed order, so that the same plan is the same bytes. Nothing in the file is
+//! ever run or followed: a step says what kind it is, and what that means is code. Secrets are not in a
+//! plan. Reading takes nothing for granted, since the file comes from somewhere.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+use super::relies::hexadecimal;
+use super::{
+    Base, Change, FORMAT_VERSION, IntermediateCommit, Options, Plan, PlannedGroup, Reliance,
+    Summary, Target,
+};
+use crate::design::{Digest, GroupName, NodeName, SiteName};
+use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
+
+/// The largest file that is read, in bytes.
+pub const MAXIMUM_SIZE: usize = 512 << 20;
+
+/// The longest name of a site, group or node, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// Why a file is no plan that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SavedError {
+    /// Larger than [`MAXIMUM_SIZE`].
+    #[error("the file has {size} bytes; a plan has at most {MAXIMUM_SIZE}")]
+    TooLarge {
+        /// Its size in bytes.
+        size: usize,
+    },
+    /// Not JSON, or JSON that is cut off.
+    #[error("the file is not JSON: {reason}")]
+    NotJson {
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// JSON, but nothing in it says that it is a plan.
+    #[error("the file is not a plan: it has no `format_version`")]
+    NotAPlan,
+    /// A plan of another version of this program.
+    #[error("the plan has format version {found}; this program reads version {FORMAT_VERSION}")]
+    Version {
+        /// The version.
+        found: u64,
+    },
+    /// A field is missing, unknown or of the wrong type.
+    #[error("the plan is not well formed: {reason}")]
+    Shape {
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// What is in it is not what was written.
+    #[error("the plan was altered after it was written: its digest is {computed}, and it says {written}")]
+    Altered {
+        /// The digest in the file.
+        written: Digest,
+        /// The digest of what is in the file.
+        computed: Digest,
+    },
+    /// A name is empty, too long, or has characters that no name has.
+    #[error("{name:?} cannot be the name of a {what}")]
+    Name {
+        /// Of what.
+        what: &'static str,
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A step's id is not made of its kind, group, node and wave.
+    #[error("step {step} calls itself {written:?} and is `{id}`")]
+    Id {
+        /// Its position.
+        step: usize,
+        /// As written.
+        written: Arc<str>,
+        /// As it should be.
+        id: StepId,
+    },
+    /// Two steps have one id.
+    #[error("there is more than one step `{id}`")]
+    RepeatedStep {
+        /// The id.
+        id: StepId,
+    },
+    /// A step waits for one that does not come before it.
+    #[error("step `{id}` needs step {need}, which does not come before it")]
+    Need {
+        /// The step.
+        id: StepId,
+        /// What it needs.
+        need: u32,
+    },
+    /// A fact names a step that is not there.
+    #[error("the fact `{fact}` of `{subject}` is for step {step}, which is not there")]
+    Reliance {
+        /// About what.
+        subject: Arc<str>,
+        /// Which fact.
+        fact: Arc<str>,
+        /// The step.
+        step: u32,
+    },
+    /// A step is about a group or a node that the plan does not have.
+    #[error("step `{id}` is about a {what} that the plan does not have")]
+    Stranger {
+        /// The step.
+        id: StepId,
+        /// `group` or `node`.
+        what: &'static str,
+    },
+}
+
+/// A plan as it is written, without its digest.
+#[derive(Serialize)]
+struct Body<'a> {
+    format_version: u32,
+    site: &'a SiteName,
+    action: &'a str,
+    target: &'a Target,
+    base: &'a Option<Base>,
+    options: &'a Options,
+    intermediate_commits: &'a [IntermediateCommit],
+    summary: &'a Summary,
+    warnings: &'a [Arc<str>],
+    unchanged: usize,
+    changes: &'a [Change],
+    groups: &'a [PlannedGroup],
+    #[serde(serialize_with = "write_steps")]
+    steps: &'a [Step],
+    relies_on: &'a [Reliance],
+    records_digest: &'a Digest,
+}
+
+/// A step as it is written.
+#[derive(Serialize)]
+struct WrittenStep<'a> {
+    id: &'a StepId,
+    kind: StepKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a GroupName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a NodeName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wave: Option<u32>,
+    timeout: u64,
+    effect: Effect,
+    standby: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<&'a Parameters>,
+    needs: &'a [Need],
+}
+
+fn write_steps<S: Serializer>(steps: &&[Step], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(steps.len()))?;
+    for step in *steps {
+        list.serialize_element(&WrittenStep {
+            id: &step.id,
+            kind: step.id.kind,
+            group: step.id.group.as_ref(),
+            node: step.id.node.as_ref(),
+            wave: step.id.wave,
+            timeout: step.timeout,
+            effect: step.effect,
+            standby: step.standby,
+            parameters: step.parameters.as_deref(),
+            needs: &step.needs,
+        })?;
+    }
+    list.end()
+}
+
+impl<'a> Body<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            site: &plan.site,
+            action: &plan.action,
+            target: &plan.target,
+            base: &plan.base,
+            options: &plan.options,
+            intermediate_commits: &plan.intermediate_commits,
+            summary: &plan.summary,
+            warnings: &plan.warnings,
+            unchanged: plan.unchanged,
+            changes: &plan.changes,
+            groups: &plan.groups,
+            steps: &plan.steps,
+            relies_on: &plan.relies_on,
+            records_digest: &plan.records_digest,
+        }
+    }
+}
+
+/// The plan as compact JSON without its digest. All of it is text, numbers, lists and maps with text
+/// as keys, which JSON can always say.
+fn body(plan: &Plan) -> Vec<u8> {
+    serde_json::to_vec(&Body::of(plan)).unwrap_or_default()
+}
+
+/// SHA-256 over the plan as it is saved, its digest left out.
+#[must_use]
+pub fn digest(plan: &Plan) -> Digest {
+    hexadecimal(&Sha256::digest(body(plan)))
+}
+
+/// The plan as one line of JSON, with its digest as the last field.
+#[must_use]
+pub fn write(plan: &Plan) -> Vec<u8> {
+    let mut text = body(plan);
+    let digest = hexadecimal(&Sha256::digest(&text));
+    text.pop();
+    text.extend_from_slice(format!(",\"digest\":\"{digest}\"}}\n").as_bytes());
+    text
+}
+
+/// The version alone.
+#[derive(Deserialize)]
+struct Head {
+    format_version: Option<u64>,
+}
+
+/// A file as it is read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadFile {
+    #[serde(rename = "format_version")]
+    _format_version: u32,
+    site: SiteName,
+    action: Arc<str>,
+    target: Target,
+    base: Option<Base>,
+    options: Options,
+    intermediate_commits: Vec<IntermediateCommit>,
+    summary: Summary,
+    warnings: Vec<Arc<str>>,
+    unchanged: usize,
+    changes: Vec<Change>,
+    groups: Vec<PlannedGroup>,
+    steps: Vec<ReadStep>,
+    relies_on: Vec<Reliance>,
+    records_digest: Digest,
+    digest: Digest,
+}
+
+/// A step as it is read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadStep {
+    id: Arc<str>,
+    kind: StepKind,
+    group: Option<GroupName>,
+    node: Option<NodeName>,
+    wave: Option<u32>,
+    timeout: u64,
+    effect: Effect,
+    standby: bool,
+    parameters: Option<Arc<Parameters>>,
+    needs: Vec<ReadNeed>,
+}
+
+/// A need as it is read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadNeed {
+    step: StepIndex,
+    wait: Wait,
+}
+
+/// Reads a saved plan.
+///
+/// # Errors
+///
+/// Everything that is wrong with the file has its own [`SavedError`]; a file that was altered in any way
+/// that means something is refused.
+pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
+    if bytes.len() > MAXIMUM_SIZE {
+        return Err(SavedError::TooLarge { size: bytes.len() });
+    }
+    let head: Head = serde_json::from_slice(bytes).map_err(|error| {
+        let reason = error.to_string();
+        if error.is_data() {
+            SavedError::NotAPlan
+        } else {
+            SavedError::NotJson { reason }
+        }
+    })?;
+    match head.format_version {
+        None => return Err(SavedError::NotAPlan),
+        Some(version) if version == u64::from(FORMAT_VERSION) => {}
+        Some(found) => return Err(SavedError::Version { found }),
+    }
+    let file: ReadFile = serde_json::from_slice(bytes).map_err(|error| SavedError::Shape {
+        reason: error.to_string(),
+    })?;
+    let written = file.digest.clone();
+    let plan = file.into_plan()?;
+    let computed = digest(&plan);
+    if computed != written {
+        return Err(SavedError::Altered { written, computed });
+    }
+    check(&plan)?;
+    Ok(plan)
+}
+
+impl ReadFile {
+    fn into_plan(self) -> Result<Plan, SavedError> {
+        let steps = self.steps.into_iter().enumerate();
+        let steps = steps.map(|(position, step)| step.into_step(position));
+        Ok(Plan {
+            steps: steps.collect::<Result<_, _>>()?,
+            site: self.site,
+            action: self.action,
+            target: self.target,
+            base: self.base,
+            options: self.options,
+            intermediate_commits: self.intermediate_commits,
+            changes: self.changes,
+            unchanged: self.unchanged,
+            groups: self.groups,
+            relies_on: self.relies_on,
+            records_digest: self.records_digest,
+            warnings: self.warnings,
+            summary: self.summary,
+        })
+    }
+}
+
+impl ReadStep {
+    fn into_step(self, position: usize) -> Result<Step, SavedError> {
+        let id = StepId {
+            kind: self.kind,
+            group: self.group,
+            node: self.node,
+            wave: self.wave,
+        };
+        if id.to_string() != *self.id {
+            return Err(SavedError::Id {
+                step: position,
+                written: self.id,
+                id,
+            });
+        }
+        let needs = self.needs.into_iter().map(|need| Need {
+            step: need.step,
+            wait: need.wait,
+        });
+        Ok(Step {
+            id,
+            timeout: self.timeout,
+            effect: self.effect,
+            standby: self.standby,
+            parameters: self.parameters,
+            needs: needs.collect(),
+        })
+    }
+}
+
+/// What holds for every plan that this program writes, whoever wrote the file.
+fn check(plan: &Plan) -> Result<(), SavedError> {
+    name("site", plan.site.as_str())?;
+    for group in &plan.groups {
+        name("group", group.name.as_str())?;
+        for node in &group.nodes {
+            name("node", node.as_str())?;
+        }
+    }
+    for change in &plan.changes {
+        name("node", change.node.as_str())?;
+    }
+    let groups: FxHashSet<&GroupName> = plan.groups.iter().map(|group| &group.name).collect();
+    let nodes: FxHashSet<&NodeName> = plan.changes.iter().map(|change| &change.node).collect();
+    let mut ids = FxHashSet::default();
+    for (position, step) in plan.steps.iter().enumerate() {
+        let id = || step.id.clone();
+        let stranger = |what| SavedError::Stranger { id: id(), what };
+        if step.id.group.as_ref().is_some_and(|group| !groups.contains(group)) {
+            return Err(stranger("group"));
+        }
+        if step.id.node.as_ref().is_some_and(|node| !nodes.contains(node)) {
+            return Err(stranger("node"));
+        }
+        if !ids.insert(&step.id) {
+            return Err(SavedError::RepeatedStep { id: id() });
+        }
+        for need in &step.needs {
+            if need.step.0 as usize >= position {
+                return Err(SavedError::Need {
+                    id: id(),
+                    need: need.step.0,
+                });
+            }
+        }
+    }
+    for reliance in &plan.relies_on {
+        let missing = |step: &&StepIndex| step.0 as usize >= plan.steps.len();
+        if let Some(step) = reliance.steps.iter().find(missing) {
+            return Err(SavedError::Reliance {
+                subject: reliance.subject.clone(),
+                fact: reliance.fact.clone(),
+                step: step.0,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn name(what: &'static str, text: &str) -> Result<(), SavedError> {
+    let refused = text.is_empty()
+        || text.len() > LONGEST_NAME
+        || text.contains(|each: char| each.is_control() || each == '/');
+    if refused {
+        let name = Arc::from(text);
+        return Err(SavedError::Name { what, name });
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Whether a plan that was made before may still be applied, and if not, everything that speaks against it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::relies::{MACHINE, holds, records_digest, seen, why_unseen};
+use super::{Plan, Reliance};
+use crate::design::{Design, Digest, NodeName, RunId};
+use crate::observed::Observations;
+use crate::record::NodeRecord;
+
+/// How things stand when a plan is to be applied.
+#[derive(Clone, Copy)]
+pub struct Current<'a> {
+    /// The digest of the site's files at the commit that would be applied.
+    pub site_digest: &'a Digest,
+    /// The design there.
+    pub design: &'a Design,
+    /// The run of the last success.
+    pub base_run: Option<&'a RunId>,
+    /// All records.
+    pub records: &'a BTreeMap<NodeName, NodeRecord>,
+    /// Today (`YYYY-MM-DD`).
+    pub today: &'a str,
+    /// What is seen now of the subjects that the plan relies on; `None`: the facts are not judged.
+    pub observations: Option<&'a Observations>,
+}
+
+/// One reason why a plan is stale.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Staleness {
+    /// The documents are others.
+    #[error("the site's documents differ from those that were planned: their digest is {found}, and was {planned}")]
+    Documents {
+        /// The digest in the plan.
+        planned: Digest,
+        /// The digest now.
+        found: Digest,
+    },
+    /// Another run succeeded since.
+    #[error("the plan starts from {}, and the last success is {} now", run(.planned), run(.found))]
+    Base {
+        /// The base in the plan.
+        planned: Option<RunId>,
+        /// The base now.
+        found: Option<RunId>,
+    },
+    /// Another run did something to the nodes that the plan is about.
+    #[error("the records of the nodes that the plan touches changed since: their digest is {found}, and was {planned}")]
+    Records {
+        /// The digest in the plan.
+        planned: Digest,
+        /// The digest now.
+        found: Digest,
+    },
+    /// A retirement holds today that did not hold on the day that the plan was judged by.
+    #[error("a retirement ({reason}) holds from {from} on, and the plan was made as of {as_of}")]
+    Retirement {
+        /// Its date.
+        from: Arc<str>,
+        /// Its reason.
+        reason: Arc<str>,
+        /// The day of the plan.
+        as_of: Arc<str>,
+    },
+    /// A fact that it relies on does not hold any more.
+    #[error("`{fact}` of `{subject}` was {expected} when the plan was made, and is {seen} now")]
+    Fact {
+        /// About what.
+        subject: Arc<str>,
+        /// Which fact.
+        fact: Arc<str>,
+        /// What was seen, or allowed.
+        expected: Arc<str>,
+        /// What is seen.
+        seen: Arc<str>,
+    },
+    /// A fact that it relies on cannot be seen.
+    #[error("`{fact}` of `{subject}` was {expected} when the plan was made, and cannot be seen now: {reason}")]
+    Unseen {
+        /// About what.
+        subject: Arc<str>,
+        /// Which fact.
+        fact: Arc<str>,
+        /// What was seen, or allowed.
+        expected: Arc<str>,
+        /// Why it cannot.
+        reason: Arc<str>,
+    },
+}
+
+fn run(run: &Option<RunId>) -> String {
+    run.as_ref()
+        .map_or_else(|| "nothing".to_owned(), |run| format!("run {run}"))
+}
+
+/// Every reason why a plan may not be applied; none: it may.
+#[must_use]
+pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
+    let mut found = Vec::new();
+    if plan.target.site_digest != *now.site_digest {
+        found.push(Staleness::Documents {
+            planned: plan.target.site_digest.clone(),
+            found: now.site_digest.clone(),
+        });
+    }
+    let base = plan.base.as_ref().map(|base| &base.run);
+    if base != now.base_run {
+        found.push(Staleness::Base {
+            planned: base.cloned(),
+            found: now.base_run.cloned(),
+        });
+    }
+    let records = records_digest(&plan.steps, now.records);
+    if plan.records_digest != records {
+        found.push(Staleness::Records {
+            planned: plan.records_digest.clone(),
+            found: records,
+        });
+    }
+    for retirement in &now.design.retirements {
+        if let Some(from) = &retirement.from
+            && retirement.holds_on(now.today)
+            && !retirement.holds_on(&plan.options.as_of)
+        {
+            found.push(Staleness::Retirement {
+                from: from.clone(),
+                reason: retirement.reason.clone(),
+                as_of: plan.options.as_of.clone(),
+            });
+        }
+    }
+    if let Some(observations) = now.observations {
+        let facts = plan.relies_on.iter();
+        found.extend(facts.filter_map(|reliance| broken(reliance, observations)));
+    }
+    found
+}
+
+/// What is wrong with a fact, if it does not hold. The same judgement serves each step as it starts.
+#[must_use]
+pub fn broken(reliance: &Reliance, observations: &Observations) -> Option<Staleness> {
+    let Reliance {
+        subject,
+        fact,
+        expected,
+        ..
+    } = reliance;
+    let name = subject.strip_prefix(MACHINE).unwrap_or_default();
+    let node = observations.nodes.get(name);
+    let seen = node.and_then(|node| seen(node, fact, expected));
+    let (subject, fact, expected) = (subject.clone(), fact.clone(), expected.clone());
+    match seen {
+        Some(seen) if holds(reliance.relation, &expected, &seen) => None,
+        Some(seen) => Some(Staleness::Fact {
+            subject,
+            fact,
+            expected,
+            seen: Arc::from(seen),
+        }),
+        None => Some(Staleness::Unseen {
+            reason: Arc::from(why_unseen(node, &fact)),
+            subject,
+            fact,
+            expected,
+        }),
+    }
+}
