@@ -9,13 +9,17 @@
 mod align;
 mod compare;
 mod documents;
+mod edits;
+mod node;
 mod reason;
 #[cfg(test)]
 mod tests;
 mod text;
+mod ways;
 
 pub use documents::{
     ChangedDocument, DocumentDiff, FieldDiff, PresentDocument, documents, rendered,
 };
+pub use node::{NodeReasons, Revision};
 pub use reason::{FieldChange, Link, Reasons};
 pub use text::{LONGEST_TEXT, Line, LineKind, lines, shown};

@@ -119,7 +119,9 @@ impl Reader {
         let substitutions = self.substitutions(metadata);
         let (name, name_mark) = name?;
         let mut data = data;
-        data.secret = data.secret || is_encrypted;
+        if is_encrypted {
+            data.hide();
+        }
         Some(Document {
             id: DocumentId { schema, name },
             kind,

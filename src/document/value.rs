@@ -340,6 +340,19 @@ impl Node {
     pub fn scalar_text(&self) -> Option<Cow<'_, str>> {
         self.value.scalar_text()
     }
+
+    /// Makes it and each value below it secret, so that a part taken out of it stays secret.
+    pub fn hide(&mut self) {
+        self.secret = true;
+        match &mut self.value {
+            Value::List(list) => Arc::make_mut(list).iter_mut().for_each(Self::hide),
+            Value::Map(map) => {
+                let fields = Arc::make_mut(map).iter_mut();
+                fields.for_each(|(_, field)| field.node.hide());
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Value {

@@ -1,6 +1,7 @@
 //! Differences of sites written as YAML.
 
 mod documents;
+mod reasons;
 
 use std::sync::Arc;
 
