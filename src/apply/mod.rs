@@ -19,3 +19,6 @@ pub use events::{Event, EventKind, GroupResult, NodeResult, RunReport, StepOutco
 pub use work::{
     Clock, Error, Finished, Listener, NoPreconditions, Preconditions, Stop, StopHandle, Work,
 };
+
+#[cfg(test)]
+mod tests;

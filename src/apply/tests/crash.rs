@@ -1,0 +1,211 @@
+//! Runs that are broken off at every point of their journal, and go on.
+
+use super::world::Act;
+use super::*;
+use crate::journal::Journal;
+
+fn site() -> Site {
+    let mut site = Site::of(vec![
+        group("g", true, &[], (Some(50), None, None), &["a", "b", "c"]),
+        group("h", false, &["g"], (None, None, Some(1)), &["c", "d", "e"]),
+        group("i", false, &["h"], (None, None, None), &["f"]),
+    ]);
+    site.redeploys.insert("b".into(), 1);
+    site.redeploys.insert("c".into(), 2);
+    site.removed.insert("old".into());
+    site.options.parallelism = 2;
+    site
+}
+
+fn world() -> Arc<World> {
+    World::new([
+        ("prepare/g/a", Act::Fail),
+        ("deploy/h/d", Act::Fail),
+        ("deploy/g/b", Act::Busy(1)),
+        ("destroy/g/c", Act::LoseAnswer),
+    ])
+}
+
+/// What has to be the same however often a run was broken off.
+fn essence(finished: &Finished) -> impl PartialEq + std::fmt::Debug + use<> {
+    let nodes: Vec<_> = finished
+        .nodes
+        .iter()
+        .map(|node| {
+            (
+                node.node.clone(),
+                node.standing,
+                node.failed_step.clone(),
+                node.message.clone(),
+            )
+        })
+        .collect();
+    (
+        finished.outcome,
+        finished.groups.clone(),
+        nodes,
+        finished.counts,
+        finished.standings.clone(),
+    )
+}
+
+#[test]
+fn a_run_broken_off_at_any_point_of_its_journal_ends_as_if_it_had_not_been() {
+    for overlap in [false, true] {
+        let mut site = site();
+        site.options.overlap = overlap;
+        let plan = site.plan();
+        let (whole, _, log) = run(&plan, &world());
+        let expected = essence(&whole);
+        for appends in 0..=log.durable.len() {
+            for torn in [false, true] {
+                for later in [0, 7] {
+                    let world = world();
+                    let finished = in_virtual_time(async {
+                        let mut first = Run::new(&plan, &world);
+                        first.log.appends_left = Some(appends);
+                        let ended = first.execute().await;
+                        if appends < log.durable.len() {
+                            assert!(matches!(ended, Err(Error::Journal(_))));
+                        }
+                        let mut entries = first.log.durable;
+                        if !torn {
+                            // The write went through, though nobody was told so.
+                            entries.extend(first.log.pending);
+                        }
+                        tokio::time::advance(std::time::Duration::from_secs(later)).await;
+                        let mut second = Run::new(&plan, &world);
+                        second.replay.entries = entries;
+                        second.execute().await.unwrap()
+                    });
+                    assert_eq!(essence(&finished), expected, "after {appends} appends");
+                    assert!(world.effects().values().all(|times| *times == 1));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_its_journal_on_disk() {
+    let plan = site().plan();
+    let (whole, _, _) = run(&plan, &world());
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path().join("run");
+    let world = world();
+    let finished = in_virtual_time(async {
+        let mut first = Run::new(&plan, &world);
+        first.journal = Some(Journal::create(&directory).unwrap());
+        first.stop_grace = Some(std::time::Duration::ZERO);
+        first.stop_after = Some(std::time::Duration::from_secs(12));
+        let stopped = first.execute().await.unwrap();
+        assert!(stopped.interrupted && !stopped.under_way.is_empty());
+        drop(first);
+        let (journal, entries) = Journal::open::<Entry>(&directory).unwrap();
+        let mut second = Run::new(&plan, &world);
+        second.journal = Some(journal);
+        second.replay.entries = entries;
+        second.execute().await.unwrap()
+    });
+    assert_eq!(essence(&finished), essence(&whole));
+    let (_, entries) = Journal::open::<Entry>(&directory).unwrap();
+    let replay = Replay {
+        entries,
+        ..Replay::default()
+    };
+    let outcomes = replay.node_outcomes(&plan);
+    let last = outcomes
+        .iter()
+        .rfind(|each| each.node.as_str() == "b")
+        .unwrap();
+    assert_eq!(last.phase, Some(crate::record::Phase::Deployed));
+    assert!(world.effects().values().all(|times| *times == 1));
+}
+
+#[test]
+fn what_cannot_be_told_from_outside_waits_for_a_decision() {
+    let plan = Site::of(vec![
+        group("g", false, &[], (None, None, None), &["a", "b"]),
+        group("h", false, &["g"], (None, None, None), &["c"]),
+    ])
+    .plan();
+    let entries = in_virtual_time(async {
+        let world = World::new([]);
+        let mut first = Run::new(&plan, &world);
+        first.stop_grace = Some(std::time::Duration::ZERO);
+        // Breaks off while both nodes are being prepared.
+        first.log.appends_left = Some(7);
+        assert!(first.execute().await.is_err());
+        first.log.durable
+    });
+    let begun = Entry::Intent {
+        step: "prepare/g/a".into(),
+    };
+    assert!(entries.contains(&begun));
+    let world = World::new([("prepare/g/a", Act::Ambiguous)]);
+    in_virtual_time(async {
+        let mut lost = Run::new(&plan, &world);
+        lost.replay.entries = entries.clone();
+        // The first run had begun it.
+        let step = plan
+            .steps
+            .iter()
+            .find(|step| step.id.to_string() == "prepare/g/a")
+            .unwrap();
+        let order = crate::backend::Order {
+            run: RunId::from("01RUN"),
+            step: Arc::new(step.clone()),
+            node: None,
+        };
+        let _ = crate::backend::Hardware::act(world.as_ref(), &order).await;
+        let finished = lost.execute().await.unwrap();
+        assert!(finished.interrupted);
+        assert_eq!(finished.undecided.len(), 1);
+        assert_eq!(finished.undecided[0].1.as_ref(), "look at the machine");
+        assert_eq!(
+            lost.heard.ends().get("gate-prepared/g"),
+            None,
+            "nothing is guessed"
+        );
+        assert_eq!(
+            lost.heard.ends().get("prepare/g/b").map(String::as_str),
+            Some("ok")
+        );
+
+        let mut entries = entries;
+        entries.extend(lost.log.durable);
+        let mut decided = Run::new(&plan, &world);
+        decided.replay.entries = entries.clone();
+        decided
+            .replay
+            .decisions
+            .insert("prepare/g/a".into(), Decision::Done);
+        let finished = decided.execute().await.unwrap();
+        assert_eq!(finished.outcome, crate::record::Outcome::Succeeded);
+
+        let mut wrong = Run::new(&plan, &world);
+        wrong.replay.entries = entries;
+        wrong
+            .replay
+            .decisions
+            .insert("deploy/h/c".into(), Decision::Done);
+        assert!(matches!(
+            wrong.execute().await,
+            Err(Error::NothingToDecide(_))
+        ));
+    });
+    assert_eq!(world.effects()["prepare/g/a"], 1);
+}
+
+#[test]
+fn a_journal_of_another_plan_is_refused() {
+    let plan = site().plan();
+    in_virtual_time(async {
+        let world = world();
+        let mut run = Run::new(&plan, &world);
+        run.replay.entries = vec![Entry::Intent {
+            step: "deploy/x/y".into(),
+        }];
+        assert!(matches!(run.execute().await, Err(Error::OtherPlan(_))));
+    });
+}

@@ -1,0 +1,268 @@
+//! Plans by hand, after the contract of the graph of steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::design::{GroupName, NodeName, SuccessCriteria};
+use crate::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
+use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
+
+/// What a plan is made of. Nodes that are not named elsewhere are created.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Site {
+    pub(super) groups: Vec<PlannedGroup>,
+    /// Nodes that are built again, and in which wave.
+    pub(super) redeploys: BTreeMap<String, u32>,
+    /// Nodes without steps that count as this.
+    pub(super) left_alone: BTreeMap<String, Standing>,
+    pub(super) relabels: BTreeSet<String>,
+    /// Nodes that have left the design.
+    pub(super) removed: BTreeSet<String>,
+    /// Nodes that could not be observed.
+    pub(super) refused: BTreeSet<String>,
+    pub(super) timeout: u64,
+    pub(super) options: Options,
+}
+
+/// A group; its criteria are percent, minimum, maximum.
+pub(super) fn group(
+    name: &str,
+    critical: bool,
+    depends_on: &[&str],
+    criteria: (Option<u32>, Option<u64>, Option<u64>),
+    nodes: &[&str],
+) -> PlannedGroup {
+    PlannedGroup {
+        name: GroupName::from(name),
+        critical,
+        depends_on: depends_on
+            .iter()
+            .map(|name| GroupName::from(*name))
+            .collect(),
+        success_criteria: SuccessCriteria {
+            percent_successful_nodes: criteria.0,
+            minimum_successful_nodes: criteria.1,
+            maximum_failed_nodes: criteria.2,
+        },
+        nodes: nodes.iter().map(|name| NodeName::from(*name)).collect(),
+        retired: 0,
+    }
+}
+
+#[derive(Default)]
+struct Steps(Vec<Step>);
+
+impl Steps {
+    fn add(
+        &mut self,
+        kind: StepKind,
+        group: Option<&GroupName>,
+        node: Option<&NodeName>,
+        wave: Option<u32>,
+        needs: impl IntoIterator<Item = (usize, Wait)>,
+    ) -> usize {
+        let mut needs: Vec<Need> = needs
+            .into_iter()
+            .map(|(step, wait)| Need {
+                step: StepIndex::from_position(step),
+                wait,
+            })
+            .collect();
+        needs.sort_unstable();
+        self.0.push(Step {
+            id: StepId {
+                kind,
+                group: group.cloned(),
+                node: node.cloned(),
+                wave,
+            },
+            timeout: 0,
+            effect: Effect::None,
+            standby: false,
+            parameters: None,
+            needs,
+        });
+        self.0.len() - 1
+    }
+}
+
+impl Site {
+    /// The groups with everything created, ten nodes at a time.
+    pub(super) fn of(groups: Vec<PlannedGroup>) -> Self {
+        Self {
+            groups,
+            options: Options {
+                parallelism: 10,
+                parallel_groups: 1,
+                ..Options::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        use StepKind::{
+            CriticalCheck, Deploy, Destroy, GateDeployed, GatePrepared, Prepare, PrepareSite,
+            Relabel, StartGroup, StartWave, Tag, VerifySite,
+        };
+        use Wait::{Done, Success};
+        let mut steps = Steps::default();
+        let verify = steps.add(VerifySite, None, None, None, []);
+        let site = steps.add(PrepareSite, None, None, None, [(verify, Success)]);
+        let mut gates: Vec<(GroupName, usize)> = Vec::new();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        for each in &self.groups {
+            let group = Some(&each.name);
+            let mut needs = vec![(site, Success)];
+            let before = gates.len().checked_sub(self.options.parallel_groups.max(1));
+            for (position, (name, gate)) in gates.iter().enumerate() {
+                if each.depends_on.contains(name) {
+                    needs.push((*gate, Success));
+                } else if Some(position) == before {
+                    needs.push((*gate, Done));
+                }
+            }
+            let start = steps.add(StartGroup, group, None, None, needs);
+            let waves: BTreeSet<u32> = each
+                .nodes
+                .iter()
+                .filter_map(|node| self.redeploys.get(node.as_str()).copied())
+                .collect();
+            let waves: Vec<Option<u32>> = if waves.is_empty() {
+                vec![None]
+            } else {
+                waves.into_iter().map(Some).collect()
+            };
+            let mut ends = Vec::new();
+            let mut last_deploys = Vec::new();
+            for (number, wave) in (1u32..).zip(&waves) {
+                let begin = wave.map(|_| {
+                    let needs = last_deploys.iter().map(|deploy| (*deploy, Done));
+                    let needs: Vec<_> = std::iter::once((start, Success)).chain(needs).collect();
+                    steps.add(StartWave, group, None, Some(number), needs)
+                });
+                let mut prepares = Vec::new();
+                for node in &each.nodes {
+                    let name = node.as_str();
+                    if self.left_alone.contains_key(name) || self.relabels.contains(name) {
+                        continue;
+                    }
+                    let first = match self.redeploys.get(name) {
+                        Some(own) if Some(*own) == *wave => {
+                            let needs = begin.map(|begin| (begin, Success));
+                            steps.add(Destroy, group, Some(node), None, needs)
+                        }
+                        None if number == 1 => start,
+                        _ => continue,
+                    };
+                    let prepare = steps.add(Prepare, group, Some(node), None, [(first, Success)]);
+                    prepares.push((node, prepare));
+                }
+                let wanted = prepares.iter().map(|(_, prepare)| (*prepare, Done));
+                let needs: Vec<_> = std::iter::once((start, Success)).chain(wanted).collect();
+                let number = (waves.len() > 1).then_some(number);
+                let gate = steps.add(GatePrepared, group, None, number, needs);
+                ends.push((gate, Done));
+                last_deploys.clear();
+                for (node, prepare) in prepares {
+                    let needs = [(gate, Success), (prepare, Success)];
+                    last_deploys.push(steps.add(Deploy, group, Some(node), None, needs));
+                }
+                ends.extend(last_deploys.iter().map(|deploy| (*deploy, Done)));
+            }
+            for node in &each.nodes {
+                if self.relabels.contains(node.as_str()) {
+                    let needs = [(start, Success)];
+                    ends.push((steps.add(Relabel, group, Some(node), None, needs), Done));
+                }
+            }
+            let gate = steps.add(GateDeployed, group, None, None, ends);
+            gates.push((each.name.clone(), gate));
+            for step in &mut steps.0[start..gate] {
+                if let Some(node) = &step.id.node {
+                    step.standby = seen.contains(node.as_str());
+                }
+            }
+            seen.extend(each.nodes.iter().map(NodeName::as_str));
+        }
+        let all: Vec<_> = (0..steps.0.len()).map(|step| (step, Done)).collect();
+        let check = steps.add(CriticalCheck, None, None, None, all);
+        let mut last = vec![(check, Done)];
+        for name in &self.removed {
+            let node = NodeName::from(name.as_str());
+            let needs = [(check, Success)];
+            last.push((steps.add(Destroy, None, Some(&node), None, needs), Done));
+        }
+        steps.add(Tag, None, None, None, last);
+        for step in &mut steps.0 {
+            let name = step.id.node.as_ref().map(NodeName::as_str);
+            if name.is_some() {
+                step.timeout = self.timeout;
+            }
+            if step.id.kind == Prepare && name.is_some_and(|name| self.refused.contains(name)) {
+                step.parameters = Some(Arc::new(Parameters {
+                    refused: Some("could not be observed".into()),
+                    ..Parameters::default()
+                }));
+            }
+        }
+        Plan {
+            site: "site".into(),
+            action: "update".into(),
+            target: Target {
+                revision: None,
+                site_digest: "".into(),
+                dirty: Vec::new(),
+            },
+            base: None,
+            options: self.options.clone(),
+            intermediate_commits: Vec::new(),
+            changes: self.changes(),
+            unchanged: 0,
+            groups: self.groups.clone(),
+            steps: steps.0,
+            relies_on: Vec::new(),
+            records_digest: "".into(),
+            warnings: Vec::new(),
+            summary: Summary::default(),
+        }
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let mut all: BTreeSet<&str> = self
+            .groups
+            .iter()
+            .flat_map(|group| &group.nodes)
+            .map(NodeName::as_str)
+            .collect();
+        all.extend(self.removed.iter().map(String::as_str));
+        all.into_iter()
+            .map(|name| {
+                let (kind, counts_as) = if let Some(standing) = self.left_alone.get(name) {
+                    (ChangeKind::Create, *standing)
+                } else if self.redeploys.contains_key(name) {
+                    (ChangeKind::Redeploy, Standing::Deployed)
+                } else if self.relabels.contains(name) {
+                    (ChangeKind::Relabel, Standing::Deployed)
+                } else if self.removed.contains(name) {
+                    (ChangeKind::Destroy, Standing::Deployed)
+                } else {
+                    (ChangeKind::Create, Standing::NotStarted)
+                };
+                Change {
+                    node: name.into(),
+                    kind,
+                    group: None,
+                    blocked: None,
+                    excluded: false,
+                    destructive: false,
+                    disks: Vec::new(),
+                    reasons: Vec::new(),
+                    fields: Vec::new(),
+                    counts_as,
+                    shown_only: false,
+                }
+            })
+            .collect()
+    }
+}

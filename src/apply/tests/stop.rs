@@ -1,0 +1,112 @@
+//! Runs that are asked to stop.
+
+use std::time::Duration;
+
+use super::world::Act;
+use super::*;
+use crate::record::{Outcome, Phase};
+
+fn site() -> Site {
+    Site::of(vec![group(
+        "g",
+        false,
+        &[],
+        (None, None, None),
+        &["a", "b"],
+    )])
+}
+
+fn world() -> Arc<World> {
+    World::new([
+        ("prepare/g/a", Act::Take(100)),
+        ("prepare/g/b", Act::Take(30)),
+    ])
+}
+
+/// Runs, asks to stop at these seconds, and tells what came of it and how long it took.
+fn stopped(world: &Arc<World>, grace: Option<u64>, at: &[u64]) -> (Finished, Heard, Vec<Entry>) {
+    let plan = site().plan();
+    in_virtual_time(async {
+        let mut run = Run::new(&plan, world);
+        run.stop_grace = grace.map(Duration::from_secs);
+        let handle = run.stop.handle();
+        let asking = async {
+            let began = tokio::time::Instant::now();
+            for second in at {
+                tokio::time::sleep_until(began + Duration::from_secs(*second)).await;
+                handle.stop();
+            }
+        };
+        let (finished, ()) = tokio::join!(run.execute(), asking);
+        (finished.unwrap(), run.heard, run.log.durable)
+    })
+}
+
+#[test]
+fn the_first_request_waits_for_what_runs_and_starts_nothing_new() {
+    let (finished, heard, _) = stopped(&world(), None, &[40]);
+    assert_eq!(finished.outcome, Outcome::Interrupted);
+    assert_eq!(heard.ends()["prepare/g/a"], "ok");
+    assert!(
+        !heard
+            .started()
+            .iter()
+            .any(|step| step.starts_with("deploy/"))
+    );
+    assert!(finished.under_way.is_empty());
+    assert!(
+        heard
+            .events
+            .iter()
+            .any(|event| { matches!(event.kind, EventKind::Stopping { running: 1 }) })
+    );
+}
+
+#[test]
+fn what_still_runs_after_the_grace_is_recorded_under_way_and_goes_on_later() {
+    let world = world();
+    let (finished, heard, entries) = stopped(&world, Some(5), &[40]);
+    assert_eq!(finished.under_way[0].to_string(), "prepare/g/a");
+    let last = heard.nodes.last().unwrap();
+    assert_eq!(
+        (last.node.as_str(), last.phase),
+        ("a", Some(Phase::Unknown))
+    );
+    let plan = site().plan();
+    let finished = in_virtual_time(async {
+        let mut again = Run::new(&plan, &world);
+        again.replay.entries = entries;
+        again.execute().await.unwrap()
+    });
+    assert_eq!(finished.outcome, Outcome::Succeeded);
+    assert_eq!(world.effects()["prepare/g/a"], 1);
+}
+
+#[test]
+fn the_second_request_stops_at_once() {
+    let (finished, _, _) = stopped(&world(), None, &[40, 50]);
+    assert_eq!(finished.under_way.len(), 1);
+    assert_eq!(finished.duration_ms, 50_000);
+}
+
+#[test]
+fn a_run_that_is_asked_when_all_is_done_is_not_interrupted() {
+    let (finished, _, _) = stopped(&World::new([]), None, &[1_000_000]);
+    assert_eq!(finished.outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn nothing_starts_while_the_lock_is_not_fresh() {
+    let plan = site().plan();
+    let world = World::new([]);
+    let finished = in_virtual_time(async {
+        let mut run = Run::new(&plan, &world);
+        run.may_start.set(false);
+        let waiting = tokio::time::timeout(Duration::from_secs(100), run.execute()).await;
+        assert!(waiting.is_err());
+        assert!(world.effects().is_empty());
+        run.may_start.set(true);
+        run.execute().await.unwrap()
+    });
+    assert_eq!(finished.outcome, Outcome::Succeeded);
+}

@@ -1,0 +1,132 @@
+//! A world that does what a script says, and remembers how often each thing was begun in it.
+//!
+//! What was begun goes on and ends at its time, whether somebody still waits for it or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backend::{ActError, Hardware, Order, Pending, Probe};
+use crate::design::{NodeDesign, NodeName};
+use crate::observed::ObservedNode;
+
+/// What a step does in this world.
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    /// Fails in the end, for good.
+    Fail,
+    /// Answers with errors that pass, so often, before anything is begun.
+    Busy(u32),
+    /// Begins it, and loses the answer once.
+    LoseAnswer,
+    /// Loses the answer, and nothing can be told from outside.
+    Ambiguous,
+    /// Takes so many seconds.
+    Take(u64),
+    /// Breaks the program.
+    Panic,
+}
+
+#[derive(Default)]
+struct State {
+    calls: BTreeMap<String, u32>,
+    ends: BTreeMap<String, Instant>,
+    effects: BTreeMap<String, u32>,
+    running: BTreeSet<String>,
+    most_running: usize,
+}
+
+/// The world.
+#[derive(Default)]
+pub(super) struct World {
+    script: BTreeMap<String, Act>,
+    state: Mutex<State>,
+}
+
+impl World {
+    pub(super) fn new<'a>(script: impl IntoIterator<Item = (&'a str, Act)>) -> Arc<Self> {
+        Arc::new(Self {
+            script: script
+                .into_iter()
+                .map(|(step, act)| (step.to_string(), act))
+                .collect(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// How often each step was begun.
+    pub(super) fn effects(&self) -> BTreeMap<String, u32> {
+        self.state.lock().unwrap().effects.clone()
+    }
+
+    /// The most steps that somebody waited for at the same time.
+    pub(super) fn most_running(&self) -> usize {
+        self.state.lock().unwrap().most_running
+    }
+
+    async fn carry_out(&self, id: String) -> Result<(), ActError> {
+        let script = self.script.get(&id);
+        assert!(!matches!(script, Some(Act::Panic)), "as the script says");
+        let end = {
+            let mut state = self.state.lock().unwrap();
+            let state = &mut *state;
+            let calls = state.calls.entry(id.clone()).or_default();
+            *calls += 1;
+            match script {
+                Some(Act::Busy(times)) if *calls <= *times => {
+                    return Err(ActError::Passing("busy".into()));
+                }
+                _ => {}
+            }
+            let takes = match script {
+                Some(Act::Take(seconds)) => *seconds,
+                _ => 1 + id.len() as u64 % 5,
+            };
+            let end = state.ends.entry(id.clone()).or_insert_with(|| {
+                *state.effects.entry(id.clone()).or_default() += 1;
+                Instant::now() + Duration::from_secs(takes)
+            });
+            let lost = matches!(script, Some(Act::LoseAnswer)) && *calls == 1;
+            if lost || matches!(script, Some(Act::Ambiguous)) {
+                return Err(ActError::Ambiguous("the answer was lost".into()));
+            }
+            state.running.insert(id.clone());
+            state.most_running = state.most_running.max(state.running.len());
+            *end
+        };
+        tokio::time::sleep_until(end).await;
+        self.state.lock().unwrap().running.remove(&id);
+        match script {
+            Some(Act::Fail) => Err(ActError::Permanent("broken".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Hardware for World {
+    fn observe<'a>(
+        &'a self,
+        _: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        Box::pin(std::future::ready(BTreeMap::new()))
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        let id = order.step.id.to_string();
+        let state = self.state.lock().unwrap();
+        let probe = match (state.ends.get(&id), self.script.get(&id)) {
+            (None, _) => Probe::NotBegun,
+            (_, Some(Act::Ambiguous)) => Probe::Ambiguous("look at the machine".into()),
+            (Some(end), Some(Act::Fail)) if *end <= Instant::now() => Probe::UnderWay,
+            (Some(end), _) if *end <= Instant::now() => Probe::Done,
+            (Some(_), _) => Probe::UnderWay,
+        };
+        Box::pin(std::future::ready(probe))
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(self.carry_out(order.step.id.to_string()))
+    }
+}
