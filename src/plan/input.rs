@@ -8,18 +8,7 @@ use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
 
-/// Says which fields of a node differ, and what brought each difference to it.
-pub trait Reasons {
-    /// The fields in which a node differs in some sections, each with its chain, sorted by section and
-    /// path. `before` is the node at its own recorded revision; `None` where that is not at hand.
-    fn fields(
-        &self,
-        node: &NodeName,
-        before: Option<&NodeDesign>,
-        after: &NodeDesign,
-        sections: &[Section],
-    ) -> Vec<FieldChange>;
-}
+pub use crate::diff::Reasons;
 
 /// Names no fields: for a plan of which only the steps count.
 #[derive(Clone, Copy, Debug, Default)]
