@@ -10,6 +10,7 @@ mod entry;
 mod events;
 mod graph;
 mod runner;
+pub mod session;
 mod tally;
 mod work;
 

@@ -1,0 +1,79 @@
+//! What keeps a plan from being applied before anything is asked of anybody: guards over the plan, the
+//! worktree and the history.
+
+use super::error::{self, Error};
+use super::history::intermediate_commits;
+use super::site::Site;
+use crate::design::Digest;
+use crate::plan::Plan;
+use crate::record::SiteState;
+use crate::repository::{CommitId, Selection};
+
+/// The largest file of a site that is compared, in bytes.
+const LARGEST_FILE: u64 = 64 << 20;
+
+/// Checks that a plan may be applied to a commit, and in this order: nothing in it is blocked (unless
+/// the rest is to be run); the worktree is clean where HEAD is applied; the commit has the files that
+/// were planned; for a site action, no commits lie between that were not allowed.
+///
+/// `site_digest` is the digest of the site's files at `commit`. A plan that was made of other files is stale, not refused.
+///
+/// # Errors
+///
+/// [`Error::Blocked`], [`Error::Dirty`], [`Error::Stale`], [`Error::IntermediateCommits`],
+/// [`Error::Rollback`], [`Error::Diverged`]; the repository cannot be read.
+pub fn admit(
+    site: &Site<'_>,
+    selection: &Selection,
+    state: &SiteState,
+    plan: &Plan,
+    commit: CommitId,
+    site_digest: &Digest,
+) -> Result<(), Error> {
+    let blocked = blocked(plan);
+    if !blocked.is_empty() && !plan.options.skip_blocked {
+        return Err(Error::Blocked { blocked });
+    }
+    let reading = |attempt| error::repository(&site.name, attempt);
+    let repository = site.repository;
+    let head = repository.head().map_err(reading("read `HEAD`"))?;
+    if head == Some(commit) {
+        let dirty = repository
+            .dirty(selection, LARGEST_FILE)
+            .map_err(reading("compare the worktree with `HEAD`"))?;
+        if !dirty.is_empty() {
+            return Err(Error::Dirty {
+                site: site.name.clone(),
+                paths: dirty.iter().map(|file| file.path.to_string()).collect(),
+            });
+        }
+    }
+    if *site_digest != plan.target.site_digest {
+        return Err(Error::Stale {
+            site: site.name.clone(),
+            reasons: vec![format!(
+                "documents: commit {} does not have the files that were planned",
+                commit.short()
+            )],
+        });
+    }
+    if plan.options.allow_intermediate_commits || &*plan.action != super::tag::SITE_ACTION {
+        return Ok(());
+    }
+    let history = intermediate_commits(repository, &site.name, selection, state, commit)?;
+    Error::of_history(history).map_or(Ok(()), Err)
+}
+
+fn blocked(plan: &Plan) -> Vec<String> {
+    let blocked = plan.changes.iter().filter(|change| !change.excluded);
+    blocked
+        .filter_map(|change| {
+            let block = change.blocked.as_ref()?;
+            let flag = match &block.flag {
+                Some(flag) => format!(" (`{flag}` allows it)"),
+                None => String::new(),
+            };
+            Some(format!("{}: {}{flag}", change.node, block.reason))
+        })
+        .collect()
+}

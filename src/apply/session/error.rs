@@ -1,0 +1,286 @@
+//! What can keep a run from beginning, going on or ending, and what kind of failure each is.
+//!
+//! The kind decides the exit code (product, "Exit codes"); that table is the command line's.
+
+use std::path::PathBuf;
+
+use super::history::History;
+use crate::design::{RunId, SiteName};
+use crate::journal;
+use crate::plan::IntermediateCommit;
+use crate::record::{self, Outcome};
+use crate::repository::{self, Holder};
+
+/// What a failure means to whoever called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Something is broken, or does not answer: exit code 1.
+    Error,
+    /// A guard refused it: exit code 4.
+    Guard,
+    /// The plan is stale: exit code 5.
+    Stale,
+    /// The lock is held: exit code 6.
+    LockHeld,
+    /// An interrupted run is in the way: exit code 8.
+    Interrupted,
+}
+
+/// A failure of a run as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The lock of the site is held by a run that may still go on.
+    #[error("the lock of site `{site}` is held by {} on {} (run {}, since {})", holder.who, holder.host, holder.run, holder.since)]
+    LockHeld {
+        /// The site.
+        site: SiteName,
+        /// By whom.
+        holder: Box<Holder>,
+    },
+    /// The plan does not hold any more.
+    #[error("the plan for site `{site}` is stale: {}", reasons.join("; "))]
+    Stale {
+        /// The site.
+        site: SiteName,
+        /// What does not hold, one entry each.
+        reasons: Vec<String>,
+    },
+    /// Commits lie between the last site action and the one to be applied.
+    #[error("{} between the last site action and the commit to be applied: {}", counted(commits.len()), listed(commits))]
+    IntermediateCommits {
+        /// The commits, the newest first.
+        commits: Vec<IntermediateCommit>,
+    },
+    /// The last site action is not on the line of the commit to be applied.
+    #[error("the last site action applied {base}, which is not on the line of {target}")]
+    Diverged {
+        /// The commit of the last site action.
+        base: String,
+        /// The commit to be applied.
+        target: String,
+    },
+    /// The commit to be applied is older than the last site action.
+    #[error("this is a rollback, which undoes {}: {}", counted(undone.len()), listed(undone))]
+    Rollback {
+        /// The commits that it undoes, the newest first.
+        undone: Vec<IntermediateCommit>,
+    },
+    /// The plan has changes that need a flag.
+    #[error("the plan has blocked changes: {}", blocked.join("; "))]
+    Blocked {
+        /// Each with its node, its reason and the flag that allows it.
+        blocked: Vec<String>,
+    },
+    /// The site's files are not committed as they were planned.
+    #[error("the documents of site `{site}` are not committed: {}", paths.join(", "))]
+    Dirty {
+        /// The site.
+        site: SiteName,
+        /// The files that differ from the commit.
+        paths: Vec<String>,
+    },
+    /// There is a remote, and it was not to be asked.
+    #[error("site `{site}` has a remote, and a plan cannot be applied offline")]
+    Offline {
+        /// The site.
+        site: SiteName,
+    },
+    /// The run before was interrupted, and nobody said what becomes of it.
+    #[error("run {run} of site `{site}` was interrupted")]
+    Unfinished {
+        /// The site.
+        site: SiteName,
+        /// The run.
+        run: RunId,
+    },
+    /// There is nothing to resume or to abort.
+    #[error("no run of site `{site}` was interrupted")]
+    NothingInterrupted {
+        /// The site.
+        site: SiteName,
+    },
+    /// The run has ended, so that it can be neither resumed nor given up.
+    #[error("run {run} has ended: {outcome}")]
+    Ended {
+        /// The run.
+        run: RunId,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// There is no such run.
+    #[error("site `{site}` has no run {run}")]
+    NoSuchRun {
+        /// The site.
+        site: SiteName,
+        /// What was asked for.
+        run: RunId,
+    },
+    /// The site is not locked.
+    #[error("site `{site}` is not locked")]
+    NotLocked {
+        /// The site.
+        site: SiteName,
+    },
+    /// Somebody else took the lock or wrote the records while the run held the lock.
+    #[error("run {run} lost the site: somebody else took its lock or wrote the records")]
+    Fenced {
+        /// The run.
+        run: RunId,
+    },
+    /// The repository failed.
+    #[error("failed to {attempt}")]
+    Repository {
+        /// What was tried, as a verb phrase.
+        attempt: &'static str,
+        /// Why it failed.
+        #[source]
+        source: repository::Error,
+    },
+    /// The records failed.
+    #[error("failed to {attempt}")]
+    Records {
+        /// What was tried, as a verb phrase.
+        attempt: &'static str,
+        /// Why it failed.
+        #[source]
+        source: record::Error,
+    },
+    /// The journal failed.
+    #[error("failed to open the journal of the run")]
+    Journal(#[from] journal::Error),
+    /// A file of the run could not be read or written.
+    #[error("failed to keep `{}`", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Something that a run left is not as trueup writes it.
+    #[error("{what} is broken: {reason}")]
+    Broken {
+        /// What.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Stale { .. } => Kind::Stale,
+            Self::LockHeld { .. } => Kind::LockHeld,
+            Self::IntermediateCommits { .. }
+            | Self::Diverged { .. }
+            | Self::Rollback { .. }
+            | Self::Blocked { .. }
+            | Self::Dirty { .. } => Kind::Guard,
+            Self::Unfinished { .. } => Kind::Interrupted,
+            Self::Repository { .. }
+            | Self::Records { .. }
+            | Self::Offline { .. }
+            | Self::NothingInterrupted { .. }
+            | Self::Ended { .. }
+            | Self::NoSuchRun { .. }
+            | Self::NotLocked { .. }
+            | Self::Fenced { .. }
+            | Self::Journal(_)
+            | Self::File { .. }
+            | Self::Broken { .. } => Kind::Error,
+        }
+    }
+
+    /// The way out, where there is one: a sentence without a trailing period, commands in backticks.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::LockHeld { holder, .. } => format!(
+                "wait for it to end; if it is dead: `trueup apply --resume --take-over-dead`, or `trueup unlock {}`",
+                holder.run
+            ),
+            Self::Stale { .. } => "plan again, and look at what is different".to_owned(),
+            Self::IntermediateCommits { .. } | Self::Diverged { .. } | Self::Rollback { .. } => {
+                "look at them with `trueup diff --base last-site-action --diff committed`; `--allow-intermediate-commits` skips this check"
+                    .to_owned()
+            }
+            Self::Blocked { .. } => {
+                "give the flags that are named, or carry out the rest with `--skip-blocked`".to_owned()
+            }
+            Self::Dirty { .. } => "commit them, then apply".to_owned(),
+            Self::Offline { .. } => "leave `--offline` away".to_owned(),
+            Self::Unfinished { run, .. } => format!(
+                "go on with `trueup apply --resume`, or give it up with `trueup abort {run}`"
+            ),
+            Self::NothingInterrupted { .. } | Self::NoSuchRun { .. } | Self::Ended { .. } => {
+                "`trueup log` lists the runs".to_owned()
+            }
+            Self::Fenced { .. } => {
+                "what had begun is in its journal; look with `trueup log` at who goes on".to_owned()
+            }
+            Self::Repository { source, .. } => return source.hint(),
+            Self::Records { source, .. } => return source.hint(),
+            Self::NotLocked { .. } | Self::Journal(_) | Self::File { .. } | Self::Broken { .. } => {
+                return None;
+            }
+        })
+    }
+
+    /// The refusal that a history means, where it is one.
+    pub(super) fn of_history(history: History) -> Option<Self> {
+        match history {
+            History::None => None,
+            History::Between(commits) => Some(Self::IntermediateCommits { commits }),
+            History::Rollback(undone) => Some(Self::Rollback { undone }),
+            History::Diverged { base, target } => Some(Self::Diverged {
+                base: base.short(),
+                target: target.short(),
+            }),
+        }
+    }
+}
+
+fn counted(number: usize) -> String {
+    match number {
+        1 => "one commit".to_owned(),
+        _ => format!("{number} commits"),
+    }
+}
+
+fn listed(commits: &[IntermediateCommit]) -> String {
+    const SHOWN: usize = 10;
+    let mut list: Vec<String> = commits
+        .iter()
+        .take(SHOWN)
+        .map(|commit| {
+            let short = commit.commit.get(..10).unwrap_or(&commit.commit);
+            format!("{short} {}", commit.subject)
+        })
+        .collect();
+    if commits.len() > SHOWN {
+        list.push(format!("… and {} more", commits.len() - SHOWN));
+    }
+    list.join("; ")
+}
+
+/// Turns a failure of the repository into an error that says what was tried; a held lock stays one.
+pub(super) fn repository(
+    site: &SiteName,
+    attempt: &'static str,
+) -> impl FnOnce(repository::Error) -> Error {
+    move |source| match source {
+        repository::Error::Locked { holder, .. } => Error::LockHeld {
+            site: site.clone(),
+            holder,
+        },
+        source => Error::Repository { attempt, source },
+    }
+}
+
+/// Turns a failure of the records into an error that says what was tried.
+pub(super) fn records(attempt: &'static str) -> impl FnOnce(record::Error) -> Error {
+    move |source| Error::Records { attempt, source }
+}

@@ -1,0 +1,127 @@
+//! The directory of a run: its journal, and beside it what ties the journal to records and tag.
+//!
+//! `<git-common-dir>/trueup/<site>/<run>/`. `checkpoint` names the newest commit of the state that the
+//! owner of this journal wrote: where the state has moved on, somebody resumed the run elsewhere and the
+//! journal is not the newest. `tag.json` is the intent of the tag, with all that its bytes are made of.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::Error;
+use crate::design::{RunId, SiteName};
+use crate::repository::{CommitId, NewTag, Repository, Signature};
+
+const CHECKPOINT: &str = "checkpoint";
+const TAG: &str = "tag.json";
+
+/// The directory of a run.
+#[derive(Clone, Debug)]
+pub(super) struct RunFiles {
+    pub(super) directory: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TagIntent {
+    name: String,
+    target: CommitId,
+    tagger: (String, String, i64),
+    message: String,
+}
+
+impl RunFiles {
+    pub(super) fn of(repository: &Repository, site: &SiteName, run: &RunId) -> Self {
+        Self {
+            directory: repository
+                .common_dir()
+                .join("trueup")
+                .join(site.as_str())
+                .join(run.as_str()),
+        }
+    }
+
+    /// The commit of the state that the owner of the journal wrote last.
+    pub(super) fn checkpoint(&self) -> Option<CommitId> {
+        let text = fs::read_to_string(self.directory.join(CHECKPOINT)).ok()?;
+        text.trim().parse().ok()
+    }
+
+    /// Notes the newest commit of the state. Lost in a crash, it only makes a resume more careful.
+    pub(super) fn note_checkpoint(&self, tip: CommitId) -> Result<(), Error> {
+        self.replace(CHECKPOINT, format!("{tip}\n").as_bytes())
+    }
+
+    /// Writes down, durably, the tag that is going to be made.
+    pub(super) fn intend_tag(&self, tag: &NewTag) -> Result<(), Error> {
+        let intent = TagIntent {
+            name: tag.name.clone(),
+            target: tag.target,
+            tagger: (
+                tag.tagger.name.clone(),
+                tag.tagger.email.clone(),
+                tag.tagger.seconds,
+            ),
+            message: tag.message.clone(),
+        };
+        let bytes = serde_json::to_vec(&intent).map_err(|error| self.broken(&error))?;
+        self.replace(TAG, &bytes)
+    }
+
+    /// The tag that was going to be made.
+    pub(super) fn intended_tag(&self) -> Result<Option<NewTag>, Error> {
+        let path = self.directory.join(TAG);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::File { path, source }),
+        };
+        let intent: TagIntent =
+            serde_json::from_slice(&bytes).map_err(|error| self.broken(&error))?;
+        let (name, email, seconds) = intent.tagger;
+        Ok(Some(NewTag {
+            name: intent.name,
+            target: intent.target,
+            tagger: Signature {
+                name,
+                email,
+                seconds,
+            },
+            message: intent.message,
+        }))
+    }
+
+    /// Removes the directory of a run that has ended and whose records and tag are published.
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.directory.join(name);
+        let draft = self.directory.join(format!("{name}.new"));
+        let write = || {
+            fs::create_dir_all(&self.directory)?;
+            let mut file = File::create(&draft)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)?;
+            sync(&self.directory)
+        };
+        write().map_err(|source| Error::File {
+            path: path.clone(),
+            source,
+        })
+    }
+
+    fn broken(&self, error: &dyn std::fmt::Display) -> Error {
+        Error::Broken {
+            what: format!("`{}`", self.directory.join(TAG).display()),
+            reason: error.to_string(),
+        }
+    }
+}
+
+fn sync(directory: &Path) -> std::io::Result<()> {
+    File::open(directory)?.sync_all()
+}

@@ -1,0 +1,91 @@
+//! What lies between the last site action and the commit that is to be applied.
+//!
+//! The check for intermediate commits of airship-node-teardown, "Shipyard Tag Releases": a site action
+//! that would apply more than the one commit which its caller looked at is refused. The records, not
+//! the tags, say which commit the last action applied.
+
+use std::sync::Arc;
+
+use super::error::{self, Error};
+use crate::design::SiteName;
+use crate::plan::IntermediateCommit;
+use crate::record::SiteState;
+use crate::repository::{self, CommitId, CommitSummary, Repository, Selection};
+
+/// How the commit to be applied stands to the last site action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Nothing that touches this site lies between them.
+    None,
+    /// These commits touch this site and were not applied on their own; the newest first.
+    Between(Vec<IntermediateCommit>),
+    /// The commit of the last action is not on the first-parent line of the one to be applied.
+    Diverged {
+        /// The commit of the last action.
+        base: CommitId,
+        /// The commit to be applied.
+        target: CommitId,
+    },
+    /// The commit to be applied is older than the last action, which undoes these; the newest first.
+    Rollback(Vec<IntermediateCommit>),
+}
+
+/// Finds the commits on the first-parent line between the last site action (of either result) and
+/// `target`, both left out, that touch the selected files. Where no action was ever tagged, commits are
+/// counted from the first one on.
+///
+/// A rollback that undoes nothing of this site is [`History::None`].
+///
+/// # Errors
+///
+/// The history cannot be read, or this clone does not have it.
+pub fn intermediate_commits(
+    repository: &Repository,
+    site: &SiteName,
+    selection: &Selection,
+    state: &SiteState,
+    target: CommitId,
+) -> Result<History, Error> {
+    let reading = || error::repository(site, "look for intermediate commits");
+    let base = match &state.last_action {
+        Some(action) => Some(
+            action
+                .revision
+                .parse::<CommitId>()
+                .map_err(|_| Error::Broken {
+                    what: format!("the record of run {}", action.run),
+                    reason: format!("`{}` is no commit", action.revision),
+                })?,
+        ),
+        None => None,
+    };
+    match repository.commits_touching(base, target, selection) {
+        Ok(commits) if commits.is_empty() => Ok(History::None),
+        Ok(commits) => Ok(History::Between(listed(commits))),
+        Err(repository::Error::Diverged { from: base, .. }) => {
+            match repository.commits_touching(Some(target), base, selection) {
+                Ok(mut undone) => {
+                    // The end of this line is the action that is undone first.
+                    if repository.touches(base, selection).map_err(reading())? {
+                        undone.insert(0, repository.summary(base).map_err(reading())?);
+                    }
+                    Ok(match undone.is_empty() {
+                        true => History::None,
+                        false => History::Rollback(listed(undone)),
+                    })
+                }
+                Err(repository::Error::Diverged { .. }) => Ok(History::Diverged { base, target }),
+                Err(error) => Err(reading()(error)),
+            }
+        }
+        Err(error) => Err(reading()(error)),
+    }
+}
+
+fn listed(commits: Vec<CommitSummary>) -> Vec<IntermediateCommit> {
+    let commit = |commit: CommitSummary| IntermediateCommit {
+        commit: Arc::from(commit.id.to_string()),
+        subject: commit.subject,
+    };
+    commits.into_iter().map(commit).collect()
+}

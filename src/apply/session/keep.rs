@@ -1,0 +1,484 @@
+//! What a run keeps while it goes on: its lock, its records, and their copy at the remote.
+//!
+//! A [`Session`] is shared between the thread that dispatches, which tells it what happens, and one
+//! that ticks, which renews and publishes: a slow remote never holds a step up. Whoever lost the lock,
+//! or finds that somebody else wrote the records, starts nothing more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::error::{self, Error};
+use super::files::RunFiles;
+use super::node::{self, Context};
+use super::site::{Actor, Held, Site};
+use super::time::Timekeeper;
+use crate::apply::{Event, EventKind, NodeOutcome, StepOutcome, StopHandle};
+use crate::design::{NodeDesign, NodeName, RunId};
+use crate::plan::{ChangeKind, Plan};
+use crate::record::{self, Checkpoint, NodeRecord, RunRecord, SiteState, State, Store};
+use crate::repository::{self, CommitId};
+use crate::step::{Effect, Step, StepId, StepKind};
+
+/// How often the lock is renewed.
+const RENEWAL: Duration = Duration::from_secs(60);
+/// How long nothing is tried after the remote did not answer.
+const AFTER_FAILURE: Duration = Duration::from_secs(10);
+/// The age of the last renewal at which no step starts any more.
+const TOO_OLD: Duration = Duration::from_secs(5 * 60);
+/// How often the records are written and published while something changes.
+const CHECKPOINT: Duration = Duration::from_secs(30);
+
+/// A run that holds the lock of its site.
+pub struct Session<'a> {
+    pub(super) site: &'a Site<'a>,
+    pub(super) actor: &'a Actor,
+    pub(super) time: &'a dyn Timekeeper,
+    pub(super) plan: &'a Plan,
+    pub(super) plan_bytes: &'a [u8],
+    pub(super) commit: CommitId,
+    pub(super) run: RunId,
+    pub(super) store: Store<'a>,
+    pub(super) files: RunFiles,
+    nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
+    steps: BTreeMap<String, &'a Step>,
+    changes: BTreeMap<&'a NodeName, ChangeKind>,
+    /// The records before the run, as the whole site counts them.
+    pub(super) before: SiteState,
+    pub(super) held: Mutex<Renewal>,
+    renewed: AtomicU64,
+    is_fenced: AtomicBool,
+    pub(super) records: Mutex<Records>,
+    pub(super) published: Mutex<Published>,
+    notices: Mutex<Vec<EventKind>>,
+    stop: Mutex<Option<StopHandle>>,
+}
+
+/// The lock, and when it is to be renewed.
+pub(super) struct Renewal {
+    pub(super) held: Held,
+    next: Duration,
+}
+
+impl Renewal {
+    /// The lock is not renewed any more.
+    pub(super) fn stop(&mut self) {
+        self.next = Duration::MAX;
+    }
+}
+
+/// The records, and what is not in a checkpoint yet.
+pub(super) struct Records {
+    pub(super) state: State,
+    pub(super) run: RunRecord,
+    /// As they are now, with what is not in a checkpoint yet.
+    nodes: BTreeMap<NodeName, NodeRecord>,
+    changed: BTreeSet<NodeName>,
+    /// Nodes that are being rebuilt or torn down just now.
+    begun: BTreeMap<NodeName, StepId>,
+    events: Vec<u8>,
+    written: Duration,
+    /// Whether the next destructive step is the first one of its wave.
+    is_new_wave: bool,
+    pub(super) past_verification: bool,
+}
+
+/// What the remote has of the records.
+pub(super) struct Published {
+    pub(super) tip: Option<CommitId>,
+    next: Duration,
+}
+
+/// What a session is made of.
+pub(super) struct Parts<'a> {
+    pub(super) site: &'a Site<'a>,
+    pub(super) actor: &'a Actor,
+    pub(super) time: &'a dyn Timekeeper,
+    pub(super) plan: &'a Plan,
+    pub(super) plan_bytes: &'a [u8],
+    pub(super) commit: CommitId,
+    pub(super) nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
+    pub(super) store: Store<'a>,
+    pub(super) files: RunFiles,
+    pub(super) state: State,
+    pub(super) remote_tip: Option<CommitId>,
+    pub(super) run: RunRecord,
+    pub(super) held: Held,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(parts: Parts<'a>) -> Result<Self, Error> {
+        let nodes = parts
+            .store
+            .nodes(&parts.state)
+            .map_err(error::records("read the records of the nodes"))?;
+        let now = parts.time.monotonic();
+        let steps = parts.plan.steps.iter();
+        let changes = parts.plan.changes.iter();
+        Ok(Self {
+            site: parts.site,
+            actor: parts.actor,
+            time: parts.time,
+            plan: parts.plan,
+            plan_bytes: parts.plan_bytes,
+            commit: parts.commit,
+            run: parts.run.run.clone(),
+            store: parts.store,
+            files: parts.files,
+            nodes: parts.nodes,
+            steps: steps.map(|step| (step.id.to_string(), step)).collect(),
+            changes: changes.map(|change| (&change.node, change.kind)).collect(),
+            before: parts.state.site.clone(),
+            renewed: AtomicU64::new(milliseconds(parts.held.renewed)),
+            held: Mutex::new(Renewal {
+                next: parts.held.renewed + RENEWAL,
+                held: parts.held,
+            }),
+            is_fenced: AtomicBool::new(false),
+            records: Mutex::new(Records {
+                state: parts.state,
+                run: parts.run,
+                nodes,
+                changed: BTreeSet::new(),
+                begun: BTreeMap::new(),
+                events: Vec::new(),
+                written: now,
+                is_new_wave: true,
+                past_verification: false,
+            }),
+            published: Mutex::new(Published {
+                tip: parts.remote_tip,
+                next: now,
+            }),
+            notices: Mutex::new(Vec::new()),
+            stop: Mutex::new(None),
+        })
+    }
+
+    /// Which run it is.
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The commit that is applied.
+    #[must_use]
+    pub fn commit(&self) -> CommitId {
+        self.commit
+    }
+
+    /// Who is asked to stop the run when its lock is lost.
+    pub fn stop_when_lost(&self, stop: StopHandle) {
+        *lock(&self.stop) = Some(stop);
+        if self.is_lost() {
+            self.ask_to_stop();
+        }
+    }
+
+    /// Whether another step may start: the lock was renewed within five minutes, and is not lost.
+    #[must_use]
+    pub fn may_start(&self) -> bool {
+        let age = milliseconds(self.time.monotonic())
+            .saturating_sub(self.renewed.load(Ordering::Acquire));
+        !self.is_lost() && age < milliseconds(TOO_OLD)
+    }
+
+    /// Whether somebody else has the site now.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.is_fenced.load(Ordering::Acquire)
+    }
+
+    /// Renews the lock every 60 s; writes what has changed, and publishes it, every 30 s. To be called
+    /// every few seconds, from a thread of its own where steps must not wait for the remote.
+    pub fn tick(&self) {
+        let now = self.time.monotonic();
+        self.renew(now);
+        let is_due = {
+            let records = lock(&self.records);
+            records.has_news() && now.saturating_sub(records.written) >= CHECKPOINT
+        };
+        if is_due {
+            self.write_checkpoint();
+        }
+        let is_due = lock(&self.published).next <= now;
+        if is_due {
+            self.publish_records();
+        }
+    }
+
+    fn renew(&self, now: Duration) {
+        let mut renewal = lock(&self.held);
+        if now < renewal.next || self.is_lost() {
+            return;
+        }
+        let seen = Some(renewal.held.lock.id);
+        let taken = self
+            .site
+            .take(seen, self.actor, self.time, &self.run, self.plan_bytes);
+        match taken {
+            Ok(held) => {
+                renewal.next = held.renewed + RENEWAL;
+                self.renewed
+                    .store(milliseconds(held.renewed), Ordering::Release);
+                renewal.held = held;
+            }
+            Err(Error::Repository {
+                source: repository::Error::RefMoved { .. },
+                ..
+            }) => self.lose(),
+            Err(error) => {
+                renewal.next = now + AFTER_FAILURE;
+                self.warn(format!("the lock could not be renewed: {}", chain(&error)));
+            }
+        }
+    }
+
+    /// Writes what has changed; a failure is a warning, and is tried again.
+    pub(super) fn write_checkpoint(&self) -> bool {
+        match self.checkpoint(None) {
+            Ok(nodes) => {
+                self.notice(EventKind::Checkpoint { nodes });
+                true
+            }
+            Err(Error::Fenced { .. }) => false,
+            Err(error) => {
+                self.warn(format!(
+                    "the records could not be written: {}",
+                    chain(&error)
+                ));
+                false
+            }
+        }
+    }
+
+    /// Writes what has changed; gives the number of nodes in it.
+    pub(super) fn checkpoint(&self, report: Option<&[u8]>) -> Result<usize, Error> {
+        let mut guard = lock(&self.records);
+        let records = &mut *guard;
+        let mut nodes = Vec::with_capacity(records.changed.len());
+        let mut forgotten = Vec::new();
+        for name in &records.changed {
+            // Whatever had begun counts as unknown, should this be the last that is heard of it.
+            match (records.begun.get(name), records.nodes.get(name)) {
+                (Some(step), record) => {
+                    nodes.push(node::under_way(record, name, step, &self.run));
+                }
+                (None, Some(record)) => nodes.push(record.clone()),
+                (None, None) => forgotten.push(name.clone()),
+            }
+        }
+        let written = self.store.checkpoint(
+            &records.state,
+            &Checkpoint {
+                run: &records.run,
+                nodes: &nodes,
+                forgotten: &forgotten,
+                plan: None,
+                events: &records.events,
+                report,
+                author: self.actor.at(self.time.seconds()),
+            },
+        );
+        records.written = self.time.monotonic();
+        match written {
+            Ok(state) => {
+                if let Some(tip) = state.tip {
+                    self.files.note_checkpoint(tip)?;
+                }
+                records.state = state;
+                records.changed.clear();
+                records.events.clear();
+                Ok(nodes.len() + forgotten.len())
+            }
+            Err(record::Error::LostRace { .. }) => {
+                drop(guard);
+                self.lose();
+                Err(Error::Fenced {
+                    run: self.run.clone(),
+                })
+            }
+            Err(error) => Err(error::records("write the records")(error)),
+        }
+    }
+
+    /// Publishes the records that are written, as far as that is possible now.
+    pub(super) fn publish_records(&self) {
+        let mut published = lock(&self.published);
+        published.next = self.time.monotonic() + CHECKPOINT;
+        if self.site.audience().is_none() || self.is_lost() {
+            return;
+        }
+        let (update, tip) = {
+            let records = lock(&self.records);
+            let update = self.store.publication(&records.state, published.tip);
+            (update, records.state.tip)
+        };
+        let Some(update) = update else { return };
+        match self.site.publish(&[update]) {
+            Ok(true) => published.tip = tip,
+            Ok(false) => self.lose(),
+            Err(error) => self.warn(chain(&error)),
+        }
+    }
+
+    /// Takes in what happens.
+    pub(super) fn hear(&self, event: &Event) {
+        let mut records = lock(&self.records);
+        if let Ok(mut line) = serde_json::to_vec(event) {
+            line.push(b'\n');
+            records.events.extend(line);
+        }
+        match &event.kind {
+            EventKind::StepStarted {
+                step,
+                kind,
+                node: Some(node),
+                ..
+            } if node::rebuilds(*kind) => {
+                records.begun.insert(node.clone(), step.clone());
+                records.changed.insert(node.clone());
+                let is_first = records.is_new_wave
+                    && self
+                        .steps
+                        .get(&step.to_string())
+                        .is_some_and(|step| step.effect == Effect::Destructive);
+                if is_first {
+                    records.is_new_wave = false;
+                    drop(records);
+                    self.write_checkpoint();
+                    self.publish_records();
+                }
+            }
+            EventKind::StepStarted {
+                kind: StepKind::StartGroup | StepKind::StartWave,
+                ..
+            }
+            | EventKind::GroupStarted { .. } => records.is_new_wave = true,
+            EventKind::StepFinished {
+                step,
+                kind,
+                node,
+                outcome,
+                ..
+            } => {
+                if *kind == StepKind::VerifySite && *outcome == StepOutcome::Succeeded {
+                    records.past_verification = true;
+                }
+                if *kind == StepKind::StartWave {
+                    records.is_new_wave = true;
+                }
+                if let Some(node) = node
+                    && records.begun.get(node) == Some(step)
+                {
+                    records.begun.remove(node);
+                    records.changed.insert(node.clone());
+                }
+            }
+            EventKind::GroupFinished { .. } => {
+                drop(records);
+                self.write_checkpoint();
+            }
+            EventKind::Stopping { .. } => {
+                drop(records);
+                self.write_checkpoint();
+                self.publish_records();
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in what a step did to the record of its node.
+    pub(super) fn node_changed(&self, outcome: &NodeOutcome) {
+        let mut records = lock(&self.records);
+        let step = self.steps.get(&outcome.step.to_string());
+        let reason = step.and_then(|step| step.parameters.as_ref()?.reason.as_ref());
+        let revision = records.run.revision.clone();
+        let context = Context {
+            run: &self.run,
+            revision: &revision,
+            design: self.nodes.get(&outcome.node).map(|node| &**node),
+            change: self.changes.get(&outcome.node).copied(),
+            reason,
+        };
+        match node::after(records.nodes.get(&outcome.node), outcome, context) {
+            Some(record) => records.nodes.insert(outcome.node.clone(), record),
+            None => records.nodes.remove(&outcome.node),
+        };
+        records.changed.insert(outcome.node.clone());
+    }
+
+    /// The checkpoints and warnings since the last call, for whoever listens.
+    pub(super) fn notices(&self) -> Vec<EventKind> {
+        std::mem::take(&mut *lock(&self.notices))
+    }
+
+    pub(super) fn warn(&self, message: String) {
+        self.notice(EventKind::Warning {
+            message: Arc::from(message),
+        });
+    }
+
+    fn notice(&self, kind: EventKind) {
+        lock(&self.notices).push(kind);
+    }
+
+    /// Somebody else has the site: nothing more starts, and nothing more is written.
+    fn lose(&self) {
+        if !self.is_fenced.swap(true, Ordering::AcqRel) {
+            self.warn(
+                "somebody else took the lock of the site: nothing more is started".to_owned(),
+            );
+            self.ask_to_stop();
+        }
+    }
+
+    fn ask_to_stop(&self) {
+        if let Some(stop) = &*lock(&self.stop) {
+            stop.stop();
+        }
+    }
+}
+
+impl Records {
+    fn has_news(&self) -> bool {
+        !self.changed.is_empty() || !self.events.is_empty()
+    }
+}
+
+/// Runs `body` while another thread lets the session tick every `pause` of real time.
+pub fn with_heartbeat<T>(session: &Session<'_>, pause: Duration, body: impl FnOnce() -> T) -> T {
+    let (end, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                session.tick();
+            }
+        });
+        let result = body();
+        drop(end);
+        result
+    })
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An error with its causes, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,147 @@
+//! What a step that ended makes of the record of its node.
+//!
+//! A record says what is certain. After a success it has the digests of the design that was applied;
+//! after a failure, and while a step is under way, it has none, so that nothing is taken for done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::apply::NodeOutcome;
+use crate::design::{Class, DIGEST_VERSION, NodeDesign, NodeName, RunId};
+use crate::plan::ChangeKind;
+use crate::record::{NodeRecord, Phase};
+use crate::step::{StepId, StepKind};
+
+/// What a run knows about a node beside its record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<'a> {
+    /// The run.
+    pub(super) run: &'a RunId,
+    /// The commit that it applies.
+    pub(super) revision: &'a Arc<str>,
+    /// The design to be reached; `None` where the node left it.
+    pub(super) design: Option<&'a NodeDesign>,
+    /// What the plan does to the node.
+    pub(super) change: Option<ChangeKind>,
+    /// The reason of a retirement.
+    pub(super) reason: Option<&'a Arc<str>>,
+}
+
+/// The record after a step; `None`: the node is forgotten.
+pub(super) fn after(
+    before: Option<&NodeRecord>,
+    outcome: &NodeOutcome,
+    context: Context<'_>,
+) -> Option<NodeRecord> {
+    let mut record = before
+        .cloned()
+        .unwrap_or_else(|| blank(&outcome.node, context.run));
+    record.run = context.run.clone();
+    record.last_error.clone_from(&outcome.message);
+    if let Some(phase) = outcome.phase {
+        record.phase = phase;
+        if matches!(phase, Phase::Failed | Phase::Unknown | Phase::NotStarted) {
+            forget_digests(&mut record);
+        }
+    }
+    if outcome.message.is_some() {
+        return Some(record);
+    }
+    match outcome.step.kind {
+        StepKind::Destroy => {
+            context.design?;
+        }
+        StepKind::Prepare | StepKind::Deploy | StepKind::Record | StepKind::Adopt => {
+            take_digests(&mut record, context);
+        }
+        StepKind::Relabel => relabelled(&mut record, context),
+        StepKind::SetRetired => {
+            let unsaid = || Arc::from("retired by the design");
+            record.retired = Some(context.reason.cloned().unwrap_or_else(unsaid));
+        }
+        StepKind::UnsetRetired => record.retired = None,
+        StepKind::VerifySite
+        | StepKind::PrepareSite
+        | StepKind::StartGroup
+        | StepKind::StartWave
+        | StepKind::GatePrepared
+        | StepKind::GateDeployed
+        | StepKind::PowerOn
+        | StepKind::CriticalCheck
+        | StepKind::Tag => {}
+    }
+    Some(record)
+}
+
+/// The record of a node while a step that rebuilds or tears it down is under way.
+pub(super) fn under_way(
+    before: Option<&NodeRecord>,
+    node: &NodeName,
+    step: &StepId,
+    run: &RunId,
+) -> NodeRecord {
+    let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
+    record.run = run.clone();
+    record.phase = Phase::Unknown;
+    record.last_error = Some(Arc::from(format!("{step} had begun")));
+    forget_digests(&mut record);
+    record
+}
+
+/// Whether a step of this kind rebuilds or tears down its node.
+pub(super) fn rebuilds(kind: StepKind) -> bool {
+    matches!(
+        kind,
+        StepKind::Prepare | StepKind::Deploy | StepKind::Destroy
+    )
+}
+
+/// The record of a node that has none.
+pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
+    NodeRecord {
+        node: node.clone(),
+        phase: Phase::NotStarted,
+        digest_version: DIGEST_VERSION,
+        digests: BTreeMap::new(),
+        revision: None,
+        run: run.clone(),
+        retired: None,
+        maintenance: None,
+        last_error: None,
+        clean_step: None,
+    }
+}
+
+fn forget_digests(record: &mut NodeRecord) {
+    record.digests.clear();
+    record.digest_version = DIGEST_VERSION;
+    record.revision = None;
+}
+
+fn take_digests(record: &mut NodeRecord, context: Context<'_>) {
+    if let Some(design) = context.design {
+        record.digests.clone_from(&design.digests);
+        record.digest_version = DIGEST_VERSION;
+        record.revision = Some(context.revision.clone());
+    }
+}
+
+/// Labels are as designed now, and so is what is on no machine. What the machine is made of stays as it
+/// was recorded: a redeploy may be blocked.
+fn relabelled(record: &mut NodeRecord, context: Context<'_>) {
+    let Some(design) = context.design else {
+        return;
+    };
+    // Then nothing but labels differs.
+    if context.change == Some(ChangeKind::Relabel) {
+        return take_digests(record, context);
+    }
+    // Digests of different versions do not belong into one record.
+    if record.digest_version == DIGEST_VERSION && !record.digests.is_empty() {
+        for (section, digest) in &design.digests {
+            if section.class() != Class::Redeploy {
+                record.digests.insert(*section, digest.clone());
+            }
+        }
+    }
+}

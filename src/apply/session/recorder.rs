@@ -1,0 +1,44 @@
+//! The listener of a run: what the dispatcher says goes to the session, and on to whoever else listens.
+
+use std::sync::Arc;
+
+use super::keep::Session;
+use crate::apply::{Event, Listener, NodeOutcome};
+
+/// Writes down what the dispatcher says, and passes every event on.
+pub struct Recorder<'a, 'b> {
+    pub(super) session: &'a Session<'b>,
+    pub(super) sink: &'a mut dyn FnMut(&Event),
+}
+
+impl<'a, 'b> Recorder<'a, 'b> {
+    /// A listener that passes events on to `sink`, among them those of checkpoints and warnings.
+    pub fn new(session: &'a Session<'b>, sink: &'a mut dyn FnMut(&Event)) -> Self {
+        Self { session, sink }
+    }
+
+    /// Passes on what the session has to say, at the time of the last event.
+    pub(super) fn relay(&mut self, time: &Arc<str>, elapsed_ms: u64) {
+        for kind in self.session.notices() {
+            let time = time.clone();
+            (self.sink)(&Event {
+                time,
+                elapsed_ms,
+                kind,
+            });
+        }
+    }
+}
+
+impl Listener for Recorder<'_, '_> {
+    fn event(&mut self, event: Event) {
+        // People see it before a checkpoint is waited for.
+        (self.sink)(&event);
+        self.session.hear(&event);
+        self.relay(&event.time, event.elapsed_ms);
+    }
+
+    fn node_changed(&mut self, outcome: NodeOutcome) {
+        self.session.node_changed(&outcome);
+    }
+}

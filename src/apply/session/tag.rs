@@ -1,0 +1,170 @@
+//! The tags of site actions: which run makes one, its name and its words.
+//!
+//! airship-node-teardown, "Shipyard Tag Releases": success and failure are tagged, one commit may carry
+//! both from different runs, and the words carry `dag_id: <run>`. The state of the site is the
+//! authority; the tags publish it.
+
+use crate::plan::{ChangeKind, Plan};
+use crate::record::{Outcome, RunRecord, SiteState};
+use crate::repository::{CommitId, NewTag, Signature};
+
+/// The action that brings the whole site true. The others are targeted and make no tag.
+pub(super) const SITE_ACTION: &str = "update";
+
+/// What a plan and its run say about a tag.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deed {
+    /// Whether verify-site succeeded, so that something could have been changed.
+    pub(super) past_verification: bool,
+    /// Whether the plan changes nothing.
+    pub(super) is_no_op: bool,
+}
+
+/// The name of the tag that a run makes, below `refs/tags/`; `None` where it makes none.
+pub(super) fn name(run: &RunRecord, before: &SiteState, deed: Deed) -> Option<String> {
+    if &*run.action != SITE_ACTION {
+        return None;
+    }
+    let kind = match run.outcome {
+        Outcome::Succeeded | Outcome::SucceededWithFailures => {
+            if run.partial || (deed.is_no_op && is_applied(run, before)) {
+                return None;
+            }
+            "success"
+        }
+        Outcome::Failed | Outcome::Abandoned if deed.past_verification => "failure",
+        Outcome::Failed | Outcome::Abandoned | Outcome::Running | Outcome::Interrupted => {
+            return None;
+        }
+    };
+    Some(format!("site-action-{kind}/{}/{}", run.site, run.run))
+}
+
+/// Whether the last action was a success with the same commit.
+fn is_applied(run: &RunRecord, before: &SiteState) -> bool {
+    before.last_action == before.last_success
+        && before
+            .last_success
+            .as_ref()
+            .is_some_and(|success| success.revision == run.revision)
+}
+
+/// The tag of a run that names one, with all its bytes.
+pub(super) fn tag(run: &RunRecord, target: CommitId, tagger: Signature) -> Option<NewTag> {
+    let counts = run.counts;
+    Some(NewTag {
+        name: run.tag.as_ref()?.to_string(),
+        target,
+        tagger,
+        message: format!(
+            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n",
+            run.run,
+            run.action,
+            run.outcome,
+            run.plan_digest,
+            run.site,
+            run.site_digest,
+            counts.succeeded,
+            counts.failed,
+            counts.not_started,
+        ),
+    })
+}
+
+/// Whether a run of this plan leaves changes out.
+pub(super) fn is_partial(plan: &Plan) -> bool {
+    !plan.options.targets.is_empty()
+        || !plan.options.excludes.is_empty()
+        || plan
+            .changes
+            .iter()
+            .any(|change| change.excluded || change.blocked.is_some())
+}
+
+/// Whether a plan changes nothing.
+pub(super) fn is_no_op(plan: &Plan) -> bool {
+    plan.changes
+        .iter()
+        .all(|change| change.kind == ChangeKind::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::record::{Counts, SiteAction};
+
+    fn run(outcome: Outcome, action: &str, partial: bool) -> RunRecord {
+        RunRecord {
+            run: "R2".into(),
+            site: "one".into(),
+            action: Arc::from(action),
+            revision: Arc::from("c2"),
+            site_digest: Arc::from("d"),
+            plan_digest: Arc::from("p"),
+            started: Arc::from("2026-01-01T00:00:00Z"),
+            ended: None,
+            outcome,
+            partial,
+            counts: Counts::default(),
+            tag: None,
+        }
+    }
+
+    fn state(action: Option<(&str, &str)>, success: Option<(&str, &str)>) -> SiteState {
+        let action_of = |(run, revision): (&str, &str)| SiteAction {
+            run: run.into(),
+            revision: Arc::from(revision),
+            site_digest: Arc::from("d"),
+        };
+        SiteState {
+            last_action: action.map(action_of),
+            last_success: success.map(action_of),
+            ..SiteState::default()
+        }
+    }
+
+    #[test]
+    fn which_run_makes_which_tag() {
+        const SUCCESS: Option<&str> = Some("site-action-success/one/R2");
+        const FAILURE: Option<&str> = Some("site-action-failure/one/R2");
+        let nothing = state(None, None);
+        let done = state(Some(("R1", "c2")), Some(("R1", "c2")));
+        let older = state(Some(("R1", "c1")), Some(("R1", "c1")));
+        let failed_since = state(Some(("R1", "c2")), Some(("R0", "c1")));
+        use Outcome::{Abandoned, Failed, Interrupted, Running, Succeeded, SucceededWithFailures};
+        // outcome, action, partial, before, past verification, no-op, tag
+        #[rustfmt::skip]
+        let table = [
+            (Succeeded, "update", false, &nothing, true, false, SUCCESS),
+            (SucceededWithFailures, "update", false, &nothing, true, false, SUCCESS),
+            (Succeeded, "update", false, &nothing, true, true, SUCCESS),
+            (Succeeded, "update", false, &older, true, true, SUCCESS),
+            (Succeeded, "update", false, &done, true, true, None),
+            (Succeeded, "update", false, &done, true, false, SUCCESS),
+            (Succeeded, "update", false, &failed_since, true, true, SUCCESS),
+            (Succeeded, "update", true, &nothing, true, false, None),
+            (SucceededWithFailures, "update", true, &nothing, true, false, None),
+            (Failed, "update", false, &nothing, true, false, FAILURE),
+            (Failed, "update", true, &nothing, true, false, FAILURE),
+            (Failed, "update", false, &nothing, false, false, None),
+            (Abandoned, "update", false, &done, true, false, FAILURE),
+            (Abandoned, "update", false, &done, false, false, None),
+            (Interrupted, "update", false, &nothing, true, false, None),
+            (Running, "update", false, &nothing, true, false, None),
+            (Succeeded, "redeploy", false, &nothing, true, false, None),
+            (Failed, "drain", false, &nothing, true, false, None),
+        ];
+        for (row, (outcome, action, partial, before, past_verification, is_no_op, wanted)) in
+            table.into_iter().enumerate()
+        {
+            let deed = Deed {
+                past_verification,
+                is_no_op,
+            };
+            let found = name(&run(outcome, action, partial), before, deed);
+            assert_eq!(found.as_deref(), wanted, "row {row}");
+        }
+    }
+}
