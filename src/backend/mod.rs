@@ -3,6 +3,9 @@
 //! A backend observes many nodes in one go, and for each kind of step can tell from outside whether
 //! it is not begun, under way or done ([`Hardware::probe`]), and carry it out ([`Hardware::act`]).
 
+mod error;
+pub mod hardware;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,6 +14,9 @@ use std::sync::Arc;
 use crate::design::{NodeDesign, NodeName, RunId};
 use crate::observed::ObservedNode;
 use crate::step::Step;
+
+pub use error::Error;
+pub use hardware::{Clock, Context, choose, clock};
 
 /// A future in a box, so that backends can be chosen when the program runs.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -3,6 +3,8 @@
 //! A backend makes these, a plan is made from them, and a file can carry them from one to the other
 //! (`--observed FILE`), so that a plan never needs the network.
 
+mod snapshot;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::NodeName;
 use crate::lifecycle::{PowerState, ProvisionState};
+
+pub use snapshot::{Error, read, to_json};
 
 /// The version of the snapshot file.
 pub const FORMAT_VERSION: u32 = 1;
@@ -36,6 +40,7 @@ impl<T> Fact<T> {
 
 /// A disk of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Disk {
     /// Device name or address.
     pub name: Arc<str>,
@@ -71,6 +76,7 @@ pub enum Capability {
 
 /// The Kubernetes node of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClusterNode {
     /// Its UID, which changes when the node is made anew.
     pub uid: Arc<str>,
@@ -84,6 +90,7 @@ pub struct ClusterNode {
 
 /// What a machine was seen to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ObservedNode {
     /// Provision state.
     pub provision: Fact<ProvisionState>,
@@ -130,9 +137,11 @@ impl ObservedNode {
 
 /// All that was seen, at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Observations {
     /// [`FORMAT_VERSION`].
     pub format_version: u32,
     /// Every machine that was asked for.
+    #[serde(deserialize_with = "snapshot::nodes_once")]
     pub nodes: BTreeMap<NodeName, ObservedNode>,
 }

@@ -1,0 +1,50 @@
+//! What keeps a site from having backends.
+
+use std::path::PathBuf;
+
+use crate::diagnostic::Diagnostic;
+
+/// Why backends cannot be chosen or opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No document says who moves the hardware.
+    #[error("no document of this site says who moves the hardware")]
+    NoBackends,
+    /// The document asks for what cannot be had; with the place.
+    #[error("{}", .0.message)]
+    Settings(Box<Diagnostic>),
+    /// The file of the simulated site cannot be used.
+    #[error("cannot use the simulated site `{}`", path.display())]
+    SimulatedSite {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: super::hardware::sim::StateError,
+    },
+}
+
+impl Error {
+    /// The problem in the documents, with its place, where it is one.
+    #[must_use]
+    pub fn diagnostic(&self) -> Option<&Diagnostic> {
+        match self {
+            Self::Settings(diagnostic) => Some(diagnostic),
+            Self::NoBackends | Self::SimulatedSite { .. } => None,
+        }
+    }
+
+    /// The way out, where there is one.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::NoBackends => Some(
+                "add a document of the schema `trueup/Backends/v1` with `data: {hardware: {kind: sim}}`",
+            ),
+            Self::Settings(diagnostic) => diagnostic.hint.as_deref(),
+            Self::SimulatedSite { .. } => {
+                Some("put the file back as it was, or remove it to begin with new machines")
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Which backend moves which node, as the site's `trueup/Backends/v1` says.
+//!
+//! The first override that selects a node counts, else the site's own. Nodes that left the design are
+//! sent by the same selectors. A backend that this build does not have is an error with its place,
+//! found before anything is asked for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::sim::{Settings, Simulator};
+use crate::backend::{ActError, Error, Hardware, Order, Pending, Probe};
+use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
+use crate::diagnostic::{Diagnostic, Mark, SourceId};
+use crate::observed::ObservedNode;
+
+/// What backends need that no document says.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The file of the simulated site, where the document names none.
+    pub simulated_state: PathBuf,
+}
+
+/// How time passes for the backends of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// As it does.
+    Real,
+    /// It jumps to the next thing that somebody waits for: the runtime is to be started paused. Only
+    /// where all backends are simulators that say so.
+    Virtual,
+}
+
+/// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
+/// which [`choose`] reports.
+#[must_use]
+pub fn clock(design: &Design) -> Clock {
+    let is_virtual = |backend: &HardwareBackend| {
+        backend.kind == BackendKind::Sim
+            && Settings::read(backend).is_ok_and(|settings| settings.clock == Clock::Virtual)
+    };
+    let backends = &design.backends;
+    let overrides = backends.overrides.iter().map(|(_, backend)| backend);
+    let all = overrides.chain(match backends.hardware.kind {
+        BackendKind::None => None,
+        _ => Some(&backends.hardware),
+    });
+    let mut some = false;
+    for backend in all {
+        some = true;
+        if !is_virtual(backend) {
+            return Clock::Real;
+        }
+    }
+    if some { Clock::Virtual } else { Clock::Real }
+}
+
+/// Opens the backends of a site.
+///
+/// # Errors
+///
+/// No document names one, a setting does not fit, this build has no such backend, or the file of the
+/// simulated site cannot be used.
+pub fn choose(design: &Design, context: &Context) -> Result<Arc<dyn Hardware>, Error> {
+    let backends = &design.backends;
+    if backends.data.is_none() {
+        return Err(Error::NoBackends);
+    }
+    let mut opened: Vec<Arc<dyn Hardware>> = Vec::new();
+    let mut overrides = Vec::with_capacity(backends.overrides.len());
+    for (selector, backend) in &backends.overrides {
+        overrides.push((selector.clone(), opened.len()));
+        opened.push(open(backend, context)?);
+    }
+    if backends.hardware.kind == BackendKind::None && overrides.is_empty() {
+        return Err(Error::NoBackends);
+    }
+    let own = match backends.hardware.kind {
+        BackendKind::None => None,
+        _ => {
+            opened.push(open(&backends.hardware, context)?);
+            Some(opened.len() - 1)
+        }
+    };
+    match (own, overrides.is_empty()) {
+        (Some(only), true) => Ok(opened.swap_remove(only)),
+        _ => Ok(Arc::new(Routes {
+            overrides,
+            own,
+            opened,
+        })),
+    }
+}
+
+fn open(backend: &HardwareBackend, context: &Context) -> Result<Arc<dyn Hardware>, Error> {
+    let name = match backend.kind {
+        BackendKind::Sim => {
+            let settings = Settings::read(backend).map_err(Error::Settings)?;
+            let path = match &settings.state {
+                Some(name) => beside(&context.simulated_state, name),
+                None => context.simulated_state.clone(),
+            };
+            let simulator = Simulator::open(&path, settings)
+                .map_err(|source| Error::SimulatedSite { path, source })?;
+            return Ok(Arc::new(simulator));
+        }
+        BackendKind::None => return Err(Error::NoBackends),
+        BackendKind::Redfish => "redfish",
+        BackendKind::Ipmi => "ipmi",
+        BackendKind::Ironic => "ironic",
+        BackendKind::Metal3 => "metal3",
+        BackendKind::Maas => "maas",
+    };
+    let mark = match &backend.settings {
+        Some(settings) => settings.get("kind").unwrap_or(settings).mark,
+        None => Mark::new(SourceId(u32::MAX), 0),
+    };
+    let message = format!("backend `{name}` is not available in this build");
+    let diagnostic =
+        Diagnostic::error("rule-backend-kind", mark, message).hint("this build has `sim`");
+    Err(Error::Settings(Box::new(diagnostic)))
+}
+
+fn beside(path: &Path, name: &str) -> PathBuf {
+    path.with_file_name(name)
+}
+
+/// Sends each node to its backend.
+struct Routes {
+    overrides: Vec<(Selector, usize)>,
+    own: Option<usize>,
+    opened: Vec<Arc<dyn Hardware>>,
+}
+
+const NOBODY: &str = "no backend is named for this node: neither an override selects it nor has the \
+                      site a backend of its own";
+
+impl Routes {
+    fn of(&self, node: &NodeDesign) -> Option<usize> {
+        self.overrides
+            .iter()
+            .find(|(selector, _)| selector.matches(node))
+            .map(|(_, backend)| *backend)
+            .or(self.own)
+    }
+}
+
+impl Hardware for Routes {
+    fn observe<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        Box::pin(async move {
+            let mut shares = vec![Vec::new(); self.opened.len()];
+            let mut seen = BTreeMap::new();
+            for node in nodes {
+                match self.of(node) {
+                    Some(backend) => shares[backend].push(node.clone()),
+                    None => {
+                        seen.insert(node.name.clone(), ObservedNode::unknown(NOBODY));
+                    }
+                }
+            }
+            for (backend, share) in self.opened.iter().zip(&shares) {
+                if !share.is_empty() {
+                    seen.append(&mut backend.observe(share).await);
+                }
+            }
+            seen
+        })
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        match &order.node {
+            Some(node) => match self.of(node) {
+                Some(backend) => self.opened[backend].probe(order),
+                None => Box::pin(async { Probe::Ambiguous(Arc::from(NOBODY)) }),
+            },
+            None => Box::pin(async move {
+                let mut all_done = true;
+                for backend in &self.opened {
+                    match backend.probe(order).await {
+                        Probe::Done => {}
+                        Probe::NotBegun => all_done = false,
+                        other @ (Probe::UnderWay | Probe::Ambiguous(_)) => return other,
+                    }
+                }
+                if all_done {
+                    Probe::Done
+                } else {
+                    Probe::NotBegun
+                }
+            }),
+        }
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        match &order.node {
+            Some(node) => match self.of(node) {
+                Some(backend) => self.opened[backend].act(order),
+                None => Box::pin(async { Err(ActError::Permanent(Arc::from(NOBODY))) }),
+            },
+            None => Box::pin(async move {
+                for backend in &self.opened {
+                    backend.act(order).await?;
+                }
+                Ok(())
+            }),
+        }
+    }
+}

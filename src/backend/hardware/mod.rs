@@ -1,0 +1,9 @@
+//! The backends that move machines, and who of them moves which.
+//!
+//! [`choose`] reads the site's `trueup/Backends/v1` and gives one [`super::Hardware`] that sends each
+//! order to the backend of its node.
+
+mod choose;
+pub mod sim;
+
+pub use choose::{Clock, Context, choose, clock};

@@ -1,0 +1,578 @@
+//! The file in which a simulated site is kept: the real world, as far as trueup is concerned.
+//!
+//! JSON, one entry a line after a first line that says what the file is. Entries are only ever
+//! appended, each commit with one write, so that a commit costs the same however large the site is
+//! and survives the death of the process at any instant; half a line at the end is what a death left
+//! of a write and is dropped. (It need not survive a loss of power: this world lies in one file.)
+//! When a file is opened that holds many more entries than machines, it is written anew.
+//!
+//! Several processes may use one file. Every access takes the file's advisory lock, shared or
+//! exclusive, for that instant, and reads first what others have appended. Whoever has the file open
+//! holds the shared lock of the file `….lock` beside it, and who writes the file anew the exclusive
+//! one. Where the file system knows no locks, none are taken.
+//!
+//! The world has its own time, in milliseconds: it begins at 0, goes on while somebody has the world
+//! open, by tokio's clock, and is never behind the last entry.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::machine::{Machine, Operation};
+use crate::design::{NodeDesign, NodeName, name_problem};
+
+const FORMAT: &str = "trueup-simulated-site";
+const FORMAT_VERSION: u32 = 1;
+/// The largest file, and the longest line, in bytes.
+const LARGEST_FILE: u64 = 4 << 30;
+const LONGEST_LINE: u64 = 64 << 20;
+/// The furthest time and the highest number of an effect.
+const FURTHEST: u64 = 1 << 53;
+/// A file is written anew when it has more entries than this for each machine, and so many at least.
+const ENTRIES_PER_MACHINE: usize = 16;
+const ENTRIES: usize = 4096;
+
+/// Why the file of a simulated site cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// The file system said no.
+    #[error("cannot {action}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error("this file is no simulated site; nothing was written to it")]
+    Foreign,
+    /// It was written by another version.
+    #[error("the file has format version {0}, and this is a trueup for version {FORMAT_VERSION}")]
+    Version(u32),
+    /// It is larger than any site.
+    #[error("the file has {0} bytes, and a simulated site has at most {LARGEST_FILE}")]
+    TooLarge(u64),
+    /// A line is no entry.
+    #[error("line {line} is no entry of a simulated site: {reason}")]
+    Line {
+        /// Which, from 1 on.
+        line: u64,
+        /// Why not.
+        reason: String,
+    },
+}
+
+fn io_error(action: &'static str) -> impl Fn(io::Error) -> StateError {
+    move |source| StateError::Io { action, source }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    format: String,
+    format_version: u32,
+}
+
+/// One line. Exactly one of the optional fields is there.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    at: u64,
+    node: NodeName,
+    /// The machine as it is from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    machine: Option<Box<Machine>>,
+    /// An operation begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begun: Option<Box<Operation>>,
+    /// The operation ends: the number of its first effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<u64>,
+    /// A fault happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fault: Option<Arc<str>>,
+}
+
+impl Entry {
+    fn of(at: u64, node: &NodeName) -> Self {
+        Self {
+            at,
+            node: node.clone(),
+            machine: None,
+            begun: None,
+            ended: None,
+            fault: None,
+        }
+    }
+}
+
+/// The world's own time.
+#[derive(Debug, Default)]
+struct WorldTime {
+    base: u64,
+    /// Set when somebody first asks, since the file may be opened outside of a runtime.
+    origin: Option<Instant>,
+}
+
+impl WorldTime {
+    fn now(&mut self) -> u64 {
+        let origin = *self.origin.get_or_insert_with(Instant::now);
+        let elapsed = u64::try_from(origin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.base.saturating_add(elapsed)
+    }
+
+    fn not_before(&mut self, at: u64) {
+        let now = match self.origin {
+            Some(_) => self.now(),
+            None => self.base,
+        };
+        self.base += at.saturating_sub(now);
+    }
+
+    /// The instant of a time that is to come.
+    fn instant(&mut self, at: u64) -> Instant {
+        let wait = at.saturating_sub(self.now());
+        Instant::now() + Duration::from_millis(wait)
+    }
+}
+
+/// All machines, and the file that holds them.
+#[derive(Debug)]
+pub(super) struct World {
+    path: PathBuf,
+    machines: FxHashMap<NodeName, Machine>,
+    /// The number of the next effect.
+    sequence: u64,
+    time: WorldTime,
+    file: Option<File>,
+    /// Held as long as the file is open.
+    presence: Option<File>,
+    /// How far the file was read, and how many lines that is.
+    offset: u64,
+    lines: u64,
+}
+
+impl World {
+    /// Opens a world; where there is no file, it is made with the first entry.
+    pub(super) fn open(path: &Path) -> Result<Self, StateError> {
+        let mut world = Self::new(path);
+        world.view()?;
+        if world.is_long_winded() {
+            world = Self::new(path);
+            write_anew(path)?;
+            world.view()?;
+        }
+        Ok(world)
+    }
+
+    fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            machines: FxHashMap::default(),
+            sequence: 1,
+            time: WorldTime::default(),
+            file: None,
+            presence: None,
+            offset: 0,
+            lines: 0,
+        }
+    }
+
+    fn is_long_winded(&self) -> bool {
+        let enough = self.machines.len().saturating_mul(ENTRIES_PER_MACHINE);
+        self.lines > enough.max(ENTRIES) as u64
+    }
+
+    /// The machines as they are now, what others did included.
+    pub(super) fn view(&mut self) -> Result<View<'_>, StateError> {
+        if self.file.is_none() && self.path.exists() {
+            self.open_file(false)?;
+        }
+        if let Some(file) = self.file.take() {
+            let read = locked(&file, false).and_then(|()| self.catch_up(&file));
+            unlock(&file);
+            self.file = Some(file);
+            read?;
+        }
+        let now = self.time.now();
+        Ok(View { world: self, now })
+    }
+
+    /// The machines as they are now, to be changed; nobody else sees or changes them meanwhile.
+    pub(super) fn change(&mut self) -> Result<Change<'_>, StateError> {
+        if self.file.is_none() {
+            self.open_file(true)?;
+        }
+        let file = self
+            .file
+            .take()
+            .ok_or_else(|| io_error("open the file")(io::ErrorKind::NotFound.into()))?;
+        let mut pending = Vec::new();
+        let caught_up = locked(&file, true)
+            .and_then(|()| self.catch_up(&file))
+            .and_then(|()| {
+                let end = file.metadata().map_err(io_error("look at the file"))?.len();
+                if end > self.offset {
+                    let cut = file.set_len(self.offset);
+                    cut.map_err(io_error("drop half a line at the end of the file"))?;
+                }
+                Ok(())
+            });
+        if let Err(error) = caught_up {
+            unlock(&file);
+            self.file = Some(file);
+            return Err(error);
+        }
+        if self.offset == 0 {
+            push_line(&mut pending, &header());
+        }
+        let now = self.time.now();
+        Ok(Change {
+            world: self,
+            file: Some(file),
+            now,
+            pending,
+        })
+    }
+
+    fn open_file(&mut self, create: bool) -> Result<(), StateError> {
+        if create && let Some(folder) = self.path.parent() {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(io_error("make the folder of the file"))?;
+        }
+        let presence = open_presence(&self.path)?;
+        ignore_unsupported(presence.lock_shared()).map_err(io_error("lock the file"))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(create)
+            .open(&self.path)
+            .map_err(io_error("open the file"))?;
+        self.presence = Some(presence);
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Reads what was appended since the last time.
+    fn catch_up(&mut self, file: &File) -> Result<(), StateError> {
+        let length = file.metadata().map_err(io_error("look at the file"))?.len();
+        if length > LARGEST_FILE {
+            return Err(StateError::TooLarge(length));
+        }
+        if length <= self.offset {
+            return Ok(());
+        }
+        let mut reader = file;
+        reader
+            .seek(SeekFrom::Start(self.offset))
+            .map_err(io_error("read the file"))?;
+        let mut reader = BufReader::with_capacity(1 << 16, reader);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut reader)
+                .take(LONGEST_LINE)
+                .read_until(b'\n', &mut line)
+                .map_err(io_error("read the file"))?;
+            if line.pop_if(|last| *last == b'\n').is_none() {
+                // Half a line: what a death left. A line without an end is no line of ours.
+                return match read as u64 {
+                    LONGEST_LINE => Err(self.broken("it is too long")),
+                    _ if self.offset == 0 && !looks_like_ours(&line) => Err(StateError::Foreign),
+                    _ => Ok(()),
+                };
+            }
+            if self.offset == 0 {
+                read_header(&line)?;
+            } else {
+                let entry = serde_json::from_slice(&line)
+                    .map_err(|error| self.broken(&error.to_string()))?;
+                self.take_in(entry)?;
+            }
+            self.offset += read as u64;
+            self.lines += 1;
+        }
+    }
+
+    fn broken(&self, reason: &str) -> StateError {
+        StateError::Line {
+            line: self.lines + 1,
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Lets an entry happen.
+    fn take_in(&mut self, entry: Entry) -> Result<(), StateError> {
+        let Entry {
+            at,
+            node,
+            machine,
+            begun,
+            ended,
+            fault,
+        } = entry;
+        if at > FURTHEST {
+            return Err(self.broken("its time is too far away"));
+        }
+        if let Some(problem) = name_problem(node.as_str()) {
+            return Err(self.broken(&format!("the name of its node {problem}")));
+        }
+        self.time.not_before(at);
+        if let Some(machine) = machine {
+            let entries = machine.ledger.iter().map(|entry| entry.sequence);
+            let last = entries.max().unwrap_or_default();
+            if last > FURTHEST || begun.is_some() || ended.is_some() || fault.is_some() {
+                return Err(self.broken("its fields do not fit together"));
+            }
+            self.sequence = self.sequence.max(last + 1);
+            self.machines.insert(node, *machine);
+            return Ok(());
+        }
+        let Some(machine) = self.machines.get_mut(&node) else {
+            return Err(self.broken(&format!("there is no machine `{node}` yet")));
+        };
+        match (begun, ended, fault) {
+            (Some(operation), None, None) if machine.operation.is_none() => {
+                machine.begin(*operation);
+            }
+            (None, Some(first), None) if machine.operation.is_some() && first <= FURTHEST => {
+                self.sequence = machine.finish(&node, at, first).max(self.sequence);
+            }
+            (None, None, Some(key)) => {
+                let count = machine.faults.entry(key).or_default();
+                *count = count.saturating_add(1);
+            }
+            _ => return Err(self.broken("its fields do not fit together")),
+        }
+        Ok(())
+    }
+
+    /// Forgets everything, to be read again: what is in memory may not be what is in the file.
+    fn forget(&mut self) {
+        self.machines.clear();
+        self.sequence = 1;
+        self.offset = 0;
+        self.lines = 0;
+    }
+}
+
+/// A look at the world.
+pub(super) struct View<'a> {
+    world: &'a World,
+    /// The world's time.
+    pub(super) now: u64,
+}
+
+impl View<'_> {
+    /// The number of the next effect.
+    pub(super) fn sequence(&self) -> u64 {
+        self.world.sequence
+    }
+
+    /// A machine that something has happened to already.
+    pub(super) fn machine(&self, node: &NodeName) -> Option<&Machine> {
+        self.world.machines.get(node)
+    }
+}
+
+/// A change of the world; what is not committed does not happen.
+pub(super) struct Change<'a> {
+    world: &'a mut World,
+    file: Option<File>,
+    /// The world's time.
+    pub(super) now: u64,
+    pending: Vec<u8>,
+}
+
+impl Change<'_> {
+    /// A machine, which comes into the world now where there was none.
+    pub(super) fn machine(&mut self, design: &NodeDesign) -> Result<&Machine, StateError> {
+        if !self.world.machines.contains_key(&design.name) {
+            self.seed(&design.name, Machine::factory_new(design))?;
+        }
+        self.world
+            .machines
+            .get(&design.name)
+            .ok_or_else(|| self.world.broken("a machine is missing"))
+    }
+
+    /// Makes a machine what is given.
+    pub(super) fn seed(&mut self, node: &NodeName, machine: Machine) -> Result<(), StateError> {
+        self.append(Entry {
+            machine: Some(Box::new(machine)),
+            ..Entry::of(self.now, node)
+        })
+    }
+
+    /// Begins an operation.
+    pub(super) fn begin(&mut self, node: &NodeName, begun: Operation) -> Result<(), StateError> {
+        self.append(Entry {
+            begun: Some(Box::new(begun)),
+            ..Entry::of(self.now, node)
+        })
+    }
+
+    /// Ends the operation of a machine at some time.
+    pub(super) fn end(&mut self, node: &NodeName, at: u64) -> Result<(), StateError> {
+        self.append(Entry {
+            ended: Some(self.world.sequence),
+            ..Entry::of(at, node)
+        })
+    }
+
+    /// Counts a fault.
+    pub(super) fn count_fault(
+        &mut self,
+        node: &NodeName,
+        key: &Arc<str>,
+    ) -> Result<(), StateError> {
+        self.append(Entry {
+            fault: Some(key.clone()),
+            ..Entry::of(self.now, node)
+        })
+    }
+
+    /// The instant of a time of the world.
+    pub(super) fn instant(&mut self, at: u64) -> Instant {
+        self.world.time.instant(at)
+    }
+
+    fn append(&mut self, entry: Entry) -> Result<(), StateError> {
+        push_line(&mut self.pending, &entry);
+        self.world.take_in(entry)
+    }
+
+    /// Writes all of it, in one piece.
+    pub(super) fn commit(mut self) -> Result<(), StateError> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        // A first line alone says nothing: the file begins with its first entry.
+        let is_empty = self.pending.is_empty() || self.world.machines.is_empty();
+        if !is_empty {
+            let mut writer = file;
+            if let Err(source) = writer.write_all(&self.pending) {
+                // The rest of the change must not be found later.
+                let _ = file.set_len(self.world.offset);
+                return Err(io_error("write to the file")(source));
+            }
+            let lines = self.pending.iter().filter(|byte| **byte == b'\n').count();
+            self.world.offset += self.pending.len() as u64;
+            self.world.lines += lines as u64;
+        }
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            unlock(&file);
+            self.world.file = Some(file);
+        }
+        if !self.pending.is_empty() {
+            self.world.forget();
+        }
+    }
+}
+
+fn header() -> Header {
+    Header {
+        format: FORMAT.to_owned(),
+        format_version: FORMAT_VERSION,
+    }
+}
+
+fn read_header(line: &[u8]) -> Result<(), StateError> {
+    let header: Header = serde_json::from_slice(line).map_err(|_| StateError::Foreign)?;
+    match (&*header.format, header.format_version) {
+        (FORMAT, FORMAT_VERSION) => Ok(()),
+        (FORMAT, other) => Err(StateError::Version(other)),
+        _ => Err(StateError::Foreign),
+    }
+}
+
+/// Whether half a first line may be the beginning of ours.
+fn looks_like_ours(line: &[u8]) -> bool {
+    let mut ours = Vec::new();
+    push_line(&mut ours, &header());
+    ours.starts_with(line)
+}
+
+fn push_line(bytes: &mut Vec<u8>, value: &impl Serialize) {
+    // These values have no map whose keys are no texts, which alone could fail.
+    if serde_json::to_writer(&mut *bytes, value).is_ok() {
+        bytes.push(b'\n');
+    }
+}
+
+/// Writes a file anew with one entry for each machine, unless somebody else has it open.
+fn write_anew(path: &Path) -> Result<(), StateError> {
+    let presence = open_presence(path)?;
+    if presence.try_lock().is_err() {
+        return Ok(());
+    }
+    let file = File::open(path).map_err(io_error("open the file"))?;
+    let mut world = World::new(path);
+    world.catch_up(&file)?;
+    let at = world.time.base;
+    let mut machines: Vec<_> = std::mem::take(&mut world.machines).into_iter().collect();
+    machines.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut bytes = Vec::new();
+    push_line(&mut bytes, &header());
+    for (node, machine) in machines {
+        let entry = Entry {
+            machine: Some(Box::new(machine)),
+            ..Entry::of(at, &node)
+        };
+        push_line(&mut bytes, &entry);
+    }
+    let anew = path.with_added_extension("new");
+    let written = File::create(&anew).and_then(|mut file| {
+        file.write_all(&bytes)?;
+        file.sync_all()
+    });
+    written.map_err(io_error("write the file anew"))?;
+    std::fs::rename(&anew, path).map_err(io_error("write the file anew"))?;
+    unlock(&presence);
+    Ok(())
+}
+
+fn open_presence(path: &Path) -> Result<File, StateError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path.with_added_extension("lock"))
+        .map_err(io_error("open the lock beside the file"))
+}
+
+fn locked(file: &File, exclusive: bool) -> Result<(), StateError> {
+    let result = if exclusive {
+        file.lock()
+    } else {
+        file.lock_shared()
+    };
+    ignore_unsupported(result).map_err(io_error("lock the file"))
+}
+
+fn unlock(file: &File) {
+    // An error can only mean that there was no lock.
+    let _ = file.unlock();
+}
+
+fn ignore_unsupported(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,223 @@
+//! The snapshot file: what was observed in one place, for a plan that is made in another.
+//!
+//! JSON with a format version, one machine a line, sorted. Reading is strict and bounded: the file
+//! may come from anywhere. A version that is not ours, a field that is not known, a machine that
+//! stands there twice and a name that is no name are errors.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+use super::{FORMAT_VERSION, Observations, ObservedNode};
+use crate::design::{NodeName, name_problem};
+
+/// The largest file that is read, in bytes.
+const LARGEST: usize = 1 << 30;
+
+/// Why a snapshot file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It is larger than any site.
+    #[error("the file has {0} bytes, and observations of a site have at most {LARGEST}")]
+    TooLarge(usize),
+    /// It was written by another version.
+    #[error(
+        "the file has format version {found}, and this is a trueup for version {FORMAT_VERSION}"
+    )]
+    Version {
+        /// Its version.
+        found: u64,
+    },
+    /// It is no file of observations.
+    #[error("this is no file of observations")]
+    Form(#[source] serde_json::Error),
+}
+
+/// Reads a snapshot file.
+///
+/// # Errors
+///
+/// It is too large, of another version, or not in the form that [`to_json`] writes.
+pub fn read(bytes: &[u8]) -> Result<Observations, Error> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format_version: u64,
+    }
+    if bytes.len() > LARGEST {
+        return Err(Error::TooLarge(bytes.len()));
+    }
+    match serde_json::from_slice::<Observations>(bytes) {
+        Ok(observations) if observations.format_version == FORMAT_VERSION => Ok(observations),
+        Ok(observations) => Err(Error::Version {
+            found: observations.format_version.into(),
+        }),
+        // A file of another version may well have another form: say the version then.
+        Err(error) => match serde_json::from_slice::<Versioned>(bytes) {
+            Ok(Versioned { format_version }) if format_version != u64::from(FORMAT_VERSION) => {
+                Err(Error::Version {
+                    found: format_version,
+                })
+            }
+            _ => Err(Error::Form(error)),
+        },
+    }
+}
+
+/// A snapshot file of this version: one machine a line, sorted by name.
+///
+/// # Errors
+///
+/// None that values of these types can have; the writer of JSON has the error in its signature.
+pub fn to_json(observations: &Observations) -> Result<String, serde_json::Error> {
+    let mut text = format!("{{\"format_version\":{FORMAT_VERSION},\"nodes\":{{");
+    let mut separator = "\n";
+    for (name, node) in &observations.nodes {
+        text.push_str(separator);
+        text.push_str(&serde_json::to_string(name)?);
+        text.push(':');
+        text.push_str(&serde_json::to_string(node)?);
+        separator = ",\n";
+    }
+    text.push_str("\n}}\n");
+    Ok(text)
+}
+
+/// Machines by name, each once and each with a name that may be one.
+pub(super) fn nodes_once<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<NodeName, ObservedNode>, D::Error> {
+    struct Nodes;
+
+    impl<'de> Visitor<'de> for Nodes {
+        type Value = BTreeMap<NodeName, ObservedNode>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("machines by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut nodes = BTreeMap::new();
+            while let Some(name) = map.next_key::<NodeName>()? {
+                if let Some(problem) = name_problem(name.as_str()) {
+                    let message = format!("the name of machine {:?} {problem}", name.as_str());
+                    return Err(de::Error::custom(message));
+                }
+                let node = map.next_value()?;
+                if nodes.insert(name.clone(), node).is_some() {
+                    return Err(de::Error::custom(format!("`{name}` stands there twice")));
+                }
+            }
+            Ok(nodes)
+        }
+    }
+
+    deserializer.deserialize_map(Nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::lifecycle::{PowerState, ProvisionState};
+    use crate::observed::{Capability, ClusterNode, Disk, Fact};
+
+    fn two_nodes() -> Observations {
+        let seen = ObservedNode {
+            provision: Fact::Known(ProvisionState::Active),
+            power: Fact::Known(PowerState::On),
+            retired: Some(Arc::from("old disks")),
+            maintenance: None,
+            protected: true,
+            last_error: None,
+            clean_step: None,
+            disks: Fact::Known(vec![Disk {
+                name: Arc::from("sda"),
+                serial: Arc::from("S1"),
+                size: 480,
+                partitioned: true,
+            }]),
+            cluster: Fact::Known(Some(ClusterNode {
+                uid: Arc::from("u1"),
+                ready: true,
+                unschedulable: false,
+                labels: BTreeMap::from([(Arc::from("rack"), Arc::from("r1"))]),
+            })),
+            capabilities: [Capability::Power, Capability::WipeOperatingSystemDisk].into(),
+        };
+        Observations {
+            format_version: FORMAT_VERSION,
+            nodes: BTreeMap::from([
+                (NodeName::from("n1"), seen),
+                (NodeName::from("n2"), ObservedNode::unknown("no answer")),
+            ]),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_one_machine_a_line() {
+        for observations in [
+            two_nodes(),
+            Observations {
+                format_version: FORMAT_VERSION,
+                ..Observations::default()
+            },
+        ] {
+            let text = to_json(&observations).unwrap();
+            assert_eq!(text.lines().count(), observations.nodes.len() + 2);
+            assert_eq!(read(text.as_bytes()).unwrap(), observations);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_is_refused_with_the_reason() {
+        let good = to_json(&two_nodes()).unwrap();
+        let table: &[(String, &str)] = &[
+            (String::new(), "EOF while parsing a value"),
+            ("[]".to_owned(), "invalid length 0"),
+            ("[".repeat(100_000), "recursion limit exceeded"),
+            (good.replace("\"n2\"", "\"n1\""), "`n1` stands there twice"),
+            (
+                good.replace("\"n2\"", "\"../n2\""),
+                "does not begin with a letter",
+            ),
+            (
+                good.replace("protected", "portected"),
+                "unknown field `portected`",
+            ),
+            (
+                good.replace("\"active\"", "\"busy\""),
+                "unknown variant `busy`",
+            ),
+            (good[..good.len() - 4].to_owned(), "EOF while parsing"),
+            (
+                good.replace("\"format_version\":1,", ""),
+                "missing field `format_version`",
+            ),
+            (format!("{good}x"), "trailing characters"),
+        ];
+        for (text, expected) in table {
+            let error = read(text.as_bytes()).unwrap_err();
+            let source = error.source().unwrap().to_string();
+            assert!(source.contains(expected), "{source} lacks {expected}");
+        }
+    }
+
+    #[test]
+    fn another_version_is_named_even_where_its_form_differs() {
+        let good = to_json(&two_nodes()).unwrap();
+        for text in [
+            good.replace("\"format_version\":1", "\"format_version\":2"),
+            r#"{"format_version":2,"machines":[]}"#.to_owned(),
+        ] {
+            assert_eq!(
+                read(text.as_bytes()).unwrap_err().to_string(),
+                "the file has format version 2, and this is a trueup for version 1"
+            );
+        }
+    }
+}
