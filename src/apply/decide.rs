@@ -133,9 +133,18 @@ impl Dispatcher<'_> {
     }
 
     fn choose_for_world(&mut self, index: usize) -> Choice {
+        if let Some(node) = self.node_of[index]
+            && self.tally.nodes[node].busy
+        {
+            // Steps of one node run one after the other, also where groups that share it run side by
+            // side; what comes of this one depends on how the other ends.
+            let parked = &mut self.tally.nodes[node].parked;
+            parked.push(StepIndex::from_position(index).0);
+            return Choice::Aside;
+        }
         if self.begun[index] {
             // It was asked for before the interruption: its end is wanted whatever happened since.
-            return self.unless_busy(index);
+            return Choice::Run;
         }
         let step = &self.plan.steps[index];
         if self.was_sent(index) {
@@ -158,18 +167,6 @@ impl Dispatcher<'_> {
                     parked.push(StepIndex::from_position(index).0);
                     return Choice::Aside;
                 }
-            }
-        }
-        self.unless_busy(index)
-    }
-
-    /// Steps of one node run one after the other, also where groups that share it run side by side.
-    fn unless_busy(&mut self, index: usize) -> Choice {
-        if let Some(node) = self.node_of[index] {
-            let node = &mut self.tally.nodes[node];
-            if node.busy {
-                node.parked.push(StepIndex::from_position(index).0);
-                return Choice::Aside;
             }
         }
         Choice::Run

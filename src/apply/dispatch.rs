@@ -17,16 +17,14 @@ use tokio::time::{Duration, Instant};
 
 use super::decide::Choice;
 use super::graph::Graph;
-use super::runner::{End, Retry, Runner};
-use super::tally::{Tally, under_way};
+use super::runner::{End, Report, Runner};
+use super::tally::Tally;
 use super::work::parallelism;
 use super::{
-    Decision, Entry, Error, Event, EventKind, Finished, Listener, NodeOutcome, NodeResult,
-    StepOutcome, Work,
+    Decision, Entry, Error, Event, EventKind, Finished, Listener, NodeOutcome, StepOutcome, Work,
 };
 use crate::backend::Order;
 use crate::plan::{Plan, PlannedGroup};
-use crate::record::{Counts, Outcome};
 use crate::step::{StepIndex, StepKind};
 
 /// How often it is asked whether a step may start, while it may not.
@@ -45,7 +43,7 @@ pub async fn execute(work: Work<'_>, listener: &mut dyn Listener) -> Result<Fini
 }
 
 /// Something to be said when the journal is durable.
-enum Saying {
+pub(super) enum Saying {
     Event(Event),
     Node(NodeOutcome),
 }
@@ -54,13 +52,13 @@ enum Saying {
 #[derive(Default)]
 struct Lane {
     waiting: BinaryHeap<Reverse<u32>>,
-    running: usize,
+    pub(super) running: usize,
 }
 
 /// The state of a run.
 pub(super) struct Dispatcher<'a> {
     pub(super) plan: &'a Plan,
-    work: Work<'a>,
+    pub(super) work: Work<'a>,
     pub(super) graph: Graph,
     pub(super) tally: Tally<'a>,
     /// For each step, its group and its node.
@@ -79,17 +77,17 @@ pub(super) struct Dispatcher<'a> {
     /// Too many nodes failed: nothing more is begun.
     pub(super) halted: bool,
     /// Whether anything but nodes and groups failed.
-    step_failed: bool,
-    undecided: BTreeMap<usize, Arc<str>>,
+    pub(super) step_failed: bool,
+    pub(super) undecided: BTreeMap<usize, Arc<str>>,
     /// One lane a group, and the last for all else.
     lanes: Vec<Lane>,
     busy_lanes: BTreeSet<usize>,
-    running: BTreeMap<usize, Instant>,
-    unfinished: usize,
-    sayings: Vec<Saying>,
-    began: Instant,
-    retries: UnboundedSender<Retry>,
-    retries_received: UnboundedReceiver<Retry>,
+    pub(super) running: BTreeMap<usize, Instant>,
+    pub(super) unfinished: usize,
+    pub(super) sayings: Vec<Saying>,
+    pub(super) began: Instant,
+    reports: UnboundedSender<Report>,
+    reports_received: UnboundedReceiver<Report>,
 }
 
 impl<'a> Dispatcher<'a> {
@@ -112,7 +110,7 @@ impl<'a> Dispatcher<'a> {
                 gates.next().filter(|_| overtakes).map(|need| need.step.0)
             })
             .collect();
-        let (retries, retries_received) = unbounded_channel();
+        let (reports, reports_received) = unbounded_channel();
         let steps = plan.steps.len();
         let tags = plan
             .steps
@@ -138,8 +136,8 @@ impl<'a> Dispatcher<'a> {
             unfinished: steps - tags.count(),
             sayings: Vec::new(),
             began: Instant::now(),
-            retries,
-            retries_received,
+            reports,
+            reports_received,
             tally,
             work,
         })
@@ -239,14 +237,14 @@ impl<'a> Dispatcher<'a> {
                     stopping = Some(self.stop_asked(listener));
                 }
                 () = until(grace_ends), if grace_ends.is_some() => break,
-                Some(retry) = self.retries_received.recv() => self.retried(&retry),
+                Some(report) = self.reports_received.recv() => self.reported(report),
                 Some(ended) = runners.join_next_with_id(), if !runners.is_empty() => {
                     self.runner_ended(ended, &mut tasks)?;
                 }
                 () = tokio::time::sleep(LOCK_INTERVAL), if waits_for_lock => {}
             }
-            while let Ok(retry) = self.retries_received.try_recv() {
-                self.retried(&retry);
+            while let Ok(report) = self.reports_received.try_recv() {
+                self.reported(report);
             }
             while let Some(ended) = runners.try_join_next_with_id() {
                 self.runner_ended(ended, &mut tasks)?;
@@ -344,12 +342,7 @@ impl<'a> Dispatcher<'a> {
         let lane = self.lane_of(index);
         self.lanes[lane].running += 1;
         self.running.insert(index, Instant::now());
-        self.say(EventKind::StepStarted {
-            step: step.id.clone(),
-            kind,
-            node: step.id.node.clone(),
-            attempt: 1,
-        });
+        self.say_started(index, 1);
         let designs = (self.work.applied, self.work.nodes);
         let node = step.id.node.as_ref().and_then(|name| {
             let applied = designs.0.get(name).filter(|_| kind == StepKind::Destroy);
@@ -369,23 +362,33 @@ impl<'a> Dispatcher<'a> {
             hardware: self.work.hardware.clone(),
             preconditions: self.work.preconditions.clone(),
             stop: self.work.stop.clone(),
-            retries: self.retries.clone(),
+            reports: self.reports.clone(),
             attempted: false,
         }))
     }
 
-    fn retried(&mut self, retry: &Retry) {
-        let step = &self.plan.steps[retry.index].id;
-        self.say(EventKind::StepRetried {
-            step: step.clone(),
-            message: retry.message.clone(),
-            delay_ms: u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX),
-        });
+    fn reported(&mut self, report: Report) {
+        match report {
+            Report::Retry {
+                index,
+                message,
+                delay,
+            } => self.say(EventKind::StepRetried {
+                step: self.plan.steps[index].id.clone(),
+                message,
+                delay_ms: milliseconds(delay),
+            }),
+            Report::Attempt { index, attempt } => self.say_started(index, attempt),
+        }
+    }
+
+    fn say_started(&mut self, index: usize, attempt: u32) {
+        let step = &self.plan.steps[index].id;
         self.say(EventKind::StepStarted {
             step: step.clone(),
             kind: step.kind,
             node: step.node.clone(),
-            attempt: retry.attempt,
+            attempt,
         });
     }
 
@@ -473,128 +476,6 @@ impl<'a> Dispatcher<'a> {
         Ok(())
     }
 
-    /// Takes in how a step ended, now or in the journal.
-    fn take_in(&mut self, index: usize, outcome: &StepOutcome, attempted: bool, duration_ms: u64) {
-        let step = &self.plan.steps[index];
-        let kind = step.id.kind;
-        let group = self.group_of[index];
-        let succeeded = matches!(outcome, StepOutcome::Succeeded | StepOutcome::NotNeeded);
-        self.ended[index] = Some(succeeded);
-        self.unfinished -= usize::from(kind != StepKind::Tag);
-        if let Some(why) = self.why(index, outcome) {
-            self.why_not.insert(index, why);
-        }
-        self.group_step_ended(index, kind, outcome, succeeded);
-        if let Some(node) = self.node_of[index] {
-            let gate_open = match self.gate_of[index] {
-                Some(gate) => self.ended[gate as usize].is_none(),
-                None => matches!(kind, StepKind::Relabel | StepKind::PowerOn),
-            };
-            let open =
-                group.filter(|group| gate_open && self.tally.group_tallies[*group].open_gates > 0);
-            self.tally
-                .node_step_ended(node, step, outcome, attempted, open);
-            self.tally.nodes[node].duration_ms += duration_ms;
-        }
-        if let Some(most) = self.plan.options.max_failures {
-            self.halted |= self.tally.failures > most;
-        }
-        self.graph.end(index, succeeded);
-        if let Some(group) = group {
-            self.release(index, group);
-        }
-    }
-
-    fn group_step_ended(
-        &mut self,
-        index: usize,
-        kind: StepKind,
-        outcome: &StepOutcome,
-        succeeded: bool,
-    ) {
-        if let StepOutcome::Failed { message } | StepOutcome::Unknown { message } = outcome {
-            match kind {
-                StepKind::VerifySite | StepKind::PrepareSite => {
-                    let reason = format!("`{kind}` failed: {message}");
-                    self.site_failed.get_or_insert(reason.into());
-                }
-                StepKind::StartGroup
-                | StepKind::GatePrepared
-                | StepKind::GateDeployed
-                | StepKind::StartWave => {
-                    if let Some(group) = self.group_of[index] {
-                        let failed = &mut self.tally.group_tallies[group].failed;
-                        failed.get_or_insert(message.clone());
-                    }
-                }
-                StepKind::CriticalCheck => {}
-                _ => self.step_failed = true,
-            }
-        }
-        let Some(group) = self.group_of[index] else {
-            return;
-        };
-        match kind {
-            StepKind::GatePrepared => self.tally.gate_judged(group),
-            StepKind::GateDeployed => {
-                self.tally.group_tallies[group].ended = Some(succeeded);
-            }
-            StepKind::StartWave if succeeded => {
-                let steps = &self.plan.steps;
-                let destroys = self.graph.dependents(index);
-                let destroys = destroys.filter(|step| steps[*step].id.kind == StepKind::Destroy);
-                self.tally.group_tallies[group].to_tear_down += destroys.count();
-            }
-            StepKind::Destroy => {
-                let mut waves = self.plan.steps[index].needs.iter();
-                if waves.any(|need| {
-                    let other = need.step.0 as usize;
-                    self.plan.steps[other].id.kind == StepKind::StartWave
-                        && self.ended[other] == Some(true)
-                }) {
-                    let left = &mut self.tally.group_tallies[group].to_tear_down;
-                    *left = left.saturating_sub(1);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Makes deploys that waited for their gate ready, once it was judged or can no longer fail.
-    fn release(&mut self, index: usize, group: usize) {
-        let judged = self.plan.steps[index].id.kind == StepKind::GatePrepared;
-        if self.tally.group_tallies[group].parked.is_empty() {
-            return;
-        }
-        if judged || self.tally.gate_is_certain(group) {
-            for parked in std::mem::take(&mut self.tally.group_tallies[group].parked) {
-                self.graph.again(parked);
-            }
-        }
-    }
-
-    /// What those that need the success of a step are told, where it did not succeed.
-    fn why(&self, index: usize, outcome: &StepOutcome) -> Option<Arc<str>> {
-        let id = &self.plan.steps[index].id;
-        match outcome {
-            StepOutcome::Succeeded | StepOutcome::NotNeeded => None,
-            StepOutcome::Skipped { reason } => Some(reason.clone()),
-            StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
-                Some(match (id.kind, &id.group) {
-                    (StepKind::GateDeployed, Some(group)) => {
-                        format!("group `{group}` failed").into()
-                    }
-                    (StepKind::StartGroup, _) => message.clone(),
-                    (StepKind::StartWave, _) => format!("`{id}`: {message}").into(),
-                    (StepKind::GatePrepared, Some(group)) => {
-                        format!("group `{group}` failed, {message}").into()
-                    }
-                    _ => format!("`{id}` failed").into(),
-                })
-            }
-        }
-    }
-
     fn lane_of(&self, index: usize) -> usize {
         self.group_of[index].unwrap_or(self.plan.groups.len())
     }
@@ -626,96 +507,12 @@ impl<'a> Dispatcher<'a> {
         }));
     }
 
-    fn speak(&mut self, listener: &mut dyn Listener) {
+    pub(super) fn speak(&mut self, listener: &mut dyn Listener) {
         for saying in self.sayings.drain(..) {
             match saying {
                 Saying::Event(event) => listener.event(event),
                 Saying::Node(outcome) => listener.node_changed(outcome),
             }
-        }
-    }
-
-    fn finish(mut self, listener: &mut dyn Listener) -> Result<Finished, Error> {
-        let open: Vec<usize> = (0..self.plan.steps.len())
-            .filter(|index| self.begun[*index] || self.running.contains_key(index))
-            .filter(|index| self.ended[*index].is_none() && !self.undecided.contains_key(index))
-            .collect();
-        for index in &open {
-            let why = "the run stopped before its end was seen";
-            let outcome = under_way(&self.plan.steps[*index], why);
-            self.sayings.extend(outcome.map(Saying::Node));
-        }
-        for (index, evidence) in &self.undecided {
-            let outcome = under_way(&self.plan.steps[*index], evidence);
-            self.sayings.extend(outcome.map(Saying::Node));
-        }
-        self.speak(listener);
-        let interrupted = self.unfinished > 0;
-        let stopped = self.work.stop.is_asked() || !self.undecided.is_empty();
-        if interrupted && !stopped {
-            let step = (0..self.plan.steps.len()).find(|index| self.ended[*index].is_none());
-            let step = step.map_or_else(String::new, |step| self.plan.steps[step].id.to_string());
-            let message = format!("`{step}` waits for something that never comes");
-            return Err(Error::Plan(message.into()));
-        }
-        Ok(self.summary(interrupted, &open))
-    }
-
-    fn summary(self, interrupted: bool, open: &[usize]) -> Finished {
-        let id = |index: &usize| self.plan.steps[*index].id.clone();
-        let groups: Vec<_> = (0..self.plan.groups.len())
-            .map(|group| self.tally.result(group))
-            .collect();
-        let mut counts = Counts::default();
-        let mut nodes = Vec::new();
-        let mut standings = BTreeMap::new();
-        for node in &self.tally.nodes {
-            standings.insert(node.name.clone(), node.standing);
-            if node.planned.is_empty() {
-                continue;
-            }
-            if node.failed.is_some() {
-                counts.failed += 1;
-            } else if node.planned == node.achieved {
-                counts.succeeded += 1;
-            } else {
-                counts.not_started += 1;
-            }
-            nodes.push(NodeResult {
-                node: node.name.clone(),
-                standing: node.standing,
-                failed_step: node.failed.as_ref().map(|(step, _)| step.clone()),
-                message: node.failed.as_ref().map(|(_, message)| message.clone()),
-                duration_ms: node.duration_ms,
-            });
-        }
-        nodes.sort_by(|left, right| left.node.cmp(&right.node));
-        let critical_failed = self.critical_failures().next().is_some();
-        let outcome = if interrupted {
-            Outcome::Interrupted
-        } else if critical_failed || self.site_failed.is_some() || self.halted {
-            Outcome::Failed
-        } else if self.step_failed || groups.iter().any(|group| !group.succeeded) {
-            Outcome::SucceededWithFailures
-        } else {
-            Outcome::Succeeded
-        };
-        Finished {
-            outcome,
-            groups,
-            nodes,
-            counts,
-            standings,
-            interrupted,
-            critical_failed,
-            halted: self.halted,
-            under_way: open.iter().map(id).collect(),
-            undecided: self
-                .undecided
-                .iter()
-                .map(|(index, evidence)| (id(index), evidence.clone()))
-                .collect(),
-            duration_ms: milliseconds(self.began.elapsed()),
         }
     }
 }
@@ -728,6 +525,6 @@ async fn until(instant: Option<Instant>) {
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,9 +8,11 @@ mod decide;
 mod dispatch;
 mod entry;
 mod events;
+mod finish;
 mod graph;
 mod runner;
 pub mod session;
+mod take_in;
 mod tally;
 mod work;
 

@@ -17,12 +17,16 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest wait between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// That a step is going to be tried again.
-pub(super) struct Retry {
-    pub(super) index: usize,
-    pub(super) attempt: u32,
-    pub(super) message: Arc<str>,
-    pub(super) delay: Duration,
+/// What a runner tells while it runs.
+pub(super) enum Report {
+    /// The step is going to be tried again.
+    Retry {
+        index: usize,
+        message: Arc<str>,
+        delay: Duration,
+    },
+    /// It is tried again now.
+    Attempt { index: usize, attempt: u32 },
 }
 
 /// How a runner ended.
@@ -46,7 +50,7 @@ pub(super) struct Runner {
     pub(super) hardware: Arc<dyn Hardware>,
     pub(super) preconditions: Arc<dyn Preconditions>,
     pub(super) stop: Stop,
-    pub(super) retries: UnboundedSender<Retry>,
+    pub(super) reports: UnboundedSender<Report>,
     /// Whether anything was asked of the world.
     pub(super) attempted: bool,
 }
@@ -76,6 +80,11 @@ impl Runner {
                 message: format!("could not be begun within {seconds} s").into(),
             }
         }
+    }
+
+    fn report(&self, report: Report) {
+        // Nobody listens only when the run is being torn down.
+        let _ = self.reports.send(report);
     }
 
     async fn drive(&mut self) -> End {
@@ -123,10 +132,8 @@ impl Runner {
             }
             let delay = delay(&self.order, attempt);
             attempt += 1;
-            // Nobody listens only when the run is being torn down.
-            let _ = self.retries.send(Retry {
+            self.report(Report::Retry {
                 index: self.index,
-                attempt,
                 message,
                 delay,
             });
@@ -134,6 +141,10 @@ impl Runner {
                 () = tokio::time::sleep(delay) => {}
                 () = self.stop.asked(), if !begun => return End::Stopped,
             }
+            self.report(Report::Attempt {
+                index: self.index,
+                attempt,
+            });
         }
     }
 }

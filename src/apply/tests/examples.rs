@@ -395,3 +395,47 @@ fn with_overlap_a_node_is_deployed_once_its_gate_can_no_longer_fail() {
         "the gate counts what was prepared, also if it failed since"
     );
 }
+
+#[test]
+fn one_commit_carries_many_outcomes_and_intents() {
+    let nodes: Vec<String> = (0..1000).map(|node| format!("n{node:03}")).collect();
+    let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let mut site = Site::of(vec![group("g", false, &[], (None, None, None), &nodes)]);
+    site.options.parallelism = 100;
+    let (finished, _, log) = run(&site.plan(), &World::new([]));
+    assert_eq!(finished.counts.succeeded, 1000);
+    assert!(log.commits < 60, "{} commits", log.commits);
+}
+
+#[test]
+fn independent_groups_run_side_by_side_and_never_send_a_node_twice() {
+    let mut site = Site::of(vec![
+        group("one", false, &[], (None, None, None), &["a", "b"]),
+        group("two", false, &[], (None, None, None), &["b", "c"]),
+        group("three", false, &["one"], (None, None, None), &["c", "d"]),
+    ]);
+    site.options.parallel_groups = 2;
+    for overlap in [false, true] {
+        site.options.overlap = overlap;
+        let world = World::new([
+            ("prepare/one/b", Act::Take(70)),
+            ("deploy/two/c", Act::Fail),
+        ]);
+        let (finished, heard, _) = run(&site.plan(), &world);
+        let gate = heard.events.iter().find_map(|event| match &event.kind {
+            EventKind::GateEvaluated {
+                group, successful, ..
+            } => (group.as_str() == "two").then_some(*successful),
+            _ => None,
+        });
+        assert_eq!(
+            gate,
+            Some(2),
+            "the gate waits for what another group prepares"
+        );
+        assert_eq!(finished.standings["c"], Standing::Failed);
+        assert_eq!(finished.standings["d"], Standing::Deployed);
+        let effects = world.effects();
+        assert!(!effects.contains_key("prepare/two/b") && !effects.contains_key("prepare/three/c"));
+    }
+}

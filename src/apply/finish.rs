@@ -1,0 +1,95 @@
+//! How a run stands at its end.
+
+use std::collections::BTreeMap;
+
+use super::dispatch::{Dispatcher, Saying, milliseconds};
+use super::tally::under_way;
+use super::{Error, Finished, Listener, NodeResult};
+use crate::record::{Counts, Outcome};
+
+impl Dispatcher<'_> {
+    /// Says what still ran, and sums up.
+    pub(super) fn finish(mut self, listener: &mut dyn Listener) -> Result<Finished, Error> {
+        let open: Vec<usize> = (0..self.plan.steps.len())
+            .filter(|index| self.begun[*index] || self.running.contains_key(index))
+            .filter(|index| self.ended[*index].is_none() && !self.undecided.contains_key(index))
+            .collect();
+        for index in &open {
+            let why = "the run stopped before its end was seen";
+            let outcome = under_way(&self.plan.steps[*index], why);
+            self.sayings.extend(outcome.map(Saying::Node));
+        }
+        for (index, evidence) in &self.undecided {
+            let outcome = under_way(&self.plan.steps[*index], evidence);
+            self.sayings.extend(outcome.map(Saying::Node));
+        }
+        self.speak(listener);
+        let interrupted = self.unfinished > 0;
+        let stopped = self.work.stop.is_asked() || !self.undecided.is_empty();
+        if interrupted && !stopped {
+            let step = (0..self.plan.steps.len()).find(|index| self.ended[*index].is_none());
+            let step = step.map_or_else(String::new, |step| self.plan.steps[step].id.to_string());
+            let message = format!("`{step}` waits for something that never comes");
+            return Err(Error::Plan(message.into()));
+        }
+        Ok(self.summary(interrupted, &open))
+    }
+
+    fn summary(self, interrupted: bool, open: &[usize]) -> Finished {
+        let id = |index: &usize| self.plan.steps[*index].id.clone();
+        let groups: Vec<_> = (0..self.plan.groups.len())
+            .map(|group| self.tally.result(group))
+            .collect();
+        let mut counts = Counts::default();
+        let mut nodes = Vec::new();
+        let mut standings = BTreeMap::new();
+        for node in &self.tally.nodes {
+            standings.insert(node.name.clone(), node.standing);
+            if node.planned.is_empty() {
+                continue;
+            }
+            if node.failed.is_some() {
+                counts.failed += 1;
+            } else if node.planned == node.achieved {
+                counts.succeeded += 1;
+            } else {
+                counts.not_started += 1;
+            }
+            nodes.push(NodeResult {
+                node: node.name.clone(),
+                standing: node.standing,
+                failed_step: node.failed.as_ref().map(|(step, _)| step.clone()),
+                message: node.failed.as_ref().map(|(_, message)| message.clone()),
+                duration_ms: node.duration_ms,
+            });
+        }
+        nodes.sort_by(|left, right| left.node.cmp(&right.node));
+        let critical_failed = self.critical_failures().next().is_some();
+        let outcome = if interrupted {
+            Outcome::Interrupted
+        } else if critical_failed || self.site_failed.is_some() || self.halted {
+            Outcome::Failed
+        } else if self.step_failed || groups.iter().any(|group| !group.succeeded) {
+            Outcome::SucceededWithFailures
+        } else {
+            Outcome::Succeeded
+        };
+        Finished {
+            outcome,
+            groups,
+            nodes,
+            counts,
+            standings,
+            interrupted,
+            critical_failed,
+            halted: self.halted,
+            under_way: open.iter().map(id).collect(),
+            undecided: self
+                .undecided
+                .iter()
+                .map(|(index, evidence)| (id(index), evidence.clone()))
+                .collect(),
+            duration_ms: milliseconds(self.began.elapsed()),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What follows from how a step ended, now or as the journal tells it.
+//!
+//! A run that goes on takes in the same outcomes in the same order, and so comes to the same state.
+
+use std::sync::Arc;
+
+use super::StepOutcome;
+use super::dispatch::Dispatcher;
+use crate::step::StepKind;
+
+impl Dispatcher<'_> {
+    /// Takes in how a step ended, now or in the journal.
+    pub(super) fn take_in(
+        &mut self,
+        index: usize,
+        outcome: &StepOutcome,
+        attempted: bool,
+        duration_ms: u64,
+    ) {
+        let step = &self.plan.steps[index];
+        let kind = step.id.kind;
+        let group = self.group_of[index];
+        let succeeded = matches!(outcome, StepOutcome::Succeeded | StepOutcome::NotNeeded);
+        self.ended[index] = Some(succeeded);
+        self.unfinished -= usize::from(kind != StepKind::Tag);
+        if let Some(why) = self.why(index, outcome) {
+            self.why_not.insert(index, why);
+        }
+        self.group_step_ended(index, kind, outcome, succeeded);
+        if let Some(node) = self.node_of[index] {
+            let gate_open = match self.gate_of[index] {
+                Some(gate) => self.ended[gate as usize].is_none(),
+                None => matches!(kind, StepKind::Relabel | StepKind::PowerOn),
+            };
+            let open =
+                group.filter(|group| gate_open && self.tally.group_tallies[*group].open_gates > 0);
+            self.tally
+                .node_step_ended(node, step, outcome, attempted, open);
+            self.tally.nodes[node].duration_ms += duration_ms;
+        }
+        if let Some(most) = self.plan.options.max_failures {
+            self.halted |= self.tally.failures > most;
+        }
+        self.graph.end(index, succeeded);
+        if let Some(group) = group {
+            self.release(index, group);
+        }
+    }
+
+    fn group_step_ended(
+        &mut self,
+        index: usize,
+        kind: StepKind,
+        outcome: &StepOutcome,
+        succeeded: bool,
+    ) {
+        if let StepOutcome::Failed { message } | StepOutcome::Unknown { message } = outcome {
+            match kind {
+                StepKind::VerifySite | StepKind::PrepareSite => {
+                    let reason = format!("`{kind}` failed: {message}");
+                    self.site_failed.get_or_insert(reason.into());
+                }
+                StepKind::StartGroup
+                | StepKind::GatePrepared
+                | StepKind::GateDeployed
+                | StepKind::StartWave => {
+                    if let Some(group) = self.group_of[index] {
+                        let failed = &mut self.tally.group_tallies[group].failed;
+                        failed.get_or_insert(message.clone());
+                    }
+                }
+                StepKind::CriticalCheck => {}
+                _ => self.step_failed = true,
+            }
+        }
+        let Some(group) = self.group_of[index] else {
+            return;
+        };
+        match kind {
+            StepKind::GatePrepared => self.tally.gate_judged(group),
+            StepKind::GateDeployed => {
+                self.tally.group_tallies[group].ended = Some(succeeded);
+            }
+            StepKind::StartWave if succeeded => {
+                let steps = &self.plan.steps;
+                let destroys = self.graph.dependents(index);
+                let destroys = destroys.filter(|step| steps[*step].id.kind == StepKind::Destroy);
+                self.tally.group_tallies[group].to_tear_down += destroys.count();
+            }
+            StepKind::Destroy => {
+                let mut waves = self.plan.steps[index].needs.iter();
+                if waves.any(|need| {
+                    let other = need.step.0 as usize;
+                    self.plan.steps[other].id.kind == StepKind::StartWave
+                        && self.ended[other] == Some(true)
+                }) {
+                    let left = &mut self.tally.group_tallies[group].to_tear_down;
+                    *left = left.saturating_sub(1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes deploys that waited for their gate ready, once it was judged or can no longer fail.
+    fn release(&mut self, index: usize, group: usize) {
+        let judged = self.plan.steps[index].id.kind == StepKind::GatePrepared;
+        if self.tally.group_tallies[group].parked.is_empty() {
+            return;
+        }
+        if judged || self.tally.gate_is_certain(group) {
+            for parked in std::mem::take(&mut self.tally.group_tallies[group].parked) {
+                self.graph.again(parked);
+            }
+        }
+    }
+
+    /// What those that need the success of a step are told, where it did not succeed.
+    fn why(&self, index: usize, outcome: &StepOutcome) -> Option<Arc<str>> {
+        let id = &self.plan.steps[index].id;
+        match outcome {
+            StepOutcome::Succeeded | StepOutcome::NotNeeded => None,
+            StepOutcome::Skipped { reason } => Some(reason.clone()),
+            StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
+                Some(match (id.kind, &id.group) {
+                    (StepKind::GateDeployed, Some(group)) => {
+                        format!("group `{group}` failed").into()
+                    }
+                    (StepKind::StartGroup, _) => message.clone(),
+                    (StepKind::StartWave, _) => format!("`{id}`: {message}").into(),
+                    (StepKind::GatePrepared, Some(group)) => {
+                        format!("group `{group}` failed, {message}").into()
+                    }
+                    _ => format!("`{id}` failed").into(),
+                })
+            }
+        }
+    }
+}
