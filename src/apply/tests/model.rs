@@ -267,4 +267,39 @@ proptest! {
         prop_assert!(world.most_running() <= case.site.options.parallelism);
         prop_assert!(world.effects().values().all(|times| *times == 1));
     }
+
+    #[test]
+    fn a_run_that_is_broken_off_and_goes_on_ends_as_the_specification_says(
+        case in case(),
+        breaks in proptest::collection::vec(0usize..40, 1..4),
+        torn in any::<bool>(),
+    ) {
+        let (expected, _) = model(&case.site, &case.fails());
+        let world = case.world();
+        let plan = case.site.plan();
+        let finished = in_virtual_time(async {
+            let mut entries: Vec<Entry> = Vec::new();
+            for appends in breaks {
+                let mut broken = Run::new(&plan, &world);
+                broken.replay.entries = entries.clone();
+                broken.log.appends_left = Some(appends);
+                // A short run may come to its end before it breaks.
+                let _ = broken.execute().await;
+                entries.append(&mut broken.log.durable);
+                if !torn {
+                    entries.append(&mut broken.log.pending);
+                }
+            }
+            let mut last = Run::new(&plan, &world);
+            last.replay.entries = entries;
+            last.execute().await.unwrap()
+        });
+        let nodes: BTreeMap<String, Standing> = finished
+            .standings
+            .iter()
+            .map(|(node, standing)| (node.to_string(), *standing))
+            .collect();
+        prop_assert_eq!(nodes, expected);
+        prop_assert!(world.effects().values().all(|times| *times == 1));
+    }
 }
