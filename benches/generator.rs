@@ -1,0 +1,246 @@
+//! Sites of any size, for measuring: the same numbers always give the same files.
+//!
+//! A site is in Pegleg's layout: layered host profiles, substituted versions and a secret, racks, networks, boot
+//! actions, a strategy whose groups are racks, and one document a node. It passes every check.
+
+use std::fmt::Write as _;
+
+/// How large a site is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Machines; at most 60,000.
+    pub(crate) nodes: usize,
+    /// Racks; nodes are spread over them in turn.
+    pub(crate) racks: usize,
+    /// Host profiles; nodes use them in turn.
+    pub(crate) profiles: usize,
+    /// Deployment groups, each of some racks and depending on the one before.
+    pub(crate) groups: usize,
+    /// Node documents in one file.
+    pub(crate) nodes_per_file: usize,
+}
+
+impl Size {
+    /// A site of so many nodes with what is usual around them, one file a node.
+    #[must_use]
+    pub(crate) fn of(nodes: usize) -> Self {
+        Self {
+            nodes,
+            racks: nodes.div_ceil(40).max(1),
+            profiles: 10,
+            groups: nodes.div_ceil(100).max(1),
+            nodes_per_file: 1,
+        }
+    }
+}
+
+/// One file: its path below the top of the repository, and its text.
+pub(crate) type File = (String, String);
+
+/// The files of a site named `large`.
+#[must_use]
+pub(crate) fn files(size: &Size) -> Vec<File> {
+    let mut files = vec![
+        file("site/large/site-definition.yaml", &definition()),
+        file("global/layering-policy.yaml", &layering_policy()),
+        file("global/versions.yaml", &versions()),
+        file("global/profiles/hardware/generic.yaml", &hardware()),
+        file("global/profiles/host/base.yaml", &base_profile()),
+        file("site/large/secrets/bmc.yaml", &secret()),
+        file("site/large/networks.yaml", &networks()),
+        file("site/large/boot-actions.yaml", &boot_action()),
+        file("site/large/backends.yaml", &backends()),
+        file("site/large/strategy.yaml", &strategy(size)),
+    ];
+    for at in 0..size.profiles.max(1) {
+        let path = format!("site/large/profiles/host/profile-{at}.yaml");
+        files.push(file(&path, &host_profile(at)));
+    }
+    let numbers: Vec<usize> = (0..size.nodes).collect();
+    for (at, chunk) in numbers.chunks(size.nodes_per_file.max(1)).enumerate() {
+        let text: String = chunk.iter().map(|number| node(size, *number)).collect();
+        files.push(file(
+            &format!("site/large/baremetal/nodes-{at:05}.yaml"),
+            &text,
+        ));
+    }
+    files
+}
+
+fn file(path: &str, text: &str) -> File {
+    (path.to_owned(), text.to_owned())
+}
+
+fn document(schema: &str, name: &str, layer: &str, more: &str, data: &str) -> String {
+    let data = data.trim_end().replace('\n', "\n  ");
+    format!(
+        "---\nschema: {schema}\nmetadata:\n  schema: metadata/Document/v1\n  name: {name}\n  storagePolicy: cleartext\n  \
+         layeringDefinition:\n    abstract: false\n    layer: {layer}\n{more}data:\n  {data}\n"
+    )
+}
+
+fn definition() -> String {
+    let data = "revision: v1.0\nsite_type: none";
+    document("pegleg/SiteDefinition/v1", "large", "site", "", data)
+}
+
+fn layering_policy() -> String {
+    "---\nschema: deckhand/LayeringPolicy/v1\nmetadata:\n  schema: metadata/Control/v1\n  name: layering-policy\n\
+     data:\n  layerOrder:\n    - global\n    - type\n    - site\n"
+        .to_owned()
+}
+
+fn versions() -> String {
+    let data = "images:\n  default: xenial\nkernels:\n  default: ga-16.04";
+    document(
+        "pegleg/SoftwareVersions/v1",
+        "software-versions",
+        "global",
+        "",
+        data,
+    )
+}
+
+fn hardware() -> String {
+    let data = "vendor: Dell\ngeneration: '14'\nhw_version: '3'\nbios_version: 2.1.7\nboot_mode: bios\n\
+                bootstrap_protocol: pxe\npxe_interface: 0\ndevice_aliases:\n  bootdisk:\n    bus_type: scsi\n    \
+                dev_type: PERC\n    address: '0:2.0.0'";
+    document("drydock/HardwareProfile/v1", "generic", "global", "", data)
+}
+
+fn base_profile() -> String {
+    let text = document(
+        "drydock/HostProfile/v1",
+        "base",
+        "global",
+        "  labels:\n    hosttype: base\n  substitutions:\n    - src:\n        schema: pegleg/SoftwareVersions/v1\n        \
+         name: software-versions\n        path: .images.default\n      dest:\n        path: .platform.image\n",
+        "hardware_profile: generic\nplatform:\n  kernel: ga-16.04\n  kernel_params:\n    console: ttyS1,115200n8\n    \
+         intel_iommu: 'on'\nstorage:\n  physical_devices:\n    bootdisk:\n      labels:\n        bootdrive: 'true'\n      \
+         partitions:\n        - name: root\n          size: 30g\n          bootable: true\n          filesystem:\n            \
+         mountpoint: /\n            fstype: ext4\n            mount_options: defaults\n        - name: var\n          \
+         size: '>300g'\n          filesystem:\n            mountpoint: /var\n            fstype: ext4",
+    );
+    text.replacen("abstract: false", "abstract: true", 1)
+}
+
+fn secret() -> String {
+    let text = document("deckhand/Passphrase/v1", "bmc_password", "site", "", "x");
+    text.replace("cleartext", "encrypted")
+        .replace("data:\n  x", "data: not-a-password")
+}
+
+fn networks() -> String {
+    let link = "bonding:\n  mode: 802.3ad\n  hash: layer3+4\nmtu: 9100\nlinkspeed: auto\ntrunking:\n  mode: 802.1q\n\
+                allowed_networks:\n  - oam\n  - storage";
+    let vlan = |number: usize, third: usize| {
+        format!("vlan: '{number}'\nmtu: 9100\ncidr: 10.{third}.0.0/16\nroutes: []\nranges: []")
+    };
+    document("drydock/NetworkLink/v1", "data", "site", "", link)
+        + &document(
+            "drydock/NetworkLink/v1",
+            "oob",
+            "site",
+            "",
+            "bonding:\n  mode: disabled\nmtu: 1500\nlinkspeed: auto\ntrunking:\n  mode: disabled\n  \
+             default_network: oob\nallowed_networks:\n  - oob",
+        )
+        + &document("drydock/Network/v1", "oam", "site", "", &vlan(41, 1))
+        + &document("drydock/Network/v1", "storage", "site", "", &vlan(42, 2))
+        + &document(
+            "drydock/Network/v1",
+            "oob",
+            "site",
+            "",
+            "mtu: 1500\ncidr: 10.3.0.0/16\nroutes: []",
+        )
+}
+
+fn boot_action() -> String {
+    let data = "signaling: false\nassets:\n  - path: /etc/motd\n    type: file\n    permissions: '644'\n    \
+                data: welcome\n    data_pipeline:\n      - utf8_decode\nnode_filter:\n  filter_set_type: union\n  \
+                filter_set:\n    - filter_type: union\n      node_tags:\n        - profile-0";
+    document("drydock/BootAction/v1", "motd", "site", "", data)
+}
+
+fn backends() -> String {
+    document(
+        "trueup/Backends/v1",
+        "backends",
+        "site",
+        "",
+        "hardware:\n  kind: sim",
+    )
+}
+
+fn strategy(size: &Size) -> String {
+    let groups = size.groups.max(1);
+    let mut data = String::from("groups:\n");
+    for group in 0..groups {
+        let before = match group {
+            0 => String::new(),
+            _ => format!("group-{}", group - 1),
+        };
+        let racks: Vec<String> = (0..size.racks.max(1))
+            .filter(|rack| rack % groups == group)
+            .map(|rack| format!("rack-{rack}"))
+            .collect();
+        let names = match racks.is_empty() {
+            true => "nothing".to_owned(),
+            false => racks.join(", "),
+        };
+        let _ = write!(
+            data,
+            "  - name: group-{group}\n    critical: {}\n    depends_on: [{before}]\n    selectors:\n      \
+             - node_names: []\n        node_labels: []\n        node_tags: []\n        rack_names: [{names}]\n    \
+             success_criteria:\n      percent_successful_nodes: 90\n",
+            group == 0,
+        );
+    }
+    document(
+        "shipyard/DeploymentStrategy/v1",
+        "deployment-strategy",
+        "site",
+        "",
+        &data,
+    )
+}
+
+fn host_profile(at: usize) -> String {
+    let more = "    parentSelector:\n      hosttype: base\n    actions:\n      - method: merge\n        path: .\n  \
+                substitutions:\n    - src:\n        schema: deckhand/Passphrase/v1\n        name: bmc_password\n        \
+                path: .\n      dest:\n        path: .oob.credential\n";
+    let labels: String = (0..20)
+        .map(|label| format!("    example.org/role-{label}: enabled\n"))
+        .collect();
+    let data = format!(
+        "oob:\n  type: ipmi\n  network: oob\n  account: root\nprimary_network: oam\ninterfaces:\n  bond0:\n    \
+         device_link: data\n    slaves:\n      - p1\n      - p2\n    networks:\n      - oam\n      - storage\n\
+         metadata:\n  tags:\n    - profile-{at}\n  owner_data:\n{labels}"
+    );
+    document(
+        "drydock/HostProfile/v1",
+        &format!("profile-{at}"),
+        "site",
+        more,
+        &data,
+    )
+}
+
+fn node(size: &Size, number: usize) -> String {
+    let (high, low) = (number / 250, number % 250 + 1);
+    let data = format!(
+        "host_profile: profile-{}\naddressing:\n  - network: oob\n    address: 10.3.{high}.{low}\n  - network: oam\n    \
+         address: 10.1.{high}.{low}\n  - network: storage\n    address: 10.2.{high}.{low}\nmetadata:\n  rack: rack-{}\n  \
+         tags:\n    - worker",
+        number % size.profiles.max(1),
+        number % size.racks.max(1),
+    );
+    document(
+        "drydock/BaremetalNode/v1",
+        &format!("node-{number:05}"),
+        "site",
+        "",
+        &data,
+    )
+}

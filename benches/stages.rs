@@ -1,0 +1,198 @@
+//! How long each stage takes, from the texts of a site to its differences, for sites of 1,000 and 10,000 nodes.
+//!
+//! `cargo bench --bench stages`; a name after `--` picks some. Nothing here reads the disk or asks git.
+
+mod generator;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use divan::Bencher;
+use generator::{File, Size, files};
+use trueup::design::{self, Design, Section};
+use trueup::diagnostic::Sources;
+use trueup::diff::{NodeReasons, Reasons, Revision, documents};
+use trueup::document::{Document, LoadSettings, load};
+use trueup::render::{Options, Rendering, render};
+
+const SIZES: [usize; 2] = [1_000, 10_000];
+
+fn main() {
+    divan::main();
+}
+
+/// A site at two revisions: the second has another image in its versions.
+struct Site {
+    files: Vec<File>,
+    sources: Sources,
+    before: Built,
+    after: Built,
+}
+
+struct Built {
+    documents: Vec<Arc<Document>>,
+    rendering: Rendering,
+    design: Design,
+}
+
+impl Built {
+    fn new(documents: Vec<Arc<Document>>) -> Self {
+        let rendering = render(&documents, &Options::default());
+        assert!(!rendering.diagnostics.has_errors());
+        let (design, problems) = design::check("large".into(), &inputs(&rendering), 2);
+        let first = problems.iter().next();
+        assert!(!problems.has_errors(), "{first:?}");
+        Self {
+            documents,
+            rendering,
+            design,
+        }
+    }
+
+    fn revision(&self) -> Revision<'_> {
+        Revision {
+            rendering: &self.rendering,
+            design: &self.design,
+        }
+    }
+}
+
+fn inputs(rendering: &Rendering) -> Vec<design::Input<'_>> {
+    let documents = rendering.documents.iter();
+    documents
+        .map(|rendered| (&*rendered.document, &rendered.data))
+        .collect()
+}
+
+fn parse(files: &[File], sources: &mut Sources) -> Vec<Vec<Arc<Document>>> {
+    let settings = LoadSettings::default();
+    let read = |(path, text): &File| {
+        let source = sources.add(path.as_str(), text.as_str());
+        load(source, text, &settings).documents
+    };
+    files.iter().map(read).collect()
+}
+
+/// The site of a size, made once.
+fn site(nodes: usize) -> &'static Site {
+    static SITES: [OnceLock<Site>; 2] = [OnceLock::new(), OnceLock::new()];
+    let at = SIZES.iter().position(|size| *size == nodes).unwrap_or(0);
+    SITES[at].get_or_init(|| {
+        let files: Vec<File> = files(&Size::of(nodes))
+            .into_iter()
+            .filter(|(path, _)| !path.ends_with("site-definition.yaml"))
+            .collect();
+        let mut sources = Sources::new();
+        let before = parse(&files, &mut sources);
+        let edited = |(path, text): &File| (path.clone(), text.replace("xenial", "bionic"));
+        let mut after = before.clone();
+        for (at, (file, documents)) in files.iter().zip(&mut after).enumerate() {
+            if file.1.contains("xenial") {
+                *documents = parse(&[edited(&files[at])], &mut sources).concat();
+            }
+        }
+        Site {
+            files,
+            sources,
+            before: Built::new(before.concat()),
+            after: Built::new(after.concat()),
+        }
+    })
+}
+
+#[divan::bench(args = SIZES, sample_count = 10)]
+fn parse_one_file_a_node(bencher: Bencher<'_, '_>, nodes: usize) {
+    let site = site(nodes);
+    bencher.bench_local(|| parse(&site.files, &mut Sources::new()));
+}
+
+#[divan::bench(args = SIZES, sample_count = 10)]
+fn parse_a_hundred_nodes_a_file(bencher: Bencher<'_, '_>, nodes: usize) {
+    let files = files(&Size {
+        nodes_per_file: 100,
+        ..Size::of(nodes)
+    });
+    bencher.bench_local(|| parse(&files, &mut Sources::new()));
+}
+
+#[divan::bench(args = SIZES, sample_count = 10)]
+fn render_all(bencher: Bencher<'_, '_>, nodes: usize) {
+    let site = site(nodes);
+    bencher.bench_local(|| render(&site.before.documents, &Options::default()));
+}
+
+#[divan::bench(args = SIZES, sample_count = 10)]
+fn type_all(bencher: Bencher<'_, '_>, nodes: usize) {
+    let inputs = inputs(&site(nodes).before.rendering);
+    bencher.bench_local(|| design::build("large".into(), &inputs));
+}
+
+#[divan::bench(args = SIZES, sample_count = 5)]
+fn check_all_on_two_threads(bencher: Bencher<'_, '_>, nodes: usize) {
+    let inputs = inputs(&site(nodes).before.rendering);
+    bencher.bench_local(|| design::check("large".into(), &inputs, 2));
+}
+
+#[divan::bench(args = SIZES, sample_count = 10)]
+fn difference_of_revisions_that_share_files(bencher: Bencher<'_, '_>, nodes: usize) {
+    let site = site(nodes);
+    bencher.bench_local(|| documents(&site.before.documents, &site.after.documents));
+}
+
+#[divan::bench(args = SIZES, sample_count = 10)]
+fn reasons_of_one_edit_that_reaches_every_node(bencher: Bencher<'_, '_>, nodes: usize) {
+    let site = site(nodes);
+    bencher.bench_local(|| {
+        let (before, after) = (&site.before, &site.after);
+        let reasons = NodeReasons::new(&site.sources, &[before.revision()], after.revision());
+        let mut changes = BTreeMap::new();
+        for (name, node) in &after.design.nodes {
+            let old = before.design.nodes.get(name);
+            let fields = reasons.fields(name, old, node, &Section::ALL);
+            assert_eq!(fields.len(), 1);
+            changes.insert(name, fields);
+        }
+        changes
+    });
+}
+
+/// The real site beside the repository, where there is one.
+fn real_files() -> Vec<File> {
+    let root = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../shared/data/treasuremap-v1.9"
+    );
+    let mut found = Vec::new();
+    let parts = ["global", "type/foundry", "site/seaworthy"];
+    let mut folders: Vec<_> = parts.iter().map(|part| format!("{root}/{part}")).collect();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let path = entry.path().to_string_lossy().into_owned();
+            if entry.path().is_dir() {
+                folders.push(path);
+            } else if path.ends_with(".yaml")
+                && !path.ends_with("site-definition.yaml")
+                && let Ok(text) = std::fs::read_to_string(&path)
+            {
+                found.push((path, text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[divan::bench(sample_count = 20)]
+fn parse_a_real_site(bencher: Bencher<'_, '_>) {
+    let files = real_files();
+    bencher.bench_local(|| parse(&files, &mut Sources::new()));
+}
+
+#[divan::bench(sample_count = 20)]
+fn render_a_real_site(bencher: Bencher<'_, '_>) {
+    let documents = parse(&real_files(), &mut Sources::new()).concat();
+    bencher.bench_local(|| render(&documents, &Options::default()));
+}
