@@ -80,6 +80,50 @@ pub(super) fn xml(text: &str) -> String {
     out
 }
 
+/// Text in markdown that is only text: no emphasis, no HTML, no mention, no reference, no link, no cell of a table.
+pub(super) fn markdown_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut before = ' ';
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            // A mention, a reference or a link ends at a blank without width.
+            '@' | '#' => {
+                out.push(character);
+                out.push_str("&#8203;");
+            }
+            '/' if before == ':' => out.push_str("&#8203;/"),
+            '.' if before == 'w' => out.push_str("&#8203;."),
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '$' => {
+                out.push('\\');
+                out.push(character);
+            }
+            other => push_visible(&mut out, other),
+        }
+        before = character;
+    }
+    out
+}
+
+/// Text as code inside a line of markdown, whatever backticks it holds.
+pub(super) fn markdown_code(text: &str) -> String {
+    let text = visible(text).replace('|', "¦");
+    let longest = text
+        .split(|character| character != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let blank = if longest > 0 || text.is_empty() {
+        " "
+    } else {
+        ""
+    };
+    format!("{fence}{blank}{text}{blank}{fence}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +143,11 @@ mod tests {
             assert_eq!(Visible(text).to_string(), expected);
         }
         assert_eq!(format!("[{:>5}]", Visible("ab")), "[   ab]");
+        assert_eq!(
+            markdown_text("@all #1 `x` <b> a_b https://x www.x |\u{1b}"),
+            "@&#8203;all #&#8203;1 \\`x\\` &lt;b&gt; a\\_b https:&#8203;//x www&#8203;.x \\|\\u{1b}"
+        );
+        assert_eq!(markdown_code("a``b|c"), "``` a``b¦c ```");
         assert_eq!(xml("<a b=\"c\">\u{1b}"), "&lt;a b=&quot;c&quot;&gt;\\u{1b}");
     }
 }

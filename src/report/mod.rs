@@ -9,6 +9,9 @@ pub mod diagnostics;
 mod escape;
 pub mod json;
 mod palette;
+pub mod plan;
+pub mod run;
+mod table;
 
 pub use escape::Visible;
 pub use palette::{Painted, Palette, Role};

@@ -1,0 +1,274 @@
+//! The graph of steps as a picture: Graphviz's dot with every step, mermaid folded where it is large.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::design::GroupName;
+use crate::plan::Plan;
+use crate::report::escape::visible;
+use crate::step::{Effect, Step, StepKind, Wait};
+
+/// Steps of a kind in a group and wave.
+pub(super) struct Phase<'a> {
+    pub(super) kind: StepKind,
+    pub(super) group: Option<&'a GroupName>,
+    pub(super) wave: Option<u32>,
+    /// How many.
+    pub(super) steps: usize,
+    /// Whether each is about a node.
+    pub(super) of_nodes: bool,
+    /// The longest of their timeouts, in seconds.
+    pub(super) timeout: u64,
+    /// The worst of their effects.
+    pub(super) effect: Effect,
+}
+
+/// The phases, in the order of the first step of each.
+pub(super) fn phases(steps: &[Step]) -> Vec<Phase<'_>> {
+    fold(steps).0
+}
+
+/// The phases, and for each step the position of its phase.
+fn fold(steps: &[Step]) -> (Vec<Phase<'_>>, Vec<usize>) {
+    // A step belongs to the wave of what it waits for in its own group; every need points back.
+    let mut waves: Vec<Option<u32>> = Vec::with_capacity(steps.len());
+    let mut positions: FxHashMap<_, usize> = FxHashMap::default();
+    let mut phases: Vec<Phase<'_>> = Vec::new();
+    let mut of_step = Vec::with_capacity(steps.len());
+    for step in steps {
+        let group = step.id.group.as_ref();
+        let inherited = step
+            .needs
+            .iter()
+            .filter_map(|need| {
+                let other = steps.get(need.step.0 as usize)?;
+                (other.id.group.as_ref() == group).then_some(())?;
+                *waves.get(need.step.0 as usize)?
+            })
+            .max();
+        let wave = match step.id.kind {
+            StepKind::GateDeployed => None,
+            _ => step.id.wave.or(inherited).filter(|_| group.is_some()),
+        };
+        waves.push(wave);
+        let position = *positions
+            .entry((step.id.kind, group, wave))
+            .or_insert_with(|| {
+                phases.push(Phase {
+                    kind: step.id.kind,
+                    group,
+                    wave,
+                    steps: 0,
+                    of_nodes: step.id.node.is_some(),
+                    timeout: 0,
+                    effect: Effect::None,
+                });
+                phases.len() - 1
+            });
+        let phase = &mut phases[position];
+        phase.steps += 1;
+        phase.timeout = phase.timeout.max(step.timeout);
+        phase.effect = phase.effect.max(step.effect);
+        of_step.push(position);
+    }
+    (phases, of_step)
+}
+
+/// Writes the whole graph in Graphviz's language: a cluster a group, dashed edges wait for the end only.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn dot(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
+    let quoted = |text: &str| format!("\"{}\"", escaped(text));
+    writeln!(out, "digraph {} {{", quoted(plan.site.as_str()))?;
+    writeln!(out, "  rankdir=LR;")?;
+    writeln!(out, "  node [shape=box, fontname=\"sans-serif\"];")?;
+    let (free, groups) = by_group(&plan.steps);
+    let node = |out: &mut dyn Write, indent: &str, index: usize| -> fmt::Result {
+        let step = &plan.steps[index];
+        write!(
+            out,
+            "{indent}s{index} [label={}",
+            quoted(&step.id.to_string())
+        )?;
+        if is_barrier(step.id.kind) {
+            write!(out, ", shape=diamond")?;
+        }
+        if step.effect == Effect::Destructive {
+            write!(out, ", color=red, penwidth=2")?;
+        }
+        writeln!(out, "];")
+    };
+    for index in free {
+        node(out, "  ", index)?;
+    }
+    for (number, (group, steps)) in ordered(plan, groups).into_iter().enumerate() {
+        writeln!(out, "  subgraph cluster_{number} {{")?;
+        writeln!(out, "    label={};", quoted(group))?;
+        for index in steps {
+            node(out, "    ", index)?;
+        }
+        writeln!(out, "  }}")?;
+    }
+    for (index, step) in plan.steps.iter().enumerate() {
+        for need in &step.needs {
+            let style = match need.wait {
+                Wait::Success => "",
+                Wait::Done => " [style=dashed]",
+            };
+            writeln!(out, "  s{} -> s{index}{style};", need.step.0)?;
+        }
+    }
+    writeln!(out, "}}")
+}
+
+/// Writes a mermaid flowchart: a subgraph a group, dotted edges wait for the end only. With more than
+/// `most` steps, the steps of a kind in a group and wave are one box with their count.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
+    writeln!(out, "flowchart LR")?;
+    let whole = plan.steps.len() <= most;
+    let (phases, of_step) = fold(&plan.steps);
+    let position = |index: usize| if whole { index } else { of_step[index] };
+    let mut boxes: Vec<(Option<&GroupName>, String, StepKind, Effect)> = Vec::new();
+    if whole {
+        for step in &plan.steps {
+            let mut label = step.id.kind.to_string();
+            if let Some(node) = &step.id.node {
+                label = format!("{label} {node}");
+            }
+            if let Some(wave) = step.id.wave {
+                label = format!("{label} {wave}");
+            }
+            boxes.push((step.id.group.as_ref(), label, step.id.kind, step.effect));
+        }
+    } else {
+        for phase in &phases {
+            let mut label = phase.kind.to_string();
+            if phase.of_nodes {
+                label = format!("{label} × {}", phase.steps);
+            }
+            if let Some(wave) = phase.wave {
+                label = format!("{label}, wave {wave}");
+            }
+            boxes.push((phase.group, label, phase.kind, phase.effect));
+        }
+    }
+    let (mut free, mut groups) = (Vec::new(), BTreeMap::<&str, Vec<usize>>::new());
+    for (index, (group, ..)) in boxes.iter().enumerate() {
+        match group {
+            Some(group) => groups.entry(group.as_str()).or_default().push(index),
+            None => free.push(index),
+        }
+    }
+    let shape = |out: &mut dyn Write, indent: &str, index: usize| -> fmt::Result {
+        let (_, label, kind, _) = &boxes[index];
+        let label = entities(label);
+        if is_barrier(*kind) {
+            writeln!(out, "{indent}s{index}{{\"{label}\"}}")
+        } else {
+            writeln!(out, "{indent}s{index}[\"{label}\"]")
+        }
+    };
+    for index in free {
+        shape(out, "  ", index)?;
+    }
+    for (number, (group, list)) in ordered(plan, groups).into_iter().enumerate() {
+        writeln!(out, "  subgraph g{number}[\"{}\"]", entities(group))?;
+        for index in list {
+            shape(out, "    ", index)?;
+        }
+        writeln!(out, "  end")?;
+    }
+    let mut drawn = FxHashSet::default();
+    for (index, step) in plan.steps.iter().enumerate() {
+        for need in &step.needs {
+            let (from, to) = (position(need.step.0 as usize), position(index));
+            if from != to && drawn.insert((from, to, need.wait)) {
+                let arrow = match need.wait {
+                    Wait::Success => "-->",
+                    Wait::Done => "-.->",
+                };
+                writeln!(out, "  s{from} {arrow} s{to}")?;
+            }
+        }
+    }
+    let destructive: Vec<String> = boxes
+        .iter()
+        .enumerate()
+        .filter(|(_, (.., effect))| *effect == Effect::Destructive)
+        .map(|(index, _)| format!("s{index}"))
+        .collect();
+    if !destructive.is_empty() {
+        writeln!(
+            out,
+            "  classDef destructive stroke:#d1242f,stroke-width:3px"
+        )?;
+        writeln!(out, "  class {} destructive", destructive.join(","))?;
+    }
+    Ok(())
+}
+
+fn is_barrier(kind: StepKind) -> bool {
+    matches!(
+        kind,
+        StepKind::StartGroup
+            | StepKind::StartWave
+            | StepKind::GatePrepared
+            | StepKind::GateDeployed
+            | StepKind::CriticalCheck
+    )
+}
+
+/// The positions of the steps in no group, and of those in each.
+fn by_group(steps: &[Step]) -> (Vec<usize>, BTreeMap<&str, Vec<usize>>) {
+    let mut free = Vec::new();
+    let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        match &step.id.group {
+            Some(group) => groups.entry(group.as_str()).or_default().push(index),
+            None => free.push(index),
+        }
+    }
+    (free, groups)
+}
+
+/// The groups in the order in which they run, then others by name.
+fn ordered<'a>(
+    plan: &'a Plan,
+    mut groups: BTreeMap<&'a str, Vec<usize>>,
+) -> Vec<(&'a str, Vec<usize>)> {
+    let mut result: Vec<_> = plan
+        .groups
+        .iter()
+        .filter_map(|group| groups.remove_entry(group.name.as_str()))
+        .collect();
+    result.extend(groups);
+    result
+}
+
+/// Inside a quoted string of dot.
+fn escaped(text: &str) -> String {
+    visible(text).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// Inside a quoted label of mermaid: everything that could mean something as a numbered entity.
+fn entities(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in visible(text).chars() {
+        if character.is_alphanumeric()
+            || matches!(character, ' ' | '-' | '_' | '.' | '/' | ',' | '×')
+        {
+            out.push(character);
+        } else {
+            let _ = write!(out, "#{};", u32::from(character));
+        }
+    }
+    out
+}

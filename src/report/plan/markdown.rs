@@ -1,0 +1,422 @@
+//! The plan as the comment of a pull request, never longer than the host allows.
+//!
+//! First a marker, so that a pipeline finds its comment again and updates it in place; then the summary
+//! and everything destructive, outside any fold; then a fold a group. What does not fit is left out at whole
+//! nodes, details first, with a line that says what was left out. Values from documents are shown so that
+//! they mean nothing to markdown: no fence, no mention, no reference, no HTML.
+
+use std::fmt::{self, Write};
+
+use super::outline::{Alike, Stage, gather, outline, shown};
+use super::{summary, words};
+use crate::plan::{Change, Plan};
+use crate::report::counted;
+use crate::report::escape::{markdown_code, markdown_text, visible};
+
+/// GitHub's limit on a comment.
+pub const DEFAULT_MAX_BYTES: usize = 65_536;
+
+/// Fewer bytes than this hold no comment that says anything.
+const LEAST_BYTES: usize = 1_024;
+/// What is kept free for the lines that say what was left out.
+const RESERVE: usize = 512;
+/// Most steps of which the comment has a picture.
+const MOST_DRAWN_PHASES: usize = 60;
+
+/// What the comment needs to know beside the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Comment<'a> {
+    /// Most bytes; below 1,024 it is cut hard.
+    pub max_bytes: usize,
+    /// The digest of the saved plan, where it was saved.
+    pub digest: Option<&'a str>,
+}
+
+impl Default for Comment<'_> {
+    fn default() -> Self {
+        Self {
+            max_bytes: DEFAULT_MAX_BYTES,
+            digest: None,
+        }
+    }
+}
+
+/// The first line of the comment for a site, by which a pipeline finds it.
+#[must_use]
+pub fn marker(site: &str) -> String {
+    let mut name = String::new();
+    for byte in site.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-') {
+            name.push(char::from(byte));
+        } else {
+            let _ = write!(name, "%{byte:02X}");
+        }
+    }
+    format!("<!-- trueup:plan site={name} -->")
+}
+
+/// Writes the comment.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt::Result {
+    let mut page = Page {
+        text: String::new(),
+        most: comment.max_bytes,
+    };
+    head(&mut page.text, plan, comment);
+    let foot = foot(comment);
+    // The destructive part is whole: each kind with its count, and as many names as can be.
+    let room = page.room().saturating_sub(foot.len() + RESERVE);
+    destructive(&mut page.text, plan, room);
+    let room = page.room().saturating_sub(foot.len() + RESERVE);
+    blocked_and_warnings(&mut page.text, plan, room);
+    details(&mut page, plan, foot.len());
+    picture(&mut page, plan, foot.len());
+    page.text.push_str(&foot);
+    out.write_str(page.finish())
+}
+
+/// A text that must not grow beyond a number of bytes.
+struct Page {
+    text: String,
+    most: usize,
+}
+
+impl Page {
+    fn room(&self) -> usize {
+        self.most.saturating_sub(self.text.len())
+    }
+
+    /// The text; cut hard where even what must be there is more than allowed.
+    fn finish(&self) -> &str {
+        let mut end = self.most.min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        &self.text[..end]
+    }
+}
+
+fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
+    out.push_str(&marker(plan.site.as_str()));
+    let _ = writeln!(
+        out,
+        "\n### Plan for {}: {}\n",
+        markdown_code(plan.site.as_str()),
+        markdown_text(&plan.action)
+    );
+    for line in summary(plan) {
+        let _ = writeln!(out, "**{}**\n", markdown_text(&line));
+    }
+    let (target, base) = words::revisions(plan);
+    let _ = write!(
+        out,
+        "{} → {}, as of {}",
+        markdown_code(&base),
+        markdown_code(&target),
+        markdown_text(&plan.options.as_of)
+    );
+    if let Some(digest) = comment.digest {
+        let _ = write!(out, ", plan {}", markdown_code(&words::short(digest)));
+    }
+    out.push('\n');
+}
+
+fn foot(comment: &Comment<'_>) -> String {
+    let mut text =
+        "\nThe plan holds until the documents, the last site action or the machines that it is about change.\n"
+            .to_owned();
+    if comment.digest.is_some() {
+        text.push_str("Apply the saved plan to carry out exactly this.\n");
+    }
+    text
+}
+
+/// Everything that destroys data or takes a machine away, alike changes together.
+fn destructive(out: &mut String, plan: &Plan, room: usize) {
+    let all = gather(shown(plan).filter(|change| change.destructive));
+    if all.is_empty() {
+        return;
+    }
+    let nodes: usize = all.iter().map(|alike| alike.changes.len()).sum();
+    let blocked: usize = all
+        .iter()
+        .filter(|alike| alike.first().is_some_and(|first| first.blocked.is_some()))
+        .map(|alike| alike.changes.len())
+        .sum();
+    let of_them = if blocked > 0 {
+        format!(" ({blocked} of them blocked)")
+    } else {
+        String::new()
+    };
+    let _ = writeln!(
+        out,
+        "\n> [!CAUTION]\n> **{} or taken away{of_them}:**",
+        counted(nodes, "machine is wiped", "machines are wiped")
+    );
+    let start = out.len();
+    let mut left = Left::default();
+    for alike in &all {
+        let Some(first) = alike.first() else {
+            continue;
+        };
+        let tail = if first.blocked.is_some() {
+            " (BLOCKED)"
+        } else {
+            ""
+        };
+        let head = format!(
+            "> - {} **{}**{tail}: ",
+            markdown_code(first.kind.sign()),
+            markdown_text(&words::headline(first))
+        );
+        let used = out.len() - start;
+        let budget = room.saturating_sub(used + head.len());
+        if budget < 64 {
+            left.add(alike);
+            continue;
+        }
+        out.push_str(&head);
+        names(out, alike, budget.min(room / 2));
+        out.push('\n');
+    }
+    if !left.nodes.is_empty() {
+        let parts: Vec<String> = left
+            .nodes
+            .iter()
+            .map(|(verb, number)| format!("{number} × {verb}"))
+            .collect();
+        let _ = writeln!(out, "> - and more: {}", parts.join(", "));
+    }
+}
+
+/// What there was no room to name, by verb.
+#[derive(Default)]
+struct Left {
+    nodes: Vec<(&'static str, usize)>,
+}
+
+impl Left {
+    fn add(&mut self, alike: &Alike<'_>) {
+        let Some(first) = alike.first() else {
+            return;
+        };
+        let verb = words::verb(first.kind);
+        match self.nodes.iter_mut().find(|(known, _)| *known == verb) {
+            Some((_, number)) => *number += alike.changes.len(),
+            None => self.nodes.push((verb, alike.changes.len())),
+        }
+    }
+}
+
+/// The names of the nodes as far as there is room, and the number of the others.
+fn names(out: &mut String, alike: &Alike<'_>, room: usize) {
+    let start = out.len();
+    for (index, change) in alike.changes.iter().enumerate() {
+        let name = markdown_code(change.node.as_str());
+        // Room for the line that gives the number of the others.
+        if out.len() - start + name.len() + 40 > room {
+            let rest = alike.changes.len() - index;
+            let and = if index == 0 { "" } else { " and " };
+            let _ = write!(out, "{and}{}", counted(rest, "node more", "nodes more"));
+            return;
+        }
+        if index > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(&name);
+    }
+}
+
+fn blocked_and_warnings(out: &mut String, plan: &Plan, room: usize) {
+    let start = out.len();
+    let blocked = gather(shown(plan).filter(|change| change.blocked.is_some()));
+    let mut left = 0;
+    if !blocked.is_empty() {
+        out.push_str("\n**Blocked**\n");
+    }
+    for alike in &blocked {
+        let Some((first, block)) = alike
+            .first()
+            .and_then(|first| Some((first, first.blocked.as_ref()?)))
+        else {
+            continue;
+        };
+        let mut line = format!(
+            "- {} {} {}",
+            markdown_code(first.kind.sign()),
+            words::verb(first.kind),
+            words::names(alike.changes.iter().copied(), 8, markdown_code)
+        );
+        let _ = write!(line, ": {}", markdown_text(&block.reason));
+        if let Some(flag) = &block.flag {
+            let way = words::way_out(flag, alike.changes.len());
+            let _ = write!(line, "; {}", markdown_text(&way));
+        }
+        line.push('\n');
+        if out.len() - start + line.len() > room {
+            left += alike.changes.len();
+        } else {
+            out.push_str(&line);
+        }
+    }
+    if left > 0 {
+        let _ = writeln!(out, "- and {} more", counted(left, "node", "nodes"));
+    }
+    let mut left = 0;
+    for (index, warning) in plan.warnings.iter().enumerate() {
+        let head = if index == 0 { "\n" } else { "" };
+        let line = format!("{head}⚠ {}\n", markdown_text(warning));
+        if out.len() - start + line.len() > room {
+            left += 1;
+        } else {
+            out.push_str(&line);
+        }
+    }
+    if left > 0 {
+        let _ = writeln!(
+            out,
+            "\n⚠ and {}",
+            counted(left, "more warning", "more warnings")
+        );
+    }
+}
+
+/// A fold a stage, whole nodes as far as there is room.
+fn details(page: &mut Page, plan: &Plan, foot: usize) {
+    let mut left_nodes = 0;
+    let mut left_stages = 0;
+    for part in outline(plan).iter().filter(|part| part.nodes > 0) {
+        let title = match &part.stage {
+            Stage::Group(group) => {
+                format!("Group {} ({})", group.name, words::about(group))
+            }
+            Stage::Outside => "In no group".to_owned(),
+            Stage::Left => "No longer in the design".to_owned(),
+        };
+        let changes = counted(part.nodes, "change", "changes");
+        let open = format!(
+            "\n<details><summary>{}: {changes}</summary>\n\n",
+            markdown_text(&title)
+        );
+        let lumps: Vec<String> = part.alike.iter().map(lump).collect();
+        // A fence is longer than any run of backticks in it.
+        let fence = "`".repeat(
+            lumps
+                .iter()
+                .map(|lump| backticks(lump))
+                .max()
+                .unwrap_or(0)
+                .max(2)
+                + 1,
+        );
+        let frame = open.len() + 2 * fence.len() + 96;
+        let mut room = page.room().saturating_sub(foot + RESERVE);
+        if room < frame + lumps.first().map_or(0, String::len) {
+            left_nodes += part.nodes;
+            left_stages += 1;
+            continue;
+        }
+        room -= frame;
+        page.text.push_str(&open);
+        let _ = writeln!(page.text, "{fence}diff");
+        let mut left_here = 0;
+        for (alike, lump) in part.alike.iter().zip(&lumps) {
+            if left_here == 0 && lump.len() <= room {
+                room -= lump.len();
+                page.text.push_str(lump);
+            } else {
+                left_here += alike.changes.len();
+            }
+        }
+        let _ = writeln!(page.text, "{fence}");
+        if left_here > 0 {
+            let nodes = counted(left_here, "node is", "nodes are");
+            let _ = writeln!(page.text, "{nodes} left out here for length.");
+        }
+        page.text.push_str("\n</details>\n");
+    }
+    if left_stages > 0 {
+        let _ = writeln!(
+            page.text,
+            "\nLeft out for length: {} with {}; the whole plan is in the text and JSON formats.",
+            counted(left_stages, "fold", "folds"),
+            counted(left_nodes, "node", "nodes")
+        );
+    }
+}
+
+/// Changes that are alike, as lines of a diff: the sign is in the first column.
+fn lump(alike: &Alike<'_>) -> String {
+    let mut text = String::new();
+    let Some(first) = alike.first() else {
+        return text;
+    };
+    // The highlighter knows `+`, `-` and `!`.
+    let sign = match first.kind.sign() {
+        "-/+" | "-" => "-",
+        "+" => "+",
+        _ => "!",
+    };
+    let names = words::names(alike.changes.iter().copied(), 8, visible);
+    let blocked = if first.blocked.is_some() {
+        " BLOCKED"
+    } else {
+        ""
+    };
+    let _ = writeln!(text, "{sign} {names}: {}{blocked}", words::headline(first));
+    for reason in &first.reasons {
+        let _ = writeln!(text, "    {}", visible(reason));
+    }
+    fields(&mut text, first);
+    text
+}
+
+fn fields(text: &mut String, change: &Change) {
+    let shown = &change.fields[..change.fields.len().min(words::MOST_FIELDS)];
+    for (index, field) in shown.iter().enumerate() {
+        let before = words::value(field.before.as_deref());
+        let after = words::value(field.after.as_deref());
+        let path = visible(&field.path);
+        let _ = writeln!(text, "    {} {path}: {before} → {after}", field.section);
+        let next = shown.get(index + 1);
+        if !field.chain.is_empty() && next.is_none_or(|next| next.chain != field.chain) {
+            let _ = writeln!(text, "      because {}", words::chain(&field.chain));
+        }
+    }
+    if shown.len() < change.fields.len() {
+        let more = change.fields.len() - shown.len();
+        let _ = writeln!(
+            text,
+            "    … and {}",
+            counted(more, "more field", "more fields")
+        );
+    }
+}
+
+/// The longest run of backticks.
+fn backticks(text: &str) -> usize {
+    text.split(|character| character != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or(0)
+}
+
+/// The graph, folded by phase, where it is small and there is room for it.
+fn picture(page: &mut Page, plan: &Plan, foot: usize) {
+    if plan.steps.is_empty() || super::graph::phases(&plan.steps).len() > MOST_DRAWN_PHASES {
+        return;
+    }
+    let mut graph = String::new();
+    if super::mermaid(&mut graph, plan, 24).is_err() {
+        return;
+    }
+    let text = format!(
+        "\n<details><summary>Order of the steps</summary>\n\n```mermaid\n{graph}```\n\n</details>\n"
+    );
+    if page.most >= LEAST_BYTES && text.len() + foot <= page.room() {
+        page.text.push_str(&text);
+    }
+}

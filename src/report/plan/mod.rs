@@ -1,0 +1,19 @@
+//! The plan as a person reads it, as a comment of a pull request, and as pictures of its graph.
+//!
+//! What destroys data or takes a machine away is in every format, with its count, and is never folded out
+//! of sight. Changes that are alike are shown once: [`outline`] gathers them, all formats share it.
+
+mod graph;
+mod markdown;
+mod outline;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod text;
+mod words;
+
+pub use graph::{dot, mermaid};
+pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
+pub use summary::summary;
+pub use text::{View, text};
+pub(super) use words::duration;

@@ -1,0 +1,96 @@
+//! The lines that end a plan: what happens to how many nodes, what is blocked, and how long it takes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::words::duration;
+use crate::plan::{ChangeKind, Plan};
+use crate::report::counted;
+
+/// The kinds in the order of the summary, and whether a 0 is worth saying.
+const ORDER: [(ChangeKind, &str, bool); 10] = [
+    (ChangeKind::Create, "to deploy", true),
+    (ChangeKind::Relabel, "to relabel", true),
+    (ChangeKind::Redeploy, "to redeploy", true),
+    (ChangeKind::Destroy, "to destroy", true),
+    (ChangeKind::Adopt, "to adopt", false),
+    (ChangeKind::Record, "to record", false),
+    (ChangeKind::Retire, "to retire", false),
+    (ChangeKind::Unretire, "to unretire", false),
+    (ChangeKind::Drift, "drifted", false),
+    (ChangeKind::Unknown, "unknown", false),
+];
+
+/// The lines of the summary, without line breaks; the first says what happens, then what is blocked
+/// where something is, the last how long it takes where something is done.
+#[must_use]
+pub fn summary(plan: &Plan) -> Vec<String> {
+    let summary = &plan.summary;
+    let of = |counts: &BTreeMap<ChangeKind, usize>, kind| counts.get(&kind).copied().unwrap_or(0);
+    let done: usize = summary.changes.values().sum();
+    let blocked: usize = summary.blocked.values().sum();
+    let rest = remaining(plan);
+    if done + blocked == 0 {
+        return vec![format!("No changes: the site is as designed{rest}.")];
+    }
+    let redeploys = of(&summary.changes, ChangeKind::Redeploy);
+    let disks = (summary.wiped_disks > 0)
+        .then(|| format!("wipes {}", counted(summary.wiped_disks, "disk", "disks")));
+    // The disks belong to the redeploys where nothing else can wipe any.
+    let only_redeploys = redeploys > 0
+        && of(&summary.changes, ChangeKind::Destroy) == 0
+        && of(&summary.changes, ChangeKind::Create) == 0;
+    let mut parts = Vec::new();
+    for (kind, words, always) in ORDER {
+        let number = of(&summary.changes, kind);
+        if number == 0 && !always {
+            continue;
+        }
+        let mut part = format!("{number} {words}");
+        if let (ChangeKind::Redeploy, true, Some(disks)) = (kind, only_redeploys, &disks) {
+            part = format!("{part} ({disks})");
+        }
+        parts.push(part);
+    }
+    if let (false, Some(disks)) = (only_redeploys, disks) {
+        parts.push(format!("{disks} in all"));
+    }
+    let mut lines = vec![format!("Plan: {}{rest}.", parts.join(", "))];
+    if blocked > 0 {
+        let parts: Vec<String> = ORDER
+            .iter()
+            .filter_map(|(kind, words, _)| {
+                let number = of(&summary.blocked, *kind);
+                (number > 0).then(|| format!("{number} {words}"))
+            })
+            .collect();
+        let so = if plan.options.skip_blocked {
+            "skipped"
+        } else {
+            "nothing is applied until they are allowed or skipped"
+        };
+        lines.push(format!("BLOCKED: {}; {so}.", parts.join(", ")));
+    }
+    if done > 0 && summary.longest_path > 0 {
+        lines.push(format!(
+            "Takes about {} (longest path).",
+            duration(summary.longest_path)
+        ));
+    }
+    lines
+}
+
+/// What is not touched: `, 2 retired left out, 40 unchanged`.
+fn remaining(plan: &Plan) -> String {
+    let mut text = String::new();
+    for (number, words) in [
+        (plan.summary.retired, "retired left out"),
+        (plan.summary.excluded, "left out as asked"),
+        (plan.unchanged, "unchanged"),
+    ] {
+        if number > 0 {
+            let _ = write!(text, ", {number} {words}");
+        }
+    }
+    text
+}

@@ -1,0 +1,586 @@
+//! Each format over one hand-made plan, over hostile values, and over ten thousand nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::design::{Section, SuccessCriteria};
+use crate::diagnostic::Place;
+use crate::diff::{FieldChange, Link};
+use crate::plan::{
+    Base, Block, Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target,
+};
+use crate::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
+
+fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Change {
+    let destructive = matches!(kind, ChangeKind::Redeploy | ChangeKind::Destroy);
+    Change {
+        node: node.into(),
+        kind,
+        group: group.map(Into::into),
+        blocked: None,
+        excluded: false,
+        shown_only: false,
+        destructive,
+        disks: Vec::new(),
+        reasons: Vec::new(),
+        fields: Vec::new(),
+        counts_as: Standing::NotStarted,
+    }
+}
+
+fn link(document: &str, by: &str, path: &str, line: u32) -> Link {
+    Link {
+        document: document.into(),
+        by: by.into(),
+        place: Place {
+            path: path.into(),
+            line,
+            column: 3,
+        },
+    }
+}
+
+fn redeploy(node: &str, blocked: bool) -> Change {
+    let mut change = change(node, ChangeKind::Redeploy, Some("compute"));
+    change.disks = vec!["sda".into(), "sdb".into()];
+    change.fields = vec![FieldChange {
+        section: Section::OperatingSystem,
+        path: "platform.kernel".into(),
+        before: Some("ga-22.04".into()),
+        after: Some("hwe-22.04".into()),
+        chain: vec![
+            link(
+                "drydock/HostProfile/v1/cp_r720",
+                "edited",
+                "site/x/profiles/host.yaml",
+                31,
+            ),
+            link(
+                &format!("drydock/BaremetalNode/v1/{node}"),
+                "host_profile",
+                "site/x/nodes.yaml",
+                node.len() as u32 * 7,
+            ),
+        ],
+    }];
+    if blocked {
+        change.blocked = Some(Block {
+            reason: format!("`{node}` would be torn down and its disks wiped").into(),
+            flag: Some(format!("--allow-redeploy {node}").into()),
+        });
+    }
+    change
+}
+
+fn step(kind: StepKind, group: Option<&str>, node: Option<&str>, needs: &[(u32, Wait)]) -> Step {
+    Step {
+        id: StepId {
+            kind,
+            group: group.map(Into::into),
+            node: node.map(Into::into),
+            wave: None,
+        },
+        timeout: if node.is_some() { 3_600 } else { 0 },
+        effect: kind.facts().effect,
+        standby: false,
+        parameters: None,
+        needs: needs
+            .iter()
+            .map(|(step, wait)| Need {
+                step: StepIndex(*step),
+                wait: *wait,
+            })
+            .collect(),
+    }
+}
+
+fn group(name: &str, nodes: &[&str]) -> PlannedGroup {
+    PlannedGroup {
+        name: name.into(),
+        critical: name == "control",
+        depends_on: Vec::new(),
+        success_criteria: SuccessCriteria {
+            percent_successful_nodes: Some(90),
+            ..SuccessCriteria::default()
+        },
+        nodes: nodes.iter().map(|node| (*node).into()).collect(),
+        retired: 0,
+    }
+}
+
+fn empty() -> Plan {
+    Plan {
+        site: "x".into(),
+        action: "update".into(),
+        target: Target {
+            revision: Some("1111111111111111111111111111111111111111".into()),
+            site_digest: "aa".into(),
+            dirty: Vec::new(),
+        },
+        base: Some(Base {
+            run: "01J".into(),
+            revision: "2222222222222222222222222222222222222222".into(),
+            site_digest: "bb".into(),
+        }),
+        options: Options {
+            as_of: "2026-11-21".into(),
+            parallelism: 10,
+            ..Options::default()
+        },
+        intermediate_commits: Vec::new(),
+        changes: Vec::new(),
+        unchanged: 40,
+        groups: vec![group("control", &["c1", "c2", "c3"])],
+        steps: Vec::new(),
+        relies_on: Vec::new(),
+        records_digest: "cc".into(),
+        warnings: Vec::new(),
+        summary: Summary::default(),
+    }
+}
+
+fn plan() -> Plan {
+    use Wait::{Done, Success};
+    let mut plan = empty();
+    plan.groups
+        .push(group("compute", &["n1", "n2", "n3", "n4"]));
+    plan.groups.push(group("storage", &["s1"]));
+    plan.changes = vec![
+        change("c1", ChangeKind::Create, Some("control")),
+        change("c2", ChangeKind::Create, Some("control")),
+        redeploy("n1", false),
+        redeploy("n2", true),
+        redeploy("n3", true),
+        redeploy("n4", true),
+        Change {
+            reasons: vec!["is off".into()],
+            ..change("o1", ChangeKind::Drift, None)
+        },
+        change("gone", ChangeKind::Destroy, None),
+    ];
+    plan.warnings = vec!["no group selects `o1`".into()];
+    plan.summary = Summary {
+        changes: BTreeMap::from([
+            (ChangeKind::Create, 2),
+            (ChangeKind::Redeploy, 1),
+            (ChangeKind::Destroy, 1),
+            (ChangeKind::Drift, 1),
+        ]),
+        blocked: BTreeMap::from([(ChangeKind::Redeploy, 3)]),
+        wiped_disks: 4,
+        retired: 2,
+        excluded: 0,
+        longest_path: 7_800,
+    };
+    plan.steps = vec![
+        step(StepKind::VerifySite, None, None, &[]),
+        step(StepKind::StartGroup, Some("control"), None, &[(0, Success)]),
+        step(
+            StepKind::Prepare,
+            Some("control"),
+            Some("c1"),
+            &[(1, Success)],
+        ),
+        step(
+            StepKind::Prepare,
+            Some("control"),
+            Some("c2"),
+            &[(1, Success)],
+        ),
+        step(
+            StepKind::GatePrepared,
+            Some("control"),
+            None,
+            &[(1, Success), (2, Done), (3, Done)],
+        ),
+        step(
+            StepKind::Deploy,
+            Some("control"),
+            Some("c1"),
+            &[(2, Success), (4, Success)],
+        ),
+        step(StepKind::CriticalCheck, None, None, &[(5, Done)]),
+        step(StepKind::Tag, None, None, &[(6, Done)]),
+    ];
+    plan
+}
+
+fn as_text(plan: &Plan, full: bool, steps: bool) -> String {
+    let mut out = String::new();
+    let view = View {
+        full,
+        steps,
+        ..View::default()
+    };
+    text(&mut out, plan, view).unwrap();
+    out
+}
+
+fn as_markdown(plan: &Plan, max_bytes: usize) -> String {
+    let mut out = String::new();
+    let digest = Some("0123456789abcdef");
+    markdown(&mut out, plan, &Comment { max_bytes, digest }).unwrap();
+    out
+}
+
+#[test]
+fn text_shows_what_changes_why_in_which_order_and_what_is_blocked() {
+    assert_snapshot!(as_text(&plan(), false, false), @r"
+    Site x: update 222222222222 → 111111111111, as of 2026-11-21
+
+      + deploy   ~ change in place   -/+ tear down and build again   - tear down   ! drifted   ? not known, or not ours yet
+
+    Group control (critical, 3 nodes, 90 % must succeed)
+        + c1: deploy
+        + c2: deploy
+
+    Group compute (4 nodes, 90 % must succeed)
+      -/+ n1: redeploy, wipes sda, sdb
+          ~ operating-system platform.kernel: ga-22.04 → hwe-22.04
+            because site/x/profiles/host.yaml:31 HostProfile cp_r720 (edited) → site/x/nodes.yaml:14 BaremetalNode n1 (host_profile)
+      -/+ n2: redeploy, wipes sda, sdb BLOCKED
+          ~ operating-system platform.kernel: ga-22.04 → hwe-22.04
+            because site/x/profiles/host.yaml:31 HostProfile cp_r720 (edited) → site/x/nodes.yaml:14 BaremetalNode n2 (host_profile)
+          blocked: `n2` would be torn down and its disks wiped; allow it with --allow-redeploy n2
+          … and 2 more like this: n3, n4
+
+    In no group
+        ! o1: drift
+          is off
+
+    No longer in the design
+        - gone: destroy
+
+    Nothing to do in: storage
+
+    Steps (8; --steps shows all)
+      verify-site
+      control: start
+      control: prepare 2 nodes, at most 1 h each
+      control: gate-prepared
+      control: deploy 1 node, at most 1 h each
+      critical-check
+      tag
+
+    BLOCKED
+      -/+ redeploy n2, n3, n4: `n2` would be torn down and its disks wiped; allow them with --allow-redeploy NODE, or all
+
+    warning: no group selects `o1`
+
+    Plan: 2 to deploy, 0 to relabel, 1 to redeploy, 1 to destroy, 1 drifted, wipes 4 disks in all, 2 retired left out, 40 unchanged.
+    BLOCKED: 3 to redeploy; nothing is applied until they are allowed or skipped.
+    Takes about 2 h 10 min (longest path).
+    ");
+}
+
+#[test]
+fn every_step_is_shown_on_request() {
+    let text = as_text(&plan(), false, true);
+    let steps = text.split_once("Steps").unwrap().1;
+    assert_snapshot!(steps.split_once("\n\n").unwrap().0, @r"
+    (8)
+     verify-site
+     start/control, after success of verify-site
+     prepare/control/c1, at most 1 h, after success of start/control
+     prepare/control/c2, at most 1 h, after success of start/control
+     gate-prepared/control, after success of start/control, after the end of prepare/control/c1 and 1 more
+     deploy/control/c1 destructive, at most 1 h, after success of prepare/control/c1 and 1 more
+     critical-check, after the end of deploy/control/c1
+     tag, after the end of critical-check, tags the revision
+    ");
+}
+
+#[test]
+fn with_full_every_node_has_its_own_lines() {
+    let text = as_text(&plan(), true, false);
+    for node in ["n2", "n3", "n4"] {
+        assert!(text.contains(&format!("-/+ {node}: redeploy")), "{text}");
+    }
+    assert!(!text.contains("more like this"));
+}
+
+#[test]
+fn a_plan_without_changes_says_so_on_one_line() {
+    assert_snapshot!(as_text(&empty(), false, false), @r"
+    Site x: update 222222222222 → 111111111111, as of 2026-11-21
+
+    No changes: the site is as designed, 40 unchanged.
+    ");
+    assert_snapshot!(as_markdown(&empty(), DEFAULT_MAX_BYTES), @r"
+    <!-- trueup:plan site=x -->
+    ### Plan for `x`: update
+
+    **No changes: the site is as designed, 40 unchanged.**
+
+    `222222222222` → `111111111111`, as of 2026-11-21, plan `0123456789ab`
+
+    The plan holds until the documents, the last site action or the machines that it is about change.
+    Apply the saved plan to carry out exactly this.
+    ");
+}
+
+#[test]
+fn the_comment_has_everything_destructive_before_the_first_fold() {
+    assert_snapshot!(as_markdown(&plan(), DEFAULT_MAX_BYTES), @r#"
+    <!-- trueup:plan site=x -->
+    ### Plan for `x`: update
+
+    **Plan: 2 to deploy, 0 to relabel, 1 to redeploy, 1 to destroy, 1 drifted, wipes 4 disks in all, 2 retired left out, 40 unchanged.**
+
+    **BLOCKED: 3 to redeploy; nothing is applied until they are allowed or skipped.**
+
+    **Takes about 2 h 10 min (longest path).**
+
+    `222222222222` → `111111111111`, as of 2026-11-21, plan `0123456789ab`
+
+    > [!CAUTION]
+    > **5 machines are wiped or taken away (3 of them blocked):**
+    > - `-/+` **redeploy, wipes sda, sdb**: `n1`
+    > - `-/+` **redeploy, wipes sda, sdb** (BLOCKED): `n2`, `n3`, `n4`
+    > - `-` **destroy**: `gone`
+
+    **Blocked**
+    - `-/+` redeploy `n2`, `n3`, `n4`: \`n2\` would be torn down and its disks wiped; allow them with --allow-redeploy NODE, or all
+
+    ⚠ no group selects \`o1\`
+
+    <details><summary>Group control (critical, 3 nodes, 90 % must succeed): 2 changes</summary>
+
+    ```diff
+    + c1, c2: deploy
+    ```
+
+    </details>
+
+    <details><summary>Group compute (4 nodes, 90 % must succeed): 4 changes</summary>
+
+    ```diff
+    - n1: redeploy, wipes sda, sdb
+        operating-system platform.kernel: ga-22.04 → hwe-22.04
+          because site/x/profiles/host.yaml:31 HostProfile cp_r720 (edited) → site/x/nodes.yaml:14 BaremetalNode n1 (host_profile)
+    - n2, n3, n4: redeploy, wipes sda, sdb BLOCKED
+        operating-system platform.kernel: ga-22.04 → hwe-22.04
+          because site/x/profiles/host.yaml:31 HostProfile cp_r720 (edited) → site/x/nodes.yaml:14 BaremetalNode n2 (host_profile)
+    ```
+
+    </details>
+
+    <details><summary>In no group: 1 change</summary>
+
+    ```diff
+    ! o1: drift
+        is off
+    ```
+
+    </details>
+
+    <details><summary>No longer in the design: 1 change</summary>
+
+    ```diff
+    - gone: destroy
+    ```
+
+    </details>
+
+    <details><summary>Order of the steps</summary>
+
+    ```mermaid
+    flowchart LR
+      s0["verify-site"]
+      s6{"critical-check"}
+      s7["tag"]
+      subgraph g0["control"]
+        s1{"start"}
+        s2["prepare c1"]
+        s3["prepare c2"]
+        s4{"gate-prepared"}
+        s5["deploy c1"]
+      end
+      s0 --> s1
+      s1 --> s2
+      s1 --> s3
+      s1 --> s4
+      s2 -.-> s4
+      s3 -.-> s4
+      s2 --> s5
+      s4 --> s5
+      s5 -.-> s6
+      s6 -.-> s7
+      classDef destructive stroke:#d1242f,stroke-width:3px
+      class s5 destructive
+    ```
+
+    </details>
+
+    The plan holds until the documents, the last site action or the machines that it is about change.
+    Apply the saved plan to carry out exactly this.
+    "#);
+}
+
+#[test]
+fn the_graph_is_drawn_whole_and_folded() {
+    let mut out = String::new();
+    dot(&mut out, &plan()).unwrap();
+    assert_snapshot!(out, @r#"
+    digraph "x" {
+      rankdir=LR;
+      node [shape=box, fontname="sans-serif"];
+      s0 [label="verify-site"];
+      s6 [label="critical-check", shape=diamond];
+      s7 [label="tag"];
+      subgraph cluster_0 {
+        label="control";
+        s1 [label="start/control", shape=diamond];
+        s2 [label="prepare/control/c1"];
+        s3 [label="prepare/control/c2"];
+        s4 [label="gate-prepared/control", shape=diamond];
+        s5 [label="deploy/control/c1", color=red, penwidth=2];
+      }
+      s0 -> s1;
+      s1 -> s2;
+      s1 -> s3;
+      s1 -> s4;
+      s2 -> s4 [style=dashed];
+      s3 -> s4 [style=dashed];
+      s2 -> s5;
+      s4 -> s5;
+      s5 -> s6 [style=dashed];
+      s6 -> s7 [style=dashed];
+    }
+    "#);
+    let mut out = String::new();
+    mermaid(&mut out, &plan(), 4).unwrap();
+    assert_snapshot!(out, @r#"
+    flowchart LR
+      s0["verify-site"]
+      s5{"critical-check"}
+      s6["tag"]
+      subgraph g0["control"]
+        s1{"start"}
+        s2["prepare × 2"]
+        s3{"gate-prepared"}
+        s4["deploy × 1"]
+      end
+      s0 --> s1
+      s1 --> s2
+      s1 --> s3
+      s2 -.-> s3
+      s2 --> s4
+      s3 --> s4
+      s4 -.-> s5
+      s5 -.-> s6
+      classDef destructive stroke:#d1242f,stroke-width:3px
+      class s4 destructive
+    "#);
+}
+
+/// Ten thousand nodes, no two of which change alike.
+fn large() -> Plan {
+    let mut plan = empty();
+    plan.groups.push(group("compute", &[]));
+    plan.changes = (0..10_000)
+        .map(|index| {
+            let mut change = redeploy(
+                &format!("rack-{}-node-{index:05}", index / 40),
+                index % 2 == 0,
+            );
+            change.fields[0].after = Some(format!("kernel-{index}").into());
+            change.disks = vec![format!("disk-{index}").into()];
+            change
+        })
+        .collect();
+    plan.summary.changes = BTreeMap::from([(ChangeKind::Redeploy, 5_000)]);
+    plan.summary.blocked = BTreeMap::from([(ChangeKind::Redeploy, 5_000)]);
+    plan.summary.wiped_disks = 10_000;
+    plan
+}
+
+#[test]
+fn a_comment_on_ten_thousand_nodes_keeps_to_its_bound_and_counts_every_wiped_machine() {
+    let plan = large();
+    for most in [200, 2_000, 10_000, DEFAULT_MAX_BYTES] {
+        let text = as_markdown(&plan, most);
+        assert!(text.len() <= most, "{} > {most}", text.len());
+        if most < 2_000 {
+            continue;
+        }
+        let before_folds = text.split("<details>").next().unwrap();
+        assert!(before_folds.contains("10000 machines are wiped"));
+        assert!(before_folds.contains("more: "));
+        assert_eq!(
+            text.matches("<details>").count(),
+            text.matches("</details>").count()
+        );
+        assert_eq!(text.matches("\n```").count() % 2, 0);
+    }
+    // The same with nodes that change alike: all of them are counted in a few lines.
+    let mut alike = plan;
+    for change in &mut alike.changes {
+        *change = redeploy(change.node.as_str(), false);
+    }
+    let text = as_markdown(&alike, DEFAULT_MAX_BYTES);
+    assert!(text.len() <= DEFAULT_MAX_BYTES);
+    assert!(text.contains("redeploy, wipes sda, sdb"));
+}
+
+#[test]
+fn nothing_from_a_document_drives_a_terminal_or_means_anything_to_markdown() {
+    let evil: Arc<str> = "\u{1b}[2J```\n</details><!-- --> @all #1 `| \u{202e}".into();
+    let mut plan = plan();
+    plan.warnings = vec![evil.clone()];
+    plan.action = evil.clone();
+    plan.options.as_of = evil.clone();
+    let mut change = redeploy("n1", true);
+    change.node = evil.as_ref().into();
+    change.disks = vec![evil.clone()];
+    change.reasons = vec![evil.clone()];
+    change.fields[0].path = evil.clone();
+    change.fields[0].after = Some(evil.clone());
+    change.fields[0].chain[0].document = evil.clone();
+    change.fields[0].chain[0].place.path = evil.clone();
+    change.blocked = Some(Block {
+        reason: evil.clone(),
+        flag: Some(evil.clone()),
+    });
+    plan.changes = vec![change];
+    plan.groups[1].name = evil.as_ref().into();
+    plan.steps[1].id.group = Some(evil.as_ref().into());
+    let (mut graph, mut flow) = (String::new(), String::new());
+    dot(&mut graph, &plan).unwrap();
+    mermaid(&mut flow, &plan, 100).unwrap();
+    let comment = as_markdown(&plan, DEFAULT_MAX_BYTES);
+    for text in [&as_text(&plan, true, true), &comment, &graph, &flow] {
+        let bad = |c: char| c != '\n' && crate::report::escape::is_unsafe(c);
+        assert!(!text.chars().any(bad), "{text}");
+    }
+    // Outside of code, which takes everything as it is, nothing of it is left.
+    let mut fence: Option<String> = None;
+    for line in comment.lines() {
+        let ticks: String = line.chars().take_while(|c| *c == '`').collect();
+        match &fence {
+            Some(open) if *open == ticks => fence = None,
+            Some(_) => {}
+            None if ticks.len() >= 3 => fence = Some(ticks),
+            None => {
+                let own = line.starts_with("<!-- trueup:plan")
+                    || line.starts_with("<details><summary>")
+                    || line == "</details>";
+                let code_free: String = line.split("`` ").step_by(2).collect();
+                assert!(own || !code_free.contains("</details>"), "{line}");
+                assert!(!code_free.contains("@all"), "{line}");
+            }
+        }
+    }
+    assert_eq!(fence, None);
+    assert_eq!(marker("a-->b"), "<!-- trueup:plan site=a--%3Eb -->");
+}
+
+#[test]
+fn a_large_plan_is_written_in_time_that_grows_with_it() {
+    let plan = large();
+    let text = as_text(&plan, false, false);
+    assert!(text.lines().count() >= 10_000);
+}

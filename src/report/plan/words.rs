@@ -1,0 +1,184 @@
+//! The words that all formats of a plan share.
+
+use std::fmt::Write;
+
+use crate::design::SuccessCriteria;
+use crate::diff::Link;
+use crate::plan::{Change, ChangeKind, Plan, PlannedGroup};
+use crate::report::escape::visible;
+use crate::report::{Visible, counted};
+
+/// Fields of a node that are shown where not everything is.
+pub(super) const MOST_FIELDS: usize = 12;
+/// Characters of a value that are shown at most.
+const MOST_OF_A_VALUE: usize = 120;
+
+/// The verb of a change.
+pub(super) fn verb(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Create => "deploy",
+        ChangeKind::Adopt => "adopt",
+        ChangeKind::Unknown => "unknown",
+        ChangeKind::Record => "record",
+        ChangeKind::Relabel => "relabel",
+        ChangeKind::Redeploy => "redeploy",
+        ChangeKind::Destroy => "destroy",
+        ChangeKind::Retire => "retire",
+        ChangeKind::Unretire => "unretire",
+        ChangeKind::Drift => "drift",
+        ChangeKind::None => "none",
+    }
+}
+
+/// Verb, disks and whether it is carried out: `redeploy, wipes sda, sdb, BLOCKED`.
+pub(super) fn headline(change: &Change) -> String {
+    let mut text = verb(change.kind).to_owned();
+    if !change.disks.is_empty() {
+        let disks: Vec<String> = change.disks.iter().map(|disk| visible(disk)).collect();
+        let does = if change.destructive {
+            "wipes"
+        } else {
+            "writes"
+        };
+        let _ = write!(text, ", {does} {}", disks.join(", "));
+    }
+    if change.excluded {
+        text.push_str(", left out as asked");
+    }
+    if change.shown_only {
+        text.push_str(", shown only");
+    }
+    text
+}
+
+/// A value as it is shown: on one line, not too long; `(none)` where there is none.
+pub(super) fn value(value: Option<&str>) -> String {
+    let Some(text) = value else {
+        return "(none)".to_owned();
+    };
+    match text.char_indices().nth(MOST_OF_A_VALUE) {
+        Some((end, _)) => format!("{}…", visible(&text[..end])),
+        None => visible(text),
+    }
+}
+
+/// The chain of documents: `site/x/host.yaml:31 HostProfile cp_r720 (edited) → …`.
+pub(super) fn chain(links: &[Link]) -> String {
+    let mut text = String::new();
+    for (index, link) in links.iter().enumerate() {
+        if index > 0 {
+            text.push_str(" → ");
+        }
+        if !link.place.path.is_empty() {
+            let _ = write!(text, "{}:{} ", Visible(&link.place.path), link.place.line);
+        }
+        let _ = write!(
+            text,
+            "{} ({})",
+            Visible(&document(&link.document)),
+            Visible(&link.by)
+        );
+    }
+    text
+}
+
+/// `drydock/HostProfile/v1/cp_r720` as `HostProfile cp_r720`.
+fn document(name: &str) -> String {
+    let mut parts = name.splitn(4, '/');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(_), Some(kind), Some(_), Some(name)) => format!("{kind} {name}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// What a group is: `critical, 40 nodes, at least 90 % must succeed, after control`.
+pub(super) fn about(group: &PlannedGroup) -> String {
+    let mut parts = Vec::new();
+    if group.critical {
+        parts.push("critical".to_owned());
+    }
+    parts.push(counted(group.nodes.len(), "node", "nodes"));
+    parts.extend(criteria(&group.success_criteria));
+    if !group.depends_on.is_empty() {
+        let names: Vec<&str> = group.depends_on.iter().map(|name| name.as_str()).collect();
+        parts.push(format!("after {}", names.join(", ")));
+    }
+    if group.retired > 0 {
+        parts.push(format!("{} retired left out", group.retired));
+    }
+    visible(&parts.join(", "))
+}
+
+/// The criteria in words; nothing where nothing is checked.
+fn criteria(criteria: &SuccessCriteria) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(percent) = criteria.percent_successful_nodes {
+        parts.push(format!("{percent} % must succeed"));
+    }
+    if let Some(minimum) = criteria.minimum_successful_nodes {
+        parts.push(format!("at least {minimum} must succeed"));
+    }
+    if let Some(maximum) = criteria.maximum_failed_nodes {
+        parts.push(format!("at most {maximum} may fail"));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// How to allow changes that are alike: the flag as the plan gives it for one node, and for more the flag
+/// with what it can be given.
+pub(super) fn way_out(flag: &str, nodes: usize) -> String {
+    if nodes == 1 {
+        return format!("allow it with {}", Visible(flag));
+    }
+    let name = flag.split([' ', '=']).next().unwrap_or(flag);
+    format!("allow them with {} NODE, or all", Visible(name))
+}
+
+/// The first nodes by name, and how many there are beyond them: `n3, n4 and 388 more`.
+pub(super) fn names<'a>(
+    changes: impl ExactSizeIterator<Item = &'a Change>,
+    most: usize,
+    show: impl Fn(&str) -> String,
+) -> String {
+    let total = changes.len();
+    let shown: Vec<String> = changes
+        .take(most)
+        .map(|change| show(change.node.as_str()))
+        .collect();
+    match total - shown.len() {
+        0 => shown.join(", "),
+        more if shown.is_empty() => counted(more, "node", "nodes"),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The first twelve characters of a commit's id.
+pub(super) fn short(revision: &str) -> String {
+    visible(&revision.chars().take(12).collect::<String>())
+}
+
+/// What the plan goes to, and what it starts from.
+pub(super) fn revisions(plan: &Plan) -> (String, String) {
+    let target = match &plan.target.revision {
+        Some(revision) => short(revision),
+        None => "worktree".to_owned(),
+    };
+    let base = match &plan.base {
+        Some(base) => short(&base.revision),
+        None => "nothing applied".to_owned(),
+    };
+    (target, base)
+}
+
+/// `2 h 10 min`, `45 min`, `30 s`.
+pub(in crate::report) fn duration(seconds: u64) -> String {
+    let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);
+    match (hours, minutes, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, 0) => format!("{minutes} min"),
+        (0, minutes, seconds) if minutes < 10 => format!("{minutes} min {seconds} s"),
+        (0, minutes, _) => format!("{minutes} min"),
+        (hours, 0, _) => format!("{hours} h"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}

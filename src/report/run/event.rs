@@ -1,0 +1,201 @@
+//! An event as one line.
+
+use std::fmt::{self, Write};
+
+use super::{milliseconds, role, words};
+use crate::apply::{Event, EventKind, StepOutcome};
+use crate::report::{Palette, Role, Visible, counted};
+
+/// Writes one line: the time, since when the run began, and what happens.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn line(out: &mut dyn Write, event: &Event, palette: Palette) -> fmt::Result {
+    let clock = event.time.get(11..19).unwrap_or(&event.time);
+    let seconds = event.elapsed_ms / 1_000;
+    let since = format!(
+        "+{:02}:{:02}:{:02}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    );
+    write!(
+        out,
+        "{} {}  ",
+        Visible(clock),
+        palette.paint(Role::Faint, since)
+    )?;
+    what(out, &event.kind, palette)?;
+    writeln!(out)
+}
+
+/// What happens, without time and line break.
+pub(super) fn what(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> fmt::Result {
+    match kind {
+        EventKind::RunStarted {
+            run,
+            site,
+            action,
+            revision,
+            steps,
+            resumed,
+        } => {
+            let verb = if *resumed { "goes on" } else { "starts" };
+            write!(
+                out,
+                "run {} {verb}: {} of {} to {}, {}",
+                Visible(run.as_str()),
+                Visible(action),
+                Visible(site.as_str()),
+                Visible(short(revision)),
+                counted(*steps, "step", "steps")
+            )
+        }
+        EventKind::GroupStarted { group, nodes } => write!(
+            out,
+            "group {} starts, {}",
+            Visible(group.as_str()),
+            counted(*nodes, "node", "nodes")
+        ),
+        EventKind::StepStarted { step, attempt, .. } => {
+            write!(out, "{} starts", Visible(&step.to_string()))?;
+            if *attempt > 1 {
+                write!(out, ", attempt {attempt}")?;
+            }
+            Ok(())
+        }
+        EventKind::StepRetried {
+            step,
+            message,
+            delay_ms,
+        } => write!(
+            out,
+            "{} {} in {}: {}",
+            Visible(&step.to_string()),
+            palette.paint(Role::Warning, "is tried again"),
+            milliseconds(*delay_ms),
+            Visible(message)
+        ),
+        EventKind::StepFinished {
+            step,
+            outcome,
+            duration_ms,
+            ..
+        } => {
+            write!(out, "{} ", Visible(&step.to_string()))?;
+            ended(out, outcome, *duration_ms, palette)
+        }
+        EventKind::GateEvaluated {
+            group,
+            stage,
+            successful,
+            nodes,
+            passed,
+            unmet,
+        } => {
+            let (role, verdict) = if *passed {
+                (Role::Success, "holds")
+            } else {
+                (Role::Error, "DOES NOT HOLD")
+            };
+            write!(
+                out,
+                "group {} gate {} {}: {successful} of {nodes}",
+                Visible(group.as_str()),
+                Visible(stage),
+                palette.paint(role, verdict)
+            )?;
+            for reason in unmet {
+                write!(out, "; {}", Visible(reason))?;
+            }
+            Ok(())
+        }
+        EventKind::GroupFinished { result } => {
+            let (role, verdict) = if result.succeeded {
+                (Role::Success, "succeeded")
+            } else {
+                (Role::Error, "FAILED")
+            };
+            write!(
+                out,
+                "group {} {}",
+                Visible(result.group.as_str()),
+                palette.paint(role, verdict)
+            )?;
+            if !result.succeeded && result.critical {
+                write!(out, " (critical)")?;
+            }
+            match &result.reason {
+                Some(reason) => write!(out, ": {}", Visible(reason)),
+                None => Ok(()),
+            }
+        }
+        EventKind::Checkpoint { nodes } => {
+            write!(out, "records written, {}", counted(*nodes, "node", "nodes"))
+        }
+        EventKind::Stopping { running } => write!(
+            out,
+            "{}, {} still running",
+            palette.paint(Role::Warning, "stopping"),
+            counted(*running, "step", "steps")
+        ),
+        EventKind::Warning { message } => write!(
+            out,
+            "{} {}",
+            palette.paint(Role::Warning, "warning:"),
+            Visible(message)
+        ),
+        EventKind::RunFinished { report } => write!(
+            out,
+            "run {} {} after {}",
+            Visible(report.run.as_str()),
+            palette.paint(role(report.outcome), words(report.outcome)),
+            milliseconds(report.duration_ms)
+        ),
+    }
+}
+
+/// How a step ended.
+fn ended(
+    out: &mut dyn Write,
+    outcome: &StepOutcome,
+    duration_ms: u64,
+    palette: Palette,
+) -> fmt::Result {
+    let after = milliseconds(duration_ms);
+    match outcome {
+        StepOutcome::Succeeded => write!(
+            out,
+            "{} after {after}",
+            palette.paint(Role::Success, "succeeded")
+        ),
+        StepOutcome::Failed { message } => write!(
+            out,
+            "{} after {after}: {}",
+            palette.paint(Role::Error, "FAILED"),
+            Visible(message)
+        ),
+        StepOutcome::Unknown { message } => write!(
+            out,
+            "{} after {after}: {}",
+            palette.paint(Role::Error, "UNKNOWN"),
+            Visible(message)
+        ),
+        StepOutcome::Skipped { reason } => write!(
+            out,
+            "{}: {}",
+            palette.paint(Role::Warning, "skipped"),
+            Visible(reason)
+        ),
+        StepOutcome::NotNeeded => write!(out, "not needed"),
+    }
+}
+
+/// The first twelve characters of a commit's id.
+pub(super) fn short(revision: &str) -> &str {
+    revision
+        .char_indices()
+        .nth(12)
+        .map_or(revision, |(end, _)| &revision[..end])
+}

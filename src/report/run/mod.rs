@@ -1,0 +1,60 @@
+//! What happens in a run while it happens, how it ended, and what was done before.
+//!
+//! A [`Reporter`] hears each event before the thing it tells of is done. [`Lines`] and [`JsonLines`] write
+//! one line an event, [`Progress`] keeps a terminal up to date. The tables ([`log`], [`nodes`], [`status`])
+//! take rows that whoever calls has put together.
+
+mod ending;
+mod event;
+mod log;
+mod nodes;
+mod progress;
+mod reporter;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use ending::report;
+pub use event::line;
+pub use log::{log, log_json, show, show_json};
+pub use nodes::{NodeRow, nodes, nodes_json};
+pub use progress::Progress;
+pub use reporter::{JsonLines, Lines, Reporter};
+pub use status::{StatusRow, status, status_json};
+
+use crate::record::Outcome;
+
+use super::Role;
+
+/// The version of the JSON objects that are written here, events included.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// How an outcome is painted.
+fn role(outcome: Outcome) -> Role {
+    match outcome {
+        Outcome::Succeeded => Role::Success,
+        Outcome::Failed | Outcome::Abandoned => Role::Error,
+        Outcome::SucceededWithFailures | Outcome::Interrupted | Outcome::Running => Role::Warning,
+    }
+}
+
+/// An outcome in words.
+fn words(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Running => "running",
+        Outcome::Succeeded => "succeeded",
+        Outcome::SucceededWithFailures => "succeeded with failures",
+        Outcome::Failed => "failed",
+        Outcome::Interrupted => "interrupted",
+        Outcome::Abandoned => "abandoned",
+    }
+}
+
+/// Milliseconds as people read them: `0.4 s`, `12 s`, `2 h 10 min`.
+fn milliseconds(milliseconds: u64) -> String {
+    if milliseconds < 10_000 {
+        format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100)
+    } else {
+        super::plan::duration(milliseconds / 1_000)
+    }
+}

@@ -1,0 +1,112 @@
+//! The nodes that somebody asked for, as a table and as JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::FORMAT_VERSION;
+use crate::design::{GroupName, NodeDesign, NodeName};
+use crate::report::table::{Cell, Table};
+use crate::report::{Palette, Role, counted, json};
+
+/// A node of the design, and what is known of it beside.
+#[derive(Clone, Debug)]
+pub struct NodeRow<'a> {
+    /// Its design.
+    pub design: &'a NodeDesign,
+    /// The groups that hold it.
+    pub groups: Vec<&'a GroupName>,
+    /// The reason, where it is retired.
+    pub retired: Option<&'a str>,
+    /// The reason, where it is in maintenance.
+    pub maintenance: Option<&'a str>,
+}
+
+impl NodeRow<'_> {
+    fn groups(&self) -> String {
+        let names: Vec<&str> = self.groups.iter().map(|group| group.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+/// Writes a line a node, and their number.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn nodes(out: &mut dyn Write, rows: &[NodeRow<'_>], palette: Palette) -> fmt::Result {
+    let mut table = Table::new(&[
+        "NODE", "RACK", "GROUPS", "PROFILE", "HARDWARE", "TAGS", "NOTE",
+    ]);
+    for row in rows {
+        let design = row.design;
+        let tags: Vec<&str> = design.tags.iter().map(|tag| &**tag).collect();
+        let note = match (row.retired, row.maintenance) {
+            (Some(reason), _) => Cell::in_role(Role::Warning, format!("retired: {reason}")),
+            (None, Some(reason)) => Cell::in_role(Role::Warning, format!("maintenance: {reason}")),
+            (None, None) => Cell::none(),
+        };
+        table.row(vec![
+            Cell::in_role(Role::Strong, design.name.as_str()),
+            Cell::or_none(design.rack.as_deref()),
+            Cell::or_none(Some(row.groups())),
+            Cell::or_none(design.host_profiles.first()),
+            Cell::or_none(design.hardware_profile.as_deref()),
+            Cell::or_none(Some(tags.join(", "))),
+            note,
+        ]);
+    }
+    if !rows.is_empty() {
+        table.write(out, palette)?;
+    }
+    writeln!(out, "{}", counted(rows.len(), "node", "nodes"))
+}
+
+#[derive(Serialize)]
+struct All<'a> {
+    format_version: u32,
+    nodes: Vec<One<'a>>,
+}
+
+#[derive(Serialize)]
+struct One<'a> {
+    name: &'a NodeName,
+    rack: Option<&'a str>,
+    groups: &'a [&'a GroupName],
+    host_profiles: &'a [Arc<str>],
+    hardware_profile: Option<&'a str>,
+    tags: &'a BTreeSet<Arc<str>>,
+    labels: &'a BTreeMap<Arc<str>, Arc<str>>,
+    addresses: &'a BTreeMap<Arc<str>, Arc<str>>,
+    retired: Option<&'a str>,
+    maintenance: Option<&'a str>,
+}
+
+/// Writes the nodes as one JSON object: `format_version` and `nodes`.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn nodes_json(out: &mut dyn Write, rows: &[NodeRow<'_>]) -> fmt::Result {
+    let nodes = rows
+        .iter()
+        .map(|row| One {
+            name: &row.design.name,
+            rack: row.design.rack.as_deref(),
+            groups: &row.groups,
+            host_profiles: &row.design.host_profiles,
+            hardware_profile: row.design.hardware_profile.as_deref(),
+            tags: &row.design.tags,
+            labels: &row.design.labels,
+            addresses: &row.design.addresses,
+            retired: row.retired,
+            maintenance: row.maintenance,
+        })
+        .collect();
+    out.write_str(&json::pretty(&All {
+        format_version: FORMAT_VERSION,
+        nodes,
+    })?)
+}

@@ -1,0 +1,162 @@
+//! Each node as the design, the records and the machines see it.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::FORMAT_VERSION;
+use crate::design::NodeName;
+use crate::lifecycle::{PowerState, ProvisionState};
+use crate::observed::{Fact, ObservedNode};
+use crate::record::{NodeRecord, Phase};
+use crate::report::table::{Cell, Table};
+use crate::report::{Palette, Role, counted, json};
+
+/// A node from all sides.
+#[derive(Clone, Debug, Serialize)]
+pub struct StatusRow<'a> {
+    /// Which.
+    pub node: &'a NodeName,
+    /// Whether the design has it.
+    pub designed: bool,
+    /// Its record, where there is one.
+    pub record: Option<&'a NodeRecord>,
+    /// What its machine was seen to be, where it was asked.
+    pub observed: Option<&'a ObservedNode>,
+    /// What differs, one phrase each; empty where it is as designed.
+    pub differs: Vec<Arc<str>>,
+}
+
+/// Writes a line a node, and how many are as designed.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> fmt::Result {
+    let mut table = Table::new(&["NODE", "RECORD", "MACHINE", "POWER", "CLUSTER", "DIFFERS"]);
+    for row in rows {
+        let observed = row.observed;
+        table.row(vec![
+            Cell::in_role(Role::Strong, row.node.as_str()),
+            phase(row.record),
+            observed.map_or_else(Cell::none, |node| {
+                fact(&node.provision, |state| Cell::new(provision(*state)))
+            }),
+            observed.map_or_else(Cell::none, |node| {
+                fact(&node.power, |power| {
+                    Cell::new(match power {
+                        PowerState::On => "on",
+                        PowerState::Off => "off",
+                    })
+                })
+            }),
+            observed.map_or_else(Cell::none, |node| {
+                fact(&node.cluster, |cluster| match cluster {
+                    None => Cell::none(),
+                    Some(node) if !node.ready => Cell::in_role(Role::Error, "not ready"),
+                    Some(node) if node.unschedulable => Cell::in_role(Role::Warning, "cordoned"),
+                    Some(_) => Cell::in_role(Role::Success, "ready"),
+                })
+            }),
+            notes(row),
+        ]);
+    }
+    if !rows.is_empty() {
+        table.write(out, palette)?;
+    }
+    let differing = rows
+        .iter()
+        .filter(|row| !row.designed || !row.differs.is_empty())
+        .count();
+    writeln!(
+        out,
+        "{}, {}",
+        counted(rows.len(), "node", "nodes"),
+        if differing == 0 {
+            "all as designed".to_owned()
+        } else {
+            counted(differing, "differs", "differ")
+        }
+    )
+}
+
+fn notes(row: &StatusRow<'_>) -> Cell {
+    let mut notes: Vec<String> = row.differs.iter().map(ToString::to_string).collect();
+    if !row.designed {
+        notes.insert(0, "not in the design".to_owned());
+    }
+    let retired = row.observed.and_then(|node| node.retired.as_deref());
+    let retired = retired.or_else(|| row.record.and_then(|record| record.retired.as_deref()));
+    notes.extend(retired.map(|reason| format!("retired: {reason}")));
+    let kept = row.observed.and_then(|node| node.maintenance.as_deref());
+    let kept = kept.or_else(|| row.record.and_then(|record| record.maintenance.as_deref()));
+    notes.extend(kept.map(|reason| format!("maintenance: {reason}")));
+    if let Some(error) = row.record.and_then(|record| record.last_error.as_deref()) {
+        notes.push(error.to_owned());
+    }
+    if notes.is_empty() {
+        Cell::none()
+    } else {
+        Cell::in_role(Role::Warning, notes.join("; "))
+    }
+}
+
+fn phase(record: Option<&NodeRecord>) -> Cell {
+    match record.map(|record| record.phase) {
+        None => Cell::none(),
+        Some(Phase::NotStarted) => Cell::new("not started"),
+        Some(Phase::Prepared) => Cell::new("prepared"),
+        Some(Phase::Deployed) => Cell::in_role(Role::Success, "deployed"),
+        Some(Phase::Failed) => Cell::in_role(Role::Error, "failed"),
+        Some(Phase::Unknown) => Cell::in_role(Role::Warning, "unknown"),
+    }
+}
+
+fn fact<T>(fact: &Fact<T>, known: impl FnOnce(&T) -> Cell) -> Cell {
+    match fact {
+        Fact::Known(value) => known(value),
+        Fact::Unknown(_) => Cell::in_role(Role::Warning, "unknown"),
+    }
+}
+
+/// Ironic's name of a state, as the specifications write it.
+fn provision(state: ProvisionState) -> &'static str {
+    match state {
+        ProvisionState::Enroll => "enroll",
+        ProvisionState::Verifying => "verifying",
+        ProvisionState::Manageable => "manageable",
+        ProvisionState::Inspecting => "inspecting",
+        ProvisionState::InspectFailed => "inspect failed",
+        ProvisionState::Cleaning => "cleaning",
+        ProvisionState::CleanWait => "clean wait",
+        ProvisionState::CleanHold => "clean hold",
+        ProvisionState::CleanFailed => "clean failed",
+        ProvisionState::Available => "available",
+        ProvisionState::Deploying => "deploying",
+        ProvisionState::WaitCallback => "wait call-back",
+        ProvisionState::DeployFailed => "deploy failed",
+        ProvisionState::Active => "active",
+        ProvisionState::Deleting => "deleting",
+        ProvisionState::Error => "error",
+        ProvisionState::Other => "other",
+    }
+}
+
+#[derive(Serialize)]
+struct All<'a> {
+    format_version: u32,
+    nodes: &'a [StatusRow<'a>],
+}
+
+/// Writes the nodes as one JSON object: `format_version` and `nodes`.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn status_json(out: &mut dyn Write, rows: &[StatusRow<'_>]) -> fmt::Result {
+    out.write_str(&json::pretty(&All {
+        format_version: FORMAT_VERSION,
+        nodes: rows,
+    })?)
+}

@@ -1,0 +1,412 @@
+//! Events, reports and tables over hand-made values, and over hostile ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use indicatif::{ProgressDrawTarget, TermLike};
+use insta::assert_snapshot;
+
+use super::*;
+use crate::apply::{Event, EventKind, GroupResult, NodeResult, RunReport, StepOutcome};
+use crate::lifecycle::{PowerState, ProvisionState};
+use crate::observed::{ClusterNode, Fact, ObservedNode};
+use crate::plan::Standing;
+use crate::record::{Counts, NodeRecord, Phase, RunRecord};
+use crate::report::Palette;
+use crate::step::{StepId, StepKind};
+
+fn step(kind: StepKind, node: &str) -> StepId {
+    StepId {
+        kind,
+        group: Some("compute".into()),
+        node: Some(node.into()),
+        wave: None,
+    }
+}
+
+fn ending() -> RunReport {
+    RunReport {
+        run: "01J".into(),
+        outcome: Outcome::SucceededWithFailures,
+        groups: vec![GroupResult {
+            group: "compute".into(),
+            critical: false,
+            succeeded: false,
+            reason: Some("1 of 2 nodes, 90 % wanted".into()),
+            standings: BTreeMap::from([(Standing::Deployed, 1), (Standing::Failed, 1)]),
+        }],
+        nodes: vec![
+            NodeResult {
+                node: "n1".into(),
+                standing: Standing::Deployed,
+                failed_step: None,
+                message: None,
+                duration_ms: 61_000,
+            },
+            NodeResult {
+                node: "n2".into(),
+                standing: Standing::Failed,
+                failed_step: Some("deploy/compute/n2".into()),
+                message: Some("the image cannot be read".into()),
+                duration_ms: 4_200,
+            },
+        ],
+        counts: Counts {
+            succeeded: 1,
+            failed: 1,
+            not_started: 0,
+        },
+        tag: Some("site-action-success/x/01J".into()),
+        next: vec!["look at n2, then plan again".into()],
+        duration_ms: 754_000,
+    }
+}
+
+fn events() -> Vec<Event> {
+    let kinds = vec![
+        EventKind::RunStarted {
+            run: "01J".into(),
+            site: "x".into(),
+            action: "update".into(),
+            revision: "1111111111111111".into(),
+            steps: 4,
+            resumed: false,
+        },
+        EventKind::GroupStarted {
+            group: "compute".into(),
+            nodes: 2,
+        },
+        EventKind::StepStarted {
+            step: step(StepKind::Deploy, "n2"),
+            kind: StepKind::Deploy,
+            node: Some("n2".into()),
+            attempt: 1,
+        },
+        EventKind::StepRetried {
+            step: step(StepKind::Deploy, "n2"),
+            message: "the provisioner is busy".into(),
+            delay_ms: 1_500,
+        },
+        EventKind::StepFinished {
+            step: step(StepKind::Deploy, "n2"),
+            kind: StepKind::Deploy,
+            node: Some("n2".into()),
+            outcome: StepOutcome::Failed {
+                message: "the image cannot be read".into(),
+            },
+            duration_ms: 4_200,
+        },
+        EventKind::GateEvaluated {
+            group: "compute".into(),
+            stage: "deployed".into(),
+            successful: 1,
+            nodes: 2,
+            passed: false,
+            unmet: vec!["50 % of 90 %".into()],
+        },
+        EventKind::GroupFinished {
+            result: ending().groups.remove(0),
+        },
+        EventKind::Checkpoint { nodes: 2 },
+        EventKind::Stopping { running: 1 },
+        EventKind::Warning {
+            message: "the lock is old".into(),
+        },
+        EventKind::RunFinished { report: ending() },
+    ];
+    kinds
+        .into_iter()
+        .enumerate()
+        .map(|(index, kind)| Event {
+            time: format!("2026-11-21T06:41:{index:02}.000Z").into(),
+            elapsed_ms: index as u64 * 1_000,
+            kind,
+        })
+        .collect()
+}
+
+fn record() -> RunRecord {
+    RunRecord {
+        run: "01J".into(),
+        site: "x".into(),
+        action: "update".into(),
+        revision: "1111111111111111".into(),
+        site_digest: "aa".into(),
+        plan_digest: "bb".into(),
+        started: "2026-11-21T06:41:00.000Z".into(),
+        ended: Some("2026-11-21T06:53:34.000Z".into()),
+        outcome: Outcome::SucceededWithFailures,
+        partial: true,
+        counts: ending().counts,
+        tag: None,
+    }
+}
+
+fn heard(reporter: &mut dyn Reporter, events: &[Event]) {
+    for event in events {
+        reporter.event(event).unwrap();
+    }
+}
+
+#[test]
+fn each_event_is_one_line_with_its_time() {
+    let mut out = String::new();
+    heard(&mut Lines::new(&mut out, Palette::Plain), &events());
+    assert_snapshot!(out, @r"
+    06:41:00 +00:00:00  run 01J starts: update of x to 111111111111, 4 steps
+    06:41:01 +00:00:01  group compute starts, 2 nodes
+    06:41:02 +00:00:02  deploy/compute/n2 starts
+    06:41:03 +00:00:03  deploy/compute/n2 is tried again in 1.5 s: the provisioner is busy
+    06:41:04 +00:00:04  deploy/compute/n2 FAILED after 4.2 s: the image cannot be read
+    06:41:05 +00:00:05  group compute gate deployed DOES NOT HOLD: 1 of 2; 50 % of 90 %
+    06:41:06 +00:00:06  group compute FAILED: 1 of 2 nodes, 90 % wanted
+    06:41:07 +00:00:07  records written, 2 nodes
+    06:41:08 +00:00:08  stopping, 1 step still running
+    06:41:09 +00:00:09  warning: the lock is old
+    06:41:10 +00:00:10  run 01J succeeded with failures after 12 min
+    ");
+}
+
+#[test]
+fn each_event_is_one_versioned_json_object_on_a_line() {
+    let mut out = String::new();
+    heard(&mut JsonLines::new(&mut out), &events());
+    assert_eq!(out.lines().count(), events().len());
+    for line in out.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(value["format_version"], 1);
+        assert!(value["event"].is_string() && value["time"].is_string());
+    }
+    assert_snapshot!(out.lines().nth(4).unwrap(), @r#"{"format_version":1,"time":"2026-11-21T06:41:04.000Z","elapsed_ms":4000,"event":"step-finished","step":"deploy/compute/n2","kind":"deploy","node":"n2","outcome":"failed","message":"the image cannot be read","duration_ms":4200}"#);
+    assert_snapshot!(out.lines().nth(6).unwrap(), @r#"{"format_version":1,"time":"2026-11-21T06:41:06.000Z","elapsed_ms":6000,"event":"group-finished","group":"compute","critical":false,"succeeded":false,"reason":"1 of 2 nodes, 90 % wanted","standings":{"deployed":1,"failed":1}}"#);
+}
+
+/// A terminal that remembers all that was ever written on it.
+#[derive(Clone, Debug, Default)]
+struct Terminal(Arc<Mutex<String>>);
+
+impl Terminal {
+    fn take(&self) -> String {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl TermLike for Terminal {
+    fn width(&self) -> u16 {
+        100
+    }
+
+    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.write_str(text)?;
+        self.write_str("\n")
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.lock().unwrap().push_str(text);
+        Ok(())
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn on_a_terminal_nodes_in_work_have_lines_and_failures_stay() {
+    let terminal = Terminal::default();
+    let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);
+    let mut progress = Progress::new(target, Palette::Plain);
+    let events = events();
+    heard(&mut progress, &events[..3]);
+    // What is drawn is drawn at most so many times a second.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let shown = terminal.take();
+    assert!(shown.contains("deploy/compute/n2"), "{shown}");
+    assert!(shown.contains("0 of 4 steps, 1 running"), "{shown}");
+    heard(&mut progress, &events[3..]);
+    drop(progress);
+    let shown = terminal.take();
+    for kept in [
+        "deploy/compute/n2 FAILED after 4.2 s: the image cannot be read",
+        "group compute FAILED",
+        "run 01J succeeded with failures",
+    ] {
+        assert!(shown.contains(kept), "{kept}: {shown}");
+    }
+}
+
+#[test]
+fn the_report_lists_groups_and_what_failed_and_what_to_do() {
+    let mut out = String::new();
+    report(&mut out, &ending(), Palette::Plain).unwrap();
+    assert_snapshot!(out, @r"
+    GROUP    RESULT  NODES                 REASON
+    compute  FAILED  1 deployed, 1 failed  1 of 2 nodes, 90 % wanted
+
+    NODE  STANDING  STEP               TIME   REASON
+    n2    failed    deploy/compute/n2  4.2 s  the image cannot be read
+
+    next: look at n2, then plan again
+    Tagged site-action-success/x/01J
+    Run 01J succeeded with failures: 1 succeeded, 1 failed, in 12 min
+    ");
+}
+
+#[test]
+fn the_log_is_a_table_and_a_run_is_shown_in_full() {
+    let mut out = String::new();
+    log(&mut out, &[record()], Palette::Plain).unwrap();
+    out.push('\n');
+    log(&mut out, &[], Palette::Plain).unwrap();
+    out.push('\n');
+    show(&mut out, &record(), None, Palette::Plain).unwrap();
+    assert_snapshot!(out, @r"
+    STARTED           RUN  ACTION  REVISION      OUTCOME                            NODES                  TAG
+    2026-11-21 06:41  01J  update  111111111111  succeeded with failures (partial)  1 succeeded, 1 failed  -
+
+    Nothing was applied yet
+
+    Run 01J: succeeded with failures
+      site      x
+      action    update
+      revision  1111111111111111
+      documents aa
+      plan      bb
+      started   2026-11-21T06:41:00.000Z
+      ended     2026-11-21T06:53:34.000Z
+      a part of the plan only, so no success of the site
+      1 succeeded, 1 failed
+    ");
+    let mut json = String::new();
+    log_json(&mut json, &[record()]).unwrap();
+    show_json(&mut json, &record(), Some(&ending())).unwrap();
+    let mut values = serde_json::Deserializer::from_str(&json).into_iter::<serde_json::Value>();
+    assert_eq!(values.next().unwrap().unwrap()["runs"][0]["run"], "01J");
+    assert_eq!(
+        values.next().unwrap().unwrap()["report"]["nodes"][1]["node"],
+        "n2"
+    );
+}
+
+fn observed() -> ObservedNode {
+    ObservedNode {
+        provision: Fact::Known(ProvisionState::CleanFailed),
+        power: Fact::Known(PowerState::Off),
+        cluster: Fact::Known(Some(ClusterNode {
+            uid: "u".into(),
+            ready: true,
+            unschedulable: true,
+            labels: BTreeMap::new(),
+        })),
+        capabilities: BTreeSet::new(),
+        ..ObservedNode::unknown("not asked")
+    }
+}
+
+#[test]
+fn status_shows_each_node_from_all_sides() {
+    let record = NodeRecord {
+        node: "n1".into(),
+        phase: Phase::Deployed,
+        digest_version: 1,
+        digests: BTreeMap::new(),
+        revision: None,
+        run: "01J".into(),
+        retired: None,
+        maintenance: Some("disk swap".into()),
+        last_error: None,
+        clean_step: None,
+    };
+    let unknown = ObservedNode::unknown("no answer");
+    let observed = observed();
+    let names: [crate::design::NodeName; 3] = ["n1".into(), "node-2".into(), "n3".into()];
+    let row = |index: usize| StatusRow {
+        node: &names[index],
+        designed: index != 2,
+        record: (index == 0).then_some(&record),
+        observed: [Some(&observed), Some(&unknown), None][index],
+        differs: if index == 0 {
+            vec!["is off".into()]
+        } else {
+            Vec::new()
+        },
+    };
+    let rows = [row(0), row(1), row(2)];
+    let mut out = String::new();
+    status(&mut out, &rows, Palette::Plain).unwrap();
+    assert_snapshot!(out, @r"
+    NODE    RECORD    MACHINE       POWER    CLUSTER   DIFFERS
+    n1      deployed  clean failed  off      cordoned  is off; maintenance: disk swap
+    node-2  -         unknown       unknown  unknown   -
+    n3      -         -             -        -         not in the design
+    3 nodes, 2 differ
+    ");
+    let mut json = String::new();
+    status_json(&mut json, &rows).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["nodes"][0]["differs"][0], "is off");
+}
+
+#[test]
+fn no_event_report_or_table_lets_a_control_character_pass() {
+    let evil: Arc<str> = "\u{1b}[2J\r\n\u{202e}x\u{9b}".into();
+    let mut events = events();
+    for event in &mut events {
+        event.time = evil.clone();
+        match &mut event.kind {
+            EventKind::RunStarted { run, action, .. } => {
+                *run = evil.as_ref().into();
+                *action = evil.clone();
+            }
+            EventKind::StepStarted { step, .. } => step.node = Some(evil.as_ref().into()),
+            EventKind::StepRetried { message, .. } | EventKind::Warning { message } => {
+                *message = evil.clone();
+            }
+            EventKind::StepFinished { outcome, .. } => {
+                *outcome = StepOutcome::Failed {
+                    message: evil.clone(),
+                };
+            }
+            EventKind::GateEvaluated { unmet, .. } => *unmet = vec![evil.clone()],
+            EventKind::GroupFinished { result } => result.reason = Some(evil.clone()),
+            _ => {}
+        }
+    }
+    let mut ending = ending();
+    ending.nodes[1].message = Some(evil.clone());
+    ending.next = vec![evil.clone()];
+    ending.tag = Some(evil.clone());
+    let mut record = record();
+    record.action = evil.clone();
+    record.started = evil.clone();
+    let mut out = String::new();
+    heard(&mut Lines::new(&mut out, Palette::Plain), &events);
+    heard(&mut JsonLines::new(&mut out), &events);
+    report(&mut out, &ending, Palette::Plain).unwrap();
+    log(&mut out, &[record.clone()], Palette::Plain).unwrap();
+    show(&mut out, &record, Some(&ending), Palette::Plain).unwrap();
+    show_json(&mut out, &record, Some(&ending)).unwrap();
+    let bad = |c: char| c != '\n' && crate::report::escape::is_unsafe(c);
+    assert!(!out.chars().any(bad), "{out}");
+}
