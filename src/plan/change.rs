@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use super::input::Reasons;
 use super::select::Allowed;
 use super::subject::{Seen, Subject, state_name};
 use super::{Block, Change, ChangeKind, Standing};
 use crate::design::{
     Class, DIGEST_VERSION, Design, NodeDesign, RedeployPolicy, Retirement, Section, WipePolicy,
 };
+use crate::diff::Reasons;
 use crate::guard::Limits;
 use crate::observed::{Capability, Fact};
 use crate::record::Phase;
@@ -72,7 +72,11 @@ impl Work {
             (self.destroy, Capability::Wipe, "erase its disks"),
             (self.prepare, Capability::Prepare, "prepare it"),
             (self.deploy, Capability::Deploy, "deploy a system on it"),
-            (self.relabel.is_some(), Capability::Relabel, "set its labels"),
+            (
+                self.relabel.is_some(),
+                Capability::Relabel,
+                "set its labels",
+            ),
             (self.power_on, Capability::Power, "switch it on"),
             (retire, Capability::Retire, "hold its retired flag"),
         ]
@@ -165,10 +169,7 @@ impl<'a> Rules<'a> {
         let mut item = Item::new(subject, ChangeKind::Adopt);
         item.because(match subject.record {
             None => "is deployed, and no record says by what".to_owned(),
-            Some(record) => format!(
-                "is deployed, and run {} did not see it through",
-                record.run
-            ),
+            Some(record) => format!("is deployed, and run {} did not see it through", record.run),
         });
         if self.adopt.contains(subject.name) {
             item.work.adopt = true;
@@ -185,7 +186,9 @@ impl<'a> Rules<'a> {
         let sections = subject.differing().unwrap_or_default();
         let worst = sections.iter().map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
-        let unfinished = subject.record.is_some_and(|record| record.phase != Phase::Deployed);
+        let unfinished = subject
+            .record
+            .is_some_and(|record| record.phase != Phase::Deployed);
         let kind = match worst {
             _ if drift.gone.is_some() => ChangeKind::Redeploy,
             Some(Class::Redeploy) => ChangeKind::Redeploy,
@@ -201,7 +204,9 @@ impl<'a> Rules<'a> {
             item.because("is deployed as recorded, though a later step on it did not succeed");
         }
         if !sections.is_empty() {
-            let fields = self.reasons.fields(subject.name, subject.before, after, &sections);
+            let fields = self
+                .reasons
+                .fields(subject.name, subject.before, after, &sections);
             item.change.fields = fields;
         }
         drift.tell(&mut item);
@@ -210,7 +215,10 @@ impl<'a> Rules<'a> {
             if self.design.policy.redeploy_on_change == RedeployPolicy::Never {
                 item.block("the policy says that nothing is redeployed", None);
             } else if !self.allow_redeploy.contains(subject.name) {
-                item.block("it would be torn down and built again", Some("--allow-redeploy"));
+                item.block(
+                    "it would be torn down and built again",
+                    Some("--allow-redeploy"),
+                );
             }
             if let Some(refusal) = self.limits.refusal(after) {
                 item.block(&refusal, None);
@@ -234,7 +242,9 @@ impl<'a> Rules<'a> {
         let subject = item.subject;
         let touches = item.work.is_in_a_group() || item.work.destroy;
         if touches && let Some(why) = subject.seen.held() {
-            if item.change.kind == ChangeKind::Redeploy && subject.differing().is_none_or(|s| s.is_empty()) {
+            if item.change.kind == ChangeKind::Redeploy
+                && subject.differing().is_none_or(|s| s.is_empty())
+            {
                 item.change.kind = ChangeKind::Drift;
             }
             item.because(why);
@@ -308,7 +318,12 @@ impl<'a> Item<'a> {
 
     /// Blocks it; what no flag allows wins over what a flag would.
     fn block(&mut self, reason: &str, flag: Option<&str>) {
-        if self.change.blocked.as_ref().is_some_and(|block| block.flag.is_none()) {
+        if self
+            .change
+            .blocked
+            .as_ref()
+            .is_some_and(|block| block.flag.is_none())
+        {
             return;
         }
         let flag = flag.map(|flag| Arc::from(format!("{flag} {}", self.change.node)));
@@ -391,7 +406,11 @@ fn create<'a>(subject: Subject<'a>, after: &'a NodeDesign) -> Item<'a> {
     item.work.deploy = true;
     item.change.disks = after.disks.to_vec();
     item.change.destructive = is_partitioned(subject, after);
-    let as_prepared = || subject.differing().is_some_and(|sections| sections.is_empty());
+    let as_prepared = || {
+        subject
+            .differing()
+            .is_some_and(|sections| sections.is_empty())
+    };
     if phase == Some(Phase::Prepared) && subject.seen.not_deployed().is_some() && as_prepared() {
         item.work.prepare = false;
         item.change.counts_as = Standing::Prepared;
@@ -489,7 +508,10 @@ impl Drift {
             item.because("is off");
         }
         if !self.labels.is_empty() {
-            item.because(format!("labels are not as applied: {}", self.labels.join(", ")));
+            item.because(format!(
+                "labels are not as applied: {}",
+                self.labels.join(", ")
+            ));
         }
     }
 }
@@ -513,11 +535,16 @@ fn labels_to_set(
         cluster.or(before).and_then(|labels| labels.get(key)) == Some(value)
     };
     let is_there = |key: &Arc<str>| cluster.is_none_or(|labels| labels.contains_key(key));
-    let set = after.labels.iter().filter(|(key, value)| !is_set(key, value));
+    let set = after
+        .labels
+        .iter()
+        .filter(|(key, value)| !is_set(key, value));
     let gone = before.into_iter().flatten().map(|(key, _)| key);
     let gone = gone.filter(|key| !after.labels.contains_key(*key) && is_there(key));
     let parameters = Parameters {
-        set_labels: set.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        set_labels: set
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
         remove_labels: gone.cloned().collect(),
         ..Parameters::default()
     };
@@ -530,5 +557,7 @@ pub(super) fn cannot_be_compared(subject: &Subject<'_>) -> bool {
     subject.after.is_some()
         && subject.is_recorded_deployed()
         && subject.before.is_none()
-        && subject.record.is_some_and(|record| record.digest_version != DIGEST_VERSION)
+        && subject
+            .record
+            .is_some_and(|record| record.digest_version != DIGEST_VERSION)
 }

@@ -29,7 +29,9 @@ pub(super) fn longest_path(steps: &[Step]) -> u64 {
     let mut ends: Vec<u64> = Vec::with_capacity(steps.len());
     for step in steps {
         let needs = step.needs.iter();
-        let begin = needs.filter_map(|need| ends.get(need.step.0 as usize)).max();
+        let begin = needs
+            .filter_map(|need| ends.get(need.step.0 as usize))
+            .max();
         let own = if step.standby { 0 } else { step.timeout };
         ends.push(begin.copied().unwrap_or_default().saturating_add(own));
     }

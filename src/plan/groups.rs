@@ -100,7 +100,9 @@ fn circle(
             .filter_map(|name| positions.get(name).copied())
             .find(stuck);
     }
-    let groups = path.iter().map(|position| design.groups[*position].name.clone());
+    let groups = path
+        .iter()
+        .map(|position| design.groups[*position].name.clone());
     Error::GroupCycle {
         groups: groups.collect(),
     }

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Base, FieldChange, IntermediateCommit, Options, Target};
+use super::{Base, IntermediateCommit, Options, Target};
 use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
+use crate::diff::{FieldChange, Reasons};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
-
-pub use crate::diff::Reasons;
 
 /// Names no fields: for a plan of which only the steps count.
 #[derive(Clone, Copy, Debug, Default)]

@@ -52,7 +52,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let first_groups = first_groups(&groups);
     let mut notes = Notes::default();
     let mut items: Vec<Item<'_>> = Vec::new();
-    for name in &names.nodes {
+    for name in names.nodes.values().copied() {
         let subject = subject(input, name);
         notes.about(input, &subject);
         let retired = retired.get(name).copied().unwrap_or(Retired::No);
@@ -299,7 +299,9 @@ impl Plan {
 
     /// The changes that wait for a flag, or that nothing allows.
     pub fn blocked(&self) -> impl Iterator<Item = &super::Change> {
-        self.changes.iter().filter(|change| change.blocked.is_some())
+        self.changes
+            .iter()
+            .filter(|change| change.blocked.is_some())
     }
 
     /// How many changes of a kind are carried out.

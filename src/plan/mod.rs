@@ -3,6 +3,18 @@
 //! Planning is a function: (design before, design after, observations, records, options) → [`Plan`].
 //! Same input, same bytes; no clock, no network. What a plan may not yet do is in it as blocked.
 
+mod change;
+mod graph;
+mod groups;
+mod input;
+mod make;
+mod relies;
+pub mod saved;
+mod select;
+mod stale;
+mod steps;
+mod subject;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,7 +23,13 @@ use serde::{Deserialize, Serialize};
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
 use crate::step::{Step, StepIndex};
 
-pub use crate::diff::{FieldChange, Link};
+pub use crate::diff::{FieldChange, Link, Reasons};
+pub use graph::graph;
+pub use input::{Error, Input, NoReasons};
+pub use make::make;
+pub use relies::records_digest;
+pub use saved::digest;
+pub use stale::{Current, Staleness, broken, stale};
 
 /// The version of the format of a saved plan.
 pub const FORMAT_VERSION: u32 = 1;

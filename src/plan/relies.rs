@@ -84,7 +84,10 @@ pub(super) fn all<'a>(
         if let Some(node) = &step.id.node
             && step.effect != Effect::None
         {
-            of_node.entry(node).or_default().push(StepIndex(index as u32));
+            of_node
+                .entry(node)
+                .or_default()
+                .push(StepIndex(index as u32));
         }
     }
     let words = Words::default();
@@ -226,7 +229,10 @@ pub(super) fn holds(relation: Relation, expected: &str, seen: &str) -> bool {
 /// The digest of the records of the nodes that some steps are about, the missing ones as missing.
 #[must_use]
 pub fn records_digest(steps: &[Step], records: &BTreeMap<NodeName, NodeRecord>) -> Digest {
-    let mut nodes: Vec<&NodeName> = steps.iter().filter_map(|step| step.id.node.as_ref()).collect();
+    let mut nodes: Vec<&NodeName> = steps
+        .iter()
+        .filter_map(|step| step.id.node.as_ref())
+        .collect();
     nodes.sort_unstable();
     nodes.dedup();
     let mut text = Vec::new();

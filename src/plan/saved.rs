@@ -56,7 +56,9 @@ pub enum SavedError {
         reason: String,
     },
     /// What is in it is not what was written.
-    #[error("the plan was altered after it was written: its digest is {computed}, and it says {written}")]
+    #[error(
+        "the plan was altered after it was written: its digest is {computed}, and it says {written}"
+    )]
     Altered {
         /// The digest in the file.
         written: Digest,
@@ -378,10 +380,20 @@ fn check(plan: &Plan) -> Result<(), SavedError> {
     for (position, step) in plan.steps.iter().enumerate() {
         let id = || step.id.clone();
         let stranger = |what| SavedError::Stranger { id: id(), what };
-        if step.id.group.as_ref().is_some_and(|group| !groups.contains(group)) {
+        if step
+            .id
+            .group
+            .as_ref()
+            .is_some_and(|group| !groups.contains(group))
+        {
             return Err(stranger("group"));
         }
-        if step.id.node.as_ref().is_some_and(|node| !nodes.contains(node)) {
+        if step
+            .id
+            .node
+            .as_ref()
+            .is_some_and(|node| !nodes.contains(node))
+        {
             return Err(stranger("node"));
         }
         if !ids.insert(&step.id) {

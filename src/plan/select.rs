@@ -18,7 +18,7 @@ use crate::record::NodeRecord;
 /// The names that flags can be about.
 pub(super) struct Names<'a> {
     /// Designed nodes, and those that only records know, sorted.
-    pub(super) nodes: BTreeSet<&'a NodeName>,
+    pub(super) nodes: BTreeMap<&'a str, &'a NodeName>,
     groups: BTreeMap<&'a str, &'a PlannedGroup>,
     racks: BTreeMap<&'a str, Vec<&'a NodeName>>,
     tags: BTreeMap<&'a str, Vec<&'a NodeName>>,
@@ -33,7 +33,12 @@ impl<'a> Names<'a> {
         narrowed: bool,
     ) -> Self {
         let mut names = Self {
-            nodes: design.nodes.keys().chain(records.keys()).collect(),
+            nodes: design
+                .nodes
+                .keys()
+                .chain(records.keys())
+                .map(|name| (name.as_str(), name))
+                .collect(),
             groups: BTreeMap::new(),
             racks: BTreeMap::new(),
             tags: BTreeMap::new(),
@@ -41,7 +46,10 @@ impl<'a> Names<'a> {
         if !narrowed {
             return names;
         }
-        names.groups = groups.iter().map(|group| (group.name.as_str(), group)).collect();
+        names.groups = groups
+            .iter()
+            .map(|group| (group.name.as_str(), group))
+            .collect();
         for (name, node) in &design.nodes {
             if let Some(rack) = &node.rack {
                 names.racks.entry(rack).or_default().push(name);
@@ -65,7 +73,10 @@ impl<'a> Names<'a> {
             let mut found = !nodes.is_empty();
             selected.extend(nodes);
             if let Some(group) = self.groups.get(&**pattern) {
-                let of_group = group.nodes.iter().filter_map(|name| self.nodes.get(name));
+                let of_group = group
+                    .nodes
+                    .iter()
+                    .filter_map(|name| self.nodes.get(name.as_str()));
                 selected.extend(of_group.copied());
                 found = true;
             }
@@ -76,7 +87,7 @@ impl<'a> Names<'a> {
                 }
             }
             if !found {
-                let known = self.nodes.iter().map(|name| name.as_str());
+                let known = self.nodes.keys().copied();
                 let known = known
                     .chain(self.groups.keys().copied())
                     .chain(self.racks.keys().copied())
@@ -100,7 +111,7 @@ impl<'a> Names<'a> {
         for pattern in &allowance.nodes {
             let found = self.matching(flag, pattern)?;
             if found.is_empty() {
-                let known = self.nodes.iter().map(|name| name.as_str());
+                let known = self.nodes.keys().copied();
                 return Err(no_match(flag, pattern, "node", known));
             }
             allowed.nodes.extend(found);
@@ -117,7 +128,10 @@ impl<'a> Names<'a> {
             return Ok(Vec::new());
         }
         let glob = glob(flag, pattern)?;
-        let matching = self.nodes.iter().filter(|name| glob.is_match(name.as_str()));
+        let matching = self
+            .nodes
+            .values()
+            .filter(|name| glob.is_match(name.as_str()));
         Ok(matching.copied().collect())
     }
 }

@@ -30,7 +30,9 @@ pub struct Current<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Staleness {
     /// The documents are others.
-    #[error("the site's documents differ from those that were planned: their digest is {found}, and was {planned}")]
+    #[error(
+        "the site's documents differ from those that were planned: their digest is {found}, and was {planned}"
+    )]
     Documents {
         /// The digest in the plan.
         planned: Digest,
@@ -46,7 +48,9 @@ pub enum Staleness {
         found: Option<RunId>,
     },
     /// Another run did something to the nodes that the plan is about.
-    #[error("the records of the nodes that the plan touches changed since: their digest is {found}, and was {planned}")]
+    #[error(
+        "the records of the nodes that the plan touches changed since: their digest is {found}, and was {planned}"
+    )]
     Records {
         /// The digest in the plan.
         planned: Digest,
@@ -76,7 +80,9 @@ pub enum Staleness {
         seen: Arc<str>,
     },
     /// A fact that it relies on cannot be seen.
-    #[error("`{fact}` of `{subject}` was {expected} when the plan was made, and cannot be seen now: {reason}")]
+    #[error(
+        "`{fact}` of `{subject}` was {expected} when the plan was made, and cannot be seen now: {reason}"
+    )]
     Unseen {
         /// About what.
         subject: Arc<str>,

@@ -105,9 +105,7 @@ impl Subject<'_> {
         self.record.is_some_and(|record| match record.phase {
             Phase::Deployed => true,
             // A step on a deployed machine failed, and the machine is still what it was.
-            Phase::Failed | Phase::Unknown => {
-                !record.digests.is_empty() && self.seen.is_deployed()
-            }
+            Phase::Failed | Phase::Unknown => !record.digests.is_empty() && self.seen.is_deployed(),
             Phase::NotStarted | Phase::Prepared => false,
         })
     }
@@ -143,7 +141,10 @@ impl Subject<'_> {
         if by(design, self.after) || by(design, self.before) {
             return Some("the policy protects it");
         }
-        if self.old.is_some_and(|old| by(old, self.before) || by(old, self.after)) {
+        if self
+            .old
+            .is_some_and(|old| by(old, self.before) || by(old, self.after))
+        {
             return Some("the policy at the revision that was last applied to it protects it");
         }
         let protected = self.seen.node().is_some_and(|node| node.protected);

@@ -61,7 +61,9 @@ pub(super) fn early_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
         }
         heirs.sort_unstable();
         heirs.dedup();
-        let written = draft.destroy(ground, item, None).success(draft.prepare_site);
+        let written = draft
+            .destroy(ground, item, None)
+            .success(draft.prepare_site);
         let step = draft.add(written);
         draft.sinks.push(step);
         for heir in heirs {

@@ -67,7 +67,10 @@ fn one<'g>(
             context.standby.insert(item.subject.name);
         }
     }
-    let (redeploys, others): (Vec<_>, Vec<_>) = items.iter().partition(|item| item.work.destroy);
+    let (redeploys, others): (Vec<_>, Vec<_>) = items
+        .iter()
+        .copied()
+        .partition(|item: &&Item<'_>| item.work.destroy);
     for item in &others {
         context.mend(draft, item);
     }

@@ -185,7 +185,12 @@ impl Draft {
     }
 
     /// The teardown of a machine.
-    fn destroy(&mut self, ground: &Ground<'_>, item: &Item<'_>, group: Option<&GroupName>) -> Written {
+    fn destroy(
+        &mut self,
+        ground: &Ground<'_>,
+        item: &Item<'_>,
+        group: Option<&GroupName>,
+    ) -> Written {
         Written::new(StepKind::Destroy, group, Some(item.subject.name))
             .timeout(ground.design.configuration.destroy_timeout)
             .parameters(self.disks(&item.change.disks))

@@ -55,7 +55,10 @@ pub(super) fn records_and_labels(draft: &mut Draft, ground: &Ground<'_>) {
                 draft.relabels.insert((*name).clone(), step);
             }
         }
-        let kinds = [(work.record, StepKind::Record), (work.adopt, StepKind::Adopt)];
+        let kinds = [
+            (work.record, StepKind::Record),
+            (work.adopt, StepKind::Adopt),
+        ];
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
             let written = Written::new(kind, None, Some(name))
                 .success(draft.verify_site)
