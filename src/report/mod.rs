@@ -6,6 +6,7 @@
 //! terminal, and each format escapes what has a meaning in it. Each function is linear in what it writes.
 
 pub mod diagnostics;
+pub mod diff;
 mod escape;
 pub mod json;
 mod palette;

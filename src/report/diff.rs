@@ -1,0 +1,370 @@
+//! What differs between two revisions, per document and field, as text and as JSON.
+//!
+//! Values come as the comparison gives them out: short, on one line, and `(secret)` where a side is secret.
+//! Texts of several lines are compared line by line below their field.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::Value as Json;
+
+use super::{Palette, Role, Visible, json};
+use crate::diagnostic::{Mark, Place, Sources};
+use crate::diff::{
+    ChangedDocument, DocumentDiff, FieldDiff, Line, LineKind, PresentDocument, lines,
+};
+use crate::document::{Document, JsonLayout, Node, Value, write_json};
+
+/// The version of the JSON object that [`json`](self::json()) writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Lines around each difference in a text of several lines.
+const CONTEXT: usize = 2;
+
+/// Writes every document that differs, with its sign, its place and its fields, then the counts.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn text(
+    out: &mut dyn Write,
+    diff: &DocumentDiff,
+    sources: &Sources,
+    palette: Palette,
+) -> fmt::Result {
+    for (sign, role, documents) in [
+        ("+", Role::Added, &diff.added),
+        ("-", Role::Removed, &diff.removed),
+    ] {
+        for PresentDocument { document, .. } in documents {
+            heading(out, palette.paint(role, sign), document, sources, palette)?;
+        }
+    }
+    for changed in &diff.changed {
+        let sign = palette.paint(Role::Changed, "~");
+        heading(out, sign, &changed.after, sources, palette)?;
+        for difference in &changed.fields {
+            field(out, difference, sources, palette)?;
+        }
+    }
+    writeln!(out, "{}", summary(diff))
+}
+
+/// The counts on one line: `Documents: 1 added, 2 changed, 0 removed, 40 unchanged.`
+#[must_use]
+pub fn summary(diff: &DocumentDiff) -> String {
+    if diff.is_empty() {
+        return format!("No differences: {} unchanged.", diff.unchanged);
+    }
+    format!(
+        "Documents: {} added, {} changed, {} removed, {} unchanged.",
+        diff.added.len(),
+        diff.changed.len(),
+        diff.removed.len(),
+        diff.unchanged
+    )
+}
+
+fn heading(
+    out: &mut dyn Write,
+    sign: impl fmt::Display,
+    document: &Document,
+    sources: &Sources,
+    palette: Palette,
+) -> fmt::Result {
+    let id = document.id.to_string();
+    write!(out, "{sign} {}", palette.paint(Role::Strong, Visible(&id)))?;
+    if let Some(layer) = &document.layer {
+        write!(out, " ({})", Visible(layer))?;
+    }
+    let place = sources.place(document.mark);
+    let place = format!("{}:{}", Visible(&place.path), place.line);
+    writeln!(out, "  {}", palette.paint(Role::Faint, place))
+}
+
+fn field(
+    out: &mut dyn Write,
+    difference: &FieldDiff,
+    sources: &Sources,
+    palette: Palette,
+) -> fmt::Result {
+    let (sign, role) = match (&difference.before, &difference.after) {
+        (None, _) => ("+", Role::Added),
+        (_, None) => ("-", Role::Removed),
+        _ => ("~", Role::Changed),
+    };
+    let sign = palette.paint(role, sign);
+    write!(out, "    {sign} {}", Visible(&difference.path))?;
+    if let Some(from) = &difference.moved_from {
+        write!(out, " (moved from {})", Visible(from))?;
+    }
+    let hunks = match (several_lines(difference), difference.moved_from.is_some()) {
+        (Some((before, after)), _) => lines(before, after, CONTEXT),
+        (None, moved) => {
+            match difference.shown() {
+                [Some(before), Some(after)] if !moved || before != after => {
+                    write!(out, ": {} → {}", Visible(&before), Visible(&after))?;
+                }
+                [Some(only), None] | [None, Some(only)] => write!(out, ": {}", Visible(&only))?,
+                _ => {}
+            }
+            Vec::new()
+        }
+    };
+    let node = difference.after.as_ref().or(difference.before.as_ref());
+    if let Some(node) = node {
+        let place = sources.place(node.mark);
+        let place = format!("{}:{}", Visible(&place.path), place.line);
+        write!(out, "  {}", palette.paint(Role::Faint, place))?;
+    }
+    writeln!(out)?;
+    for (index, hunk) in hunks.iter().enumerate() {
+        if index > 0 {
+            writeln!(out, "        {}", palette.paint(Role::Faint, "…"))?;
+        }
+        for line in hunk {
+            one_line(out, line, palette)?;
+        }
+    }
+    Ok(())
+}
+
+/// Both sides where they are texts and one of them has several lines; never where one is secret.
+fn several_lines(difference: &FieldDiff) -> Option<(&str, &str)> {
+    let (before, after) = (difference.before.as_ref()?, difference.after.as_ref()?);
+    if before.secret || after.secret {
+        return None;
+    }
+    match (&before.value, &after.value) {
+        (Value::String(before), Value::String(after))
+            if before.contains('\n') || after.contains('\n') =>
+        {
+            Some((before, after))
+        }
+        _ => None,
+    }
+}
+
+fn one_line(out: &mut dyn Write, line: &Line, palette: Palette) -> fmt::Result {
+    let (sign, role) = match line.kind {
+        LineKind::Same => (" ", None),
+        LineKind::Removed => ("-", Some(Role::Removed)),
+        LineKind::Added => ("+", Some(Role::Added)),
+    };
+    match role {
+        Some(role) => write!(out, "        {} ", palette.paint(role, sign))?,
+        None => write!(out, "        {sign} ")?,
+    }
+    for (differs, part) in &line.parts {
+        match role {
+            Some(role) if *differs => write!(out, "{}", palette.paint(role, Visible(part)))?,
+            _ => write!(out, "{}", Visible(part))?,
+        }
+    }
+    writeln!(out)
+}
+
+#[derive(Serialize)]
+struct Differences<'a> {
+    format_version: u32,
+    added: Vec<One<'a>>,
+    removed: Vec<One<'a>>,
+    changed: Vec<Changed<'a>>,
+    unchanged: usize,
+}
+
+#[derive(Serialize)]
+struct One<'a> {
+    schema: &'a str,
+    name: &'a str,
+    layer: Option<&'a str>,
+    place: Place,
+}
+
+#[derive(Serialize)]
+struct Changed<'a> {
+    schema: &'a str,
+    name: &'a str,
+    layer: Option<&'a str>,
+    place_before: Place,
+    place_after: Place,
+    fields: Vec<Field<'a>>,
+}
+
+#[derive(Serialize)]
+struct Field<'a> {
+    path: &'a str,
+    /// Whether the values are secret, or hold secrets.
+    secret: bool,
+    /// Absent where the field was not there; null is a value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<Json>,
+    place_before: Option<Place>,
+    place_after: Option<Place>,
+    moved_from: Option<&'a Arc<str>>,
+}
+
+/// Writes one JSON object: `format_version`, `added`, `removed`, `changed` with the fields of each document,
+/// and `unchanged`. Values are whole; secrets in them are `(secret)`.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn json(out: &mut dyn Write, diff: &DocumentDiff, sources: &Sources) -> fmt::Result {
+    let all = Differences {
+        format_version: FORMAT_VERSION,
+        added: diff.added.iter().map(|each| side(each, sources)).collect(),
+        removed: diff
+            .removed
+            .iter()
+            .map(|each| side(each, sources))
+            .collect(),
+        changed: diff
+            .changed
+            .iter()
+            .map(|each| changed(each, sources))
+            .collect::<Result<_, fmt::Error>>()?,
+        unchanged: diff.unchanged,
+    };
+    out.write_str(&json::pretty(&all)?)
+}
+
+fn side<'a>(present: &'a PresentDocument, sources: &Sources) -> One<'a> {
+    let document = &present.document;
+    One {
+        schema: &document.id.schema,
+        name: &document.id.name,
+        layer: document.layer.as_deref(),
+        place: sources.place(document.mark),
+    }
+}
+
+fn changed<'a>(
+    document: &'a ChangedDocument,
+    sources: &Sources,
+) -> Result<Changed<'a>, fmt::Error> {
+    let place = |node: &Option<Node>| node.as_ref().map(|node| sources.place(node.mark));
+    let at = |mark: Mark| sources.place(mark);
+    Ok(Changed {
+        schema: &document.id.schema,
+        name: &document.id.name,
+        layer: document.layer.as_deref(),
+        place_before: at(document.before.mark),
+        place_after: at(document.after.mark),
+        fields: document
+            .fields
+            .iter()
+            .map(|field| {
+                Ok(Field {
+                    path: &field.path,
+                    secret: [&field.before, &field.after]
+                        .into_iter()
+                        .flatten()
+                        .any(|node| node.secret),
+                    before: field.before.as_ref().map(value).transpose()?,
+                    after: field.after.as_ref().map(value).transpose()?,
+                    place_before: place(&field.before),
+                    place_after: place(&field.after),
+                    moved_from: field.moved_from.as_ref(),
+                })
+            })
+            .collect::<Result<_, fmt::Error>>()?,
+    })
+}
+
+/// A value with its secrets hidden.
+fn value(node: &Node) -> Result<Json, fmt::Error> {
+    let mut text = String::new();
+    write_json(node, false, JsonLayout::Compact, &mut text);
+    serde_json::from_str(&text).map_err(|_| fmt::Error)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::diff::documents;
+    use crate::document::{LoadSettings, load};
+
+    fn differences() -> (DocumentDiff, Sources) {
+        let mut sources = Sources::new();
+        let settings = LoadSettings::default();
+        let mut load = |path: &str, text: &str| {
+            let file = load(sources.add(path, text), text, &settings);
+            assert!(!file.diagnostics.has_errors(), "{:#?}", file.diagnostics);
+            file.documents
+        };
+        let before = load(
+            "before.yaml",
+            "---\nschema: e/A/v1\nmetadata: {schema: metadata/Document/v1, name: a, storagePolicy: cleartext, layeringDefinition: {layer: site}}\ndata: {kernel: one, gone: 1, text: \"a\\nb\\nc\\n\"}\n---\nschema: e/S/v1\nmetadata: {schema: metadata/Document/v1, name: s, storagePolicy: encrypted, layeringDefinition: {layer: site}}\ndata: hunter2\n---\nschema: e/Old/v1\nmetadata: {schema: metadata/Document/v1, name: old, storagePolicy: cleartext, layeringDefinition: {layer: site}}\ndata: {}\n",
+        );
+        let after = load(
+            "after.yaml",
+            "---\nschema: e/A/v1\nmetadata: {schema: metadata/Document/v1, name: a, storagePolicy: cleartext, layeringDefinition: {layer: site}}\ndata: {kernel: \"t\\u001b[2Jwo\", text: \"a\\nB\\nc\\n\", more: [x]}\n---\nschema: e/S/v1\nmetadata: {schema: metadata/Document/v1, name: s, storagePolicy: encrypted, layeringDefinition: {layer: site}}\ndata: hunter3\n---\nschema: e/New/v1\nmetadata: {schema: metadata/Document/v1, name: new, storagePolicy: cleartext, layeringDefinition: {layer: site}}\ndata: {}\n",
+        );
+        (documents(&before, &after), sources)
+    }
+
+    #[test]
+    fn text_shows_documents_and_fields_with_signs_and_places_and_no_secret() {
+        let (diff, sources) = differences();
+        let mut out = String::new();
+        text(&mut out, &diff, &sources, Palette::Plain).unwrap();
+        assert!(!out.contains("hunter") && !out.contains('\u{1b}'), "{out}");
+        assert_snapshot!(out, @r#"
+        + e/New/v1/new (site)  after.yaml:10
+        - e/Old/v1/old (site)  before.yaml:10
+        ~ e/A/v1/a (site)  after.yaml:2
+            - .data.gone: 1  before.yaml:4
+            ~ .data.kernel: one → "t\e[2Jwo"  after.yaml:4
+            + .data.more: ["x"]  after.yaml:4
+            ~ .data.text  after.yaml:4
+                  a
+                - b
+                + B
+                  c
+        ~ e/S/v1/s (site)  after.yaml:6
+            ~ .data: (secret) → (secret)  after.yaml:8
+        Documents: 1 added, 2 changed, 1 removed, 0 unchanged.
+        "#);
+    }
+
+    #[test]
+    fn json_has_whole_values_and_no_secret() {
+        let (diff, sources) = differences();
+        let mut out = String::new();
+        json(&mut out, &diff, &sources).unwrap();
+        assert!(!out.contains("hunter") && !out.contains('\u{1b}'), "{out}");
+        let value: Json = serde_json::from_str(&out).unwrap();
+        assert_eq!(value["format_version"], 1);
+        assert_eq!(value["added"][0]["name"], "new");
+        assert_eq!(value["removed"][0]["place"]["file"], "before.yaml");
+        let fields = value["changed"][0]["fields"].as_array().unwrap();
+        assert!(
+            fields
+                .iter()
+                .any(|field| field["after"] == Json::from(vec!["x"])
+                    && field.get("before").is_none())
+        );
+        let secret = &value["changed"][1]["fields"][0];
+        assert_eq!(
+            (&secret["secret"], &secret["after"]),
+            (&Json::from(true), &Json::from("(secret)"))
+        );
+    }
+
+    #[test]
+    fn no_difference_is_one_line() {
+        let mut out = String::new();
+        let none = DocumentDiff {
+            unchanged: 3,
+            ..DocumentDiff::default()
+        };
+        text(&mut out, &none, &Sources::new(), Palette::Plain).unwrap();
+        assert_eq!(out, "No differences: 3 unchanged.\n");
+    }
+}
