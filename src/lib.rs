@@ -19,9 +19,11 @@
 //! - [`journal`]: what a run meant to do and what came of it.
 //! - [`apply`]: carries a plan out.
 //! - [`report`]: what people and programs read.
+//! - [`cli`]: the command line.
 
 pub mod apply;
 pub mod backend;
+pub mod cli;
 pub mod design;
 pub mod diagnostic;
 pub mod diff;

@@ -1,3 +1,7 @@
 //! The `trueup` program: hands its arguments to the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    trueup::cli::main()
+}

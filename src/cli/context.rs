@@ -1,0 +1,136 @@
+//! What every command starts from: the folder, the repository, the terminal, the clock.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::report::{Palette, Role, Visible};
+use crate::repository::Repository;
+
+use super::{ColorChoice, Failure, GlobalArguments};
+
+/// Where output goes, and how it looks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Printer {
+    /// Colours of stdout.
+    pub(super) out: Palette,
+    /// Colours of stderr.
+    pub(super) err: Palette,
+}
+
+impl Printer {
+    fn new(choice: ColorChoice) -> Self {
+        let colored = |is_terminal: bool| match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                is_terminal
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                    && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
+            }
+        };
+        Self {
+            out: palette(colored(std::io::stdout().is_terminal())),
+            err: palette(colored(std::io::stderr().is_terminal())),
+        }
+    }
+
+    /// Writes what was asked for to stdout.
+    pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Writes something for people to stderr.
+    pub(super) fn tell(&self, text: &str) {
+        let mut err = std::io::stderr().lock();
+        // Nobody is left to read it where this fails.
+        let _ = err.write_all(text.as_bytes());
+        if !text.ends_with('\n') {
+            let _ = err.write_all(b"\n");
+        }
+    }
+
+    /// Shows a failure and gives its exit code.
+    pub(super) fn fail(&self, failure: &Failure) -> u8 {
+        if !failure.message.is_empty() {
+            let mut text = format!(
+                "{} {}",
+                self.err.paint(Role::Error, "error:"),
+                Visible(&failure.message)
+            );
+            for hint in &failure.hints {
+                text.push_str("\n\n");
+                text.push_str(&self.err.paint(Role::Hint, "hint:").to_string());
+                text.push(' ');
+                text.push_str(&Visible(hint).to_string());
+            }
+            self.tell(&text);
+        }
+        failure.exit_code()
+    }
+}
+
+fn palette(is_colored: bool) -> Palette {
+    if is_colored {
+        Palette::Ansi
+    } else {
+        Palette::Plain
+    }
+}
+
+/// What every command starts from.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) printer: Printer,
+    pub(super) site: Option<String>,
+    directory: PathBuf,
+}
+
+impl Context {
+    pub(super) fn new(global: &GlobalArguments) -> Result<Self, (Printer, Failure)> {
+        let printer = Printer::new(global.color);
+        let here = std::env::current_dir().map_err(|error| {
+            (
+                printer,
+                Failure::error(format!("there is no current folder: {error}")),
+            )
+        })?;
+        let directory = match &global.directory {
+            Some(directory) => here.join(directory),
+            None => here,
+        };
+        Ok(Self {
+            printer,
+            site: global.site.clone(),
+            directory,
+        })
+    }
+
+    /// The folder that the command runs in.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The repository around the folder.
+    pub(super) fn repository(&self) -> Result<Repository, Failure> {
+        Ok(Repository::discover(&self.directory)?)
+    }
+
+    /// The folder as a path in the repository.
+    pub(super) fn inside(&self, repository: &Repository) -> String {
+        let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        canonical(&self.directory)
+            .strip_prefix(canonical(repository.root()))
+            .map(|path| path.to_string_lossy().replace('\\', "/"))
+            .unwrap_or_default()
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}

@@ -1,0 +1,68 @@
+//! `trueup diff`: what changed between two revisions, per document and field.
+
+use clap::{Args, ValueEnum};
+
+use crate::diff;
+use crate::report;
+use crate::site::{Depth, Loader, Settings};
+
+use super::Failure;
+use super::context::Context;
+use super::revision::{Checkout, load_sound};
+
+#[derive(Debug, Args)]
+pub(super) struct DiffCommand {
+    /// From which revision: worktree, committed, successful-site-action, last-site-action, or git's words
+    #[arg(long, value_name = "R", default_value = "committed")]
+    base: String,
+    /// To which revision
+    #[arg(long = "diff", value_name = "R", default_value = "worktree")]
+    revision: String,
+    /// Compare the rendered documents instead of the written ones
+    #[arg(long)]
+    rendered: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// A substitution whose source is not there is a warning
+    #[arg(long)]
+    allow_missing_sources: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = Checkout::find(context, &repository)?;
+    let mut loader = Loader::new(&repository);
+    let settings = Settings {
+        depth: Depth::Rendered,
+        allow_missing_sources: command.allow_missing_sources,
+    };
+    let mut load = |word: &str| {
+        let at = checkout.resolve(word)?;
+        let location = checkout.location_at(at)?;
+        load_sound(context, &mut loader, &location, at, settings)
+    };
+    let (before, after) = (load(&command.base)?, load(&command.revision)?);
+    let difference = if command.rendered {
+        diff::rendered(&before.rendering.documents, &after.rendering.documents)
+    } else {
+        diff::documents(&before.documents, &after.documents)
+    };
+    let mut out = String::new();
+    match command.format {
+        Format::Text => {
+            report::diff::text(&mut out, &difference, loader.sources(), context.printer.out)?;
+        }
+        Format::Json => report::diff::json(&mut out, &difference, loader.sources())?,
+    }
+    context.printer.print(&out)?;
+    Ok(0)
+}

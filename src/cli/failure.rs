@@ -1,0 +1,141 @@
+//! Why a command did not do what was asked, and the exit code that says so.
+
+use std::fmt;
+
+/// Wrong usage.
+pub(super) const USAGE: u8 = 64;
+
+/// The kinds of failure: one row of the table of exit codes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Invalid documents, a backend that does not answer, a broken file.
+    Error,
+    /// Refused by a guard: blocked change, protected node, intermediate commits, dirty worktree.
+    Guard,
+    /// The plan is stale.
+    Stale,
+    /// Somebody else holds the lock.
+    Locked,
+    /// The run ended with failed nodes or groups.
+    Failed,
+    /// Interrupted; it can be resumed.
+    Interrupted,
+    /// Wrong usage.
+    Usage,
+}
+
+/// A failure as the user sees it.
+#[derive(Debug)]
+pub struct Failure {
+    /// Which exit code.
+    pub kind: FailureKind,
+    /// What, one sentence; empty where it was shown already.
+    pub message: String,
+    /// The ways out.
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    /// A failure with a message.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// A failure of the kind that most are.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Error, message)
+    }
+
+    /// A failure that was shown already: only the exit code is left.
+    #[must_use]
+    pub fn shown(kind: FailureKind) -> Self {
+        Self::new(kind, "")
+    }
+
+    /// The same with a way out.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// An error with its chain of causes as one line, and its hint.
+    pub fn from_error(
+        kind: FailureKind,
+        error: &dyn std::error::Error,
+        hint: Option<String>,
+    ) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            if !message.ends_with(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
+            source = cause.source();
+        }
+        Self {
+            kind,
+            message,
+            hints: hint.into_iter().collect(),
+        }
+    }
+
+    /// The table of exit codes.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            FailureKind::Error => 1,
+            FailureKind::Guard => 4,
+            FailureKind::Stale => 5,
+            FailureKind::Locked => 6,
+            FailureKind::Failed => 7,
+            FailureKind::Interrupted => 8,
+            FailureKind::Usage => USAGE,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<crate::repository::Error> for Failure {
+    fn from(error: crate::repository::Error) -> Self {
+        Self::from_error(FailureKind::Error, &error, error.hint())
+    }
+}
+
+impl From<crate::record::Error> for Failure {
+    fn from(error: crate::record::Error) -> Self {
+        Self::from_error(FailureKind::Error, &error, error.hint())
+    }
+}
+
+impl From<crate::site::Error> for Failure {
+    fn from(error: crate::site::Error) -> Self {
+        Self::from_error(FailureKind::Error, &error, error.hint())
+    }
+}
+
+impl From<fmt::Error> for Failure {
+    fn from(_: fmt::Error) -> Self {
+        Self::error("output could not be written")
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::shown(FailureKind::Interrupted);
+        }
+        Self::error(format!("output could not be written: {error}"))
+    }
+}

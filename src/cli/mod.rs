@@ -1,0 +1,144 @@
+//! The command line: parse, call, report, exit code.
+//!
+//! The only room that reads environment, clock and terminal. Each command is a file of its own with
+//! its clap type and one function; what it prints for machines goes to stdout, everything else to
+//! stderr. One table ([`Failure::exit_code`]) maps a failure to the exit code.
+
+mod apply;
+mod context;
+mod diff;
+mod failure;
+mod log;
+mod plan;
+mod planning;
+mod render;
+mod revision;
+mod validate;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use context::Context;
+pub use failure::{Failure, FailureKind};
+
+/// Brings a bare-metal site true to its design.
+#[derive(Debug, Parser)]
+#[command(name = "trueup", version, about, long_about = None, propagate_version = true)]
+struct CommandLine {
+    #[command(flatten)]
+    global: GlobalArguments,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Arguments that every command takes.
+#[derive(Debug, Clone, Args)]
+pub struct GlobalArguments {
+    /// Run as if started in this folder
+    #[arg(short = 'C', value_name = "DIR", global = true)]
+    directory: Option<PathBuf>,
+    /// The site, where the repository holds several
+    #[arg(long, value_name = "NAME", global = true)]
+    site: Option<String>,
+    /// When to colour output
+    #[arg(long, value_enum, default_value_t = ColorChoice::Auto, global = true, value_name = "WHEN")]
+    color: ColorChoice,
+}
+
+/// When output is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ColorChoice {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check every document; all errors at once
+    Validate(validate::ValidateArguments),
+    /// Print the documents after layering and substitution
+    Render(render::RenderArguments),
+    /// Compare two revisions, per document and field
+    Diff(diff::DiffCommand),
+    /// Show the whole way from what was applied to what is designed
+    Plan(Box<plan::PlanCommand>),
+    /// Carry a plan out, or go on with an interrupted run
+    Apply(Box<apply::ApplyCommand>),
+    /// List the site actions
+    Log(log::LogCommand),
+    /// Show a saved plan or a past run
+    Show(log::ShowCommand),
+}
+
+/// The clap command, with an environment variable `TRUEUP_<FLAG>` for every flag.
+#[must_use]
+pub fn command() -> clap::Command {
+    with_environment(CommandLine::command())
+}
+
+fn with_environment(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|argument| match argument.get_long() {
+            Some(long) if !matches!(long, "help" | "version") => {
+                let variable = format!("TRUEUP_{}", long.to_uppercase().replace('-', "_"));
+                argument
+                    .env(clap::builder::OsStr::from(variable))
+                    .hide_env(true)
+            }
+            _ => argument,
+        })
+        .mut_subcommands(with_environment)
+}
+
+/// Runs the program with the arguments and the environment of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let code = run(std::env::args_os());
+    ExitCode::from(code)
+}
+
+fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Nobody is left to read it where this fails.
+            let _ = error.print();
+            return if error.use_stderr() {
+                failure::USAGE
+            } else {
+                0
+            };
+        }
+    };
+    let parsed = match CommandLine::from_arg_matches(&matches) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let _ = error.print();
+            return failure::USAGE;
+        }
+    };
+    let mut context = match Context::new(&parsed.global) {
+        Ok(context) => context,
+        Err((printer, failure)) => return printer.fail(&failure),
+    };
+    let result = match parsed.command {
+        Command::Validate(arguments) => validate::run(&mut context, &arguments),
+        Command::Render(arguments) => render::run(&mut context, &arguments),
+        Command::Diff(command) => diff::run(&mut context, &command),
+        Command::Plan(command) => plan::run(&mut context, &command),
+        Command::Apply(command) => apply::run(&mut context, &command),
+        Command::Log(command) => log::log(&mut context, &command),
+        Command::Show(command) => log::show(&mut context, &command),
+    };
+    match result {
+        Ok(code) => code,
+        Err(failure) => context.printer.fail(&failure),
+    }
+}

@@ -1,0 +1,145 @@
+//! `trueup plan`: the whole way from what was applied to what is designed, shown and saved.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::plan::{ChangeKind, Plan, saved};
+use crate::report;
+
+use super::Failure;
+use super::context::Context;
+use super::planning::{self, PlanArguments};
+use super::revision::Checkout;
+
+#[derive(Debug, Args)]
+pub(super) struct PlanCommand {
+    #[command(flatten)]
+    arguments: PlanArguments,
+    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
+    #[arg(long, value_name = "R", default_value = "worktree")]
+    rev: String,
+    /// Save the plan, to be applied as it is
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Exit with 2 where there are changes, 3 where some are destructive
+    #[arg(long)]
+    detailed_exitcode: bool,
+    #[command(flatten)]
+    view: ViewArguments,
+}
+
+/// How a plan is shown.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ViewArguments {
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Show every step
+    #[arg(long)]
+    steps: bool,
+    /// Fold nothing
+    #[arg(long)]
+    full: bool,
+    /// The longest markdown, in bytes
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    max_bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For scripts; the same as the saved file.
+    Json,
+    /// For a pull request.
+    Markdown,
+    /// The graph, for Graphviz.
+    Dot,
+    /// The graph, for Mermaid.
+    Mermaid,
+}
+
+impl ViewArguments {
+    /// Whether it is for scripts.
+    pub(super) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+}
+
+/// Prints a plan.
+pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Result<(), Failure> {
+    let mut out = String::new();
+    match view.format {
+        Format::Text => report::plan::text(
+            &mut out,
+            plan,
+            report::plan::View {
+                palette: context.printer.out,
+                full: view.full,
+                steps: view.steps,
+            },
+        )?,
+        Format::Json => {
+            out = String::from_utf8_lossy(&saved::write(plan)).into_owned();
+            out.push('\n');
+        }
+        Format::Markdown => {
+            let digest = saved::digest(plan);
+            let comment = report::plan::Comment {
+                max_bytes: view.max_bytes,
+                digest: Some(&digest),
+            };
+            report::plan::markdown(&mut out, plan, &comment)?;
+        }
+        Format::Dot => report::plan::dot(&mut out, plan)?,
+        Format::Mermaid => report::plan::mermaid(&mut out, plan, 300)?,
+    }
+    context.printer.print(&out)
+}
+
+pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = Checkout::find(context, &repository)?;
+    let at = checkout.resolve(&command.rev)?;
+    let connection = command.arguments.remote.connection(&repository)?;
+    let planned = planning::make(context, &checkout, at, &command.arguments, &connection)?;
+    let plan = &planned.plan;
+    if let Some(path) = &command.out {
+        let path = context.directory().join(path);
+        std::fs::write(&path, saved::write(plan)).map_err(|error| {
+            Failure::error(format!(
+                "the plan could not be saved as `{}`: {error}",
+                path.display()
+            ))
+        })?;
+    }
+    print(context, plan, &command.view)?;
+    let code = if command.detailed_exitcode {
+        detailed(plan)
+    } else {
+        0
+    };
+    // The process ends now: taking the site's trees apart node by node would only cost time.
+    std::mem::forget(planned);
+    Ok(code)
+}
+
+/// 0: no changes; 2: changes; 3: some of them destructive.
+fn detailed(plan: &Plan) -> u8 {
+    let mut shown = plan
+        .changes
+        .iter()
+        .filter(|change| change.kind != ChangeKind::None);
+    if plan
+        .changes
+        .iter()
+        .any(|change| change.destructive && !change.excluded)
+    {
+        3
+    } else if shown.any(|change| !change.excluded) {
+        2
+    } else {
+        0
+    }
+}

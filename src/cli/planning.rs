@@ -1,0 +1,473 @@
+//! From a checkout to a plan: what `plan` and `apply` have in common.
+//!
+//! Loads the site, follows the records, asks the backends (or reads what was seen elsewhere), loads the
+//! old designs that are needed for reasons, and calls [`plan::make`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::apply::session::{Connection, History, intermediate_commits};
+use crate::backend::{self, Clock, Hardware};
+use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName};
+use crate::diff::{NodeReasons, Revision};
+use crate::observed::{self, Observations};
+use crate::plan::{self, Allowance, Base, IntermediateCommit, Options, Plan, Target};
+use crate::record::{NodeRecord, SiteState, Store};
+use crate::repository::{CommitId, Patience, Repository};
+use crate::site::{At, Depth, Loader, Location, Settings, Site};
+
+use super::Failure;
+use super::context::Context;
+use super::revision::{Checkout, load_sound};
+
+/// The largest snapshot that is read, in bytes.
+const LARGEST_SNAPSHOT: u64 = 1 << 30;
+
+/// What shapes a plan.
+#[derive(Debug, Clone, Args)]
+pub(super) struct PlanArguments {
+    /// Only these: node names, globs, groups, racks or tags
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    target: Vec<String>,
+    /// Not these: node names, globs, groups, racks or tags
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    exclude: Vec<String>,
+    /// Redeploy these nodes where the design asks for it, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    allow_redeploy: Vec<String>,
+    /// Tear these nodes down where they have left the design, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    allow_destroy: Vec<String>,
+    /// Take these machines as they are and write their records, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    adopt: Vec<String>,
+    /// Leave blocked changes out and carry out the rest
+    #[arg(long)]
+    skip_blocked: bool,
+    /// Apply although commits lie between the last site action and this one
+    #[arg(long)]
+    allow_intermediate_commits: bool,
+    /// Nodes worked on at the same time inside a group [default: the policy's, else 10]
+    #[arg(long, value_name = "N")]
+    parallelism: Option<usize>,
+    /// Independent groups at the same time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    parallel_groups: usize,
+    /// Deploy a node as soon as it is prepared and its group's gate can no longer fail
+    #[arg(long)]
+    overlap: bool,
+    /// Most redeploys at the same time [default: the policy's, else 1 control-plane node and 10 others]
+    #[arg(long, value_name = "N")]
+    max_unavailable: Option<usize>,
+    /// Redeploy one node first, alone
+    #[arg(long)]
+    canary: bool,
+    /// Halt when more nodes than this have failed
+    #[arg(long, value_name = "N")]
+    max_failures: Option<u64>,
+    /// The day that retirement is judged by [default: today, UTC]
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    as_of: Option<jiff::civil::Date>,
+    /// Read what was seen from a file, or `none`: plan on records alone
+    #[arg(long, value_name = "FILE|none")]
+    observed: Option<PathBuf>,
+    /// A substitution whose source is not there is a warning
+    #[arg(long)]
+    allow_missing_sources: bool,
+    #[command(flatten)]
+    pub(super) remote: RemoteArguments,
+}
+
+/// How records are shared.
+#[derive(Debug, Clone, Args)]
+pub(super) struct RemoteArguments {
+    /// The remote that records, tags and the lock are shared through [default: the branch's]
+    #[arg(long, value_name = "NAME")]
+    remote: Option<String>,
+    /// Ask no remote; a plan can be made, not applied
+    #[arg(long)]
+    offline: bool,
+    /// Publish neither records nor tags
+    #[arg(long)]
+    no_push: bool,
+}
+
+impl RemoteArguments {
+    pub(super) fn connection<'a>(
+        &self,
+        repository: &'a Repository,
+    ) -> Result<Connection<'a>, Failure> {
+        let name = match &self.remote {
+            Some(name) => Some(name.clone()),
+            None => repository.default_remote()?,
+        };
+        Ok(match name {
+            None => Connection::Alone,
+            Some(_) if self.offline => Connection::Offline,
+            Some(name) => Connection::Shared {
+                remote: repository.remote(&name, patience())?,
+                publish: !self.no_push,
+            },
+        })
+    }
+}
+
+fn patience() -> Patience {
+    use std::io::IsTerminal;
+    if std::io::stdin().is_terminal() {
+        Patience::Attended
+    } else {
+        Patience::Unattended(std::time::Duration::from_secs(120))
+    }
+}
+
+fn allowance(names: &[String]) -> Allowance {
+    Allowance {
+        all: names.iter().any(|name| name == "all"),
+        nodes: names
+            .iter()
+            .filter(|name| *name != "all")
+            .map(|name| Arc::from(name.as_str()))
+            .collect(),
+    }
+}
+
+fn set(names: &[String]) -> BTreeSet<Arc<str>> {
+    names.iter().map(|name| Arc::from(name.as_str())).collect()
+}
+
+impl PlanArguments {
+    fn options(&self, context: &Context) -> Options {
+        let today = || context.now().to_zoned(jiff::tz::TimeZone::UTC).date();
+        Options {
+            as_of: Arc::from(self.as_of.unwrap_or_else(today).to_string()),
+            targets: set(&self.target),
+            excludes: set(&self.exclude),
+            allow_redeploy: allowance(&self.allow_redeploy),
+            allow_destroy: allowance(&self.allow_destroy),
+            adopt: allowance(&self.adopt),
+            skip_blocked: self.skip_blocked,
+            allow_intermediate_commits: self.allow_intermediate_commits,
+            parallelism: self.parallelism.unwrap_or(0),
+            parallel_groups: self.parallel_groups,
+            overlap: self.overlap,
+            max_unavailable: self.max_unavailable,
+            canary: self.canary,
+            max_failures: self.max_failures,
+        }
+    }
+}
+
+/// A plan, and what it was made from.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    pub(super) site: Site,
+    pub(super) state: SiteState,
+    /// The designs of the nodes as they were applied last, of those that have left the design or
+    /// differ from it.
+    pub(super) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
+    pub(super) runtime: tokio::runtime::Runtime,
+    pub(super) hardware: Option<Arc<dyn Hardware>>,
+}
+
+/// The state file of the simulator.
+pub(super) fn backend_context(repository: &Repository, location: &Location) -> backend::Context {
+    backend::Context {
+        simulated_state: repository
+            .common_dir()
+            .join("trueup")
+            .join(location.site.as_str())
+            .join("simulated-site.json"),
+    }
+}
+
+/// A runtime whose clock is the backends'.
+pub(super) fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(backend::clock(design) == Clock::Virtual)
+        .build()
+        .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))
+}
+
+/// Follows the remote's records into ours.
+pub(super) fn follow(
+    context: &Context,
+    store: &Store<'_>,
+    connection: &Connection<'_>,
+) -> Result<(), Failure> {
+    match connection {
+        Connection::Alone => {}
+        Connection::Offline => context
+            .printer
+            .tell("warning: the remote was not asked (--offline): its records may be newer"),
+        Connection::Shared { remote, .. } => {
+            store.follow(remote)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a plan for the documents at a revision.
+pub(super) fn make(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    at: At,
+    arguments: &PlanArguments,
+    connection: &Connection<'_>,
+) -> Result<Planned, Failure> {
+    let repository = checkout.repository;
+    let store = Store::open(repository, &checkout.location.site)?;
+    follow(context, &store, connection)?;
+    let state = store.read()?;
+    let records = store.nodes(&state)?;
+
+    let mut loader = Loader::new(repository);
+    let location = checkout.location_at(at)?;
+    let settings = Settings {
+        depth: Depth::Checked,
+        allow_missing_sources: arguments.allow_missing_sources,
+    };
+    let site = load_sound(context, &mut loader, &location, at, settings)?;
+    let design = site.design.clone();
+    let old = old_sites(checkout, &mut loader, &records, &design)?;
+    let designs: BTreeMap<Arc<str>, Arc<Design>> = old
+        .iter()
+        .map(|(revision, site)| (revision.clone(), site.design.clone()))
+        .collect();
+    let applied = applied(&records, &designs);
+
+    let runtime = runtime(&design)?;
+    let (hardware, observations) = observe(
+        context,
+        &backend_context(repository, &location),
+        arguments,
+        &design,
+        &applied,
+        &runtime,
+        &loader,
+    )?;
+
+    let head = repository.head()?;
+    let target = target(checkout, &site, at, head)?;
+    let options = arguments.options(context);
+    let intermediate = match (options.allow_intermediate_commits, commit_of(at).or(head)) {
+        (true, Some(commit)) => allowed_commits(checkout, &state.site, commit)?,
+        _ => Vec::new(),
+    };
+    let revisions: Vec<Revision<'_>> = old
+        .values()
+        .map(|site| Revision {
+            rendering: &site.rendering,
+            design: &site.design,
+        })
+        .collect();
+    let now = Revision {
+        rendering: &site.rendering,
+        design: &design,
+    };
+    let reasons = NodeReasons::new(loader.sources(), &revisions, now);
+    let plan = plan::make(&plan::Input {
+        action: Arc::from("update"),
+        target,
+        after: &design,
+        designs: &designs,
+        base: state.site.last_success.clone().map(|action| Base {
+            run: action.run,
+            revision: action.revision,
+            site_digest: action.site_digest,
+        }),
+        records: &records,
+        observations: observations.as_ref(),
+        options,
+        intermediate_commits: intermediate,
+        reasons: &reasons,
+    })
+    .map_err(|error| Failure::new(super::FailureKind::Usage, error.to_string()))?;
+    Ok(Planned {
+        plan,
+        site,
+        state: state.site,
+        applied,
+        runtime,
+        hardware,
+    })
+}
+
+pub(super) fn commit_of(at: At) -> Option<CommitId> {
+    match at {
+        At::Worktree => None,
+        At::Commit(commit) => Some(commit),
+    }
+}
+
+fn target(
+    checkout: &Checkout<'_>,
+    site: &Site,
+    at: At,
+    head: Option<CommitId>,
+) -> Result<Target, Failure> {
+    let dirty: Vec<Arc<str>> = match at {
+        At::Commit(_) => Vec::new(),
+        At::Worktree if head.is_none() => site.files.iter().map(|file| file.path.clone()).collect(),
+        At::Worktree => {
+            let changed = checkout
+                .repository
+                .dirty(&site.location.selection, LARGEST_SNAPSHOT)?;
+            changed.into_iter().map(|file| file.path).collect()
+        }
+    };
+    let revision = match at {
+        At::Commit(commit) => Some(commit),
+        At::Worktree if dirty.is_empty() => head,
+        At::Worktree => None,
+    };
+    Ok(Target {
+        revision: revision.map(|commit| Arc::from(commit.to_string())),
+        site_digest: site.digest.clone(),
+        dirty,
+    })
+}
+
+/// The sites at the revisions of the records that the design differs from.
+fn old_sites(
+    checkout: &Checkout<'_>,
+    loader: &mut Loader<'_>,
+    records: &BTreeMap<NodeName, NodeRecord>,
+    design: &Design,
+) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
+    let differs = |record: &&NodeRecord| match design.nodes.get(&record.node) {
+        None => true,
+        Some(node) => record.digest_version != DIGEST_VERSION || record.digests != node.digests,
+    };
+    let revisions: BTreeSet<&Arc<str>> = records
+        .values()
+        .filter(differs)
+        .filter_map(|record| record.revision.as_ref())
+        .collect();
+    let settings = Settings {
+        depth: Depth::Typed,
+        allow_missing_sources: true,
+    };
+    let mut sites = BTreeMap::new();
+    for revision in revisions {
+        let at = At::Commit(checkout.repository.resolve(revision)?);
+        let location = checkout.location_at(at)?;
+        sites.insert(revision.clone(), loader.load(&location, at, settings)?);
+    }
+    Ok(sites)
+}
+
+/// The designs that were applied last, of the nodes whose old design was loaded.
+pub(super) fn applied(
+    records: &BTreeMap<NodeName, NodeRecord>,
+    designs: &BTreeMap<Arc<str>, Arc<Design>>,
+) -> BTreeMap<NodeName, Arc<NodeDesign>> {
+    records
+        .values()
+        .filter_map(|record| {
+            let design = designs.get(record.revision.as_ref()?)?;
+            let node = design.nodes.get(&record.node)?;
+            Some((record.node.clone(), Arc::new(node.clone())))
+        })
+        .collect()
+}
+
+/// The backends, where they were asked, and what was seen, where anything was.
+type Seen = (Option<Arc<dyn Hardware>>, Option<Observations>);
+
+fn observe(
+    context: &Context,
+    backends: &backend::Context,
+    arguments: &PlanArguments,
+    design: &Design,
+    applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
+    runtime: &tokio::runtime::Runtime,
+    loader: &Loader<'_>,
+) -> Result<Seen, Failure> {
+    if let Some(path) = &arguments.observed {
+        if path.as_os_str() == "none" {
+            return Ok((None, None));
+        }
+        let path = context.directory().join(path);
+        let unreadable = |error: &dyn std::fmt::Display| {
+            Failure::error(format!(
+                "the snapshot `{}` could not be read: {error}",
+                path.display()
+            ))
+        };
+        let bytes = std::fs::read(&path).map_err(|error| unreadable(&error))?;
+        let observations = observed::read(&bytes).map_err(|error| unreadable(&error))?;
+        return Ok((None, Some(observations)));
+    }
+    let hardware =
+        backend::choose(design, backends).map_err(|error| backend_failure(&error, loader))?;
+    let nodes = subjects(design, applied);
+    let observations = runtime.block_on(observe_nodes(&*hardware, &nodes));
+    Ok((Some(hardware), Some(observations)))
+}
+
+/// Asks a backend for nodes.
+pub(super) async fn observe_nodes(
+    hardware: &dyn Hardware,
+    nodes: &[Arc<NodeDesign>],
+) -> Observations {
+    Observations {
+        format_version: observed::FORMAT_VERSION,
+        nodes: hardware.observe(nodes).await,
+    }
+}
+
+/// Every node of the design, and those that have left it.
+fn subjects(
+    design: &Design,
+    applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
+) -> Vec<Arc<NodeDesign>> {
+    let left = applied
+        .iter()
+        .filter(|(name, _)| !design.nodes.contains_key(*name));
+    design
+        .nodes
+        .values()
+        .map(|node| Arc::new(node.clone()))
+        .chain(left.map(|(_, node)| node.clone()))
+        .collect()
+}
+
+pub(super) fn backend_failure(error: &backend::Error, loader: &Loader<'_>) -> Failure {
+    let mut failure = Failure::from_error(super::FailureKind::Error, error, None);
+    if let Some(diagnostic) = error.diagnostic() {
+        let place = diagnostic.mark.map(|mark| loader.sources().place(mark));
+        failure.message = match place {
+            Some(place) => format!("{place}: {}", diagnostic.message),
+            None => diagnostic.message.clone(),
+        };
+        failure.hints.extend(diagnostic.hint.clone());
+    }
+    if error.diagnostic().is_none() {
+        failure.hints.extend(error.hint().map(str::to_owned));
+    }
+    failure
+}
+
+fn allowed_commits(
+    checkout: &Checkout<'_>,
+    state: &SiteState,
+    commit: CommitId,
+) -> Result<Vec<IntermediateCommit>, Failure> {
+    let history = intermediate_commits(
+        checkout.repository,
+        &checkout.location.site,
+        &checkout.location.selection,
+        state,
+        commit,
+    )
+    .map_err(|error| super::apply::session_failure(&error))?;
+    Ok(match history {
+        History::Between(commits) | History::Rollback(commits) => commits,
+        History::None | History::Diverged { .. } => Vec::new(),
+    })
+}

@@ -1,0 +1,111 @@
+//! The words for a revision, and the site that they name.
+
+use crate::record::Store;
+use crate::report;
+use crate::repository::{CommitId, Repository};
+use crate::site::{At, Depth, Loader, Location, Settings, Site, locate};
+
+use super::context::Context;
+use super::{Failure, FailureKind};
+
+/// A site's state ref, its location and its repository: what a revision word is looked up with.
+pub(super) struct Checkout<'a> {
+    pub(super) repository: &'a Repository,
+    pub(super) location: Location,
+}
+
+impl<'a> Checkout<'a> {
+    /// Finds the site that is meant in the worktree, or at a revision where the worktree has none.
+    pub(super) fn find(context: &Context, repository: &'a Repository) -> Result<Self, Failure> {
+        let from = context.inside(repository);
+        let location = locate(repository, At::Worktree, &from, context.site.as_deref())?;
+        Ok(Self {
+            repository,
+            location,
+        })
+    }
+
+    /// What a revision word names: `worktree`, `committed`, `successful-site-action`,
+    /// `last-site-action`, or anything that git resolves.
+    pub(super) fn resolve(&self, word: &str) -> Result<At, Failure> {
+        Ok(match word {
+            "worktree" => At::Worktree,
+            "committed" => At::Commit(self.head()?),
+            "successful-site-action" | "last-site-action" => {
+                let store = Store::open(self.repository, &self.location.site)?;
+                let site = store.read()?.site;
+                let action = if word == "last-site-action" {
+                    site.last_action
+                } else {
+                    site.last_success
+                };
+                let Some(action) = action else {
+                    return Err(Failure::error(format!(
+                        "there is no {word} of site `{}` yet",
+                        self.location.site
+                    ))
+                    .hint("`trueup apply` makes one"));
+                };
+                At::Commit(self.repository.resolve(&action.revision)?)
+            }
+            revision => At::Commit(self.repository.resolve(revision)?),
+        })
+    }
+
+    /// HEAD.
+    pub(super) fn head(&self) -> Result<CommitId, Failure> {
+        self.repository.head()?.ok_or_else(|| {
+            Failure::error("there is no commit yet").hint("commit the site's documents first")
+        })
+    }
+
+    /// The location of the site at a revision: what its files were there.
+    pub(super) fn location_at(&self, at: At) -> Result<Location, Failure> {
+        if at == At::Worktree {
+            return Ok(self.location.clone());
+        }
+        let folder = self
+            .location
+            .definition
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        Ok(locate(
+            self.repository,
+            at,
+            folder,
+            Some(self.location.site.as_str()),
+        )?)
+    }
+}
+
+/// Loads a site and refuses it where its documents have errors, which are shown.
+pub(super) fn load_sound(
+    context: &Context,
+    loader: &mut Loader<'_>,
+    location: &Location,
+    at: At,
+    settings: Settings,
+) -> Result<Site, Failure> {
+    let site = loader.load(location, at, settings)?;
+    let has_errors = site.diagnostics.has_errors();
+    let (_, warnings) = site.diagnostics.counts();
+    if has_errors {
+        let mut text = String::new();
+        report::diagnostics::text(
+            &mut text,
+            &site.diagnostics,
+            loader.sources(),
+            context.printer.err,
+        )?;
+        context.printer.tell(&text);
+    } else if warnings > 0 && settings.depth == Depth::Checked {
+        context.printer.tell(&format!(
+            "{} in the documents; `trueup validate` shows them",
+            report::counted(warnings, "warning", "warnings")
+        ));
+    }
+    if has_errors {
+        return Err(Failure::shown(FailureKind::Error));
+    }
+    Ok(site)
+}

@@ -1,0 +1,82 @@
+//! `trueup validate`: every document checked, all errors at once.
+
+use std::fmt::Write;
+
+use clap::{Args, ValueEnum};
+
+use crate::report::{self, counted};
+use crate::site::{Depth, Loader, Settings};
+
+use super::context::Context;
+use super::revision::Checkout;
+use super::{Failure, FailureKind};
+
+#[derive(Debug, Args)]
+pub(super) struct ValidateArguments {
+    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
+    #[arg(long, value_name = "R", default_value = "worktree")]
+    rev: String,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// A substitution whose source is not there is a warning
+    #[arg(long)]
+    allow_missing_sources: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+    /// GitHub workflow commands, which put errors on the lines of a pull request.
+    Github,
+    /// SARIF 2.1.0.
+    Sarif,
+}
+
+pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = Checkout::find(context, &repository)?;
+    let at = checkout.resolve(&arguments.rev)?;
+    let location = checkout.location_at(at)?;
+    let mut loader = Loader::new(&repository);
+    let settings = Settings {
+        depth: Depth::Checked,
+        allow_missing_sources: arguments.allow_missing_sources,
+    };
+    let site = loader.load(&location, at, settings)?;
+    let (problems, sources) = (&site.diagnostics, loader.sources());
+    let mut out = String::new();
+    match arguments.format {
+        Format::Text => {
+            report::diagnostics::text(&mut out, problems, sources, context.printer.out)?;
+            if !problems.has_errors() {
+                writeln!(
+                    out,
+                    "site `{}` is valid: {} in {}, {} rendered; {}, {}",
+                    location.site,
+                    counted(site.documents.len(), "document", "documents"),
+                    counted(site.files.len(), "file", "files"),
+                    site.rendering.documents.len(),
+                    counted(site.design.nodes.len(), "node", "nodes"),
+                    counted(site.design.groups.len(), "group", "groups"),
+                )?;
+            }
+        }
+        Format::Json => report::diagnostics::json(&mut out, problems, sources)?,
+        Format::Github => report::diagnostics::github(&mut out, problems, sources)?,
+        Format::Sarif => report::diagnostics::sarif(&mut out, problems, sources)?,
+    }
+    context.printer.print(&out)?;
+    let has_errors = problems.has_errors();
+    // The process ends now: taking a site's trees apart node by node would only cost time.
+    std::mem::forget(site);
+    std::mem::forget(loader);
+    if has_errors {
+        Err(Failure::shown(FailureKind::Error))
+    } else {
+        Ok(0)
+    }
+}
