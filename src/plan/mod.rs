@@ -14,6 +14,8 @@ mod select;
 mod stale;
 mod steps;
 mod subject;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -291,7 +291,9 @@ pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
             SavedError::NotJson { reason }
         }
     })?;
-    match head.format_version {
+    // serde also takes a struct as the list of its fields.
+    let is_map = bytes.trim_ascii_start().first() == Some(&b'{');
+    match head.format_version.filter(|_| is_map) {
         None => return Err(SavedError::NotAPlan),
         Some(version) if version == u64::from(FORMAT_VERSION) => {}
         Some(found) => return Err(SavedError::Version { found }),

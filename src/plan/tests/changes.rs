@@ -1,0 +1,499 @@
+//! The table of changes, kind by kind.
+
+use super::*;
+use crate::design::{Retirement, WipePolicy};
+use crate::observed::Capability;
+
+/// One edit of a world of the settled node `n`.
+type Edit = fn(&mut World);
+
+fn unseen(world: &mut World) {
+    world.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
+}
+
+fn failed(world: &mut World) {
+    let record = world.record("n");
+    record.phase = Phase::Failed;
+    record.digests.clear();
+    record.last_error = Some(Arc::from("no boot"));
+}
+
+fn prepared(world: &mut World) {
+    world.record("n").phase = Phase::Prepared;
+    world.see("n", ProvisionState::Available);
+}
+
+fn retire(world: &mut World) {
+    world.after.retirements.push(Retirement {
+        selector: named(&["n"]).remove(0),
+        reason: Arc::from("old"),
+        from: None,
+        mark: mark(),
+    });
+}
+
+fn protect(design: &mut Design) {
+    design.policy.protected = named(&["n"]);
+}
+
+#[test]
+fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
+    let table: &[(&str, Edit, &str)] = &[
+        ("nothing differs", |_| (), "nothing"),
+        (
+            "no record, nothing there",
+            |w| w.bare("n"),
+            "create; ; prepare/all/n deploy/all/n",
+        ),
+        (
+            "no record, active",
+            |w| {
+                w.records.clear();
+            },
+            "adopt; --adopt n; ",
+        ),
+        (
+            "no record, but a Kubernetes node",
+            |w| {
+                w.bare("n");
+                w.seen("n").cluster = in_cluster("old");
+            },
+            "adopt; --adopt n; ",
+        ),
+        (
+            "no record, active, and redeploys allowed",
+            |w| {
+                w.records.clear();
+                w.options.allow_redeploy = all();
+            },
+            "adopt; --adopt n; ",
+        ),
+        (
+            "adopted",
+            |w| {
+                w.records.clear();
+                w.options.adopt = all();
+            },
+            "adopt; ; adopt/n",
+        ),
+        (
+            "no record, not seen",
+            |w| {
+                w.bare("n");
+                unseen(w);
+            },
+            "unknown; ; prepare/all/n",
+        ),
+        (
+            "no record, not looked for",
+            |w| {
+                w.records.clear();
+                w.observations = Some(Observations::default());
+            },
+            "unknown; ; prepare/all/n",
+        ),
+        (
+            "no record, nobody looked",
+            |w| {
+                w.records.clear();
+                w.observations = None;
+            },
+            "create; ; prepare/all/n deploy/all/n",
+        ),
+        ("recorded, not seen", |w| unseen(w), "nothing"),
+        (
+            "failed before",
+            |w| {
+                failed(w);
+                w.see("n", ProvisionState::DeployFailed);
+            },
+            "create; ; prepare/all/n deploy/all/n",
+        ),
+        ("failed, yet active", |w| failed(w), "adopt; --adopt n; "),
+        (
+            "failed, yet active, and allowed",
+            |w| {
+                failed(w);
+                w.options.allow_redeploy = all();
+            },
+            "redeploy; ; destroy/all/n prepare/all/n deploy/all/n",
+        ),
+        (
+            "a relabel failed, the rest is as it was",
+            |w| w.record("n").phase = Phase::Failed,
+            "record; ; record/n",
+        ),
+        (
+            "left unknown, and nobody looked",
+            |w| {
+                w.record("n").phase = Phase::Unknown;
+                w.observations = None;
+            },
+            "unknown; ; prepare/all/n",
+        ),
+        ("prepared before", prepared, "create; ; deploy/all/n"),
+        (
+            "prepared as something else",
+            |w| {
+                prepared(w);
+                w.edit("n", Section::Network);
+            },
+            "create; ; prepare/all/n deploy/all/n",
+        ),
+        (
+            "another rack",
+            |w| w.edit("n", Section::Inventory),
+            "record; ; record/n",
+        ),
+        (
+            "another controller",
+            |w| w.edit("n", Section::OutOfBand),
+            "record; ; record/n",
+        ),
+        (
+            "labels",
+            |w| w.edit("n", Section::Labels),
+            "relabel; ; relabel/all/n",
+        ),
+        (
+            "labels and rack",
+            |w| {
+                w.edit("n", Section::Labels);
+                w.edit("n", Section::Inventory);
+            },
+            "relabel; ; relabel/all/n record/n",
+        ),
+        (
+            "labels that the cluster has already",
+            |w| {
+                w.edit("n", Section::Labels);
+                w.seen("n").cluster = in_cluster("new");
+            },
+            "record; ; record/n",
+        ),
+        (
+            "another image",
+            |w| w.edit("n", Section::OperatingSystem),
+            "redeploy; --allow-redeploy n; ",
+        ),
+        (
+            "another image and labels, allowed",
+            |w| {
+                w.edit("n", Section::OperatingSystem);
+                w.edit("n", Section::Labels);
+                w.options.allow_redeploy.nodes = these(&["n*"]);
+            },
+            "redeploy; ; destroy/all/n prepare/all/n deploy/all/n",
+        ),
+        (
+            "another image on a protected node",
+            |w| {
+                w.edit("n", Section::OperatingSystem);
+                w.options.allow_redeploy = all();
+                protect(&mut w.after);
+            },
+            "redeploy; never; ",
+        ),
+        (
+            "another image on a node that was protected",
+            |w| {
+                w.edit("n", Section::OperatingSystem);
+                w.options.allow_redeploy = all();
+                protect(&mut w.old);
+            },
+            "redeploy; never; ",
+        ),
+        (
+            "another image where the policy says never",
+            |w| {
+                w.edit("n", Section::OperatingSystem);
+                w.options.allow_redeploy = all();
+                w.after.policy.redeploy_on_change = crate::design::RedeployPolicy::Never;
+            },
+            "redeploy; never; ",
+        ),
+        ("left", |w| w.leave("n"), "destroy; --allow-destroy n; "),
+        (
+            "left, allowed",
+            |w| {
+                w.leave("n");
+                w.options.allow_destroy = all();
+            },
+            "destroy; ; destroy/n",
+        ),
+        (
+            "left, allowed, protected at its revision",
+            |w| {
+                w.leave("n");
+                w.options.allow_destroy = all();
+                protect(&mut w.old);
+            },
+            "destroy; never; ",
+        ),
+        (
+            "left, protected by the provisioner",
+            |w| {
+                w.leave("n");
+                w.options.allow_destroy = all();
+                w.seen("n").protected = true;
+            },
+            "destroy; never; ",
+        ),
+        (
+            "left after it was torn down",
+            |w| {
+                w.leave("n");
+                w.record("n").phase = Phase::NotStarted;
+            },
+            "nothing",
+        ),
+        ("retired", retire, "retire; ; set-retired/n"),
+        (
+            "retired before",
+            |w| {
+                retire(w);
+                w.record("n").retired = Some(Arc::from("old"));
+                w.seen("n").retired = Some(Arc::from("old"));
+            },
+            "nothing",
+        ),
+        (
+            "retired before, and off",
+            |w| {
+                retire(w);
+                w.record("n").retired = Some(Arc::from("old"));
+                w.seen("n").retired = Some(Arc::from("old"));
+                w.seen("n").power = Fact::Known(PowerState::Off);
+            },
+            "drift; shown; ",
+        ),
+        (
+            "retired from tomorrow on",
+            |w| {
+                retire(w);
+                w.after.retirements[0].from = Some(Arc::from("2030-06-02"));
+            },
+            "nothing",
+        ),
+        (
+            "retired no more",
+            |w| {
+                w.record("n").retired = Some(Arc::from("old"));
+                w.seen("n").retired = Some(Arc::from("old"));
+            },
+            "unretire; ; unset-retired/n",
+        ),
+        (
+            "retired by hand, and edited",
+            |w| {
+                w.seen("n").retired = Some(Arc::from("by hand"));
+                w.edit("n", Section::OperatingSystem);
+            },
+            "nothing",
+        ),
+        (
+            "off",
+            |w| w.seen("n").power = Fact::Known(PowerState::Off),
+            "drift; ; power-on/all/n",
+        ),
+        (
+            "labels drifted",
+            |w| w.seen("n").cluster = in_cluster("tampered"),
+            "drift; ; relabel/all/n",
+        ),
+        (
+            "gone",
+            |w| {
+                w.see("n", ProvisionState::Available);
+            },
+            "redeploy; --allow-redeploy n; ",
+        ),
+        (
+            "off, in maintenance",
+            |w| {
+                let node = w.seen("n");
+                node.power = Fact::Known(PowerState::Off);
+                node.maintenance = Some(Arc::from("fan"));
+            },
+            "drift; shown; ",
+        ),
+        (
+            "being deployed by somebody",
+            |w| {
+                w.bare("n");
+                w.see("n", ProvisionState::Deploying);
+            },
+            "create; shown; ",
+        ),
+        (
+            "fenced",
+            |w| {
+                w.bare("n");
+                w.see("n", ProvisionState::CleanFailed);
+            },
+            "create; shown; ",
+        ),
+        (
+            "excluded",
+            |w| {
+                w.edit("n", Section::OperatingSystem);
+                w.options.excludes = these(&["all"]);
+            },
+            "redeploy; excluded; ",
+        ),
+        (
+            "a backend that cannot relabel",
+            |w| {
+                w.edit("n", Section::Labels);
+                w.seen("n").capabilities = [Capability::Power].into();
+            },
+            "relabel; never; ",
+        ),
+        (
+            "a backend that cannot wipe",
+            |w| {
+                w.leave("n");
+                w.options.allow_destroy = all();
+                w.seen("n").capabilities = [Capability::Power].into();
+            },
+            "destroy; never; ",
+        ),
+        (
+            "a backend that cannot wipe, which the policy accepts",
+            |w| {
+                w.leave("n");
+                w.options.allow_destroy = all();
+                w.after.policy.wipe = WipePolicy::Skip;
+                w.seen("n").capabilities = [Capability::Power].into();
+            },
+            "destroy; ; destroy/n",
+        ),
+        (
+            "no limit leaves it a place",
+            |w| {
+                w.edit("n", Section::Storage);
+                w.options.allow_redeploy = all();
+                w.after.policy.max_unavailable.total = Some(0);
+            },
+            "redeploy; never; ",
+        ),
+    ];
+    for (what, edit, expected) in table {
+        let mut world = World::settled(&["n"]);
+        edit(&mut world);
+        assert_eq!(told(&world), *expected, "{what}");
+    }
+}
+
+#[test]
+fn digests_of_other_rules_are_never_compared() {
+    let mut world = World::settled(&["n"]);
+    let record = world.record("n");
+    record.digest_version += 1;
+    for digest in record.digests.values_mut() {
+        *digest = Arc::from("by other rules");
+    }
+    assert!(world.plan().changes.is_empty() && world.plan().is_empty());
+    world.edit("n", Section::Network);
+    assert_eq!(told(&world), "redeploy; --allow-redeploy n; ");
+    world.old.nodes.clear();
+    let plan = world.plan();
+    assert!(plan.changes.is_empty());
+    assert!(
+        plan.warnings[0].contains("not at hand"),
+        "{:?}",
+        plan.warnings
+    );
+}
+
+#[test]
+fn a_create_over_a_partition_table_is_destructive_and_one_over_empty_disks_is_not() {
+    let mut world = World::settled(&["n"]);
+    world.bare("n");
+    let plan = world.plan();
+    assert!(!plan.changes[0].destructive);
+    assert_eq!(
+        step(&plan, "deploy/all/n").effect,
+        crate::step::Effect::Reversible
+    );
+    if let Fact::Known(disks) = &mut world.seen("n").disks {
+        disks[0].partitioned = true;
+    }
+    let plan = world.plan();
+    assert!(plan.changes[0].destructive);
+    assert_eq!(plan.summary.wiped_disks, 1);
+    assert_eq!(
+        step(&plan, "deploy/all/n").effect,
+        crate::step::Effect::Destructive
+    );
+}
+
+#[test]
+fn retired_nodes_are_left_out_of_every_group_and_counted() {
+    let mut world = World::settled(&["m", "n"]);
+    retire(&mut world);
+    let plan = world.plan();
+    assert_eq!(plan.groups[0].nodes, [NodeName::from("m")]);
+    assert_eq!((plan.groups[0].retired, plan.summary.retired), (1, 1));
+}
+
+#[test]
+fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power() {
+    let mut world = World::settled(&["m", "n"]);
+    world.after.groups = vec![group("g", &[], named(&["m"]))];
+    world.bare("n");
+    assert_eq!(told(&world), "create; shown; ");
+    let warnings = world.plan().warnings;
+    assert_eq!(
+        *warnings[0],
+        *"are selected by no deployment group, and are left alone: n"
+    );
+    let mut world = World::settled(&["m", "n"]);
+    world.after.groups = vec![group("g", &[], named(&["m"]))];
+    world.edit("n", Section::Labels);
+    assert_eq!(told(&world), "relabel; ; relabel/n");
+}
+
+#[test]
+fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_are_errors() {
+    let mut world = World::settled(&["a1", "a2", "b1", "b2"]);
+    for name in ["a1", "a2", "b1", "b2"] {
+        world.edit(name, Section::Labels);
+    }
+    world.designed("b1").rack = Some(Arc::from("rack1"));
+    world.designed("b2").tags.insert(Arc::from("gpu"));
+    world.after.groups = vec![group("g", &[], Vec::new()), group("h", &[], named(&["a2"]))];
+    let table: &[(&[&str], &[&str], &str)] = &[
+        (&["a1"], &[], "a1"),
+        (&["a*"], &[], "a1 a2"),
+        (&["rack1", "gpu"], &[], "b1 b2"),
+        (&["h"], &[], "a2"),
+        (&["g"], &["b?"], "a1 a2"),
+        (&[], &["a1", "a*"], "b1 b2"),
+    ];
+    for (targets, excludes, expected) in table {
+        world.options.targets = these(targets);
+        world.options.excludes = these(excludes);
+        let plan = world.plan();
+        let carried = plan.changes.iter().filter(|change| !change.excluded);
+        let carried: Vec<_> = carried.map(|change| change.node.as_str()).collect();
+        assert_eq!(carried.join(" "), *expected, "{targets:?} {excludes:?}");
+        assert!(plan.is_partial());
+    }
+    let wrong: &[(&[&str], &str)] = &[
+        (
+            &["rack2"],
+            "`--target rack2` matches no node, group, rack or tag; did you mean `rack1`?",
+        ),
+        (&["z*"], "`--target z*` matches no node, group, rack or tag"),
+    ];
+    world.options.excludes.clear();
+    for (targets, expected) in wrong {
+        world.options.targets = these(targets);
+        assert_eq!(world.try_plan().unwrap_err().to_string(), *expected);
+    }
+    world.options.targets.clear();
+    world.options.adopt.nodes = these(&["gpu"]);
+    let error = world.try_plan().unwrap_err().to_string();
+    assert_eq!(error, "`--adopt gpu` matches no node");
+}

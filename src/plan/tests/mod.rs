@@ -1,0 +1,270 @@
+//! Worlds written in a test, planned, and told in lines.
+
+mod changes;
+mod order;
+mod properties;
+mod saved;
+mod stale;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Allowance, Base, ChangeKind, Error, Input, NoReasons, Options, Plan, Target, make};
+use crate::design::{
+    DIGEST_VERSION, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand, RunId,
+    Section, Selector, SiteName, SuccessCriteria,
+};
+use crate::diagnostic::{Mark, SourceId};
+use crate::document::DocumentId;
+use crate::lifecycle::{PowerState, ProvisionState};
+use crate::observed::{ClusterNode, Disk, Fact, Observations, ObservedNode};
+use crate::record::{NodeRecord, Phase};
+use crate::step::{Step, StepIndex, Wait};
+
+/// All that a plan is made from, owned.
+#[derive(Clone, Debug)]
+struct World {
+    after: Design,
+    old: Design,
+    records: BTreeMap<NodeName, NodeRecord>,
+    observations: Option<Observations>,
+    options: Options,
+    base: Option<Base>,
+    site_digest: Digest,
+}
+
+const REVISION: &str = "r1";
+
+impl World {
+    /// A site of one group of all nodes, each designed, recorded as deployed with just that, and active.
+    fn settled(names: &[&str]) -> Self {
+        let mut world = Self {
+            after: Design::empty(SiteName::from("site")),
+            old: Design::empty(SiteName::from("site")),
+            records: BTreeMap::new(),
+            observations: Some(Observations::default()),
+            options: Options {
+                as_of: Arc::from("2030-06-01"),
+                ..Options::default()
+            },
+            base: Some(Base {
+                run: RunId::from("run-1"),
+                revision: Arc::from(REVISION),
+                site_digest: Arc::from("same"),
+            }),
+            site_digest: Arc::from("same"),
+        };
+        for name in names {
+            let node = node(name);
+            world.records.insert(node.name.clone(), deployed(&node));
+            world.old.nodes.insert(node.name.clone(), node.clone());
+            world.after.nodes.insert(node.name.clone(), node);
+            world.see(name, ProvisionState::Active);
+        }
+        world.after.groups = vec![group("all", &[], Vec::new())];
+        world
+    }
+
+    fn see(&mut self, name: &str, state: ProvisionState) -> &mut ObservedNode {
+        let node = ObservedNode {
+            provision: Fact::Known(state),
+            power: Fact::Known(PowerState::On),
+            disks: Fact::Known(vec![Disk {
+                name: Arc::from("sda"),
+                serial: Arc::from(format!("serial-{name}")),
+                size: 1 << 30,
+                partitioned: false,
+            }]),
+            cluster: Fact::Known(None),
+            ..ObservedNode::unknown("")
+        };
+        let nodes = &mut self.observations.get_or_insert_default().nodes;
+        nodes.insert(NodeName::from(name), node);
+        nodes.get_mut(name).unwrap()
+    }
+
+    fn seen(&mut self, name: &str) -> &mut ObservedNode {
+        let observations = self.observations.as_mut().unwrap();
+        observations.nodes.get_mut(name).unwrap()
+    }
+
+    fn designed(&mut self, name: &str) -> &mut NodeDesign {
+        self.after.nodes.get_mut(name).unwrap()
+    }
+
+    fn record(&mut self, name: &str) -> &mut NodeRecord {
+        self.records.get_mut(name).unwrap()
+    }
+
+    /// Takes everything away that says that a node was deployed.
+    fn bare(&mut self, name: &str) {
+        self.records.remove(name);
+        self.see(name, ProvisionState::Available);
+    }
+
+    /// Changes a section of a node's design.
+    fn edit(&mut self, name: &str, section: Section) {
+        let node = self.designed(name);
+        node.digests.insert(section, Arc::from("edited"));
+        if section == Section::Labels {
+            node.labels = Arc::new([(Arc::from("role"), Arc::from("new"))].into());
+        }
+    }
+
+    /// Takes a node out of the design.
+    fn leave(&mut self, name: &str) {
+        self.after.nodes.remove(name);
+    }
+
+    fn plan(&self) -> Plan {
+        self.try_plan().unwrap()
+    }
+
+    fn try_plan(&self) -> Result<Plan, Error> {
+        let designs = [(Arc::from(REVISION), Arc::new(self.old.clone()))].into();
+        make(&Input {
+            action: Arc::from("update"),
+            target: Target {
+                revision: Some(Arc::from("r2")),
+                site_digest: self.site_digest.clone(),
+                dirty: Vec::new(),
+            },
+            after: &self.after,
+            designs: &designs,
+            base: self.base.clone(),
+            records: &self.records,
+            observations: self.observations.as_ref(),
+            options: self.options.clone(),
+            intermediate_commits: Vec::new(),
+            reasons: &NoReasons,
+        })
+    }
+}
+
+fn node(name: &str) -> NodeDesign {
+    let digests = Section::ALL.map(|section| (section, Arc::from("as first designed")));
+    NodeDesign {
+        name: NodeName::from(name),
+        document: DocumentId {
+            schema: Arc::from("drydock/BaremetalNode/v1"),
+            name: Arc::from(name),
+        },
+        mark: mark(),
+        rack: None,
+        tags: BTreeSet::new(),
+        labels: Arc::new([(Arc::from("role"), Arc::from("old"))].into()),
+        host_profiles: Arc::new([]),
+        hardware_profile: None,
+        out_of_band: OutOfBand::default(),
+        addresses: BTreeMap::new(),
+        disks: Arc::new([Arc::from("sda")]),
+        sections: BTreeMap::new(),
+        digests: digests.into(),
+        depends_on: Vec::new(),
+    }
+}
+
+fn mark() -> Mark {
+    Mark::new(SourceId(0), 0)
+}
+
+fn deployed(node: &NodeDesign) -> NodeRecord {
+    NodeRecord {
+        node: node.name.clone(),
+        phase: Phase::Deployed,
+        digest_version: DIGEST_VERSION,
+        digests: node.digests.clone(),
+        revision: Some(Arc::from(REVISION)),
+        run: RunId::from("run-1"),
+        retired: None,
+        maintenance: None,
+        last_error: None,
+        clean_step: None,
+    }
+}
+
+fn group(name: &str, depends_on: &[&str], selectors: Vec<Selector>) -> Group {
+    Group {
+        name: GroupName::from(name),
+        critical: true,
+        depends_on: depends_on
+            .iter()
+            .map(|name| GroupName::from(*name))
+            .collect(),
+        selectors,
+        success_criteria: SuccessCriteria::default(),
+        mark: mark(),
+    }
+}
+
+fn named(names: &[&str]) -> Vec<Selector> {
+    vec![Selector {
+        node_names: names.iter().map(|name| Arc::from(*name)).collect(),
+        ..Selector::default()
+    }]
+}
+
+fn all() -> Allowance {
+    Allowance {
+        all: true,
+        nodes: BTreeSet::new(),
+    }
+}
+
+fn these(patterns: &[&str]) -> BTreeSet<Arc<str>> {
+    patterns.iter().map(|pattern| Arc::from(*pattern)).collect()
+}
+
+fn in_cluster(role: &str) -> Fact<Option<ClusterNode>> {
+    Fact::Known(Some(ClusterNode {
+        uid: Arc::from("uid"),
+        ready: true,
+        unschedulable: false,
+        labels: [(Arc::from("role"), Arc::from(role))].into(),
+    }))
+}
+
+/// The ids of all steps.
+fn ids(plan: &Plan) -> Vec<String> {
+    plan.steps.iter().map(|step| step.id.to_string()).collect()
+}
+
+/// The steps that are about nodes.
+fn work(plan: &Plan) -> String {
+    let about = plan.steps.iter().filter(|step| step.id.node.is_some());
+    let about: Vec<_> = about.map(|step| step.id.to_string()).collect();
+    about.join(" ")
+}
+
+fn step<'p>(plan: &'p Plan, id: &str) -> &'p Step {
+    let found = plan.steps.iter().find(|step| step.id.to_string() == id);
+    found.unwrap_or_else(|| panic!("there is no step {id} in {:#?}", ids(plan)))
+}
+
+/// What a step needs: `id` for its success, `id?` for its end.
+fn needs(plan: &Plan, id: &str) -> String {
+    let told = step(plan, id).needs.iter().map(|need| {
+        let StepIndex(index) = need.step;
+        let mark = if need.wait == Wait::Done { "?" } else { "" };
+        format!("{}{mark}", plan.steps[index as usize].id)
+    });
+    told.collect::<Vec<_>>().join(" ")
+}
+
+/// The only change, as `kind; why it is held back; its steps`.
+fn told(world: &World) -> String {
+    let plan = world.plan();
+    let [change] = &plan.changes[..] else {
+        assert!(plan.changes.is_empty(), "{:#?}", plan.changes);
+        return "nothing".to_owned();
+    };
+    let kind = serde_json::to_value(change.kind).unwrap();
+    let kind = kind.as_str().unwrap().to_owned();
+    let held = match (&change.blocked, change.excluded, change.shown_only) {
+        (Some(block), ..) => block.flag.as_deref().unwrap_or("never").to_owned(),
+        (None, true, _) => "excluded".to_owned(),
+        (None, _, true) => "shown".to_owned(),
+        _ => String::new(),
+    };
+    format!("{kind}; {held}; {}", work(&plan))
+}

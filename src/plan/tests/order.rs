@@ -1,0 +1,233 @@
+//! What waits for what: groups, gates, waves, the end.
+
+use super::*;
+use crate::plan::graph;
+
+#[test]
+fn the_five_groups_of_the_specification_run_in_the_order_of_the_document_where_they_may() {
+    let mut world = World::settled(&["c1", "k1", "k2", "m1", "ntp01"]);
+    for name in ["c1", "k1", "k2", "m1", "ntp01"] {
+        world.bare(name);
+    }
+    world.after.groups = vec![
+        group("control-nodes", &["ntp-node"], named(&["c1"])),
+        group("compute-nodes-1", &["control-nodes"], named(&["k1"])),
+        group("compute-nodes-2", &["control-nodes"], named(&["k2"])),
+        group("monitoring-nodes", &[], named(&["m1", "k2"])),
+        group("ntp-node", &[], named(&["ntp01"])),
+    ];
+    let plan = world.plan();
+    let order: Vec<_> = plan
+        .groups
+        .iter()
+        .map(|group| group.name.as_str())
+        .collect();
+    assert_eq!(
+        order,
+        [
+            "monitoring-nodes",
+            "ntp-node",
+            "control-nodes",
+            "compute-nodes-1",
+            "compute-nodes-2"
+        ]
+    );
+    let table = [
+        ("prepare-site", "verify-site"),
+        ("start/monitoring-nodes", "prepare-site"),
+        (
+            "start/ntp-node",
+            "prepare-site gate-deployed/monitoring-nodes?",
+        ),
+        ("start/control-nodes", "prepare-site gate-deployed/ntp-node"),
+        (
+            "start/compute-nodes-2",
+            "prepare-site gate-deployed/control-nodes gate-deployed/compute-nodes-1?",
+        ),
+        ("prepare/compute-nodes-1/k1", "start/compute-nodes-1"),
+        (
+            "gate-prepared/compute-nodes-1",
+            "start/compute-nodes-1 prepare/compute-nodes-1/k1?",
+        ),
+        (
+            "deploy/compute-nodes-1/k1",
+            "prepare/compute-nodes-1/k1 gate-prepared/compute-nodes-1",
+        ),
+        (
+            "gate-deployed/compute-nodes-1",
+            "start/compute-nodes-1 gate-prepared/compute-nodes-1? deploy/compute-nodes-1/k1?",
+        ),
+        ("tag", "critical-check?"),
+    ];
+    for (id, expected) in table {
+        assert_eq!(needs(&plan, id), expected, "{id}");
+    }
+    assert!(!step(&plan, "prepare/monitoring-nodes/k2").standby);
+    assert!(step(&plan, "prepare/compute-nodes-2/k2").standby);
+    assert!(step(&plan, "deploy/compute-nodes-2/k2").standby);
+    world.options.parallel_groups = 2;
+    let plan = world.plan();
+    assert_eq!(needs(&plan, "start/ntp-node"), "prepare-site");
+    assert_eq!(
+        needs(&plan, "start/compute-nodes-2"),
+        "prepare-site gate-deployed/control-nodes"
+    );
+}
+
+#[test]
+fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
+    let mut world = World::settled(&["n1", "n2", "n3", "new"]);
+    world.bare("new");
+    for name in ["n1", "n2", "n3"] {
+        world.edit(name, Section::Storage);
+    }
+    world.options.allow_redeploy = all();
+    world.options.max_unavailable = Some(2);
+    let plan = world.plan();
+    let table = [
+        ("wave/all/1", "start/all"),
+        ("destroy/all/n1", "wave/all/1"),
+        ("prepare/all/n1", "destroy/all/n1"),
+        ("prepare/all/new", "start/all"),
+        (
+            "gate-prepared/all/1",
+            "start/all prepare/all/n1? prepare/all/n2? prepare/all/new?",
+        ),
+        ("deploy/all/n1", "prepare/all/n1 gate-prepared/all/1"),
+        ("wave/all/2", "start/all deploy/all/n1? deploy/all/n2?"),
+        ("gate-prepared/all/2", "wave/all/2 prepare/all/n3?"),
+        (
+            "gate-deployed/all",
+            "start/all gate-prepared/all/1? deploy/all/n1? deploy/all/n2? deploy/all/new? \
+             gate-prepared/all/2? deploy/all/n3?",
+        ),
+    ];
+    for (id, expected) in table {
+        assert_eq!(needs(&plan, id), expected, "{id}");
+    }
+    world.options.max_unavailable = None;
+    let plan = world.plan();
+    assert_eq!(
+        needs(&plan, "deploy/all/n3"),
+        "prepare/all/n3 gate-prepared/all"
+    );
+    world.options.canary = true;
+    let plan = world.plan();
+    assert_eq!(needs(&plan, "wave/all/2"), "start/all deploy/all/n1?");
+    assert_eq!(needs(&plan, "destroy/all/n3"), "wave/all/2");
+}
+
+#[test]
+fn waves_of_groups_that_run_side_by_side_do_not_meet() {
+    let mut world = World::settled(&["n1", "n2"]);
+    world.after.groups = vec![
+        group("a", &[], named(&["n1"])),
+        group("b", &[], named(&["n2"])),
+    ];
+    for name in ["n1", "n2"] {
+        world.edit(name, Section::Storage);
+    }
+    world.options.allow_redeploy = all();
+    world.options.parallel_groups = 2;
+    assert_eq!(needs(&world.plan(), "wave/b/1"), "gate-deployed/a? start/b");
+}
+
+#[test]
+fn a_machine_that_left_goes_at_the_end_or_before_the_group_that_takes_its_address() {
+    let mut world = World::settled(&["gone", "n1", "n2"]);
+    world.leave("gone");
+    world.bare("n1");
+    world.after.groups = vec![
+        group("a", &[], named(&["n1"])),
+        group("b", &[], named(&["n2"])),
+    ];
+    world.options.allow_destroy = all();
+    assert_eq!(needs(&world.plan(), "destroy/gone"), "critical-check");
+    let address = |node: &mut NodeDesign, address: &str| {
+        node.out_of_band.address = Some(Arc::from(address));
+    };
+    address(world.old.nodes.get_mut("gone").unwrap(), "10.0.0.7");
+    address(world.designed("n2"), "10.0.0.7");
+    let plan = world.plan();
+    assert_eq!(needs(&plan, "destroy/gone"), "prepare-site");
+    assert_eq!(needs(&plan, "start/a"), "prepare-site");
+    assert_eq!(
+        needs(&plan, "start/b"),
+        "prepare-site destroy/gone? gate-deployed/a?"
+    );
+}
+
+#[test]
+fn a_group_without_work_still_has_its_gates_and_a_site_as_designed_has_no_steps() {
+    let mut world = World::settled(&["n"]);
+    assert!(world.plan().is_empty());
+    world.site_digest = Arc::from("another comment");
+    assert_eq!(
+        ids(&world.plan()),
+        [
+            "verify-site",
+            "prepare-site",
+            "start/all",
+            "gate-prepared/all",
+            "gate-deployed/all",
+            "critical-check",
+            "tag"
+        ]
+    );
+}
+
+#[test]
+fn a_refused_prepare_says_why_and_does_nothing() {
+    let mut world = World::settled(&["n"]);
+    world.bare("n");
+    world.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
+    let plan = world.plan();
+    let step = step(&plan, "prepare/all/n");
+    let refused = step.parameters.as_ref().and_then(|it| it.refused.clone());
+    assert_eq!(
+        refused.as_deref(),
+        Some("it could not be observed: the controller is dead")
+    );
+    assert_eq!(step.effect, crate::step::Effect::None);
+    assert!(plan.relies_on.is_empty());
+}
+
+#[test]
+fn groups_that_cannot_be_ordered_are_errors_that_show_the_circle_whole() {
+    let mut world = World::settled(&["n"]);
+    world.after.groups = vec![
+        group("a", &["b"], Vec::new()),
+        group("b", &["c"], Vec::new()),
+        group("c", &["b"], Vec::new()),
+    ];
+    let error = world.try_plan().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "deployment groups depend on each other in a circle: b → c → b"
+    );
+    world.after.groups = vec![group("a", &["b"], Vec::new())];
+    let error = world.try_plan().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "deployment group `a` depends on `b`, which is not there"
+    );
+    world.after.groups = vec![group("a", &[], Vec::new()), group("a", &[], Vec::new())];
+    let error = world.try_plan().unwrap_err().to_string();
+    assert_eq!(error, "there is more than one deployment group `a`");
+}
+
+#[test]
+fn the_graph_is_that_of_the_steps_and_the_longest_path_is_their_timeouts() {
+    let mut world = World::settled(&["n1", "n2"]);
+    world.bare("n1");
+    world.bare("n2");
+    let plan = world.plan();
+    let graph = graph(&plan);
+    assert!(!petgraph::algo::is_cyclic_directed(&graph));
+    let edges: usize = plan.steps.iter().map(|step| step.needs.len()).sum();
+    assert_eq!(
+        (graph.node_count(), graph.edge_count()),
+        (plan.steps.len(), edges)
+    );
+    assert_eq!(plan.summary.longest_path, 60 + 300 + 1800 + 3600);
+}

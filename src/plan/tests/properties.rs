@@ -1,0 +1,254 @@
+//! What holds for every plan.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::saved::{read, write};
+use crate::step::{Effect, StepKind};
+
+/// What happened to a node since it was settled.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Same,
+    Bare,
+    NoRecord,
+    Unseen,
+    Off,
+    Gone,
+    Failed,
+    Prepared,
+    Left,
+    Labels,
+    Rack,
+    Image,
+    Maintenance,
+    Unretired,
+}
+
+const FATES: [Fate; 14] = [
+    Fate::Same,
+    Fate::Bare,
+    Fate::NoRecord,
+    Fate::Unseen,
+    Fate::Off,
+    Fate::Gone,
+    Fate::Failed,
+    Fate::Prepared,
+    Fate::Left,
+    Fate::Labels,
+    Fate::Rack,
+    Fate::Image,
+    Fate::Maintenance,
+    Fate::Unretired,
+];
+
+fn world(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) -> World {
+    let names: Vec<String> = (0..fates.len()).map(|n| format!("n{n:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::settled(&names);
+    for (position, (name, fate)) in names.iter().zip(fates).enumerate() {
+        world.designed(name).rack = Some(Arc::from(format!("r{}", position % 3)));
+        match FATES[*fate] {
+            Fate::Same => {}
+            Fate::Bare => world.bare(name),
+            Fate::NoRecord => drop(world.records.remove(*name)),
+            Fate::Unseen => {
+                world.records.remove(*name);
+                world.seen(name).provision = Fact::Unknown(Arc::from("dead"));
+            }
+            Fate::Off => world.seen(name).power = Fact::Known(PowerState::Off),
+            Fate::Gone => drop(world.see(name, ProvisionState::Available)),
+            Fate::Failed => {
+                world.record(name).phase = Phase::Failed;
+                world.record(name).digests.clear();
+                world.see(name, ProvisionState::DeployFailed);
+            }
+            Fate::Prepared => {
+                world.record(name).phase = Phase::Prepared;
+                world.see(name, ProvisionState::Available);
+            }
+            Fate::Left => world.leave(name),
+            Fate::Labels => world.edit(name, Section::Labels),
+            Fate::Rack => world.edit(name, Section::Inventory),
+            Fate::Image => world.edit(name, Section::OperatingSystem),
+            Fate::Maintenance => {
+                world.edit(name, Section::OperatingSystem);
+                world.seen(name).maintenance = Some(Arc::from("fan"));
+            }
+            Fate::Unretired => {
+                world.bare(name);
+                let node = node(name);
+                let record = world.records.entry(node.name.clone());
+                let record = record.or_insert_with(|| deployed(&node));
+                record.phase = Phase::NotStarted;
+                record.digests.clear();
+                record.retired = Some(Arc::from("old"));
+                world.seen(name).retired = Some(Arc::from("old"));
+            }
+        }
+    }
+    let rack = |rack: &str| {
+        vec![Selector {
+            rack_names: these(&[rack]),
+            ..Selector::default()
+        }]
+    };
+    world.after.groups = vec![
+        group("second", &["first"], rack("r1")),
+        group("rest", &[], Vec::new()),
+        group("first", &[], rack("r0")),
+    ];
+    if allow {
+        world.options.allow_redeploy = all();
+        world.options.allow_destroy = all();
+        world.options.adopt = all();
+    }
+    world.options.parallel_groups = parallel;
+    world.options.max_unavailable = limit;
+    world
+}
+
+fn worlds() -> impl Strategy<Value = World> {
+    let fates = prop::collection::vec(0..FATES.len(), 0..24);
+    let limit = prop::option::of(1..4_usize);
+    (fates, any::<bool>(), 0..3_usize, limit)
+        .prop_map(|(fates, allow, parallel, limit)| world(&fates, allow, parallel, limit))
+}
+
+/// The same world with everything in it put together the other way round.
+fn shuffled(world: &World) -> World {
+    let mut other = world.clone();
+    other.after = Design::empty(world.after.site.clone());
+    other.after.groups = world.after.groups.clone();
+    other.after.policy = world.after.policy.clone();
+    for (name, node) in world.after.nodes.iter().rev() {
+        other.after.nodes.insert(name.clone(), node.clone());
+    }
+    other.records = world.records.clone().into_iter().rev().collect();
+    other
+}
+
+/// What the world is after all steps of a plan went well, as a run records it.
+fn applied(world: &World, plan: &Plan) -> World {
+    let mut done = world.clone();
+    done.old = world.after.clone();
+    for step in plan.steps.iter().filter(|step| step.id.node.is_some()) {
+        let name = step.id.node.clone().unwrap();
+        let refused = step
+            .parameters
+            .as_ref()
+            .is_some_and(|p| p.refused.is_some());
+        let designed = done.after.nodes.get(&name).cloned();
+        match step.id.kind {
+            StepKind::Destroy if designed.is_none() => drop(done.records.remove(&name)),
+            _ if refused => {}
+            StepKind::Deploy | StepKind::Record | StepKind::Adopt => {
+                done.records
+                    .insert(name.clone(), deployed(&designed.unwrap()));
+                if step.id.kind == StepKind::Deploy {
+                    done.see(name.as_str(), ProvisionState::Active);
+                }
+            }
+            StepKind::Relabel => {
+                let labels = designed.unwrap().digests[&Section::Labels].clone();
+                let record = done.records.get_mut(&name).unwrap();
+                record.digests.insert(Section::Labels, labels);
+            }
+            StepKind::PowerOn => {
+                done.seen(name.as_str()).power = Fact::Known(PowerState::On);
+            }
+            StepKind::UnsetRetired => {
+                done.record(name.as_str()).retired = None;
+                done.seen(name.as_str()).retired = None;
+            }
+            _ => {}
+        }
+    }
+    done
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    #[test]
+    fn every_need_points_backwards_and_a_change_has_steps_unless_it_is_held_back(world in worlds()) {
+        let plan = world.plan();
+        for (position, step) in plan.steps.iter().enumerate() {
+            prop_assert!(step.needs.iter().all(|need| (need.step.0 as usize) < position));
+        }
+        let with_steps: BTreeSet<_> =
+            plan.steps.iter().filter_map(|step| step.id.node.clone()).collect();
+        for change in &plan.changes {
+            let held = change.blocked.is_some() || change.excluded || change.shown_only;
+            prop_assert_eq!(with_steps.contains(&change.node), !held, "{:?}", change);
+        }
+        let changed: BTreeSet<_> = plan.changes.iter().map(|change| change.node.clone()).collect();
+        prop_assert!(with_steps.is_subset(&changed));
+        for reliance in &plan.relies_on {
+            for step in &reliance.steps {
+                prop_assert!(plan.steps[step.0 as usize].effect != Effect::None);
+            }
+        }
+        let edges: usize = plan.steps.iter().map(|step| step.needs.len()).sum();
+        prop_assert!(edges <= 5 * plan.steps.len() + 8);
+    }
+
+    #[test]
+    fn the_order_of_the_input_changes_no_byte(world in worlds()) {
+        prop_assert_eq!(write(&world.plan()), write(&shuffled(&world).plan()));
+    }
+
+    #[test]
+    fn a_plan_comes_back_from_its_file(world in worlds()) {
+        let plan = world.plan();
+        prop_assert_eq!(read(&write(&plan)).unwrap(), plan);
+    }
+
+    #[test]
+    fn after_everything_was_applied_only_what_was_held_back_or_refused_is_left(world in worlds()) {
+        let plan = world.plan();
+        let again = applied(&world, &plan).plan();
+        for change in &again.changes {
+            let held = change.blocked.is_some() || change.shown_only;
+            prop_assert!(held || change.kind == ChangeKind::Unknown, "{:?}", change);
+        }
+    }
+
+    #[test]
+    fn no_more_machines_than_the_limit_are_torn_down_in_one_wave(world in worlds()) {
+        let plan = world.plan();
+        let mut waves: BTreeMap<StepIndex, usize> = BTreeMap::new();
+        for step in &plan.steps {
+            if step.id.kind == StepKind::Destroy && step.id.group.is_some() {
+                let wave = step.needs.iter().find(|need| {
+                    plan.steps[need.step.0 as usize].id.kind == StepKind::StartWave
+                });
+                *waves.entry(wave.unwrap().step).or_default() += 1;
+            }
+        }
+        let limit = world.options.max_unavailable.unwrap_or(10);
+        prop_assert!(waves.values().all(|count| *count <= limit));
+    }
+}
+
+#[test]
+fn ten_thousand_nodes_and_a_thousand_groups_are_planned_in_time_that_grows_with_them() {
+    let time = |count: usize| {
+        let fates: Vec<usize> = (0..count).map(|n| [1, 9, 11, 4][n % 4]).collect();
+        let mut world = world(&fates, true, 1, Some(1));
+        let names: Vec<_> = world.after.nodes.keys().cloned().collect();
+        let groups = names.chunks(10).enumerate().map(|(number, names)| {
+            let names: Vec<_> = names.iter().map(NodeName::as_str).collect();
+            group(&format!("g{number}"), &[], named(&names))
+        });
+        world.after.groups = groups.collect();
+        let begin = std::time::Instant::now();
+        let plan = world.plan();
+        let taken = begin.elapsed();
+        assert_eq!(plan.changes.len(), count);
+        taken
+    };
+    let (small, large) = (time(1_000), time(10_000));
+    eprintln!("1,000 nodes in {small:?}, 10,000 nodes in {large:?}");
+    assert!(large < small * 40 + std::time::Duration::from_millis(500));
+}

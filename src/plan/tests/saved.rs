@@ -1,0 +1,159 @@
+//! The file of a plan: written, read back, altered, hostile.
+
+use super::*;
+use crate::plan::saved::{SavedError, digest, read, write};
+
+fn rich() -> Plan {
+    let mut world = World::settled(&["gone", "n1", "n2", "n3", "n4"]);
+    world.leave("gone");
+    world.bare("n1");
+    world.edit("n2", Section::Labels);
+    world.edit("n3", Section::Storage);
+    world.options.allow_redeploy.nodes = these(&["n3"]);
+    world.options.allow_destroy = all();
+    world.options.max_failures = Some(3);
+    world.plan()
+}
+
+#[test]
+fn a_plan_comes_back_as_it_was_written_and_its_digest_is_in_it() {
+    let plan = rich();
+    let bytes = write(&plan);
+    assert_eq!(read(&bytes).unwrap(), plan);
+    let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(value["digest"], *digest(&plan));
+    assert_eq!(value["steps"][1]["needs"][0]["wait"], "success");
+}
+
+#[test]
+fn each_thing_wrong_with_a_file_has_its_own_message() {
+    let text = String::from_utf8(write(&rich())).unwrap();
+    // Altered by somebody who knows how the digest is made.
+    let forged = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        let altered = text.replacen(from, to, 1);
+        let error = read(altered.as_bytes()).unwrap_err();
+        let SavedError::Altered { written, computed } = &error else {
+            return error.to_string();
+        };
+        let forged = altered.replace(&**written, computed);
+        read(forged.as_bytes()).unwrap_err().to_string()
+    };
+    let plain = |text: &str| read(text.as_bytes()).unwrap_err().to_string();
+    assert!(plain("").starts_with("the file is not JSON"));
+    assert!(plain(&text[..text.len() / 2]).starts_with("the file is not JSON"));
+    assert_eq!(
+        plain("{}"),
+        "the file is not a plan: it has no `format_version`"
+    );
+    assert_eq!(
+        plain("[1]"),
+        "the file is not a plan: it has no `format_version`"
+    );
+    assert_eq!(
+        plain("{\"format_version\":99}"),
+        "the plan has format version 99; this program reads version 1"
+    );
+    let altered = text.replacen("\"timeout\":60", "\"timeout\":61", 1);
+    assert!(plain(&altered).starts_with("the plan was altered"));
+    let unknown = text.replacen("\"site\":", "\"run\":\"x\",\"site\":", 1);
+    assert!(plain(&unknown).contains("unknown field `run`"));
+    let table = [
+        (
+            "\"id\":\"verify-site\"",
+            "\"id\":\"verify-cite\"",
+            "step 0 calls itself \"verify-cite\" and is `verify-site`",
+        ),
+        (
+            "\"needs\":[{\"step\":0,",
+            "\"needs\":[{\"step\":1,",
+            "step `prepare-site` needs step 1, which does not come before it",
+        ),
+        (
+            "\"steps\":[4]",
+            "\"steps\":[4000]",
+            "is for step 4000, which is not there",
+        ),
+        (
+            "\"site\":\"site\"",
+            "\"site\":\"a/b\"",
+            "\"a/b\" cannot be the name of a site",
+        ),
+        (
+            "\"name\":\"all\"",
+            "\"name\":\"other\"",
+            "step `start/all` is about a group that the plan does not have",
+        ),
+    ];
+    for (from, to, expected) in table {
+        let from = if from.starts_with("\"steps\":[") {
+            let at = text.rfind("\"steps\":[").unwrap();
+            let end = text[at..].find(']').unwrap();
+            text[at..=at + end].to_owned()
+        } else {
+            from.to_owned()
+        };
+        let told = forged(&from, to);
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../schemas/plan.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut plan = rich();
+    plan.intermediate_commits
+        .push(crate::plan::IntermediateCommit {
+            commit: Arc::from("c"),
+            subject: Arc::from("s"),
+        });
+    let place = crate::diagnostic::Place {
+        path: Arc::from("site.yaml"),
+        line: 1,
+        column: 2,
+    };
+    plan.changes[0].fields.push(crate::plan::FieldChange {
+        section: Section::Network,
+        path: Arc::from("mtu"),
+        before: Some(Arc::from("1500")),
+        after: None,
+        chain: vec![crate::plan::Link {
+            document: Arc::from("d"),
+            by: Arc::from("edited"),
+            place,
+        }],
+    });
+    let value: serde_json::Value = serde_json::from_slice(&write(&plan)).unwrap();
+    let problems: Vec<_> = validator
+        .iter_errors(&value)
+        .map(|error| error.to_string())
+        .collect();
+    assert_eq!(problems, Vec::<String>::new());
+    let keys = |value: &serde_json::Value| -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(keys(&schema["properties"]), keys(&value));
+    let table = [
+        ("change", &value["changes"][0]),
+        ("field", &value["changes"][0]["fields"][0]),
+        ("link", &value["changes"][0]["fields"][0]["chain"][0]),
+        ("options", &value["options"]),
+        ("target", &value["target"]),
+        ("base", &value["base"]),
+        ("summary", &value["summary"]),
+        ("group", &value["groups"][0]),
+        ("reliance", &value["relies_on"][0]),
+    ];
+    for (name, value) in table {
+        assert_eq!(
+            keys(&schema["$defs"][name]["properties"]),
+            keys(value),
+            "{name}"
+        );
+    }
+    let mut wrong = value.clone();
+    wrong["steps"][0]["command"] = "rm".into();
+    assert!(!validator.is_valid(&wrong));
+}

@@ -1,0 +1,113 @@
+//! When a plan may not be applied any more.
+
+use super::*;
+use crate::design::Retirement;
+use crate::plan::{Current, stale};
+
+fn reasons(plan: &Plan, world: &World, today: &str) -> Vec<String> {
+    let base = world.base.as_ref().map(|base| &base.run);
+    let now = Current {
+        site_digest: &world.site_digest,
+        design: &world.after,
+        base_run: base,
+        records: &world.records,
+        today,
+        observations: world.observations.as_ref(),
+    };
+    stale(plan, &now).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn each_reason_to_refuse_a_plan_is_told_by_itself() {
+    let mut world = World::settled(&["m", "n"]);
+    world.bare("n");
+    let plan = world.plan();
+    let facts: Vec<_> = plan
+        .relies_on
+        .iter()
+        .map(|fact| format!("{} {} {}", fact.subject, fact.fact, fact.expected))
+        .collect();
+    assert_eq!(
+        facts,
+        [
+            "node/n disks [\"serial-n\"]",
+            "node/n kubernetes-node null",
+            "node/n maintenance null",
+            "node/n protected false",
+            "node/n provision \"available\"",
+            "node/n retired null",
+        ]
+    );
+    let day = "2030-06-02";
+    assert_eq!(reasons(&plan, &world, day), Vec::<String>::new());
+    type Edit = fn(&mut World);
+    let table: &[(Edit, &str)] = &[
+        (
+            |w| w.site_digest = Arc::from("x"),
+            "the site's documents differ",
+        ),
+        (
+            |w| w.base = None,
+            "the plan starts from run run-1, and the last success is nothing now",
+        ),
+        (
+            |w| {
+                let record = deployed(&node("n"));
+                w.records.insert(NodeName::from("n"), record);
+            },
+            "the records of the nodes that the plan touches changed",
+        ),
+        (
+            |w| {
+                w.after.retirements.push(Retirement {
+                    selector: named(&["m"]).remove(0),
+                    reason: Arc::from("old"),
+                    from: Some(Arc::from("2030-06-02")),
+                    mark: mark(),
+                });
+            },
+            "a retirement (old) holds from 2030-06-02 on",
+        ),
+        (
+            |w| w.seen("n").provision = Fact::Known(ProvisionState::Active),
+            "`provision` of `node/n` was \"available\" when the plan was made, and is \"active\" now",
+        ),
+        (
+            |w| w.seen("n").provision = Fact::Unknown(Arc::from("no answer")),
+            "`provision` of `node/n` was \"available\" when the plan was made, and cannot be seen now: no answer",
+        ),
+        (
+            |w| w.seen("n").maintenance = Some(Arc::from("fan")),
+            "`maintenance` of `node/n` was null when the plan was made, and is \"fan\" now",
+        ),
+    ];
+    for (edit, expected) in table {
+        let mut later = world.clone();
+        edit(&mut later);
+        let found = reasons(&plan, &later, day);
+        assert!(
+            found.len() == 1 && found[0].starts_with(expected),
+            "{found:#?}"
+        );
+    }
+    world.record("m").run = RunId::from("run-2");
+    world.seen("m").power = Fact::Known(PowerState::Off);
+    assert_eq!(
+        reasons(&plan, &world, day),
+        Vec::<String>::new(),
+        "another node"
+    );
+}
+
+#[test]
+fn a_plan_of_which_nothing_was_observed_still_never_deploys_over_a_machine() {
+    let mut world = World::settled(&["n"]);
+    world.bare("n");
+    let observations = world.observations.take();
+    let plan = world.plan();
+    assert!(plan.warnings[0].starts_with("nothing was observed"));
+    world.observations = observations;
+    assert_eq!(reasons(&plan, &world, "2030-06-01"), Vec::<String>::new());
+    world.see("n", ProvisionState::Active);
+    assert_eq!(reasons(&plan, &world, "2030-06-01").len(), 1);
+}
