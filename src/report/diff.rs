@@ -281,3 +281,90 @@ fn value(node: &Node) -> Result<Json, fmt::Error> {
     write_json(node, false, JsonLayout::Compact, &mut text);
     serde_json::from_str(&text).map_err(|_| fmt::Error)
 }
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::diff::documents;
+    use crate::document::{LoadSettings, load};
+
+    fn differences() -> (DocumentDiff, Sources) {
+        let mut sources = Sources::new();
+        let settings = LoadSettings::default();
+        let mut load = |path: &str, text: &str| {
+            let file = load(sources.add(path, text), text, &settings);
+            assert!(!file.diagnostics.has_errors(), "{:#?}", file.diagnostics);
+            file.documents
+        };
+        let before = load(
+            "before.yaml",
+            "---\nschema: e/A/v1\nmetadata: {schema: metadata/Document/v1, name: a, storagePolicy: cleartext, layeringDefinition: {layer: site}}\ndata: {kernel: one, gone: 1, text: \"a\\nb\\nc\\n\"}\n---\nschema: e/S/v1\nmetadata: {schema: metadata/Document/v1, name: s, storagePolicy: encrypted, layeringDefinition: {layer: site}}\ndata: hunter2\n---\nschema: e/Old/v1\nmetadata: {schema: metadata/Document/v1, name: old, storagePolicy: cleartext, layeringDefinition: {layer: site}}\ndata: {}\n",
+        );
+        let after = load(
+            "after.yaml",
+            "---\nschema: e/A/v1\nmetadata: {schema: metadata/Document/v1, name: a, storagePolicy: cleartext, layeringDefinition: {layer: site}}\ndata: {kernel: \"t\\u001b[2Jwo\", text: \"a\\nB\\nc\\n\", more: [x]}\n---\nschema: e/S/v1\nmetadata: {schema: metadata/Document/v1, name: s, storagePolicy: encrypted, layeringDefinition: {layer: site}}\ndata: hunter3\n---\nschema: e/New/v1\nmetadata: {schema: metadata/Document/v1, name: new, storagePolicy: cleartext, layeringDefinition: {layer: site}}\ndata: {}\n",
+        );
+        (documents(&before, &after), sources)
+    }
+
+    #[test]
+    fn text_shows_documents_and_fields_with_signs_and_places_and_no_secret() {
+        let (diff, sources) = differences();
+        let mut out = String::new();
+        text(&mut out, &diff, &sources, Palette::Plain).unwrap();
+        assert!(!out.contains("hunter") && !out.contains('\u{1b}'), "{out}");
+        assert_snapshot!(out, @r#"
+        + e/New/v1/new (site)  after.yaml:10
+        - e/Old/v1/old (site)  before.yaml:10
+        ~ e/A/v1/a (site)  after.yaml:2
+            - .data.gone: 1  before.yaml:4
+            ~ .data.kernel: one → "t\e[2Jwo"  after.yaml:4
+            + .data.more: ["x"]  after.yaml:4
+            ~ .data.text  after.yaml:4
+                  a
+                - b
+                + B
+                  c
+        ~ e/S/v1/s (site)  after.yaml:6
+            ~ .data: (secret) → (secret)  after.yaml:8
+        Documents: 1 added, 2 changed, 1 removed, 0 unchanged.
+        "#);
+    }
+
+    #[test]
+    fn json_has_whole_values_and_no_secret() {
+        let (diff, sources) = differences();
+        let mut out = String::new();
+        json(&mut out, &diff, &sources).unwrap();
+        assert!(!out.contains("hunter") && !out.contains('\u{1b}'), "{out}");
+        let value: Json = serde_json::from_str(&out).unwrap();
+        assert_eq!(value["format_version"], 1);
+        assert_eq!(value["added"][0]["name"], "new");
+        assert_eq!(value["removed"][0]["place"]["file"], "before.yaml");
+        let fields = value["changed"][0]["fields"].as_array().unwrap();
+        assert!(
+            fields
+                .iter()
+                .any(|field| field["after"] == Json::from(vec!["x"])
+                    && field.get("before").is_none())
+        );
+        let secret = &value["changed"][1]["fields"][0];
+        assert_eq!(
+            (&secret["secret"], &secret["after"]),
+            (&Json::from(true), &Json::from("(secret)"))
+        );
+    }
+
+    #[test]
+    fn no_difference_is_one_line() {
+        let mut out = String::new();
+        let none = DocumentDiff {
+            unchanged: 3,
+            ..DocumentDiff::default()
+        };
+        text(&mut out, &none, &Sources::new(), Palette::Plain).unwrap();
+        assert_eq!(out, "No differences: 3 unchanged.\n");
+    }
+}
