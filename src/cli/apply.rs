@@ -31,6 +31,9 @@ use super::{Failure, FailureKind};
 /// How often the session looks at its lock and its records.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
+/// The longest that a request of a dead run may still be answered.
+pub(super) const LONGEST_REQUEST: Duration = Duration::from_secs(60);
+
 /// The largest saved plan that is read, in bytes.
 const LARGEST_PLAN: u64 = 1 << 30;
 
@@ -404,7 +407,7 @@ fn resume(
     let clock = ProcessClock::new();
     let take_over = TakeOver {
         dead: command.take_over_dead,
-        longest_request: Duration::from_secs(60),
+        longest_request: LONGEST_REQUEST,
     };
     let begun = session::resume(
         site,

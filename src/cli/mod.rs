@@ -6,9 +6,14 @@
 
 mod apply;
 mod context;
+mod demo;
 mod diff;
 mod failure;
+mod init;
+mod interrupted;
 mod log;
+mod manual;
+mod nodes;
 mod plan;
 mod planning;
 mod render;
@@ -61,6 +66,8 @@ enum ColorChoice {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a small site that works, in a git repository of its own
+    Init(init::InitCommand),
     /// Check every document; all errors at once
     Validate(validate::ValidateArguments),
     /// Print the documents after layering and substitution
@@ -75,6 +82,18 @@ enum Command {
     Log(log::LogCommand),
     /// Show a saved plan or a past run
     Show(log::ShowCommand),
+    /// List the nodes that names, groups and flags select
+    Nodes(nodes::NodesCommand),
+    /// Give an interrupted run up, and say what stays half-done
+    Abort(interrupted::AbortCommand),
+    /// Release the lock that a dead run left
+    Unlock(interrupted::UnlockCommand),
+    /// Tell the whole story on the simulator, in a throwaway folder
+    Demo(demo::DemoCommand),
+    /// Print completions for a shell
+    Completions(manual::CompletionsCommand),
+    /// Print the manual page
+    Man(manual::ManCommand),
 }
 
 /// The clap command, with an environment variable `TRUEUP_<FLAG>` for every flag.
@@ -136,6 +155,13 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Apply(command) => apply::run(&mut context, &command),
         Command::Log(command) => log::log(&mut context, &command),
         Command::Show(command) => log::show(&mut context, &command),
+        Command::Init(command) => init::run(&mut context, &command),
+        Command::Nodes(command) => nodes::run(&mut context, &command),
+        Command::Abort(command) => interrupted::run_abort(&mut context, &command),
+        Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
+        Command::Demo(command) => demo::run(&mut context, &command),
+        Command::Completions(arguments) => manual::completions(&mut context, &arguments),
+        Command::Man(arguments) => manual::man(&mut context, &arguments),
     };
     match result {
         Ok(code) => code,

@@ -35,6 +35,20 @@ pub enum Phase {
     Unknown,
 }
 
+impl Phase {
+    /// The word for it, as in the records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not-started",
+            Self::Prepared => "prepared",
+            Self::Deployed => "deployed",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The record of one node. Also kept for nodes that have left the design, until they are torn down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {

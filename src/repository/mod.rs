@@ -13,6 +13,7 @@ mod error;
 mod history;
 mod lock;
 mod machine;
+mod new;
 mod object_id;
 mod objects;
 mod pack;

@@ -61,6 +61,14 @@ enum Check {
     Compiled(Box<Validator<Documents>>, serde_json::Value),
 }
 
+/// The schema files for editors: name and text, `document.json` among them, which refers to the others.
+pub fn files() -> impl Iterator<Item = (String, &'static str)> {
+    own::OWN
+        .iter()
+        .map(|(kind, text)| (format!("{}.json", kind.replace('/', ".")), *text))
+        .chain([("document.json".to_owned(), own::DOCUMENT)])
+}
+
 /// Validates rendered documents on up to `threads` threads. The result is in the order of the
 /// documents, whatever the number of threads.
 #[must_use]

@@ -97,5 +97,4 @@ pub(super) const TEXTS: [&str; 7] = [
 ];
 
 /// The schema of an editor's whole document.
-#[cfg(test)]
 pub(super) const DOCUMENT: &str = include_str!("../../../schemas/document.json");

@@ -1,0 +1,113 @@
+//! `trueup init`: a small site that works, in a git repository of its own.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::design::schema;
+use crate::repository::{Repository, Signature};
+
+use super::apply::actor;
+use super::context::Context;
+use super::{Failure, FailureKind};
+
+/// The files of the example, as they stand in `site-examples/edge`.
+const FILES: [(&str, &str); 6] = [
+    (
+        "backends.yaml",
+        include_str!("../../site-examples/edge/backends.yaml"),
+    ),
+    (
+        "networks.yaml",
+        include_str!("../../site-examples/edge/networks.yaml"),
+    ),
+    (
+        "nodes.yaml",
+        include_str!("../../site-examples/edge/nodes.yaml"),
+    ),
+    (
+        "profiles.yaml",
+        include_str!("../../site-examples/edge/profiles.yaml"),
+    ),
+    (
+        "site-definition.yaml",
+        include_str!("../../site-examples/edge/site-definition.yaml"),
+    ),
+    (
+        "strategy.yaml",
+        include_str!("../../site-examples/edge/strategy.yaml"),
+    ),
+];
+
+/// Where the schemas are for the example, and where `init` writes them: a hidden folder, which no site
+/// reads.
+const SCHEMAS_OF_EXAMPLE: &str = "../../schemas/";
+const SCHEMAS: &str = ".schemas/";
+
+#[derive(Debug, Args)]
+pub(super) struct InitCommand {
+    /// A folder that is empty or not there yet
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+}
+
+pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Failure> {
+    let folder = context.directory().join(&command.folder);
+    write_site(context, &folder)?;
+    context.printer.tell(&format!(
+        "Wrote the site `edge` to {}: three simulated machines, committed to git.\n\nTry it:\n  cd {}\n  trueup validate\n  trueup plan\n  trueup apply",
+        command.folder.display(),
+        command.folder.display(),
+    ));
+    Ok(0)
+}
+
+/// Writes the example and commits it.
+pub(super) fn write_site(context: &Context, folder: &Path) -> Result<Repository, Failure> {
+    let writing = |path: &Path, error: std::io::Error| {
+        Failure::error(format!(
+            "`{}` could not be written: {error}",
+            path.display()
+        ))
+    };
+    std::fs::create_dir_all(folder).map_err(|error| writing(folder, error))?;
+    let mut entries = std::fs::read_dir(folder).map_err(|error| writing(folder, error))?;
+    if entries.next().is_some() {
+        return Err(Failure::new(
+            FailureKind::Usage,
+            format!("`{}` is not empty", folder.display()),
+        )
+        .hint("name a folder that is empty or not there yet"));
+    }
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| writing(&path, error))
+    };
+    for (name, text) in FILES {
+        write(name, &text.replace(SCHEMAS_OF_EXAMPLE, SCHEMAS))?;
+    }
+    let schemas = folder.join(SCHEMAS);
+    std::fs::create_dir(&schemas).map_err(|error| writing(&schemas, error))?;
+    for (name, text) in schema::files() {
+        write(&format!("{SCHEMAS}{name}"), text)?;
+    }
+    let repository = Repository::init(folder)?;
+    commit(context, &repository, "Describe a site of three machines")?;
+    Ok(repository)
+}
+
+/// Commits all that is in the worktree.
+pub(super) fn commit(
+    context: &Context,
+    repository: &Repository,
+    message: &str,
+) -> Result<(), Failure> {
+    let actor = actor(repository)?;
+    let author = Signature {
+        name: actor.name,
+        email: actor.email,
+        seconds: context.now().as_second(),
+    };
+    repository.commit_worktree(&author, message)?;
+    Ok(())
+}

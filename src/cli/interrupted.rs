@@ -1,0 +1,104 @@
+//! `trueup abort` and `trueup unlock`: what is done about a run that did not end.
+
+use std::fmt::Write;
+
+use clap::Args;
+
+use crate::apply::session::{self, HalfDone, TakeOver, abort, unlock};
+use crate::design::RunId;
+use crate::report::Visible;
+
+use super::Failure;
+use super::apply::{LONGEST_REQUEST, ProcessClock, actor, session_failure};
+use super::context::Context;
+use super::planning::RemoteArguments;
+use super::revision::Checkout;
+
+#[derive(Debug, Args)]
+pub(super) struct AbortCommand {
+    /// The run, as `trueup log` names it
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// Take its lock where it is of another machine and has not moved for ten minutes
+    #[arg(long)]
+    take_over_dead: bool,
+    #[command(flatten)]
+    remote: RemoteArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UnlockCommand {
+    /// The run that holds the lock
+    #[arg(value_name = "RUN")]
+    run: String,
+    #[command(flatten)]
+    remote: RemoteArguments,
+}
+
+pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = Checkout::find(context, &repository)?;
+    let site = session::Site {
+        repository: &repository,
+        name: checkout.location.site.clone(),
+        connection: command.remote.connection(&repository)?,
+    };
+    let take_over = TakeOver {
+        dead: command.take_over_dead,
+        longest_request: LONGEST_REQUEST,
+    };
+    let run = RunId::from(command.run.as_str());
+    let aborted = abort(
+        &site,
+        &actor(&repository)?,
+        &ProcessClock::new(),
+        &run,
+        take_over,
+    )
+    .map_err(|error| session_failure(&error))?;
+    let mut text = String::new();
+    writeln!(text, "Run {} is given up.", aborted.run)?;
+    if let Some(tag) = &aborted.tag {
+        writeln!(text, "Tagged: {tag}")?;
+    }
+    if !aborted.half_done.is_empty() {
+        writeln!(text, "Left half-done:")?;
+    }
+    for left in &aborted.half_done {
+        match left {
+            HalfDone::Node {
+                node,
+                phase,
+                message,
+            } => {
+                write!(text, "  {node}: {}", phase.as_str())?;
+                if let Some(message) = message {
+                    write!(text, ": {}", Visible(message))?;
+                }
+                writeln!(text)?;
+            }
+            HalfDone::Step { step } => {
+                writeln!(text, "  {step} had begun; nobody wrote down how it ended")?;
+            }
+        }
+    }
+    context.printer.print(&text)?;
+    Ok(0)
+}
+
+pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = Checkout::find(context, &repository)?;
+    let site = session::Site {
+        repository: &repository,
+        name: checkout.location.site.clone(),
+        connection: command.remote.connection(&repository)?,
+    };
+    let run = RunId::from(command.run.as_str());
+    unlock(&site, &actor(&repository)?, &ProcessClock::new(), &run)
+        .map_err(|error| session_failure(&error))?;
+    context
+        .printer
+        .tell(&format!("The lock of run {run} is released."));
+    Ok(0)
+}

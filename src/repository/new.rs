@@ -1,0 +1,55 @@
+//! A new repository, and commits of all that is in its worktree.
+//!
+//! For sites that trueup itself writes (`init`, `demo`); the repositories of others are only read, but
+//! for trueup's own refs.
+
+use std::path::Path;
+
+use super::{CommitId, Error, Repository, Signature, git};
+
+impl Repository {
+    /// Makes a repository in a folder, on the branch `main`, and opens it.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub fn init(folder: &Path) -> Result<Self, Error> {
+        let mut options = git2::RepositoryInitOptions::new();
+        options.initial_head("main").no_reinit(true).mkpath(true);
+        git2::Repository::init_opts(folder, &options).map_err(git("make a repository"))?;
+        Self::discover(folder)
+    }
+
+    /// Commits the worktree as it is, on top of `HEAD`, and moves `HEAD`.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or git's data not written.
+    pub fn commit_worktree(&self, author: &Signature, message: &str) -> Result<CommitId, Error> {
+        self.with(|handle| {
+            let committing = || git("commit the worktree");
+            let mut index = handle.index().map_err(committing())?;
+            index
+                .add_all(["*"], git2::IndexAddOption::DEFAULT, None)
+                .and_then(|()| index.update_all(["*"], None))
+                .and_then(|()| index.write())
+                .map_err(committing())?;
+            let tree = index
+                .write_tree()
+                .and_then(|tree| handle.find_tree(tree))
+                .map_err(committing())?;
+            let parent = handle
+                .head()
+                .ok()
+                .and_then(|head| head.peel_to_commit().ok());
+            let time = git2::Time::new(author.seconds, 0);
+            let author =
+                git2::Signature::new(&author.name, &author.email, &time).map_err(committing())?;
+            let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
+            handle
+                .commit(Some("HEAD"), &author, &author, message, &tree, &parents)
+                .map(|commit| CommitId(commit.into()))
+                .map_err(committing())
+        })
+    }
+}
