@@ -15,4 +15,6 @@ mod render_vectors;
 #[cfg(test)]
 mod repository;
 #[cfg(test)]
+mod session;
+#[cfg(test)]
 mod shared;
