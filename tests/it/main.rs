@@ -18,3 +18,5 @@ mod repository;
 mod session;
 #[cfg(test)]
 mod shared;
+#[cfg(test)]
+mod site_examples;

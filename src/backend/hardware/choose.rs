@@ -11,7 +11,8 @@ use std::sync::Arc;
 use super::sim::{Settings, Simulator};
 use crate::backend::{ActError, Error, Hardware, Order, Pending, Probe};
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
-use crate::diagnostic::{Diagnostic, Mark, SourceId};
+use crate::diagnostic::Diagnostic;
+use crate::document::Node;
 use crate::observed::ObservedNode;
 
 /// What backends need that no document says.
@@ -63,14 +64,20 @@ pub fn clock(design: &Design) -> Clock {
 /// simulated site cannot be used.
 pub fn choose(design: &Design, context: &Context) -> Result<Arc<dyn Hardware>, Error> {
     let backends = &design.backends;
-    if backends.data.is_none() {
+    let Some(data) = &backends.data else {
         return Err(Error::NoBackends);
-    }
+    };
+    let written = data.get("overrides").and_then(Node::as_list);
+    let mut written = written
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|each| each.get("hardware"));
     let mut opened: Vec<Arc<dyn Hardware>> = Vec::new();
     let mut overrides = Vec::with_capacity(backends.overrides.len());
     for (selector, backend) in &backends.overrides {
         overrides.push((selector.clone(), opened.len()));
-        opened.push(open(backend, context)?);
+        let written = written.next().unwrap_or(data);
+        opened.push(open(backend, written, context)?);
     }
     if backends.hardware.kind == BackendKind::None && overrides.is_empty() {
         return Err(Error::NoBackends);
@@ -78,7 +85,8 @@ pub fn choose(design: &Design, context: &Context) -> Result<Arc<dyn Hardware>, E
     let own = match backends.hardware.kind {
         BackendKind::None => None,
         _ => {
-            opened.push(open(&backends.hardware, context)?);
+            let written = data.get("hardware").unwrap_or(data);
+            opened.push(open(&backends.hardware, written, context)?);
             Some(opened.len() - 1)
         }
     };
@@ -92,7 +100,12 @@ pub fn choose(design: &Design, context: &Context) -> Result<Arc<dyn Hardware>, E
     }
 }
 
-fn open(backend: &HardwareBackend, context: &Context) -> Result<Arc<dyn Hardware>, Error> {
+/// Opens one backend; `written` is where the document names it.
+fn open(
+    backend: &HardwareBackend,
+    written: &Node,
+    context: &Context,
+) -> Result<Arc<dyn Hardware>, Error> {
     let name = match backend.kind {
         BackendKind::Sim => {
             let settings = Settings::read(backend).map_err(Error::Settings)?;
@@ -111,10 +124,7 @@ fn open(backend: &HardwareBackend, context: &Context) -> Result<Arc<dyn Hardware
         BackendKind::Metal3 => "metal3",
         BackendKind::Maas => "maas",
     };
-    let mark = match &backend.settings {
-        Some(settings) => settings.get("kind").unwrap_or(settings).mark,
-        None => Mark::new(SourceId(u32::MAX), 0),
-    };
+    let mark = written.get("kind").unwrap_or(written).mark;
     let message = format!("backend `{name}` is not available in this build");
     let diagnostic =
         Diagnostic::error("rule-backend-kind", mark, message).hint("this build has `sim`");

@@ -22,6 +22,8 @@
 
 mod machine;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod world;
 
 use std::collections::BTreeMap;

@@ -206,8 +206,8 @@ impl Settings {
     ///
     /// What does not fit, with its place.
     pub fn read(backend: &HardwareBackend) -> Result<Self, Box<Diagnostic>> {
-        let node = backend.settings.as_ref().and_then(|node| node.get("sim"));
-        let Some(node) = node.filter(|node| !node.is_null()) else {
+        let written = backend.settings.as_ref();
+        let Some(node) = written.filter(|node| !node.is_null()) else {
             return Ok(Self::default());
         };
         let written: WrittenSettings =

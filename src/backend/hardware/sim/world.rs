@@ -266,7 +266,11 @@ impl World {
         if length > LARGEST_FILE {
             return Err(StateError::TooLarge(length));
         }
-        if length <= self.offset {
+        if length < self.offset {
+            // Somebody put another file in its place.
+            self.forget();
+        }
+        if length == self.offset {
             return Ok(());
         }
         let mut reader = file;
