@@ -13,7 +13,7 @@ use crate::apply::session::{
     self, Actor, Begun, Proposal, Recorder, TakeOver, Timekeeper, admit, begin, find_interrupted,
     with_heartbeat,
 };
-use crate::apply::{self, Decision, Event, Finished, Preconditions, Stop, Work};
+use crate::apply::{self, Decision, Event, EventKind, Finished, Preconditions, Stop, Work};
 use crate::backend::{self, Hardware, Order, Pending};
 use crate::design::{Design, Digest, NodeDesign, NodeName};
 use crate::plan::{self, Plan, Reliance, saved};
@@ -449,6 +449,18 @@ fn carry_out(
     let mut sink = |event: &Event| {
         let _ = reporter.event(event);
     };
+    sink(&Event {
+        time: apply::Clock::now(clock),
+        elapsed_ms: 0,
+        kind: EventKind::RunStarted {
+            run: session.run().clone(),
+            site: task.plan.site.clone(),
+            action: task.plan.action.clone(),
+            revision: Arc::from(session.commit().to_string()),
+            steps: task.plan.steps.len(),
+            resumed: command.resume,
+        },
+    });
     let mut recorder = Recorder::new(&session, &mut sink);
     let is_terminal = std::io::stderr().is_terminal();
     let stop_grace = match command.stop_grace {
