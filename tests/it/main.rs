@@ -1,6 +1,12 @@
 //! Integration tests, one binary for all.
 
 #[cfg(test)]
+mod cli_apply;
+#[cfg(test)]
+mod cli_apply_changes;
+#[cfg(test)]
+mod cli_saved_plan;
+#[cfg(test)]
 mod design_seaworthy;
 #[cfg(test)]
 mod document;
@@ -20,3 +26,5 @@ mod session;
 mod shared;
 #[cfg(test)]
 mod site_examples;
+#[cfg(test)]
+mod world;

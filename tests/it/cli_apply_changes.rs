@@ -1,0 +1,300 @@
+//! `trueup plan` and `trueup apply` of one change at a time to a deployed site, and what refuses them.
+
+use super::world::World;
+
+/// The example site, deployed.
+fn deployed() -> World {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    world
+}
+
+fn kinds<'a>(pairs: &[(&'a str, &'a str)]) -> std::collections::BTreeMap<String, String> {
+    let owned = pairs
+        .iter()
+        .map(|(node, kind)| ((*node).to_owned(), (*kind).to_owned()));
+    owned.collect()
+}
+
+fn add_label(world: &World) {
+    world.edit(
+        "nodes/monitoring.yaml",
+        "{rack: rack01, tags: [monitoring]}",
+        "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
+    );
+}
+
+fn edit_monitoring_storage(world: &World) {
+    world.edit(
+        "host-profiles.yaml",
+        "mountpoint: /var/lib/metrics",
+        "mountpoint: /srv/metrics",
+    );
+}
+
+fn add_node(world: &World) {
+    let mut nodes = world.read("nodes/monitoring.yaml");
+    nodes.push_str(
+        "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: monitor04}\ndata:\n  \
+         host_profile: monitoring\n  metadata: {rack: rack01, tags: [monitoring]}\n  addressing:\n    \
+         - {network: oob, address: 10.20.0.70}\n    - {network: pxe, address: 10.20.1.70}\n    \
+         - {network: oam, address: 10.20.2.70}\n",
+    );
+    world.checkout.write("nodes/monitoring.yaml", nodes);
+}
+
+fn remove_node(world: &World) {
+    let nodes = world.read("nodes/monitoring.yaml");
+    let kept: Vec<&str> = nodes
+        .split("---\n")
+        .filter(|document| !document.contains("monitor02"))
+        .collect();
+    world
+        .checkout
+        .write("nodes/monitoring.yaml", kept.join("---\n"));
+}
+
+#[test]
+fn a_label_is_set_and_nothing_else_is_done() {
+    let world = deployed();
+    let before = world.ledger();
+    add_label(&world);
+    assert_eq!(world.planned(&[]), kinds(&[("monitor01", "relabel")]));
+    world.commit_and_apply("Gold", &[]).with(0);
+    assert_eq!(world.tags(), ["success", "success"]);
+    let mut after = world.ledger();
+    assert_eq!(after.remove("monitor01 relabelled"), Some(1));
+    assert_eq!(after, before);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn a_new_node_is_created_and_the_others_are_left_alone() {
+    let world = deployed();
+    let before = world.effects("deployed");
+    add_node(&world);
+    assert_eq!(world.planned(&[]), kinds(&[("monitor04", "create")]));
+    world.commit_and_apply("One more", &[]).with(0);
+    assert_eq!(world.effects("deployed"), before + 1);
+    assert_eq!(world.ledger()["monitor04 deployed"], 1);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn an_edited_profile_redeploys_its_nodes_once_that_is_allowed() {
+    let world = deployed();
+    edit_monitoring_storage(&world);
+    let redeploys = kinds(&[
+        ("monitor01", "redeploy"),
+        ("monitor02", "redeploy"),
+        ("monitor03", "redeploy"),
+    ]);
+    assert_eq!(world.planned(&[]), redeploys);
+    let shown = world.run(&["plan"]).with(0).stdout;
+    assert!(shown.contains("--allow-redeploy"), "{shown}");
+    assert!(shown.contains("host-profiles.yaml"), "{shown}");
+
+    let ledger = world.ledger();
+    world
+        .commit_and_apply("Another place for metrics", &[])
+        .with(4)
+        .saying("--allow-redeploy");
+    assert_eq!(world.ledger(), ledger, "a refusal does nothing");
+    assert_eq!(world.tags(), ["success"]);
+
+    world
+        .run(&["apply", "--yes", "--allow-redeploy", "all"])
+        .with(0);
+    assert_eq!(world.tags(), ["success", "success"]);
+    let ledger = world.ledger();
+    for node in ["monitor01", "monitor02", "monitor03"] {
+        assert_eq!(ledger[&format!("{node} deployed")], 2, "{ledger:?}");
+        assert_eq!(ledger[&format!("{node} destroyed")], 1, "{ledger:?}");
+    }
+    assert_eq!(ledger["control01 deployed"], 1);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn one_node_of_three_is_redeployed_where_only_that_is_allowed() {
+    let world = deployed();
+    edit_monitoring_storage(&world);
+    world.checkout.commit("Another place for metrics");
+    world
+        .run(&["apply", "--yes", "--allow-redeploy", "monitor02"])
+        .with(4)
+        .saying("monitor01")
+        .saying("monitor03");
+    world
+        .run(&[
+            "apply",
+            "--yes",
+            "--allow-redeploy",
+            "monitor02",
+            "--skip-blocked",
+        ])
+        .with(0);
+    assert_eq!(world.effects("destroyed"), 1);
+    assert_eq!(world.ledger()["monitor02 deployed"], 2);
+}
+
+#[test]
+fn a_node_that_left_the_design_is_torn_down_once_that_is_allowed() {
+    let world = deployed();
+    remove_node(&world);
+    assert_eq!(world.planned(&[]), kinds(&[("monitor02", "destroy")]));
+    let ledger = world.ledger();
+    world
+        .commit_and_apply("One fewer", &[])
+        .with(4)
+        .saying("--allow-destroy");
+    assert_eq!(world.ledger(), ledger, "a refusal does nothing");
+    world
+        .run(&["apply", "--yes", "--allow-destroy", "monitor02"])
+        .with(0);
+    assert_eq!(world.ledger()["monitor02 destroyed"], 1);
+    assert_eq!(world.effects("destroyed"), 1);
+    assert_eq!(world.tags(), ["success", "success"]);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn a_protected_node_is_not_redeployed_whatever_is_allowed() {
+    let world = deployed();
+    world.edit("host-profiles.yaml", "small-server", "general-server");
+    let ledger = world.ledger();
+    world
+        .commit_and_apply("Larger", &["--allow-redeploy", "all"])
+        .with(4)
+        .saying("ntp01");
+    assert_eq!(world.ledger(), ledger);
+}
+
+#[test]
+fn a_run_that_skipped_a_change_makes_no_success_tag() {
+    let world = deployed();
+    edit_monitoring_storage(&world);
+    add_label(&world);
+    add_node(&world);
+    world.commit_and_apply("Much", &["--skip-blocked"]).with(0);
+    assert_eq!(world.ledger()["monitor04 deployed"], 1);
+    assert_eq!(world.effects("destroyed"), 0);
+    assert_eq!(world.tags(), ["success"], "the site is not as designed");
+    // Its records count all the same.
+    let left = world.planned(&[]);
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(left.values().all(|kind| kind == "redeploy"), "{left:?}");
+}
+
+#[test]
+fn a_narrowed_run_makes_no_success_tag() {
+    for (narrowed, done) in [
+        (["--target", "monitor01"], 1),
+        (["--exclude", "rack01,rack02"], 5),
+        (["--target", "monitoring-nodes"], 3),
+    ] {
+        let world = World::one_rack();
+        let ended = world.run(&[&["apply", "--yes"][..], &narrowed].concat());
+        // What a group needs and was left out may fail it; that is for the plan to say.
+        assert!([0, 7].contains(&ended.code), "{narrowed:?}: {ended:?}");
+        assert!(
+            !world.tags().contains(&"success".to_owned()),
+            "{narrowed:?}"
+        );
+        assert!(world.effects("deployed") <= done, "{narrowed:?}");
+        assert_eq!(world.planned(&[]).len(), 13 - world.effects("deployed"));
+    }
+}
+
+#[test]
+fn a_worktree_with_changes_is_planned_and_not_applied() {
+    let world = deployed();
+    add_label(&world);
+    let shown = world.run(&["plan"]).with(0).stdout;
+    assert!(shown.contains("nodes/monitoring.yaml"), "{shown}");
+    world
+        .run(&["apply", "--yes"])
+        .with(4)
+        .saying("nodes/monitoring.yaml");
+    assert_eq!(world.tags(), ["success"]);
+}
+
+#[test]
+fn files_that_are_no_documents_of_the_site_are_not_dirt() {
+    let world = deployed();
+    add_label(&world);
+    world.checkout.commit("Gold");
+    world.checkout.write("NOTES.txt", "to do");
+    world.run(&["apply", "--yes"]).with(0);
+}
+
+#[test]
+fn commits_in_between_are_refused_unless_they_are_allowed() {
+    let world = deployed();
+    add_label(&world);
+    world.checkout.commit("Gold it is");
+    add_node(&world);
+    world.checkout.commit("One more");
+    let ledger = world.ledger();
+    world
+        .run(&["apply", "--yes"])
+        .with(4)
+        .saying("Gold it is")
+        .saying("--allow-intermediate-commits");
+    assert_eq!(world.ledger(), ledger);
+    assert_eq!(world.tags(), ["success"]);
+    world
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(0);
+    assert_eq!(world.tags(), ["success", "success"]);
+}
+
+#[test]
+fn commits_in_between_that_touch_no_document_of_the_site_are_nothing() {
+    let world = deployed();
+    world.checkout.write("README.md", "A site.\n");
+    world.checkout.commit("Describe it");
+    add_label(&world);
+    world.commit_and_apply("Gold", &[]).with(0);
+}
+
+#[test]
+fn going_back_is_refused_and_says_what_it_undoes() {
+    let world = deployed();
+    add_label(&world);
+    world.commit_and_apply("Gold it is", &[]).with(0);
+    world.checkout.git(&["checkout", "--quiet", "HEAD~1"]);
+    world
+        .run(&["apply", "--yes"])
+        .with(4)
+        .saying("rollback")
+        .saying("Gold it is");
+    world
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(0);
+    assert_eq!(world.ledger()["monitor01 relabelled"], 2);
+}
+
+#[test]
+fn nobody_to_ask_is_wrong_usage_and_does_nothing() {
+    let world = World::one_rack();
+    world.run(&["apply"]).with(64).saying("--yes");
+    assert!(!world.simulated_site().exists() || world.ledger().is_empty());
+    assert_eq!(world.tags(), Vec::<String>::new());
+}
+
+#[test]
+fn invalid_documents_are_neither_planned_nor_applied_nor_tagged() {
+    let world = World::one_rack();
+    world.edit(
+        "strategy.yaml",
+        "depends_on: [ntp-node]",
+        "depends_on: [ntp]",
+    );
+    world.run(&["plan"]).with(1).saying("strategy.yaml:");
+    world
+        .commit_and_apply("A wrong name", &[])
+        .with(1)
+        .saying("ntp");
+    assert_eq!(world.tags(), Vec::<String>::new());
+}

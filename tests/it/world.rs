@@ -1,0 +1,278 @@
+//! The program as a user runs it: in a repository made for the test, with an environment of its own.
+//!
+//! Nothing of the person who runs the tests is seen by it: no home, no configuration of git, no
+//! terminal, no colours.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::git::Checkout;
+
+/// What a command ended with.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The exit code; a signal's death is -1.
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Ended {
+    /// The same, having ended with this exit code.
+    #[track_caller]
+    pub(crate) fn with(self, code: i32) -> Self {
+        assert_eq!(
+            self.code, code,
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout, self.stderr
+        );
+        self
+    }
+
+    /// The same, having said this on its standard error.
+    #[track_caller]
+    pub(crate) fn saying(self, words: &str) -> Self {
+        assert!(
+            self.stderr.contains(words),
+            "`{words}` is not said\nstdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// What it printed for scripts.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
+            panic!(
+                "{error}\nstdout:\n{}\nstderr:\n{}",
+                self.stdout, self.stderr
+            )
+        })
+    }
+
+    /// The changes of the plan that it printed as JSON, other than none: node and kind.
+    #[track_caller]
+    pub(crate) fn changes(&self) -> BTreeMap<String, String> {
+        let plan = self.json();
+        plan["changes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|change| change["kind"] != "none")
+            .map(|change| (text(&change["node"]), text(&change["kind"])))
+            .collect()
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// A site in a repository.
+pub(crate) struct World {
+    pub(crate) checkout: Checkout,
+    site: String,
+}
+
+impl World {
+    /// A repository without anything in it.
+    pub(crate) fn empty(site: &str) -> Self {
+        Self::of(Checkout::new(), site)
+    }
+
+    /// A site in a checkout.
+    pub(crate) fn of(checkout: Checkout, site: &str) -> Self {
+        Self {
+            checkout,
+            site: site.to_owned(),
+        }
+    }
+
+    /// A copy of the example site `one-rack`, with the specification's strategy, a simulator without
+    /// faults, and one commit.
+    pub(crate) fn one_rack() -> Self {
+        Self::one_rack_with_faults("[]")
+    }
+
+    /// The same, with a fault script.
+    pub(crate) fn one_rack_with_faults(faults: &str) -> Self {
+        let world = Self::empty("one-rack");
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/one-rack");
+        copy_folder(&example, world.checkout.path());
+        world.faults(faults);
+        world.checkout.commit("The site as it begins");
+        world
+    }
+
+    /// Writes the simulator's settings with a fault script.
+    pub(crate) fn faults(&self, faults: &str) {
+        self.simulator(&format!(
+            "{{clock: virtual, durations: {{prepare: 240, deploy: 1200, destroy: 300}}, faults: {faults}}}"
+        ));
+    }
+
+    /// Writes the simulator's settings.
+    pub(crate) fn simulator(&self, settings: &str) {
+        self.checkout.write(
+            "backends.yaml",
+            format!(
+                "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  \
+                 hardware:\n    kind: sim\n    sim: {settings}\n"
+            ),
+        );
+    }
+
+    /// Replaces one piece of a file, which must be there exactly once.
+    #[track_caller]
+    pub(crate) fn edit(&self, path: &str, old: &str, new: &str) {
+        let text = self.read(path);
+        assert_eq!(text.matches(old).count(), 1, "`{old}` in {path}:\n{text}");
+        self.checkout.write(path, text.replace(old, new));
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.checkout.path().join(path)).unwrap()
+    }
+
+    /// The program, to be run in the checkout.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trueup"));
+        command
+            .args(arguments)
+            .current_dir(self.checkout.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.checkout.outside())
+            .env("LC_ALL", "C")
+            .env("NO_COLOR", "1")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_COMMITTER_NAME", "Ada")
+            .env("GIT_COMMITTER_EMAIL", "ada@example.org")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the program.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    /// Commits everything and applies it.
+    pub(crate) fn commit_and_apply(&self, message: &str, more: &[&str]) -> Ended {
+        self.checkout.commit(message);
+        self.run(&[&["apply", "--yes"], more].concat())
+    }
+
+    /// The changes of a plan of what is in the worktree.
+    #[track_caller]
+    pub(crate) fn planned(&self, more: &[&str]) -> BTreeMap<String, String> {
+        self.run(&[&["plan", "--format", "json"], more].concat())
+            .with(0)
+            .changes()
+    }
+
+    /// The tags of the site's actions, sorted; `success` or `failure` alone.
+    pub(crate) fn tags(&self) -> Vec<String> {
+        let mut kinds = Vec::new();
+        for tag in self.tag_names() {
+            let (kind, rest) = tag.split_once('/').unwrap();
+            assert!(rest.starts_with(&format!("{}/", self.site)), "{tag}");
+            kinds.push(kind.trim_start_matches("site-action-").to_owned());
+        }
+        kinds
+    }
+
+    /// The tags of the site's actions in full, by run.
+    pub(crate) fn tag_names(&self) -> Vec<String> {
+        let all = self.checkout.git(&["tag", "--list", "site-action-*"]);
+        let mut tags: Vec<String> = all.lines().map(str::to_owned).collect();
+        tags.sort_by_key(|tag| tag.rsplit_once('/').map(|(_, run)| run.to_owned()));
+        tags
+    }
+
+    /// The file of the simulated site.
+    pub(crate) fn simulated_site(&self) -> PathBuf {
+        let folder = self.checkout.path().join(".git/trueup").join(&self.site);
+        folder.join("simulated-site.json")
+    }
+
+    /// All that ever happened to the simulated site: how often each effect took place, as
+    /// `NODE EFFECT`, such as `ntp01 deployed`.
+    pub(crate) fn ledger(&self) -> BTreeMap<String, usize> {
+        use trueup::backend::hardware::sim::{Effect, Settings, Simulator};
+        let path = self.simulated_site();
+        let simulator = Simulator::open(&path, Settings::default()).unwrap();
+        let mut counts = BTreeMap::new();
+        let lines = std::fs::read_to_string(&path).unwrap();
+        let names: std::collections::BTreeSet<String> = lines
+            .lines()
+            .skip(1)
+            .map(|line| text(&serde_json::from_str::<Value>(line).unwrap()["node"]))
+            .collect();
+        for name in names {
+            let node = trueup::design::NodeName::from(name.as_str());
+            let machine = simulator.machine(&node).unwrap().unwrap();
+            for entry in &machine.ledger {
+                let what = match &entry.effect {
+                    Effect::PoweredOn => "powered-on".to_owned(),
+                    Effect::PoweredOff => "powered-off".to_owned(),
+                    Effect::Prepared => "prepared".to_owned(),
+                    Effect::WroteDisk(disk) => format!("wrote {disk}"),
+                    Effect::Deployed { .. } => "deployed".to_owned(),
+                    Effect::WipedDisk(disk) => format!("wiped {disk}"),
+                    Effect::LeftCluster => "left-cluster".to_owned(),
+                    Effect::Destroyed => "destroyed".to_owned(),
+                    Effect::Relabelled { .. } => "relabelled".to_owned(),
+                    Effect::Retired(_) => "retired".to_owned(),
+                    Effect::Unretired => "unretired".to_owned(),
+                    Effect::Failed { .. } => "failed".to_owned(),
+                };
+                *counts.entry(format!("{name} {what}")).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// How often an effect took place, over all nodes.
+    pub(crate) fn effects(&self, what: &str) -> usize {
+        let ledger = self.ledger();
+        let same = ledger
+            .iter()
+            .filter(|(key, _)| key.split_once(' ').map(|(_, effect)| effect) == Some(what));
+        same.map(|(_, count)| count).sum()
+    }
+}
+
+/// Copies a folder with all that is in it, but git's own.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            if entry.file_name() != ".git" {
+                copy_folder(&entry.path(), &target);
+            }
+        } else {
+            std::fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}
