@@ -1,6 +1,8 @@
 //! Integration tests, one binary for all.
 
 #[cfg(test)]
+mod architecture;
+#[cfg(test)]
 mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;
@@ -12,6 +14,8 @@ mod design_seaworthy;
 mod document;
 #[cfg(test)]
 mod git;
+#[cfg(test)]
+mod readme;
 #[cfg(test)]
 mod record;
 #[cfg(test)]

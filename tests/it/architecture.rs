@@ -1,0 +1,392 @@
+//! The rooms of the house use only the rooms that they may, and every file keeps the house's rules.
+//!
+//! The table of permitted edges is data here; `docs/architecture.md` says the same for people. Tests beside the
+//! code are left out: they may build what they need from anywhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// A room, and the rooms that it may use.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("diagnostic", &[]),
+    ("repository", &["diagnostic"]),
+    ("document", &["diagnostic", "repository"]),
+    ("render", &["diagnostic", "document"]),
+    ("lifecycle", &[]),
+    ("design", &["diagnostic", "document", "lifecycle", "render"]),
+    (
+        "site",
+        &["design", "diagnostic", "document", "render", "repository"],
+    ),
+    ("observed", &["design", "lifecycle"]),
+    ("record", &["design", "lifecycle", "repository"]),
+    ("step", &["design", "lifecycle"]),
+    ("guard", &["design", "observed", "record"]),
+    ("diff", &["design", "diagnostic", "document", "render"]),
+    // `document`: a reason in a saved plan shows the values that differ, which are a document's.
+    (
+        "plan",
+        &[
+            "design",
+            "diagnostic",
+            "diff",
+            "document",
+            "guard",
+            "lifecycle",
+            "observed",
+            "record",
+            "step",
+        ],
+    ),
+    // `diagnostic`, `document`: a backend reads its own settings out of the design and points into them.
+    (
+        "backend",
+        &[
+            "design",
+            "diagnostic",
+            "document",
+            "lifecycle",
+            "observed",
+            "step",
+        ],
+    ),
+    ("journal", &["step"]),
+    // `design`: the dispatcher hands a backend the node as it is designed.
+    (
+        "apply",
+        &[
+            "backend",
+            "design",
+            "guard",
+            "journal",
+            "lifecycle",
+            "observed",
+            "plan",
+            "record",
+            "repository",
+            "step",
+        ],
+    ),
+    // All values; nothing that acts but the events of `apply`, which are its vocabulary.
+    (
+        "report",
+        &[
+            "apply",
+            "design",
+            "diagnostic",
+            "diff",
+            "document",
+            "guard",
+            "lifecycle",
+            "observed",
+            "plan",
+            "record",
+            "render",
+            "step",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "apply",
+            "backend",
+            "design",
+            "diagnostic",
+            "diff",
+            "document",
+            "guard",
+            "journal",
+            "lifecycle",
+            "observed",
+            "plan",
+            "record",
+            "render",
+            "report",
+            "repository",
+            "site",
+            "step",
+        ],
+    ),
+];
+
+/// Edges that must never come into the table: user, used, and why.
+const FORBIDDEN: &[(&str, &str, &str)] = &[
+    ("plan", "backend", "planning works from observations"),
+    ("apply", "report", "the dispatcher speaks, reporters listen"),
+    ("report", "backend", "a report shows values and asks nobody"),
+    (
+        "report",
+        "repository",
+        "a report shows values and asks nobody",
+    ),
+];
+
+/// A crate, and the only rooms that may use it.
+const CRATES: &[(&str, &[&str])] = &[
+    ("git2", &["repository"]),
+    ("saphyr_parser", &["document"]),
+    ("jsonschema", &["design"]),
+    ("petgraph", &["design", "plan"]),
+    ("similar", &["diff"]),
+    // `cli`: it hands the terminal to the reporter.
+    ("indicatif", &["cli", "report"]),
+    ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
+    ("clap_mangen", &["cli"]),
+];
+
+/// Functions from values to values.
+const PURE: &[&str] = &[
+    "document",
+    "render",
+    "lifecycle",
+    "design",
+    "guard",
+    "diff",
+    "plan",
+];
+
+/// What the pure rooms do not know.
+const WORLD: &[&str] = &[
+    "SystemTime",
+    "Instant::now",
+    "Timestamp::now",
+    "std::env::",
+    "std::fs::",
+    "TcpStream",
+    "UdpSocket",
+    "std::process::",
+    "RandomState",
+];
+
+/// A file of the library without its tests.
+struct File {
+    path: PathBuf,
+    room: String,
+    text: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Every file of `src` but those of tests; the tests at the end of a file are cut off.
+fn files() -> Vec<File> {
+    let source = root().join("src");
+    let mut paths = Vec::new();
+    rust_files(&source, &mut paths);
+    paths.sort();
+    let is_test = |path: &Path| {
+        path.components().any(|part| part.as_os_str() == "tests")
+            || path
+                .file_stem()
+                .is_some_and(|stem| stem.to_string_lossy().ends_with("tests"))
+    };
+    paths
+        .into_iter()
+        .filter(|path| !is_test(path))
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+            let below = path.strip_prefix(&source).unwrap();
+            let first = below.components().next().unwrap().as_os_str();
+            File {
+                room: first.to_string_lossy().trim_end_matches(".rs").to_owned(),
+                text: text[..end].to_owned(),
+                path,
+            }
+        })
+        .collect()
+}
+
+/// The code alone: lines that are comments are left out.
+fn code(text: &str) -> String {
+    let is_code = |line: &&str| !line.trim_start().starts_with("//");
+    text.lines().filter(is_code).collect::<Vec<_>>().join("\n")
+}
+
+fn word(text: &str) -> &str {
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// The rooms that a text names: `crate::room`, `crate::{one, two::{…}}`.
+fn used_rooms(text: &str) -> BTreeSet<String> {
+    let mut rooms = BTreeSet::new();
+    for (at, name) in text.match_indices("crate::") {
+        if text[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
+            continue;
+        }
+        let rest = &text[at + name.len()..];
+        let Some(group) = rest.strip_prefix('{') else {
+            rooms.insert(word(rest).to_owned());
+            continue;
+        };
+        let (mut depth, mut begins) = (1, true);
+        for (index, letter) in group.char_indices() {
+            match letter {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => begins = true,
+                _ if begins && depth == 1 && !letter.is_whitespace() => {
+                    rooms.insert(word(&group[index..]).to_owned());
+                    begins = false;
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    rooms
+}
+
+#[test]
+fn names_of_rooms_are_read_from_paths_groups_and_expressions() {
+    let text = "use crate::plan::Plan;\nuse crate::{\n    step, design::{Node, rule},\n};\nlet a = crate::record::b();\n$crate::no; my_crate::no";
+    let found: Vec<_> = used_rooms(&text.replace("$crate", "my_crate"))
+        .into_iter()
+        .collect();
+    assert_eq!(found, ["design", "plan", "record", "step"]);
+}
+
+#[test]
+fn rooms_use_only_the_rooms_that_they_may() {
+    let permitted: BTreeMap<&str, BTreeSet<&str>> = ROOMS
+        .iter()
+        .map(|(room, used)| (*room, used.iter().copied().collect()))
+        .collect();
+    let mut problems = Vec::new();
+    for file in files() {
+        if matches!(file.room.as_str(), "lib" | "main") {
+            continue;
+        }
+        let Some(permitted) = permitted.get(file.room.as_str()) else {
+            problems.push(format!(
+                "{} is in no room of the table",
+                file.path.display()
+            ));
+            continue;
+        };
+        for used in used_rooms(&code(&file.text)) {
+            if used != file.room && !permitted.contains(used.as_str()) {
+                problems.push(format!("{}: {} → {used}", file.path.display(), file.room));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn the_table_of_rooms_has_one_direction_and_no_forbidden_edge() {
+    for (room, used, why) in FORBIDDEN {
+        let (_, permitted) = ROOMS.iter().find(|(name, _)| name == room).unwrap();
+        assert!(!permitted.contains(used), "{room} → {used}: {why}");
+    }
+    let mut before = BTreeSet::new();
+    let mut left: Vec<_> = ROOMS.iter().collect();
+    while !left.is_empty() {
+        let count = left.len();
+        left.retain(|(room, used)| {
+            let ready = used.iter().all(|used| before.contains(used));
+            if ready {
+                before.insert(*room);
+            }
+            !ready
+        });
+        assert!(left.len() < count, "in a circle: {left:?}");
+    }
+    let used_cli = ROOMS.iter().find(|(_, used)| used.contains(&"cli"));
+    assert!(used_cli.is_none(), "{used_cli:?} uses the command line");
+}
+
+#[test]
+fn crates_that_touch_the_world_stay_in_their_rooms() {
+    let mut problems = Vec::new();
+    for file in files() {
+        let code = code(&file.text);
+        for (name, rooms) in CRATES {
+            let path = format!("{name}::");
+            let uses = code.match_indices(&path).any(|(at, _)| {
+                !code[..at]
+                    .ends_with(|before: char| before.is_alphanumeric() || "_:".contains(before))
+            });
+            if uses && !rooms.contains(&file.room.as_str()) {
+                problems.push(format!(
+                    "{}: {name} belongs to {rooms:?}",
+                    file.path.display()
+                ));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn pure_rooms_know_no_clock_no_files_and_no_environment() {
+    let mut problems = Vec::new();
+    for file in files() {
+        if !PURE.contains(&file.room.as_str()) {
+            continue;
+        }
+        let code = code(&file.text);
+        for name in WORLD {
+            if code.contains(name) {
+                problems.push(format!("{}: {name}", file.path.display()));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn every_file_says_what_it_is_and_stays_short_and_finished() {
+    let mut problems = Vec::new();
+    for file in files() {
+        let path = file.path.display();
+        if !file.text.starts_with("//! ") {
+            problems.push(format!("{path} does not say what it is"));
+        }
+        if file.text.lines().count() > 800 {
+            problems.push(format!("{path} has more than 800 lines without its tests"));
+        }
+        let code = code(&file.text);
+        for unfinished in ["todo!", "unimplemented!"] {
+            if code.contains(unfinished) {
+                problems.push(format!("{path}: {unfinished}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn the_map_in_the_documentation_is_the_table() {
+    let map = std::fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    for (room, used) in ROOMS {
+        let row = map
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{room}` |")));
+        let row = row.unwrap_or_else(|| panic!("docs/architecture.md has no row for `{room}`"));
+        let cell = row.trim_end_matches('|').rsplit('|').next().unwrap().trim();
+        let named: BTreeSet<&str> = cell.split(", ").filter(|name| !name.is_empty()).collect();
+        let used: BTreeSet<&str> = used.iter().copied().collect();
+        if *room == "cli" {
+            assert_eq!(cell, "all");
+        } else {
+            assert_eq!(named, used, "the row of `{room}`");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What README and docs show is true: every command in them is run, every diagnostic is in the list.
+//!
+//! A block ```` ```console ```` is a session: each line that begins with `$ ` is run by the shell, in a site that
+//! `trueup init` wrote (or in an empty folder where the page runs `trueup init` itself), one page after its own beginning. A
+//! comment `# exits N` says which exit code is expected where it is not 0. `$ cargo …` is not run: those
+//! lines are the quick start, which is exactly two commands.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// The quick start.
+const CARGO: [&str; 2] = ["cargo run -- demo", "cargo test"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// README and every page of docs, with their texts.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut paths = vec![root().join("README.md")];
+    let mut docs: Vec<_> = std::fs::read_dir(root().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    docs.sort();
+    paths.extend(docs);
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+/// The commands of a page, in their order.
+fn commands(text: &str) -> Vec<&str> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if inside && let Some(command) = line.strip_prefix("$ ") {
+            found.push(command);
+        }
+    }
+    found
+}
+
+/// The exit code that a comment at the end of a command asks for.
+fn expected_exit(command: &str) -> i32 {
+    let comment = command.rsplit_once("# exits ");
+    comment.map_or(0, |(_, code)| code.trim().parse().unwrap())
+}
+
+fn run(folder: &Path, home: &Path, command: &str) -> (i32, String) {
+    let program = Path::new(env!("CARGO_BIN_EXE_trueup"));
+    let mut search = vec![program.parent().unwrap().to_path_buf()];
+    search.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let mut shell = Command::new("sh");
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("TRUEUP_") || name.starts_with("GIT_") {
+            shell.env_remove(name);
+        }
+    }
+    let output = shell
+        .args(["-c", command])
+        .current_dir(folder)
+        .stdin(std::process::Stdio::null())
+        .env("PATH", std::env::join_paths(search).unwrap())
+        .env("HOME", home)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_AUTHOR_NAME", "Ada")
+        .env("GIT_AUTHOR_EMAIL", "ada@example.org")
+        .env("GIT_COMMITTER_NAME", "Ada")
+        .env("GIT_COMMITTER_EMAIL", "ada@example.org")
+        .output()
+        .unwrap();
+    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
+    said.push_str(&String::from_utf8_lossy(&output.stderr));
+    (output.status.code().unwrap_or(-1), said)
+}
+
+#[test]
+fn every_command_that_is_shown_does_what_is_said() {
+    let mut run_in_all = 0;
+    for (path, text) in pages() {
+        let commands = commands(&text);
+        let world = TempDir::new().unwrap();
+        let home = world.path().join("home");
+        let mut folder = world.path().join("site");
+        std::fs::create_dir(&home).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        if !commands
+            .iter()
+            .any(|command| command.starts_with("trueup init"))
+        {
+            let (code, said) = run(&folder, &home, "trueup init");
+            assert_eq!(code, 0, "{said}");
+        }
+        for command in commands {
+            if command.starts_with("cargo ") {
+                continue;
+            }
+            run_in_all += 1;
+            if let Some(inner) = command.strip_prefix("cd ") {
+                folder.push(inner);
+                assert!(folder.is_dir(), "{}: {command}", path.display());
+                continue;
+            }
+            let (code, said) = run(&folder, &home, command);
+            assert_eq!(
+                code,
+                expected_exit(command),
+                "{}: $ {command}\n{said}",
+                path.display()
+            );
+        }
+    }
+    assert!(run_in_all > 0, "no command is shown");
+}
+
+#[test]
+fn the_quick_start_is_two_commands() {
+    let pages = pages();
+    let shown: Vec<_> = pages
+        .iter()
+        .flat_map(|(_, text)| commands(text))
+        .filter(|command| command.starts_with("cargo "))
+        .collect();
+    assert_eq!(shown, CARGO);
+}
+
+#[test]
+fn every_command_in_running_text_is_understood() {
+    let mut checked = 0;
+    for (path, text) in pages() {
+        for span in text.split('`').skip(1).step_by(2) {
+            if !span.starts_with("trueup ") || span.contains('\n') {
+                continue;
+            }
+            let command = span.split(" # ").next().unwrap();
+            let outcome = trueup::cli::command().try_get_matches_from(command.split_whitespace());
+            if let Err(error) = outcome {
+                assert!(!error.use_stderr(), "{}: `{span}`\n{error}", path.display());
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 0, "no command is named");
+}
+
+#[test]
+fn the_table_of_commands_in_the_readme_is_complete() {
+    let (_, readme) = pages().remove(0);
+    let listed: BTreeSet<&str> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split(['`', ' ']).next())
+        .collect();
+    for command in trueup::cli::command().get_subcommands() {
+        let name = command.get_name();
+        assert!(
+            name == "help" || listed.contains(name),
+            "README.md lists no `{name}`"
+        );
+    }
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    for (path, text) in pages() {
+        for (at, _) in text.match_indices("](") {
+            let target = text[at + 2..].split(')').next().unwrap();
+            let file = target.split('#').next().unwrap();
+            if file.is_empty() || file.contains("://") {
+                continue;
+            }
+            let there = path.parent().unwrap().join(file);
+            assert!(there.exists(), "{}: {target}", path.display());
+        }
+    }
+}
+
+/// Every code that the library writes in quotes, tests left out.
+fn written_codes() -> BTreeSet<String> {
+    let pattern = regex::Regex::new(
+        r#""((?:yaml|envelope|schema|render|reference|rule|file)-[a-z0-9.-]{2,})""#,
+    )
+    .unwrap();
+    let mut folders = vec![root().join("src")];
+    let mut found = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+            if stem.ends_with("tests") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            found.extend(pattern.captures_iter(code).map(|code| code[1].to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_diagnostic_is_documented_once_and_none_that_is_not_there() {
+    let text = std::fs::read_to_string(root().join("docs/diagnostics.md")).unwrap();
+    let mut documented = BTreeSet::new();
+    for line in text.lines() {
+        let Some(rest) = line.strip_prefix("| `") else {
+            continue;
+        };
+        let code = rest.split('`').next().unwrap().to_owned();
+        assert!(documented.insert(code.clone()), "`{code}` is listed twice");
+    }
+    let written = written_codes();
+    let missing: Vec<_> = written.difference(&documented).collect();
+    assert!(
+        missing.is_empty(),
+        "not in docs/diagnostics.md: {missing:?}"
+    );
+    let gone: Vec<_> = documented.difference(&written).collect();
+    assert!(gone.is_empty(), "in docs/diagnostics.md only: {gone:?}");
+}
