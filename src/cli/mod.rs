@@ -107,6 +107,13 @@ fn with_environment(command: clap::Command) -> clap::Command {
         .mut_args(|argument| match argument.get_long() {
             Some(long) if !matches!(long, "help" | "version") => {
                 let variable = format!("TRUEUP_{}", long.to_uppercase().replace('-', "_"));
+                let argument = match argument.get_action() {
+                    // So that `1`, `yes` and an empty text mean what they say.
+                    clap::ArgAction::SetTrue => {
+                        argument.value_parser(clap::builder::FalseyValueParser::new())
+                    }
+                    _ => argument,
+                };
                 argument
                     .env(clap::builder::OsStr::from(variable))
                     .hide_env(true)

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::design::{self, Design};
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
@@ -233,24 +234,34 @@ fn unusable(tree: &Tree) -> Diagnostics {
         .collect()
 }
 
-/// Maps a list on up to [`THREADS`] threads, in order; a short list is not worth a thread.
+/// Maps a list on up to [`THREADS`] threads, in order; each takes the next item that nobody has, since
+/// files differ in size. A short list is not worth a thread.
 fn on_threads<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if list.len() < 16 {
         return list.iter().map(work).collect();
     }
-    let work = &work;
-    let part = list.len().div_ceil(THREADS);
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = list
-            .chunks(part)
-            .map(|chunk| scope.spawn(move || chunk.iter().map(work).collect::<Vec<R>>()))
-            .collect();
-        threads
-            .into_iter()
-            .flat_map(|thread| match thread.join() {
-                Ok(results) => results,
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut results = Vec::with_capacity(list.len() / THREADS + 1);
+        while let Some((position, item)) = {
+            let position = next.fetch_add(1, Ordering::Relaxed);
+            list.get(position).map(|item| (position, item))
+        } {
+            results.push((position, work(item)));
+        }
+        results
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..THREADS).map(|_| scope.spawn(take)).collect();
+        let mut results = take();
+        for other in others {
+            match other.join() {
+                Ok(more) => results.extend(more),
                 Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    })
+            }
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(position, _)| *position);
+    results.into_iter().map(|(_, result)| result).collect()
 }
