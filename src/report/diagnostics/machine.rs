@@ -11,7 +11,7 @@ use super::whereabouts;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Place, Severity, Sources};
 use crate::report::escape::{visible, xml};
 
-/// The version of the JSON object that [`json`] writes.
+/// The version of the JSON object that [`json()`] writes.
 pub const FORMAT_VERSION: u32 = 1;
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 //! The plan as a person reads it, as a comment of a pull request, and as pictures of its graph.
 //!
 //! What destroys data or takes a machine away is in every format, with its count, and is never folded out
-//! of sight. Changes that are alike are shown once: [`outline`] gathers them, all formats share it.
+//! of sight. Changes that are alike are shown once: `outline` gathers them, all formats share it.
 
 mod graph;
 mod markdown;
