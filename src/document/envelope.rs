@@ -366,15 +366,19 @@ impl Reader {
                 }
             },
         };
+        let (name, name_mark) = name?;
+        let (path, path_mark) = path?;
         Some(SubstitutionSource {
             document: DocumentId {
                 schema: schema?.0,
-                name: name?.0,
+                name,
             },
-            path: path?.0,
+            path,
             pattern,
             match_group,
             mark: node.mark,
+            name_mark,
+            path_mark,
         })
     }
 

@@ -90,6 +90,10 @@ pub struct SubstitutionSource {
     pub match_group: usize,
     /// Where the source was written.
     pub mark: Mark,
+    /// Where the name of the document was written.
+    pub name_mark: Mark,
+    /// Where the path was written.
+    pub path_mark: Mark,
 }
 
 /// Where a substituted value goes.

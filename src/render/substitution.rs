@@ -151,7 +151,7 @@ impl<'a> Substituter<'a> {
     fn source_missing(&mut self, source: &SubstitutionSource, survey: &Survey<'_>) -> Problem {
         let id = &source.document;
         let message = format!("there is no document `{id}` to take a value from");
-        let mut diagnostic = Diagnostic::error("render-source-missing", source.mark, message);
+        let mut diagnostic = Diagnostic::error("render-source-missing", source.name_mark, message);
         let is_room = self.suggestions.len() < MAX_SUGGESTIONS;
         let hint = match self.suggestions.get(id) {
             Some(known) => known.clone(),
@@ -177,7 +177,7 @@ impl<'a> Substituter<'a> {
     ) -> Result<Node, Problem> {
         let path = self
             .path(&source.path)
-            .map_err(|error| path_diagnostic(source.mark, &source.path, &error))?;
+            .map_err(|error| path_diagnostic(source.path_mark, &source.path, &error))?;
         // Data that is no map has no paths: the path is left aside and all of it is taken.
         let value = match &data.value {
             Value::Map(_) => path.first(data).map(|found| found.to_node()),
@@ -185,7 +185,8 @@ impl<'a> Substituter<'a> {
         };
         let Some(mut value) = value.filter(|value| !value.is_null()) else {
             let message = format!("`{}` has no value at `{}`", source.document, source.path);
-            let mut diagnostic = Diagnostic::error("render-source-missing", source.mark, message);
+            let mut diagnostic =
+                Diagnostic::error("render-source-missing", source.path_mark, message);
             if let Some(absence) = path.absence(data) {
                 diagnostic = diagnostic.did_you_mean(absence.wanted, absence.present);
             }
