@@ -16,7 +16,7 @@ use crate::observed::ObservedNode;
 use crate::step::Step;
 
 pub use error::Error;
-pub use hardware::{Clock, Context, choose, clock};
+pub use hardware::{Clock, Context, choose, clock, longest_request};
 
 /// A future in a box, so that backends can be chosen when the program runs.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

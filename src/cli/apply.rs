@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use crate::apply::session::{
-    self, Actor, Begun, Proposal, Recorder, TakeOver, Timekeeper, admit, begin, find_interrupted,
-    with_heartbeat,
+    self, Actor, Begun, Connection, Proposal, Recorder, TakeOver, Timekeeper, admit, begin,
+    find_interrupted, with_heartbeat,
 };
 use crate::apply::{self, Decision, Event, EventKind, Finished, Preconditions, Stop, Work};
 use crate::backend::{self, Hardware, Order, Pending};
@@ -24,15 +24,13 @@ use crate::repository::{CommitId, Repository};
 use crate::site::{At, Depth, Loader, Settings};
 
 use super::context::Context;
+use super::interrupted;
 use super::planning::{self, PlanArguments, observe_nodes};
 use super::revision::{Checkout, load_sound};
 use super::{Failure, FailureKind};
 
 /// How often the session looks at its lock and its records.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-
-/// The longest that a request of a dead run may still be answered.
-pub(super) const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 
 /// The largest saved plan that is read, in bytes.
 const LARGEST_PLAN: u64 = 1 << 30;
@@ -164,9 +162,30 @@ pub(super) fn run(context: &mut Context, command: &ApplyCommand) -> Result<u8, F
     if command.resume {
         return resume(context, command, &checkout, &site);
     }
+    look_out(context, command, &checkout, &site)?;
     match &command.plan {
         Some(path) => apply_saved(context, command, &checkout, &site, path),
         None => apply_new(context, command, &checkout, &site),
+    }
+}
+
+/// Sees to it that no other run is in the way before anything is planned: what a run that goes on, or
+/// was interrupted, has done is not in the records yet, so that a plan would misread it.
+fn look_out(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &session::Site<'_>,
+) -> Result<(), Failure> {
+    let actor = actor(site.repository)?;
+    let clock = ProcessClock::new();
+    match session::look_out(site, &actor, &clock) {
+        Err(session::Error::Unfinished { run, .. }) if command.supersede => {
+            let text = interrupted::give_up(checkout, site, &run, false)?;
+            context.printer.tell(&text);
+            Ok(())
+        }
+        other => other.map_err(|error| session_failure(&error)),
     }
 }
 
@@ -283,6 +302,7 @@ fn apply_saved(
     let store = Store::open(site.repository, &site.name)?;
     planning::follow(context, &store, &site.connection)?;
     let state = store.read()?;
+    planning::deepen(&site.connection, &state.site, commit)?;
     admit(
         site,
         &location.selection,
@@ -296,7 +316,7 @@ fn apply_saved(
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
-    let applied = applied_of(checkout, &mut loader, &store, &plan)?;
+    let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
     let runtime = planning::runtime(&loaded.design)?;
     let backends = planning::backend_context(site.repository, &location);
     let hardware = backend::choose(&loaded.design, &backends)
@@ -397,7 +417,7 @@ fn resume(
     };
     let loaded = loader.load(&location, at, settings)?;
     let store = Store::open(site.repository, &site.name)?;
-    let applied = applied_of(checkout, &mut loader, &store, &plan)?;
+    let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
     let runtime = planning::runtime(&loaded.design)?;
     let backends = planning::backend_context(site.repository, &location);
     let hardware = backend::choose(&loaded.design, &backends)
@@ -407,7 +427,7 @@ fn resume(
     let clock = ProcessClock::new();
     let take_over = TakeOver {
         dead: command.take_over_dead,
-        longest_request: LONGEST_REQUEST,
+        longest_request: backend::longest_request(&loaded.design),
     };
     let begun = session::resume(
         site,
@@ -612,6 +632,7 @@ fn applied_of(
     loader: &mut Loader<'_>,
     store: &Store<'_>,
     plan: &Plan,
+    connection: &Connection<'_>,
 ) -> Result<BTreeMap<NodeName, Arc<NodeDesign>>, Failure> {
     let mut records = store.nodes(&store.read()?)?;
     let about: std::collections::BTreeSet<&NodeName> =
@@ -627,7 +648,7 @@ fn applied_of(
             continue;
         };
         if !designs.contains_key(revision) {
-            let at = At::Commit(checkout.repository.resolve(revision)?);
+            let at = At::Commit(planning::recorded(checkout, connection, revision)?);
             let location = checkout.location_at(at)?;
             let site = loader.load(&location, at, settings)?;
             designs.insert(revision.clone(), site.design);

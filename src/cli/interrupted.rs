@@ -4,12 +4,14 @@ use std::fmt::Write;
 
 use clap::Args;
 
-use crate::apply::session::{self, HalfDone, TakeOver, abort, unlock};
+use crate::apply::session::{self, HalfDone, TakeOver, abort, find_interrupted, unlock};
+use crate::backend;
 use crate::design::RunId;
 use crate::report::Visible;
+use crate::site::{At, Depth, Loader, Settings};
 
 use super::Failure;
-use super::apply::{LONGEST_REQUEST, ProcessClock, actor, session_failure};
+use super::apply::{ProcessClock, actor, session_failure};
 use super::context::Context;
 use super::planning::RemoteArguments;
 use super::revision::Checkout;
@@ -43,16 +45,36 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
         name: checkout.location.site.clone(),
         connection: command.remote.connection(&repository)?,
     };
-    let take_over = TakeOver {
-        dead: command.take_over_dead,
-        longest_request: LONGEST_REQUEST,
-    };
     let run = RunId::from(command.run.as_str());
+    let text = give_up(&checkout, &site, &run, command.take_over_dead)?;
+    context.printer.print(&text)?;
+    Ok(0)
+}
+
+/// Gives a run up; the text says what it leaves.
+pub(super) fn give_up(
+    checkout: &Checkout<'_>,
+    site: &session::Site<'_>,
+    run: &RunId,
+    take_over_dead: bool,
+) -> Result<String, Failure> {
+    let found = find_interrupted(site, Some(run)).map_err(|error| session_failure(&error))?;
+    let at = At::Commit(found.commit);
+    let location = checkout.location_at(at)?;
+    let settings = Settings {
+        depth: Depth::Typed,
+        allow_missing_sources: true,
+    };
+    let loaded = Loader::new(site.repository).load(&location, at, settings)?;
+    let take_over = TakeOver {
+        dead: take_over_dead,
+        longest_request: backend::longest_request(&loaded.design),
+    };
     let aborted = abort(
-        &site,
-        &actor(&repository)?,
+        site,
+        &actor(site.repository)?,
         &ProcessClock::new(),
-        &run,
+        run,
         take_over,
     )
     .map_err(|error| session_failure(&error))?;
@@ -82,8 +104,7 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
             }
         }
     }
-    context.printer.print(&text)?;
-    Ok(0)
+    Ok(text)
 }
 
 pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Result<u8, Failure> {

@@ -211,6 +211,33 @@ pub(super) fn follow(
     Ok(())
 }
 
+/// The commit that a record names, fetched where this clone does not have it.
+pub(super) fn recorded(
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+    revision: &str,
+) -> Result<CommitId, Failure> {
+    if let (Connection::Shared { remote, .. }, Ok(commit)) = (connection, revision.parse()) {
+        remote.fetch_commit(commit)?;
+    }
+    Ok(checkout.repository.resolve(revision)?)
+}
+
+/// Fetches more of a shallow history, until it reaches the last site action.
+pub(super) fn deepen(
+    connection: &Connection<'_>,
+    state: &SiteState,
+    target: CommitId,
+) -> Result<(), Failure> {
+    if let (Connection::Shared { remote, .. }, Some(action)) = (connection, &state.last_action)
+        && let Ok(base) = action.revision.parse()
+    {
+        remote.fetch_commit(base)?;
+        remote.deepen(base, target)?;
+    }
+    Ok(())
+}
+
 /// Makes a plan for the documents at a revision.
 pub(super) fn make(
     context: &Context,
@@ -233,7 +260,7 @@ pub(super) fn make(
     };
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let design = site.design.clone();
-    let old = old_sites(checkout, &mut loader, &records, &design)?;
+    let old = old_sites(checkout, &mut loader, &records, &design, connection)?;
     let designs: BTreeMap<Arc<str>, Arc<Design>> = old
         .iter()
         .map(|(revision, site)| (revision.clone(), site.design.clone()))
@@ -252,6 +279,9 @@ pub(super) fn make(
     )?;
 
     let head = repository.head()?;
+    if let Some(commit) = commit_of(at).or(head) {
+        deepen(connection, &state.site, commit)?;
+    }
     let target = target(checkout, &site, at, head)?;
     let options = arguments.options(context);
     let intermediate = match (options.allow_intermediate_commits, commit_of(at).or(head)) {
@@ -338,6 +368,7 @@ fn old_sites(
     loader: &mut Loader<'_>,
     records: &BTreeMap<NodeName, NodeRecord>,
     design: &Design,
+    connection: &Connection<'_>,
 ) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
     let differs = |record: &&NodeRecord| match design.nodes.get(&record.node) {
         None => true,
@@ -354,7 +385,7 @@ fn old_sites(
     };
     let mut sites = BTreeMap::new();
     for revision in revisions {
-        let at = At::Commit(checkout.repository.resolve(revision)?);
+        let at = At::Commit(recorded(checkout, connection, revision)?);
         let location = checkout.location_at(at)?;
         sites.insert(revision.clone(), loader.load(&location, at, settings)?);
     }

@@ -7,6 +7,8 @@ mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;
 #[cfg(test)]
+mod cli_interrupted;
+#[cfg(test)]
 mod cli_saved_plan;
 #[cfg(test)]
 mod design_seaworthy;

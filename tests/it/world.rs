@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -175,6 +176,11 @@ impl World {
         self.command(arguments).output().unwrap().into()
     }
 
+    /// Starts the program, to be waited for or killed.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).spawn().unwrap()
+    }
+
     /// Commits everything and applies it.
     pub(crate) fn commit_and_apply(&self, message: &str, more: &[&str]) -> Ended {
         self.checkout.commit(message);
@@ -258,6 +264,16 @@ impl World {
             .iter()
             .filter(|(key, _)| key.split_once(' ').map(|(_, effect)| effect) == Some(what));
         same.map(|(_, count)| count).sum()
+    }
+}
+
+/// Waits until something holds; fails the test when it does not within half a minute.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -75,6 +75,33 @@ pub fn begin<'a>(
     })
 }
 
+/// Looks whether another run is in the way, before anything is planned; [`begin`] looks again.
+///
+/// # Errors
+///
+/// [`Error::Offline`]; [`Error::LockHeld`] where a process may still run; [`Error::Unfinished`]; the
+/// lock or the records cannot be read.
+pub fn look_out(site: &Site<'_>, actor: &Actor, time: &dyn Timekeeper) -> Result<(), Error> {
+    if let Some(left) = site.lock()? {
+        let me = actor.holder(&RunId::from(""), time.seconds());
+        if !left.holder.is_gone(&me) {
+            return Err(Error::LockHeld {
+                site: site.name.clone(),
+                holder: Box::new(left.holder),
+            });
+        }
+    }
+    let store = site.store()?;
+    let (state, _) = site.records(&store)?;
+    match unfinished(&store, &state)? {
+        Some(run) => Err(Error::Unfinished {
+            site: site.name.clone(),
+            run: run.run,
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Takes the lock; also where a dead process of this machine left it.
 fn acquire(
     site: &Site<'_>,

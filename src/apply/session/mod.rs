@@ -25,7 +25,7 @@ mod tag;
 mod time;
 
 pub use admission::admit;
-pub use begin::{Begun, Proposal, begin};
+pub use begin::{Begun, Proposal, begin, look_out};
 pub use error::{Error, Kind};
 pub use history::{History, intermediate_commits};
 pub use interrupted::{

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::sim::{Settings, Simulator};
 use crate::backend::{ActError, Error, Hardware, Order, Pending, Probe};
@@ -54,6 +55,20 @@ pub fn clock(design: &Design) -> Clock {
         }
     }
     if some { Clock::Virtual } else { Clock::Real }
+}
+
+/// The longest time that one request of a dead process may still be answered: whoever goes on after it
+/// waits it out. The simulator has no requests.
+#[must_use]
+pub fn longest_request(design: &Design) -> Duration {
+    let backends = &design.backends;
+    let overrides = backends.overrides.iter().map(|(_, backend)| backend);
+    let mut all = overrides.chain([&backends.hardware]);
+    if all.all(|backend| matches!(backend.kind, BackendKind::Sim | BackendKind::None)) {
+        Duration::ZERO
+    } else {
+        Duration::from_secs(60)
+    }
 }
 
 /// Opens the backends of a site.

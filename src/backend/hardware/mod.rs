@@ -6,4 +6,4 @@
 mod choose;
 pub mod sim;
 
-pub use choose::{Clock, Context, choose, clock};
+pub use choose::{Clock, Context, choose, clock, longest_request};

@@ -1,0 +1,329 @@
+//! Runs that are in each other's way, that are killed or asked to stop, and that go on elsewhere.
+
+use std::process::Child;
+use std::time::Duration;
+
+use super::git::{Checkout, Origin};
+use super::world::{Ended, World, wait_until};
+
+/// The example site with machines that take as long as they take: a site in three seconds or so.
+fn in_real_time(faults: &str) -> World {
+    let world = World::one_rack();
+    world.simulator(&format!(
+        "{{clock: real, durations: {{prepare: 0.3, deploy: 0.3, destroy: 0.3}}, faults: {faults}}}"
+    ));
+    world.checkout.git(&["add", "--all"]);
+    world
+        .checkout
+        .git(&["commit", "--quiet", "--amend", "-m", "In real time"]);
+    world
+}
+
+/// Sends a signal to a run.
+fn signal(child: &Child, name: &str) {
+    let sent = std::process::Command::new("kill")
+        .args([format!("-{name}"), child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+}
+
+fn wait(child: Child) -> Ended {
+    child.wait_with_output().unwrap().into()
+}
+
+/// Waits until something has happened to a node.
+#[track_caller]
+fn wait_for_effect(world: &World, effect: &str) {
+    wait_until(&format!("`{effect}` does not happen"), || {
+        world.simulated_site().exists() && world.ledger().contains_key(effect)
+    });
+}
+
+#[track_caller]
+fn everything_happened_once(world: &World) {
+    let ledger = world.ledger();
+    for (what, times) in &ledger {
+        assert_eq!(*times, 1, "{what}: {ledger:?}");
+    }
+    assert_eq!(world.effects("prepared"), 13);
+    assert_eq!(world.effects("deployed"), 13);
+}
+
+#[test]
+fn a_second_run_is_told_who_holds_the_lock() {
+    let world = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
+    let mut first = world.start(&["apply", "--yes"]);
+    wait_for_effect(&world, "control01 deployed");
+    let ledger = world.ledger();
+    world
+        .run(&["apply", "--yes"])
+        .with(6)
+        .saying("held by Ada")
+        .saying("trueup unlock");
+    world.run(&["apply", "--resume"]).with(6);
+    // A plan disturbs nobody, and nobody disturbs a plan.
+    world.run(&["plan"]).with(0);
+    assert_eq!(world.ledger(), ledger);
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn a_killed_run_is_found_and_gone_on_with() {
+    let world = in_real_time("[]");
+    let mut run = world.start(&["apply", "--yes"]);
+    wait_for_effect(&world, "control01 prepared");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    world
+        .run(&["apply", "--yes"])
+        .with(8)
+        .saying("was interrupted")
+        .saying("trueup apply --resume");
+    assert!(world.tags().is_empty());
+    world.run(&["apply", "--resume"]).with(0);
+    everything_happened_once(&world);
+    assert_eq!(world.tags(), ["success"]);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    world
+        .run(&["apply", "--resume"])
+        .with(1)
+        .saying("no run of site `one-rack` was interrupted");
+}
+
+#[test]
+fn a_run_that_is_killed_over_and_over_does_nothing_twice() {
+    let world = in_real_time("[]");
+    let mut next = vec!["apply", "--yes"];
+    let mut deaths = 0;
+    // By what has happened, not by time: each life gets a little further than the one before.
+    for (lines, more) in [2, 5, 1, 7, 3, 4, 9]
+        .iter()
+        .cycle()
+        .zip([0, 7, 23, 61, 127].iter().cycle())
+    {
+        let entries = || {
+            let text = std::fs::read(world.simulated_site()).unwrap_or_default();
+            text.iter().filter(|byte| **byte == b'\n').count()
+        };
+        let before = entries();
+        let mut run = world.start(&next);
+        wait_until("the run neither goes on nor ends", || {
+            run.try_wait().unwrap().is_some() || entries() >= before + lines
+        });
+        std::thread::sleep(Duration::from_millis(*more));
+        if run.try_wait().unwrap().is_none() {
+            run.kill().unwrap();
+            deaths += 1;
+        }
+        let ended = wait(run);
+        match ended.code {
+            0 => break,
+            // Killed before it held the lock: there is nothing to go on with.
+            1 if ended.stderr.contains("no run of site") => next = vec!["apply", "--yes"],
+            -1 => next = vec!["apply", "--resume"],
+            _ => panic!("{ended:?}"),
+        }
+        assert!(deaths < 60, "it does not come to an end");
+    }
+    assert!(deaths > 2, "it was hardly killed at all: {deaths}");
+    everything_happened_once(&world);
+    assert_eq!(world.tags(), ["success"]);
+}
+
+#[test]
+fn a_killed_run_is_given_up_for_a_new_one() {
+    let world = in_real_time("[]");
+    let mut run = world.start(&["apply", "--yes"]);
+    wait_for_effect(&world, "control01 deployed");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    // What it did and no checkpoint has is not known, and is not guessed.
+    world
+        .run(&["apply", "--yes", "--supersede"])
+        .with(4)
+        .saying("is given up")
+        .saying("--adopt control01");
+    assert_eq!(world.tags(), ["failure"]);
+    world.run(&["apply", "--yes", "--adopt", "all"]).with(0);
+    assert_eq!(world.tags(), ["failure", "success"]);
+    assert_eq!(world.effects("deployed"), 13, "{:?}", world.ledger());
+}
+
+#[test]
+fn a_run_that_is_asked_to_stop_can_be_gone_on_with() {
+    for name in ["INT", "TERM"] {
+        let world = in_real_time("[]");
+        let run = world.start(&["apply", "--yes"]);
+        wait_for_effect(&world, "control01 prepared");
+        signal(&run, name);
+        wait(run).with(8);
+        assert!(world.tags().is_empty(), "{name}");
+        let done = world.effects("deployed");
+        assert!(done < 13, "{name}: it went on");
+        world
+            .run(&["apply", "--yes"])
+            .with(8)
+            .saying("trueup apply --resume");
+        world.run(&["apply", "--resume"]).with(0);
+        everything_happened_once(&world);
+        assert_eq!(world.tags(), ["success"], "{name}");
+    }
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_what_hangs() {
+    let world = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
+    let run = world.start(&["apply", "--yes", "--stop-grace", "600"]);
+    wait_for_effect(&world, "control01 deployed");
+    signal(&run, "INT");
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&run, "INT");
+    let begun = std::time::Instant::now();
+    wait(run).with(8);
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_run_stops_by_itself_after_the_time_that_it_was_given() {
+    let world = in_real_time("[]");
+    world.run(&["apply", "--yes", "--stop-after", "1"]).with(8);
+    assert!(world.effects("deployed") < 13);
+    world.run(&["apply", "--resume"]).with(0);
+    everything_happened_once(&world);
+}
+
+/// A site in a clone whose branch follows an origin, and the origin.
+fn shared(world: World) -> (World, Origin) {
+    let origin = Origin::new();
+    let git = |arguments: &[&str]| world.checkout.git(arguments);
+    git(&["remote", "add", "origin", &origin.url()]);
+    git(&["push", "--quiet", "--set-upstream", "origin", "main"]);
+    (world, origin)
+}
+
+/// Another clone, with the same simulated machines.
+fn clone(of: &World, origin: &Origin) -> World {
+    let clone = World::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+    same_machines(of, &clone);
+    clone
+}
+
+/// The machines as one clone left them, for another: the world does not come twice.
+fn same_machines(from: &World, to: &World) {
+    let target = to.simulated_site();
+    std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+    std::fs::copy(from.simulated_site(), target).unwrap();
+}
+
+#[test]
+fn records_and_tags_travel_through_the_remote() {
+    let (first, origin) = shared(World::one_rack());
+    first.run(&["apply", "--yes"]).with(0);
+    let tags = origin.git(&["tag", "--list"]);
+    assert_eq!(tags, first.tag_names()[0]);
+    let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
+    assert!(refs.contains("refs/trueup/one-rack/state"), "{refs}");
+    assert!(!refs.contains("lock"), "the lock is left: {refs}");
+
+    // A fresh clone has neither records nor tags, and plans with them all the same.
+    let second = clone(&first, &origin);
+    second.run(&["plan", "--detailed-exitcode"]).with(0);
+    second.edit(
+        "nodes/monitoring.yaml",
+        "{rack: rack01, tags: [monitoring]}",
+        "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
+    );
+    let planned = second.planned(&[]);
+    assert_eq!(planned.len(), 1);
+    assert_eq!(planned["monitor01"], "relabel");
+    second.commit_and_apply("Gold", &[]).with(0);
+    second.checkout.git(&["push", "--quiet"]);
+
+    same_machines(&second, &first);
+    first.checkout.git(&["pull", "--quiet", "--ff-only"]);
+    first.run(&["plan", "--detailed-exitcode"]).with(0);
+    first
+        .run(&["apply", "--yes"])
+        .with(0)
+        .saying("Nothing to do");
+    let runs = first.run(&["log", "--format", "json"]).with(0).json();
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_shallow_clone_plans_and_applies() {
+    let (first, origin) = shared(World::one_rack());
+    first.run(&["apply", "--yes"]).with(0);
+    first.edit(
+        "nodes/monitoring.yaml",
+        "{rack: rack01, tags: [monitoring]}",
+        "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
+    );
+    first.checkout.commit("Gold");
+    first.checkout.git(&["push", "--quiet"]);
+    let second = World::of(
+        Checkout::clone_of(&origin.url(), &["--depth=1"]),
+        "one-rack",
+    );
+    same_machines(&first, &second);
+    let planned = second.planned(&[]);
+    assert_eq!(planned.len(), 1, "{planned:?}");
+    assert_eq!(planned["monitor01"], "relabel");
+    second.run(&["apply", "--yes"]).with(0);
+}
+
+#[test]
+fn the_lock_holds_across_clones() {
+    let (first, origin) = shared(in_real_time(
+        "[{nodes: [control02], step: deploy, outcome: hang}]",
+    ));
+    let mut run = first.start(&["apply", "--yes"]);
+    wait_for_effect(&first, "control01 deployed");
+    let second = clone(&first, &origin);
+    second
+        .run(&["apply", "--yes"])
+        .with(6)
+        .saying("held by Ada");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    // The process is gone, and this machine can tell.
+    let ended = second.run(&["apply", "--yes"]);
+    assert!([6, 8].contains(&ended.code), "{ended:?}");
+}
+
+#[test]
+fn a_killed_run_is_gone_on_with_in_another_clone() {
+    let (first, origin) = shared(in_real_time("[]"));
+    let mut run = first.start(&["apply", "--yes"]);
+    wait_for_effect(&first, "control01 prepared");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let second = clone(&first, &origin);
+    second.run(&["apply", "--resume"]).with(0);
+    everything_happened_once(&second);
+    assert_eq!(origin.git(&["tag", "--list"]).lines().count(), 1);
+}
+
+#[test]
+fn a_remote_that_does_not_answer_is_an_error_and_offline_only_plans() {
+    let (world, origin) = shared(World::one_rack());
+    world
+        .run(&["plan", "--offline"])
+        .with(0)
+        .saying("the remote was not asked");
+    world
+        .run(&["apply", "--yes", "--offline"])
+        .with(1)
+        .saying("offline");
+    world.checkout.git(&[
+        "remote",
+        "set-url",
+        "origin",
+        &format!("{}-is-gone", origin.url()),
+    ]);
+    world.run(&["plan"]).with(1);
+    world.run(&["apply", "--yes"]).with(1);
+    assert!(world.tags().is_empty());
+}
