@@ -97,10 +97,18 @@ enum Process {
 fn process(pid: u32) -> Process {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         // The name in brackets may hold anything; the start time is the 20th field after it.
-        Ok(stat) => stat
-            .rsplit_once(')')
-            .and_then(|(_, fields)| fields.split_whitespace().nth(19)?.parse().ok())
-            .map_or(Process::Unknown, Process::Started),
+        Ok(stat) => {
+            let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+            let mut fields = fields.split_whitespace();
+            match fields.next() {
+                // It has ended, and nobody has asked for its exit code yet: common in containers.
+                Some("Z" | "X") => Process::Gone,
+                _ => fields
+                    .nth(18)
+                    .and_then(|field| field.parse().ok())
+                    .map_or(Process::Unknown, Process::Started),
+            }
+        }
         Err(error)
             if error.kind() == std::io::ErrorKind::NotFound
                 && fs::exists("/proc/self/stat").unwrap_or(false) =>
@@ -136,6 +144,14 @@ mod tests {
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
+        let unreaped = Holder {
+            pid: child.id(),
+            process_start: None,
+            ..me.clone()
+        };
+        while !unreaped.is_gone(&me) {
+            std::thread::yield_now();
+        }
         child.wait().unwrap();
         let ended = Holder {
             pid: child.id(),
