@@ -34,6 +34,8 @@ enum Format {
     Github,
     /// SARIF 2.1.0.
     Sarif,
+    /// JUnit XML.
+    Junit,
 }
 
 pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Result<u8, Failure> {
@@ -68,6 +70,7 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
         Format::Json => report::diagnostics::json(&mut out, problems, sources)?,
         Format::Github => report::diagnostics::github(&mut out, problems, sources)?,
         Format::Sarif => report::diagnostics::sarif(&mut out, problems, sources)?,
+        Format::Junit => report::diagnostics::junit(&mut out, problems, sources)?,
     }
     context.printer.print(&out)?;
     let has_errors = problems.has_errors();
