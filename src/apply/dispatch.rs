@@ -23,7 +23,7 @@ use super::work::parallelism;
 use super::{
     Decision, Entry, Error, Event, EventKind, Finished, Listener, NodeOutcome, StepOutcome, Work,
 };
-use crate::backend::Order;
+use crate::backend::{Order, Reporter};
 use crate::plan::{Plan, PlannedGroup};
 use crate::step::{StepIndex, StepKind};
 
@@ -181,7 +181,7 @@ impl<'a> Dispatcher<'a> {
         if replay.all_possibly_begun {
             for (index, step) in self.plan.steps.iter().enumerate() {
                 self.begun[index] |=
-                    step.id.kind.facts().touches_world && self.ended[index].is_none();
+                    step.id.kind.facts().touches_world() && self.ended[index].is_none();
             }
         }
         for (step, decision) in replay.decisions {
@@ -353,6 +353,8 @@ impl<'a> Dispatcher<'a> {
         Ok(Some(Runner {
             index,
             order: Order {
+                notes: Vec::new(),
+                reporter: Reporter::default(),
                 run: self.work.run.clone(),
                 step: Arc::new(step.clone()),
                 node: node.cloned(),

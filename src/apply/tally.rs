@@ -17,7 +17,7 @@ use crate::step::{Step, StepKind};
 
 /// A set of kinds of step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kinds(u32);
+pub(super) struct Kinds(u64);
 
 impl Kinds {
     pub(super) fn add(&mut self, kind: StepKind) {

@@ -2,36 +2,32 @@
 //!
 //! A backend observes many nodes in one go, and for each kind of step can tell from outside whether
 //! it is not begun, under way or done ([`Hardware::probe`]), and carry it out ([`Hardware::act`]).
+//! Machines are moved by a [`Hardware`], the cluster that runs on them by a [`Cluster`]; a site's
+//! [`Backends`] send each order to whom it is for.
 
+pub mod cluster;
 mod error;
 pub mod hardware;
+mod order;
+mod secret;
+mod site;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::design::{NodeDesign, NodeName, RunId};
-use crate::observed::ObservedNode;
-use crate::step::Step;
+use crate::design::{ClusterName, NodeDesign, NodeName};
+use crate::observed::{ClusterFacts, ClusterNode, EtcdSeen, Fact, NodePods, ObservedNode};
 
 pub use error::Error;
-pub use hardware::{Clock, Context, choose, clock, longest_request};
+pub use hardware::{Clock, clock, longest_request};
+pub use order::{Listener, Order, Reporter};
+pub use secret::{NoSecrets, Secret, SecretError, Secrets};
+pub use site::{Backends, Context, choose};
 
 /// A future in a box, so that backends can be chosen when the program runs.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// One step that is to be carried out.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// In which run; part of every marker that a backend leaves.
-    pub run: RunId,
-    /// The step.
-    pub step: Arc<Step>,
-    /// The node's design: the one to be reached, or for a destroy the last one applied; `None` for
-    /// steps of the whole site.
-    pub node: Option<Arc<NodeDesign>>,
-}
 
 /// What a step looks like from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,5 +69,48 @@ pub trait Hardware: Send + Sync {
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe>;
 
     /// Carries a step out and waits for its end. Acting on a step that is under way waits for it.
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
+}
+
+/// What a look at the cluster is for; its nodes are always looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Pods and budgets, for a forecast.
+    pub pods: bool,
+    /// The etcd clusters.
+    pub etcd: bool,
+}
+
+impl Look {
+    /// All that can be seen.
+    pub const ALL: Self = Self {
+        pods: true,
+        etcd: true,
+    };
+}
+
+/// What was seen of the cluster.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// What it is; `None` where it did not answer.
+    pub facts: Option<ClusterFacts>,
+    /// All its nodes, by the names that the design has for them.
+    pub nodes: Fact<BTreeMap<NodeName, ClusterNode>>,
+    /// The pods of the nodes that were asked for, where [`Look::pods`] was.
+    pub pods: BTreeMap<NodeName, NodePods>,
+    /// The etcd clusters, where [`Look::etcd`] was asked for.
+    pub etcd: BTreeMap<ClusterName, EtcdSeen>,
+}
+
+/// Moves and sees the cluster that runs on the machines: Kubernetes nodes and etcd members.
+pub trait Cluster: Send + Sync {
+    /// Sees the whole cluster in a few calls, never one call a node. `pods_of`: the nodes whose pods
+    /// are wanted, where [`Look::pods`] is asked for.
+    fn observe<'a>(&'a self, pods_of: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight>;
+
+    /// Tells from outside how far a step is.
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe>;
+
+    /// Carries a step out and waits for its end. Acting on a step that is under way goes on with it.
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
 }

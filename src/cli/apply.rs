@@ -14,7 +14,7 @@ use crate::apply::session::{
     find_interrupted, with_heartbeat,
 };
 use crate::apply::{self, Decision, Event, EventKind, Finished, Preconditions, Stop, Work};
-use crate::backend::{self, Hardware, Order, Pending};
+use crate::backend::{self, Backends, Order, Pending};
 use crate::design::{Design, Digest, NodeDesign, NodeName};
 use crate::plan::{self, Plan, Reliance, saved};
 use crate::record::{Outcome, Store};
@@ -147,7 +147,7 @@ struct Task<'a> {
     plan: &'a Plan,
     nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
-    hardware: Arc<dyn Hardware>,
+    hardware: Arc<Backends>,
     runtime: &'a tokio::runtime::Runtime,
 }
 
@@ -364,7 +364,7 @@ fn start(
     let observations = site_digest.map(|_| {
         let subjects: Vec<Arc<NodeDesign>> = relied_on(task);
         task.runtime
-            .block_on(observe_nodes(&*task.hardware, &subjects))
+            .block_on(observe_nodes(&task.hardware, &subjects))
     });
     let proposal = Proposal {
         plan: task.plan,
@@ -678,7 +678,7 @@ fn relied_on(task: &Task<'_>) -> Vec<Arc<NodeDesign>> {
 
 /// Checks, as a step starts, that the facts it relies on still hold.
 struct StillHolds {
-    hardware: Arc<dyn Hardware>,
+    hardware: Arc<Backends>,
     reliances: BTreeMap<String, Vec<Reliance>>,
 }
 
@@ -711,7 +711,7 @@ impl Preconditions for StillHolds {
                 return Ok(());
             };
             let nodes = [node.clone()];
-            let observations = observe_nodes(&*self.hardware, &nodes).await;
+            let observations = observe_nodes(&self.hardware, &nodes).await;
             match reliances
                 .iter()
                 .find_map(|reliance| plan::broken(reliance, &observations))

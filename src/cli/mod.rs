@@ -18,6 +18,7 @@ mod plan;
 mod planning;
 mod render;
 mod revision;
+mod secrets;
 mod validate;
 
 use std::ffi::OsString;

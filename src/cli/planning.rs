@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::apply::session::{Connection, History, intermediate_commits};
-use crate::backend::{self, Clock, Hardware};
+use crate::backend::{self, Backends, Clock, Look};
 use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
@@ -22,6 +22,7 @@ use crate::site::{At, Depth, Loader, Location, Settings, Site};
 use super::Failure;
 use super::context::Context;
 use super::revision::{Checkout, load_sound};
+use super::secrets::ProcessSecrets;
 
 /// The largest snapshot that is read, in bytes.
 const LARGEST_SNAPSHOT: u64 = 1 << 30;
@@ -170,7 +171,7 @@ pub(super) struct Planned {
     /// differ from it.
     pub(super) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
     pub(super) runtime: tokio::runtime::Runtime,
-    pub(super) hardware: Option<Arc<dyn Hardware>>,
+    pub(super) hardware: Option<Arc<Backends>>,
 }
 
 /// The state file of the simulator.
@@ -181,6 +182,7 @@ pub(super) fn backend_context(repository: &Repository, location: &Location) -> b
             .join("trueup")
             .join(location.site.as_str())
             .join("simulated-site.json"),
+        secrets: Arc::new(ProcessSecrets::new(repository.root())),
     }
 }
 
@@ -408,7 +410,7 @@ pub(super) fn applied(
 }
 
 /// The backends, where they were asked, and what was seen, where anything was.
-type Seen = (Option<Arc<dyn Hardware>>, Option<Observations>);
+type Seen = (Option<Arc<Backends>>, Option<Observations>);
 
 fn observe(
     context: &Context,
@@ -437,19 +439,13 @@ fn observe(
     let hardware =
         backend::choose(design, backends).map_err(|error| backend_failure(&error, loader))?;
     let nodes = subjects(design, applied);
-    let observations = runtime.block_on(observe_nodes(&*hardware, &nodes));
+    let observations = runtime.block_on(observe_nodes(&hardware, &nodes));
     Ok((Some(hardware), Some(observations)))
 }
 
 /// Asks a backend for nodes.
-pub(super) async fn observe_nodes(
-    hardware: &dyn Hardware,
-    nodes: &[Arc<NodeDesign>],
-) -> Observations {
-    Observations {
-        format_version: observed::FORMAT_VERSION,
-        nodes: hardware.observe(nodes).await,
-    }
+pub(super) async fn observe_nodes(backends: &Backends, nodes: &[Arc<NodeDesign>]) -> Observations {
+    backends.see(nodes, Look::ALL).await
 }
 
 /// Every node of the design, and those that have left it.

@@ -508,7 +508,7 @@ pub enum BackendKind {
 }
 
 /// A secret by reference, never by value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Reference {
     /// The name of an environment variable.

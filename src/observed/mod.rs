@@ -3,6 +3,7 @@
 //! A backend makes these, a plan is made from them, and a file can carry them from one to the other
 //! (`--observed FILE`), so that a plan never needs the network.
 
+mod cluster;
 mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +11,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::NodeName;
+use crate::design::{ClusterName, NodeName};
 use crate::lifecycle::{PowerState, ProvisionState};
 
+pub use cluster::{
+    Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
+    EtcdSeen, LocalData, NodePods, PodName,
+};
 pub use snapshot::{Error, read, to_json};
 
 /// The version of the snapshot file.
@@ -74,20 +79,6 @@ pub enum Capability {
     Relabel,
 }
 
-/// The Kubernetes node of a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClusterNode {
-    /// Its UID, which changes when the node is made anew.
-    pub uid: Arc<str>,
-    /// Whether it is Ready.
-    pub ready: bool,
-    /// Whether it is cordoned.
-    pub unschedulable: bool,
-    /// Its labels.
-    pub labels: BTreeMap<Arc<str>, Arc<str>>,
-}
-
 /// What a machine was seen to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -144,4 +135,13 @@ pub struct Observations {
     /// Every machine that was asked for.
     #[serde(deserialize_with = "snapshot::nodes_once")]
     pub nodes: BTreeMap<NodeName, ObservedNode>,
+    /// What the Kubernetes cluster is, where there is one and it answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterFacts>,
+    /// The pods of each node, of those that were looked at.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pods: BTreeMap<NodeName, NodePods>,
+    /// The etcd clusters of the design.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub etcd: BTreeMap<ClusterName, EtcdSeen>,
 }

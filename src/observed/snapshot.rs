@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
 use super::{FORMAT_VERSION, Observations, ObservedNode};
 use crate::design::{NodeName, name_problem};
@@ -81,8 +81,40 @@ pub fn to_json(observations: &Observations) -> Result<String, serde_json::Error>
         text.push_str(&serde_json::to_string(node)?);
         separator = ",\n";
     }
-    text.push_str("\n}}\n");
+    text.push_str("\n}");
+    if let Some(cluster) = &observations.cluster {
+        text.push_str(",\n\"cluster\":");
+        text.push_str(&serde_json::to_string(cluster)?);
+    }
+    rows(&mut text, "pods", &observations.pods)?;
+    rows(&mut text, "etcd", &observations.etcd)?;
+    text.push_str("}\n");
     Ok(text)
+}
+
+/// A field with one row a line, where there is any.
+fn rows<K: Serialize, V: Serialize>(
+    text: &mut String,
+    field: &str,
+    rows: &BTreeMap<K, V>,
+) -> Result<(), serde_json::Error> {
+    let mut separator = "\n";
+    for (name, row) in rows {
+        if separator == "\n" {
+            text.push_str(",\n\"");
+            text.push_str(field);
+            text.push_str("\":{");
+        }
+        text.push_str(separator);
+        text.push_str(&serde_json::to_string(name)?);
+        text.push(':');
+        text.push_str(&serde_json::to_string(row)?);
+        separator = ",\n";
+    }
+    if !rows.is_empty() {
+        text.push_str("\n}");
+    }
+    Ok(())
 }
 
 /// Machines by name, each once and each with a name that may be one.
@@ -146,6 +178,7 @@ mod tests {
                 ready: true,
                 unschedulable: false,
                 labels: BTreeMap::from([(Arc::from("rack"), Arc::from("r1"))]),
+                ..ClusterNode::default()
             })),
             capabilities: [Capability::Power, Capability::WipeOperatingSystemDisk].into(),
         };
@@ -155,6 +188,7 @@ mod tests {
                 (NodeName::from("n1"), seen),
                 (NodeName::from("n2"), ObservedNode::unknown("no answer")),
             ]),
+            ..Observations::default()
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{GroupName, NodeName};
+use crate::design::{ClusterName, GroupName, NodeName};
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,10 +44,51 @@ pub enum StepKind {
     SetRetired,
     /// Take the retired flag off.
     UnsetRetired,
+    /// Cordon, and evict all pods that a drain evicts.
+    Drain,
+    /// Let pods be scheduled again.
+    Uncordon,
+    /// Take off all labels but those that the kubelet or a cloud controller manages.
+    ClearLabels,
+    /// Take the machine's members out of their etcd clusters.
+    RemoveEtcd,
+    /// Wait until every etcd cluster meets its threshold, this machine left out.
+    CheckEtcd,
+    /// Stop and disable the kubelet, through a DaemonSet.
+    ShutdownKubelet,
+    /// Delete the Kubernetes node.
+    RemoveFromCluster,
+    /// Wait until the Kubernetes node is there and Ready, and its etcd members vote again.
+    AwaitReady,
+    /// Switch a machine off.
+    PowerOff,
+    /// Bring a machine under management (Ironic's `manage`).
+    Manage,
+    /// Make a machine available (Ironic's `provide`).
+    Provide,
+    /// Run clean steps.
+    Clean,
+    /// Set the maintenance flag.
+    SetMaintenance,
+    /// Take the maintenance flag off.
+    UnsetMaintenance,
+    /// Drop the record of a machine; touches no machine.
+    Forget,
     /// No critical group failed.
     CriticalCheck,
     /// Tag the revision.
     Tag,
+}
+
+/// Who carries a kind of step out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// The dispatcher itself: a barrier, a check, a record.
+    Nobody,
+    /// The backend of the machine.
+    Hardware,
+    /// The backend of the cluster.
+    Cluster,
 }
 
 /// How much harm a step can do.
@@ -71,13 +112,21 @@ pub struct Facts {
     pub effect: Effect,
     /// How often it is tried in all, when the failure can pass and the probe says that nothing was begun.
     pub attempts: u32,
-    /// Whether a machine or a provisioner is asked for something.
-    pub touches_world: bool,
+    /// Who carries it out.
+    pub actor: Actor,
+}
+
+impl Facts {
+    /// Whether a machine, a provisioner or a cluster is asked for something.
+    #[must_use]
+    pub const fn touches_world(&self) -> bool {
+        !matches!(self.actor, Actor::Nobody)
+    }
 }
 
 impl StepKind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 32] = [
         Self::VerifySite,
         Self::PrepareSite,
         Self::StartGroup,
@@ -93,6 +142,21 @@ impl StepKind {
         Self::Adopt,
         Self::SetRetired,
         Self::UnsetRetired,
+        Self::Drain,
+        Self::Uncordon,
+        Self::ClearLabels,
+        Self::RemoveEtcd,
+        Self::CheckEtcd,
+        Self::ShutdownKubelet,
+        Self::RemoveFromCluster,
+        Self::AwaitReady,
+        Self::PowerOff,
+        Self::Manage,
+        Self::Provide,
+        Self::Clean,
+        Self::SetMaintenance,
+        Self::UnsetMaintenance,
+        Self::Forget,
         Self::CriticalCheck,
         Self::Tag,
     ];
@@ -100,37 +164,54 @@ impl StepKind {
     /// The table of kinds.
     #[must_use]
     pub const fn facts(self) -> Facts {
-        const fn row(
-            name: &'static str,
-            effect: Effect,
-            attempts: u32,
-            touches_world: bool,
-        ) -> Facts {
+        const fn row(name: &'static str, effect: Effect, attempts: u32, actor: Actor) -> Facts {
             Facts {
                 name,
                 effect,
                 attempts,
-                touches_world,
+                actor,
             }
         }
         match self {
-            Self::VerifySite => row("verify-site", Effect::None, 3, true),
-            Self::PrepareSite => row("prepare-site", Effect::Reversible, 3, true),
-            Self::StartGroup => row("start", Effect::None, 1, false),
-            Self::StartWave => row("wave", Effect::None, 1, false),
-            Self::Destroy => row("destroy", Effect::Destructive, 3, true),
-            Self::Prepare => row("prepare", Effect::Reversible, 3, true),
-            Self::GatePrepared => row("gate-prepared", Effect::None, 1, false),
-            Self::Deploy => row("deploy", Effect::Destructive, 3, true),
-            Self::GateDeployed => row("gate-deployed", Effect::None, 1, false),
-            Self::Relabel => row("relabel", Effect::Reversible, 3, true),
-            Self::PowerOn => row("power-on", Effect::Reversible, 3, true),
-            Self::Record => row("record", Effect::None, 1, false),
-            Self::Adopt => row("adopt", Effect::None, 1, false),
-            Self::SetRetired => row("set-retired", Effect::Reversible, 3, true),
-            Self::UnsetRetired => row("unset-retired", Effect::Reversible, 3, true),
-            Self::CriticalCheck => row("critical-check", Effect::None, 1, false),
-            Self::Tag => row("tag", Effect::None, 1, false),
+            Self::VerifySite => row("verify-site", Effect::None, 3, Actor::Hardware),
+            Self::PrepareSite => row("prepare-site", Effect::Reversible, 3, Actor::Hardware),
+            Self::StartGroup => row("start", Effect::None, 1, Actor::Nobody),
+            Self::StartWave => row("wave", Effect::None, 1, Actor::Nobody),
+            Self::Destroy => row("destroy", Effect::Destructive, 3, Actor::Hardware),
+            Self::Prepare => row("prepare", Effect::Reversible, 3, Actor::Hardware),
+            Self::GatePrepared => row("gate-prepared", Effect::None, 1, Actor::Nobody),
+            Self::Deploy => row("deploy", Effect::Destructive, 3, Actor::Hardware),
+            Self::GateDeployed => row("gate-deployed", Effect::None, 1, Actor::Nobody),
+            Self::Relabel => row("relabel", Effect::Reversible, 3, Actor::Hardware),
+            Self::PowerOn => row("power-on", Effect::Reversible, 3, Actor::Hardware),
+            Self::Record => row("record", Effect::None, 1, Actor::Nobody),
+            Self::Adopt => row("adopt", Effect::None, 1, Actor::Nobody),
+            Self::SetRetired => row("set-retired", Effect::Reversible, 3, Actor::Hardware),
+            Self::UnsetRetired => row("unset-retired", Effect::Reversible, 3, Actor::Hardware),
+            Self::Drain => row("drain", Effect::Reversible, 3, Actor::Cluster),
+            Self::Uncordon => row("uncordon", Effect::Reversible, 3, Actor::Cluster),
+            Self::ClearLabels => row("clear-labels", Effect::Reversible, 3, Actor::Cluster),
+            Self::RemoveEtcd => row("remove-etcd", Effect::Destructive, 3, Actor::Cluster),
+            Self::CheckEtcd => row("check-etcd", Effect::None, 1, Actor::Cluster),
+            Self::ShutdownKubelet => row("shutdown-kubelet", Effect::Reversible, 3, Actor::Cluster),
+            Self::RemoveFromCluster => row(
+                "remove-from-cluster",
+                Effect::Destructive,
+                3,
+                Actor::Cluster,
+            ),
+            Self::AwaitReady => row("await-ready", Effect::None, 3, Actor::Cluster),
+            Self::PowerOff => row("power-off", Effect::Reversible, 3, Actor::Hardware),
+            Self::Manage => row("manage", Effect::Reversible, 3, Actor::Hardware),
+            Self::Provide => row("provide", Effect::Reversible, 3, Actor::Hardware),
+            Self::Clean => row("clean", Effect::Destructive, 3, Actor::Hardware),
+            Self::SetMaintenance => row("set-maintenance", Effect::Reversible, 3, Actor::Hardware),
+            Self::UnsetMaintenance => {
+                row("unset-maintenance", Effect::Reversible, 3, Actor::Hardware)
+            }
+            Self::Forget => row("forget", Effect::None, 1, Actor::Nobody),
+            Self::CriticalCheck => row("critical-check", Effect::None, 1, Actor::Nobody),
+            Self::Tag => row("tag", Effect::None, 1, Actor::Nobody),
         }
     }
 
@@ -236,6 +317,66 @@ pub struct Parameters {
     /// Why it must not be attempted: it fails at once, with this as its message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Arc<str>>,
+    /// Seconds that pods are given to end, for drain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_period: Option<u64>,
+    /// What happens to pods that are left at the timeout, for drain and remove-from-cluster; absent: fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_drain_timeout: Option<OnDrainTimeout>,
+    /// Members to remove, for remove-etcd.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub etcd_members: Vec<EtcdRemoval>,
+    /// The UID of the Kubernetes node that is meant, for the steps on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_uid: Option<Arc<str>>,
+    /// The machine is gone for good: nothing of it is waited for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub node_is_gone: bool,
+    /// Only the disk of the operating system may be erased or written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preserve_local_storage: bool,
+    /// The steps to run, in order, for clean; empty: the machine's automated steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clean_steps: Vec<CleanStep>,
+}
+
+/// What happens to pods that a drain could not evict in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDrainTimeout {
+    /// The drain fails, and nothing more is done to the node.
+    Fail,
+    /// They are deleted without regard to their budgets.
+    ForceDelete,
+    /// The drain ends well; they are deleted when the machine was seen off.
+    Continue,
+}
+
+/// A member of an etcd cluster that is to be removed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdRemoval {
+    /// Which cluster.
+    pub cluster: ClusterName,
+    /// The cluster's own id, in hexadecimal digits.
+    pub cluster_id: Arc<str>,
+    /// The member's id, in hexadecimal digits; never used again once it was removed.
+    pub member_id: Arc<str>,
+    /// The member's name.
+    pub name: Arc<str>,
+}
+
+/// A clean step to be run (ironic-cleaning).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CleanStep {
+    /// Who offers it: `power`, `management`, `deploy`, `bios`, `raid`, `firmware`.
+    pub interface: Arc<str>,
+    /// Its name.
+    pub step: Arc<str>,
+    /// Its arguments, as compact JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arc<str>>,
 }
 
 /// One step of a plan.

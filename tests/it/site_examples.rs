@@ -71,6 +71,13 @@ fn each_example_is_a_site_without_a_problem() {
         assert_eq!(clock(&site.design), Clock::Virtual, "{example}");
         let folder = TempDir::new().unwrap();
         let simulated_state = folder.path().join("simulated-site.json");
-        choose(&site.design, &Context { simulated_state }).unwrap();
+        choose(
+            &site.design,
+            &Context {
+                simulated_state,
+                secrets: std::sync::Arc::new(trueup::backend::NoSecrets),
+            },
+        )
+        .unwrap();
     }
 }

@@ -60,6 +60,11 @@ pub(super) fn after(
             record.retired = Some(context.reason.cloned().unwrap_or_else(unsaid));
         }
         StepKind::UnsetRetired => record.retired = None,
+        StepKind::SetMaintenance => {
+            record.maintenance = Some(context.reason.cloned().unwrap_or_default());
+        }
+        StepKind::UnsetMaintenance => record.maintenance = None,
+        StepKind::Forget => return None,
         StepKind::VerifySite
         | StepKind::PrepareSite
         | StepKind::StartGroup
@@ -67,6 +72,18 @@ pub(super) fn after(
         | StepKind::GatePrepared
         | StepKind::GateDeployed
         | StepKind::PowerOn
+        | StepKind::PowerOff
+        | StepKind::Drain
+        | StepKind::Uncordon
+        | StepKind::ClearLabels
+        | StepKind::RemoveEtcd
+        | StepKind::CheckEtcd
+        | StepKind::ShutdownKubelet
+        | StepKind::RemoveFromCluster
+        | StepKind::AwaitReady
+        | StepKind::Manage
+        | StepKind::Provide
+        | StepKind::Clean
         | StepKind::CriticalCheck
         | StepKind::Tag => {}
     }

@@ -153,6 +153,8 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
             .find(|step| step.id.to_string() == "prepare/g/a")
             .unwrap();
         let order = crate::backend::Order {
+            notes: Vec::new(),
+            reporter: crate::backend::Reporter::default(),
             run: RunId::from("01RUN"),
             step: Arc::new(step.clone()),
             node: None,

@@ -10,18 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::sim::{Settings, Simulator};
-use crate::backend::{ActError, Error, Hardware, Order, Pending, Probe};
+use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe};
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::observed::ObservedNode;
-
-/// What backends need that no document says.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// The file of the simulated site, where the document names none.
-    pub simulated_state: PathBuf,
-}
 
 /// How time passes for the backends of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

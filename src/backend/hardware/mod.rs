@@ -6,4 +6,4 @@
 mod choose;
 pub mod sim;
 
-pub use choose::{Clock, Context, choose, clock, longest_request};
+pub use choose::{Clock, choose, clock, longest_request};

@@ -221,6 +221,7 @@ fn in_cluster(role: &str) -> Fact<Option<ClusterNode>> {
         ready: true,
         unschedulable: false,
         labels: [(Arc::from("role"), Arc::from(role))].into(),
+        ..ClusterNode::default()
     }))
 }
 

@@ -317,7 +317,7 @@ fn observed() -> ObservedNode {
             uid: "u".into(),
             ready: true,
             unschedulable: true,
-            labels: BTreeMap::new(),
+            ..ClusterNode::default()
         })),
         capabilities: BTreeSet::new(),
         ..ObservedNode::unknown("not asked")

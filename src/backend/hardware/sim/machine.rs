@@ -319,6 +319,7 @@ impl Machine {
                     ready: self.power == PowerState::On,
                     unschedulable: false,
                     labels: labels.clone(),
+                    ..ClusterNode::default()
                 });
                 self.last_error = None;
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::backend::{Clock, Context, Error, choose, clock};
+use crate::backend::{Clock, Context, Error, NoSecrets, Reporter, choose, clock};
 use crate::design::{BackendKind, Design, HardwareBackend, RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
@@ -87,6 +87,8 @@ impl Site {
     ) -> Order {
         let node = &self.nodes[node];
         Order {
+            notes: Vec::new(),
+            reporter: Reporter::default(),
             run: RunId::from(run),
             step: Arc::new(Step {
                 id: StepId {
@@ -791,6 +793,7 @@ fn settings_that_do_not_fit_are_named_with_their_place() {
         let folder = TempDir::new().unwrap();
         let context = Context {
             simulated_state: folder.path().join("simulated-site.json"),
+            secrets: Arc::new(NoSecrets),
         };
         let found = choose(&design, &context).err().map(|error| {
             let diagnostic = error.diagnostic().unwrap();
@@ -814,6 +817,7 @@ fn a_site_that_names_no_backend_is_told_how_to_name_one() {
     let (_, design) = design("");
     let context = Context {
         simulated_state: "nowhere".into(),
+        secrets: Arc::new(NoSecrets),
     };
     let error = choose(&design, &context).err().unwrap();
     assert!(matches!(error, Error::NoBackends));
@@ -830,6 +834,7 @@ async fn each_node_goes_to_the_backend_that_selects_it_and_time_jumps_only_where
     assert_eq!(clock(&design), Clock::Virtual);
     let context = Context {
         simulated_state: site.path(),
+        secrets: Arc::new(NoSecrets),
     };
     let hardware = choose(&design, &context).unwrap();
     assert_eq!(hardware.observe(&site.nodes).await.len(), 2);

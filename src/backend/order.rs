@@ -1,0 +1,75 @@
+//! One step to be carried out, and the way back to who ordered it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{ActError, Pending};
+use crate::design::{NodeDesign, RunId};
+use crate::step::Step;
+
+/// One step that is to be carried out.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// In which run; part of every marker that a backend leaves.
+    pub run: RunId,
+    /// The step.
+    pub step: Arc<Step>,
+    /// The node's design: the one to be reached, or for what tears a machine down the last one applied;
+    /// `None` for steps of the whole site.
+    pub node: Option<Arc<NodeDesign>>,
+    /// What the step noted for itself in an earlier attempt or run, in order ([`Reporter::note`]).
+    pub notes: Vec<Arc<str>>,
+    /// Whom to tell what goes on.
+    pub reporter: Reporter,
+}
+
+/// Hears what a step tells while it goes on.
+pub trait Listener: Send + Sync {
+    /// How far it is, in words for people; replaces what was said before.
+    fn progress(&self, text: Arc<str>);
+
+    /// Something that the step must find again after a crash; ready when it is durable.
+    fn note<'a>(&'a self, text: Arc<str>) -> Pending<'a, Result<(), ActError>>;
+}
+
+/// The way back to who ordered a step. The default listens to nothing.
+#[derive(Clone, Default)]
+pub struct Reporter(Option<Arc<dyn Listener>>);
+
+impl Reporter {
+    /// Reports to a listener.
+    #[must_use]
+    pub fn new(listener: Arc<dyn Listener>) -> Self {
+        Self(Some(listener))
+    }
+
+    /// Says how far the step is (`12 pods left; budget web/front allows none`).
+    pub fn progress(&self, text: impl Into<Arc<str>>) {
+        if let Some(listener) = &self.0 {
+            listener.progress(text.into());
+        }
+    }
+
+    /// Notes something that the step must find again after a crash, such as the location of a task;
+    /// durable when this returns. Never a secret.
+    ///
+    /// # Errors
+    ///
+    /// It could not be written down: the step should not go on.
+    pub async fn note(&self, text: impl Into<Arc<str>>) -> Result<(), ActError> {
+        match &self.0 {
+            Some(listener) => listener.note(text.into()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() {
+            "Reporter(listened to)"
+        } else {
+            "Reporter(not listened to)"
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! Secrets: referred to by documents, revealed only to the backend that needs one, never shown.
+
+use std::fmt;
+
+use crate::design::Reference;
+
+/// A secret's value. It shows itself to nobody: its `Debug` says that there is one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Holds a secret.
+    #[must_use]
+    pub fn new(value: String) -> Self {
+        Self(value)
+    }
+
+    /// The value, for the request that needs it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Why a secret cannot be had; names the reference, never what it gave.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SecretError(pub String);
+
+/// Resolves references to secrets.
+pub trait Secrets: fmt::Debug + Send + Sync {
+    /// The secret that a reference names, without a line break at its end. May run a program or read a
+    /// file: called when a backend is opened or first used, not for each request.
+    ///
+    /// # Errors
+    ///
+    /// The variable is not set, the file cannot be read, the program failed.
+    fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError>;
+}
+
+/// Knows no secrets.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSecrets;
+
+impl Secrets for NoSecrets {
+    fn reveal(&self, _: &Reference) -> Result<Secret, SecretError> {
+        Err(SecretError("no secrets are to be had here".to_owned()))
+    }
+}

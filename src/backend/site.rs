@@ -1,0 +1,108 @@
+//! All backends of a site as one: each order goes to whom its kind is for, and what they saw is put together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{
+    ActError, Cluster, Error, Hardware, Look, Order, Pending, Probe, Secrets, cluster, hardware,
+};
+use crate::design::{Design, NodeDesign, NodeName};
+use crate::observed::{FORMAT_VERSION, Fact, Observations, ObservedNode};
+use crate::step::Actor;
+
+/// What backends need that no document says.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The file of the simulated site, where the document names none.
+    pub simulated_state: PathBuf,
+    /// Who resolves references to secrets.
+    pub secrets: Arc<dyn Secrets>,
+}
+
+/// Opens the backends of a site.
+///
+/// # Errors
+///
+/// No document names one, a setting does not fit, this build has no such backend, or the file of the
+/// simulated site cannot be used.
+pub fn choose(design: &Design, context: &Context) -> Result<Arc<Backends>, Error> {
+    Ok(Arc::new(Backends {
+        hardware: hardware::choose(design, context)?,
+        cluster: cluster::choose(design, context)?,
+    }))
+}
+
+/// The backends of a site.
+pub struct Backends {
+    hardware: Arc<dyn Hardware>,
+    cluster: Option<Arc<dyn Cluster>>,
+}
+
+/// What is said where the site has no cluster.
+const NO_CLUSTER: &str = "the site's Backends document names no cluster";
+
+impl Backends {
+    /// Backends that are at hand already; `cluster`: `None` where the site has none.
+    #[must_use]
+    pub fn new(hardware: Arc<dyn Hardware>, cluster: Option<Arc<dyn Cluster>>) -> Self {
+        Self { hardware, cluster }
+    }
+
+    /// Sees machines, and the cluster that runs on them.
+    pub async fn see(&self, nodes: &[Arc<NodeDesign>], look: Look) -> Observations {
+        let names: BTreeSet<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
+        let cluster = async {
+            match &self.cluster {
+                Some(cluster) => Some(cluster.observe(&names, look).await),
+                None => None,
+            }
+        };
+        let (mut machines, sight) = tokio::join!(self.hardware.observe(nodes), cluster);
+        let mut seen = Observations {
+            format_version: FORMAT_VERSION,
+            ..Observations::default()
+        };
+        // Without a cluster of its own, the site knows what its machines' backends say.
+        if let Some(mut sight) = sight {
+            seen.cluster = sight.facts;
+            seen.pods = sight.pods;
+            seen.etcd = sight.etcd;
+            for (name, machine) in &mut machines {
+                machine.cluster = match &mut sight.nodes {
+                    Fact::Known(nodes) => Fact::Known(nodes.remove(name)),
+                    Fact::Unknown(reason) => Fact::Unknown(reason.clone()),
+                };
+            }
+        }
+        seen.nodes = machines;
+        seen
+    }
+}
+
+impl Hardware for Backends {
+    fn observe<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        Box::pin(async move { self.see(nodes, Look::default()).await.nodes })
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        match (order.step.id.kind.facts().actor, &self.cluster) {
+            (Actor::Cluster, Some(cluster)) => cluster.probe(order),
+            (Actor::Cluster, None) => Box::pin(async { Probe::Ambiguous(Arc::from(NO_CLUSTER)) }),
+            (Actor::Nobody | Actor::Hardware, _) => self.hardware.probe(order),
+        }
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        match (order.step.id.kind.facts().actor, &self.cluster) {
+            (Actor::Cluster, Some(cluster)) => cluster.act(order),
+            (Actor::Cluster, None) => {
+                Box::pin(async { Err(ActError::Permanent(Arc::from(NO_CLUSTER))) })
+            }
+            (Actor::Nobody | Actor::Hardware, _) => self.hardware.act(order),
+        }
+    }
+}

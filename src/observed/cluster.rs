@@ -1,0 +1,186 @@
+//! What the Kubernetes cluster and the etcd clusters of a site were seen to be.
+//!
+//! What only forecasts (pods, budgets, sizes) and what a guard judges by (labels, members, alarms) are
+//! both here; which of them a plan relies on is the plan's to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+
+/// The Kubernetes node of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterNode {
+    /// Its UID, which changes when the node is made anew.
+    pub uid: Arc<str>,
+    /// Whether it is Ready.
+    pub ready: bool,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// The run that cordoned it, by its annotation; `None` where it is somebody else's doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordoned_by: Option<Arc<str>>,
+    /// Its labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Keys of the labels that the kubelet or a cloud controller manages: clear-labels leaves them, and
+    /// remove-from-cluster does not mind them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub kept_labels: BTreeSet<Arc<str>>,
+    /// Volumes that are attached to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+}
+
+/// A volume that is attached to a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    /// The VolumeAttachment.
+    pub name: Arc<str>,
+    /// The persistent volume.
+    pub volume: Arc<str>,
+}
+
+/// What the Kubernetes cluster is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterFacts {
+    /// The server's version, such as `v1.33.2`.
+    pub version: Arc<str>,
+    /// Whether the DaemonSet that shuts kubelets down is there and as it should be.
+    pub shutdown_daemon_set: bool,
+}
+
+/// A pod by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PodName {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Arc<str>,
+}
+
+/// A PodDisruptionBudget that allows no disruption now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockedBudget {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The pods of this node that it holds, by name, sorted.
+    pub pods: Vec<Arc<str>>,
+    /// Healthy pods now.
+    pub healthy: u32,
+    /// Healthy pods wanted.
+    pub wanted: u32,
+}
+
+/// Data on a node that a drain loses.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalData {
+    /// The controller at the top (`StatefulSet ns/name`), or the pod's UID where it has none.
+    pub owner: Arc<str>,
+    /// `emptyDir` or `local volume`.
+    pub kind: Arc<str>,
+    /// Pods of it on this node.
+    pub pods: usize,
+}
+
+/// What a drain of a node would meet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodePods {
+    /// Pods that would be evicted.
+    pub evicted: usize,
+    /// Pods of DaemonSets, which stay.
+    pub daemon_set: usize,
+    /// Mirrors of static pods, which stay.
+    pub mirror: usize,
+    /// Pods that have ended, which are evicted without waiting for anybody.
+    pub finished: usize,
+    /// Budgets that allow no disruption now, sorted.
+    pub blocked: Vec<BlockedBudget>,
+    /// Pods without a controller, which nobody starts again, sorted.
+    pub uncontrolled: Vec<PodName>,
+    /// Data that is lost, sorted.
+    pub local_data: Vec<LocalData>,
+    /// Whether a member of some etcd runs here, by its pods.
+    pub runs_etcd: bool,
+}
+
+/// An etcd cluster, as each of its designed members answered for itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdSeen {
+    /// By the member's name in the design.
+    pub answers: BTreeMap<Arc<str>, Fact<EtcdAnswer>>,
+    /// Members that answered, but not as etcd answers, with what they said.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub invalid: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// What one member said when it was asked for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdAnswer {
+    /// The cluster's id, in hexadecimal digits.
+    pub cluster_id: Arc<str>,
+    /// Its own id, in hexadecimal digits.
+    pub member_id: Arc<str>,
+    /// The members as it knows them, sorted by id.
+    pub members: Vec<EtcdMemberSeen>,
+    /// The leader's id, if it knows one.
+    pub leader: Option<Arc<str>>,
+    /// Whether it is a learner.
+    pub learner: bool,
+    /// Whether a linearizable read through it succeeded: it takes part in a quorum.
+    pub decides: bool,
+    /// Alarms, sorted.
+    pub alarms: Vec<EtcdAlarm>,
+    /// Errors that it reports of itself.
+    pub errors: Vec<Arc<str>>,
+    /// The server's version.
+    pub version: Arc<str>,
+    /// The size of its database, in bytes.
+    pub db_size: u64,
+    /// Its raft index.
+    pub raft_index: u64,
+    /// The raft index up to which it has applied.
+    pub raft_applied: u64,
+    /// Its raft term.
+    pub raft_term: u64,
+}
+
+/// A member as another one knows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdMemberSeen {
+    /// Its id, in hexadecimal digits.
+    pub id: Arc<str>,
+    /// Its name; empty where it was added and never started.
+    pub name: Arc<str>,
+    /// Where members reach it, sorted.
+    pub peer_urls: Vec<Arc<str>>,
+    /// Where clients reach it, sorted.
+    pub client_urls: Vec<Arc<str>>,
+    /// Whether it is a learner.
+    pub learner: bool,
+}
+
+/// An alarm of an etcd cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdAlarm {
+    /// The id of the member that raised it.
+    pub member: Arc<str>,
+    /// Its kind: `NOSPACE` or `CORRUPT`.
+    pub kind: Arc<str>,
+}
