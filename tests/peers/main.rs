@@ -1,0 +1,10 @@
+//! Tests against real counterparts on loopback, one binary for all, one module a counterpart.
+//!
+//! Each test starts its own counterpart in a temporary folder on free ports and stops it when it ends.
+//! Where one cannot be had the test says `SKIPPED` loudly and passes; with `TRUEUP_TEST_PEERS=required`
+//! in the environment it fails instead.
+
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod site;

@@ -1,0 +1,115 @@
+//! A site in a git repository of its own, and the program as a user runs it there.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A repository on the branch `main`, removed when it is dropped.
+pub(crate) struct Site {
+    folder: TempDir,
+}
+
+/// What a command ended with.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// The same, having ended with this exit code.
+    #[track_caller]
+    pub(crate) fn with(self, code: i32) -> Self {
+        let Self { stdout, stderr, .. } = &self;
+        assert_eq!(self.code, code, "stdout:\n{stdout}\nstderr:\n{stderr}");
+        self
+    }
+
+    /// What it printed for scripts.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self:?}"))
+    }
+}
+
+impl Site {
+    /// A repository with these files in one commit.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let site = Self {
+            folder: TempDir::new().unwrap(),
+        };
+        site.git(&["init", "--quiet", "--initial-branch=main"]);
+        site.commit(files);
+        site
+    }
+
+    /// Its folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes files, and commits everything.
+    pub(crate) fn commit(&self, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = self.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "-m", "The site"]);
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        let ended = self.run("git", arguments, &[]).with(0);
+        assert!(ended.stderr.is_empty(), "{ended:?}");
+    }
+
+    /// Runs `trueup` in it with nothing of the environment but these variables.
+    pub(crate) fn trueup(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
+        self.run(env!("CARGO_BIN_EXE_trueup"), arguments, environment)
+    }
+
+    fn run(&self, program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
+        let output = Command::new(program)
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.path())
+            .env("LC_ALL", "C")
+            .env("NO_COLOR", "1")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_AUTHOR_NAME", "Ada")
+            .env("GIT_AUTHOR_EMAIL", "ada@example.org")
+            .env("GIT_COMMITTER_NAME", "Ada")
+            .env("GIT_COMMITTER_EMAIL", "ada@example.org")
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Ended {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn the_program_runs_in_a_site_of_its_own() {
+    let site = Site::new(&[(
+        "site-definition.yaml",
+        "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab, schema: metadata/Document/v1, \
+         layeringDefinition: {abstract: false, layer: site}, storagePolicy: cleartext}\ndata: {site_type: lab}\n",
+    )]);
+    assert!(site.path().join(".git").exists());
+    let ended = site.trueup(&["validate", "--format", "json"], &[]);
+    assert!(
+        ended.json().is_object() || ended.json().is_array(),
+        "{ended:?}"
+    );
+}
