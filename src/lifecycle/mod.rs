@@ -1,6 +1,10 @@
 //! The node's life, with Ironic's names, as tables that can be laid beside the specification.
 
+mod cleaning;
+
 use serde::{Deserialize, Serialize};
+
+pub use cleaning::{CleanInterface, OWN_STEPS, OfferedStep, OwnStep, Tie, in_order};
 
 /// The provision state of a machine (Ironic's names; ironic-cleaning, ironic-retirement).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

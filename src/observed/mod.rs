@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{ClusterName, NodeName};
-use crate::lifecycle::{PowerState, ProvisionState};
+use crate::lifecycle::{OfferedStep, PowerState, ProvisionState};
 
 pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
@@ -104,6 +104,9 @@ pub struct ObservedNode {
     pub cluster: Fact<Option<ClusterNode>>,
     /// What can be done to it.
     pub capabilities: BTreeSet<Capability>,
+    /// The clean steps that it offers; empty where its provisioner does not say before it cleans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clean_steps: Vec<OfferedStep>,
 }
 
 impl ObservedNode {
@@ -122,6 +125,7 @@ impl ObservedNode {
             disks: Fact::Unknown(reason.clone()),
             cluster: Fact::Unknown(reason),
             capabilities: BTreeSet::new(),
+            clean_steps: Vec::new(),
         }
     }
 }

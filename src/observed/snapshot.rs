@@ -181,6 +181,7 @@ mod tests {
                 ..ClusterNode::default()
             })),
             capabilities: [Capability::Power, Capability::WipeOperatingSystemDisk].into(),
+            clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).to_vec(),
         };
         Observations {
             format_version: FORMAT_VERSION,

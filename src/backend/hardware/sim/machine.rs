@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::design::{Class, NodeDesign, NodeName, RunId};
-use crate::lifecycle::{PowerState, ProvisionState};
+use crate::lifecycle::{OWN_STEPS, OfferedStep, PowerState, ProvisionState};
 use crate::observed::{Capability, ClusterNode, Disk, Fact, ObservedNode};
 use crate::step::StepKind;
 
@@ -410,6 +410,7 @@ impl Machine {
             disks: Fact::Known(self.disks.clone()),
             cluster: Fact::Known(self.cluster.clone()),
             capabilities: CAPABILITIES.into(),
+            clean_steps: OWN_STEPS.map(OfferedStep::from).to_vec(),
         }
     }
 }
