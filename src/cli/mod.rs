@@ -19,6 +19,7 @@ mod planning;
 mod render;
 mod revision;
 mod secrets;
+mod selection;
 mod validate;
 
 use std::ffi::OsString;

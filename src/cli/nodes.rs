@@ -1,46 +1,36 @@
 //! `trueup nodes`: which nodes selectors, groups and flags name, at any revision.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use globset::{Glob, GlobSetBuilder};
 
-use crate::design::{Design, GroupName, NodeName};
-use crate::diagnostic::nearest;
-use crate::record::{NodeRecord, Store};
-use crate::report::{self, run::NodeRow};
-use crate::site::{Depth, Loader, Settings};
+use crate::backend::{self, Hardware};
+use crate::lifecycle::{OfferedStep, in_order};
+use crate::observed::Fact;
+use crate::record::Store;
+use crate::report::{
+    self,
+    run::{CleanStepsRow, NodeRow},
+};
+use crate::repository::Repository;
+use crate::site::{Depth, Loader, Settings, Site};
 
 use super::context::Context;
 use super::revision::{Checkout, load_sound};
-use super::{Failure, FailureKind};
+use super::selection::{SelectionArguments, select};
+use super::{Failure, planning};
 
 #[derive(Debug, Args)]
 pub(super) struct NodesCommand {
-    /// Names or globs; none: all
-    #[arg(value_name = "NODE|GLOB")]
-    names: Vec<String>,
-    /// In one of these groups
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    group: Vec<String>,
-    /// With one of these tags
-    #[arg(long, value_name = "TAG", value_delimiter = ',')]
-    tag: Vec<String>,
-    /// In one of these racks
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    rack: Vec<String>,
-    /// With one of these labels
-    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
-    label: Vec<String>,
-    /// Only those that are retired
-    #[arg(long)]
-    retired: bool,
-    /// Only those that are in maintenance
-    #[arg(long)]
-    maintenance: bool,
+    #[command(flatten)]
+    selection: SelectionArguments,
     /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
     #[arg(long, value_name = "R", default_value = "worktree")]
     rev: String,
+    /// Ask the machines which clean steps they offer, and show those in the order in which they run
+    #[arg(long)]
+    clean_steps: bool,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -77,8 +67,19 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
         .to_zoned(jiff::tz::TimeZone::UTC)
         .date()
         .to_string();
-    let rows = select(command, &site.design, &records, &today)?;
+    let rows = select(&command.selection, &site.design, &records, &today)?;
     let mut out = String::new();
+    if command.clean_steps {
+        let steps = clean_steps(&repository, &site, &loader, &rows)?;
+        match command.format {
+            Format::Json => report::run::clean_steps_json(&mut out, &steps)?,
+            Format::Text | Format::Names => {
+                report::run::clean_steps(&mut out, &steps, context.printer.out)?;
+            }
+        }
+        context.printer.print(&out)?;
+        return Ok(0);
+    }
     match command.format {
         Format::Text => report::run::nodes(&mut out, &rows, context.printer.out)?,
         Format::Json => report::run::nodes_json(&mut out, &rows)?,
@@ -93,91 +94,54 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     Ok(0)
 }
 
-/// The nodes in which all criteria that were given agree.
-fn select<'a>(
-    command: &NodesCommand,
-    design: &'a Design,
-    records: &'a BTreeMap<NodeName, NodeRecord>,
-    today: &str,
-) -> Result<Vec<NodeRow<'a>>, Failure> {
-    let usage = |message: String| Failure::new(FailureKind::Usage, message);
-    let mut globs = GlobSetBuilder::new();
-    for name in &command.names {
-        let glob = Glob::new(name)
-            .map_err(|error| usage(format!("`{name}` is not a pattern: {error}")))?;
-        if !design
-            .nodes
-            .keys()
-            .any(|node| glob.compile_matcher().is_match(node.as_str()))
-        {
-            let failure = usage(format!("`{name}` names no node"));
-            let near = nearest(name, design.nodes.keys().map(NodeName::as_str));
-            return Err(match near {
-                Some(near) => failure.hint(format!("did you mean `{near}`?")),
-                None => failure,
-            });
-        }
-        globs.add(glob);
-    }
-    let globs = globs.build().map_err(|error| usage(error.to_string()))?;
-    let mut labels = Vec::new();
-    for label in &command.label {
-        let Some(pair) = label.split_once('=') else {
-            return Err(usage(format!(
-                "`--label {label}` is not of the form `KEY=VALUE`"
-            )));
-        };
-        labels.push(pair);
-    }
-    let mut groups: BTreeMap<&NodeName, Vec<&GroupName>> = BTreeMap::new();
-    for group in &design.groups {
-        for node in group.nodes(design) {
-            groups.entry(node).or_default().push(&group.name);
-        }
-    }
-    let known: BTreeSet<&str> = design
-        .groups
+/// Asks the machines which clean steps they offer, and puts those into the order of the site's policy.
+fn clean_steps<'a>(
+    repository: &Repository,
+    site: &Site,
+    loader: &Loader<'_>,
+    rows: &[NodeRow<'a>],
+) -> Result<Vec<CleanStepsRow<'a>>, Failure> {
+    let design = &site.design;
+    let runtime = planning::runtime(design)?;
+    let context = planning::backend_context(repository, &site.location);
+    let backends = backend::choose(design, &context)
+        .map_err(|error| planning::backend_failure(&error, loader))?;
+    let nodes: Vec<_> = rows
         .iter()
-        .map(|group| group.name.as_str())
+        .map(|row| Arc::new(row.design.clone()))
         .collect();
-    for name in &command.group {
-        if !known.contains(name.as_str()) {
-            let failure = usage(format!("there is no group `{name}`"));
-            return Err(match nearest(name, known.iter().copied()) {
-                Some(near) => failure.hint(format!("did you mean `{near}`?")),
-                None => failure,
-            });
-        }
-    }
-    let retired = design.retired(today);
-    let any = |wanted: &[String], has: &dyn Fn(&str) -> bool| {
-        wanted.is_empty() || wanted.iter().any(|each| has(each))
-    };
-    let rows = design.nodes.values().filter_map(|node| {
-        let groups = groups.get(&node.name).cloned().unwrap_or_default();
-        let record = records.get(&node.name);
-        let row = NodeRow {
-            design: node,
-            retired: match retired.get(&node.name) {
-                Some(retirement) => Some(&*retirement.reason),
-                None => record.and_then(|record| record.retired.as_deref()),
-            },
-            maintenance: record.and_then(|record| record.maintenance.as_deref()),
-            groups,
+    let seen = runtime.block_on(backends.observe(&nodes));
+    let none = BTreeMap::new();
+    let rows = rows.iter().map(|row| {
+        let node = &row.design.name;
+        let policy = design.cleaning_of(row.design);
+        let priorities = policy.map_or(&none, |policy| &policy.priorities);
+        let offered = seen.get(node).map_or(&[][..], |seen| &seen.clean_steps);
+        let mut steps = CleanStepsRow {
+            node,
+            automated: policy.is_none_or(|policy| policy.automated),
+            enabled: Vec::new(),
+            switched_off: Vec::new(),
+            unknown: None,
         };
-        let is_wanted = (command.names.is_empty() || globs.is_match(node.name.as_str()))
-            && any(&command.group, &|name| {
-                row.groups.iter().any(|group| group.as_str() == name)
-            })
-            && any(&command.tag, &|tag| node.tags.contains(tag))
-            && any(&command.rack, &|rack| node.rack.as_deref() == Some(rack))
-            && (labels.is_empty()
-                || labels
-                    .iter()
-                    .any(|(key, value)| node.labels.get(*key).map(|is| &**is) == Some(*value)))
-            && (!command.retired || row.retired.is_some())
-            && (!command.maintenance || row.maintenance.is_some());
-        is_wanted.then_some(row)
+        if offered.is_empty() {
+            let unseen = seen.get(node).and_then(|seen| match &seen.provision {
+                Fact::Unknown(reason) => Some(format!("it could not be seen: {reason}")),
+                Fact::Known(_) => None,
+            });
+            let unsaid =
+                || "what moves it says only while it cleans which steps there are".to_owned();
+            steps.unknown = Some(unseen.unwrap_or_else(unsaid));
+            return steps;
+        }
+        match in_order(offered, priorities) {
+            Ok(enabled) => steps.enabled = enabled,
+            Err(tie) => steps.unknown = Some(tie.to_string()),
+        }
+        let is_off =
+            |step: &&OfferedStep| !steps.enabled.iter().any(|each| each.name() == step.name());
+        steps.switched_off = offered.iter().filter(is_off).cloned().collect();
+        steps
     });
     Ok(rows.collect())
 }

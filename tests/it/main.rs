@@ -9,6 +9,8 @@ mod cli_apply_changes;
 #[cfg(test)]
 mod cli_interrupted;
 #[cfg(test)]
+mod cli_nodes;
+#[cfg(test)]
 mod cli_saved_plan;
 #[cfg(test)]
 mod design_seaworthy;

@@ -4,6 +4,7 @@
 //! one line an event, [`Progress`] keeps a terminal up to date. The tables ([`log`], [`nodes`], [`status`])
 //! take rows that whoever calls has put together.
 
+mod cleaning;
 mod ending;
 mod event;
 mod log;
@@ -14,6 +15,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use cleaning::{CleanStepsRow, clean_steps, clean_steps_json};
 pub use ending::report;
 pub use event::line;
 pub use log::{log, log_json, show, show_json};

@@ -1,0 +1,88 @@
+//! `trueup nodes`: which nodes selectors name, and which clean steps their machines would run.
+
+use super::world::World;
+
+#[test]
+fn selectors_intersect_and_a_name_that_is_none_is_told_the_nearest() {
+    let world = World::one_rack();
+    let all = world.run(&["nodes", "--format", "names"]).with(0).stdout;
+    assert_eq!(all.lines().count(), 13);
+    let some = world
+        .run(&[
+            "nodes",
+            "compute*",
+            "--group",
+            "compute-nodes-1",
+            "--format",
+            "names",
+        ])
+        .with(0)
+        .stdout;
+    assert!(!some.is_empty() && some.lines().count() < 13, "{some}");
+    assert!(
+        some.lines().all(|name| name.starts_with("compute")),
+        "{some}"
+    );
+    world
+        .run(&["nodes", "ntp1"])
+        .with(64)
+        .saying("did you mean `ntp01`?");
+}
+
+#[test]
+fn clean_steps_are_shown_in_the_order_of_the_policy_before_anything_runs() {
+    let world = World::one_rack();
+    world.checkout.write(
+        "cleaning.yaml",
+        "---\nschema: trueup/CleaningPolicy/v1\nmetadata: {name: cleaning}\ndata:\n  priorities:\n    \
+         bios.reset_bios: 120\n    deploy.erase_devices: 0\n\
+         ---\nschema: trueup/CleaningPolicy/v1\nmetadata: {name: never}\ndata:\n  automated: false\n  \
+         selectors: [{node_names: [ntp01]}]\n",
+    );
+    let shown = world
+        .run(&["nodes", "--clean-steps", "--format", "json"])
+        .with(0)
+        .json();
+    let of = |node: &str| {
+        let rows = shown["nodes"].as_array().unwrap();
+        rows.iter().find(|row| row["node"] == node).unwrap().clone()
+    };
+    let steps = |row: &serde_json::Value, list: &str| -> Vec<String> {
+        let steps = row[list].as_array().unwrap().iter();
+        steps
+            .map(|step| {
+                let (interface, name) = (&step["interface"], &step["step"]);
+                format!("{}.{}", interface.as_str().unwrap(), name.as_str().unwrap())
+            })
+            .collect()
+    };
+    let policy = of("compute11");
+    assert_eq!(policy["automated"], true);
+    assert_eq!(
+        steps(&policy, "enabled"),
+        [
+            "bios.reset_bios",
+            "management.verify_properties",
+            "firmware.verify_firmware",
+            "deploy.erase_devices_metadata",
+        ]
+    );
+    assert_eq!(
+        steps(&policy, "switched_off"),
+        ["deploy.erase_devices", "bios.apply_bios_settings"]
+    );
+    let exception = of("ntp01");
+    assert_eq!(exception["automated"], false);
+    assert_eq!(
+        steps(&exception, "enabled")[0],
+        "management.verify_properties",
+        "the first policy that selects a node is the only one"
+    );
+    let table = world.run(&["nodes", "ntp01", "--clean-steps"]).with(0);
+    assert!(
+        table.stdout.contains("automated cleaning is off"),
+        "{}",
+        table.stdout
+    );
+    assert!(!world.simulated_site().exists(), "looking changes nothing");
+}
