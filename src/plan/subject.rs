@@ -61,7 +61,11 @@ impl<'a> Seen<'a> {
                 Some("failed to be cleaned, and is fenced until somebody acts".to_owned())
             }
             ProvisionState::CleanHold => Some("is held in the middle of its cleaning".to_owned()),
-            ProvisionState::Other => Some("is in a state that is not driven from here".to_owned()),
+            ProvisionState::DeployHold => Some("is held in the middle of its deploy".to_owned()),
+            state if !state.is_driven() => Some(format!(
+                "is {}, a state that is not driven from here",
+                state_name(state)
+            )),
             state if state.is_transient() => Some(format!(
                 "is {} now; plan again when that has ended",
                 state_name(state)

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::FORMAT_VERSION;
 use crate::design::NodeName;
-use crate::lifecycle::{PowerState, ProvisionState};
+use crate::lifecycle::PowerState;
 use crate::observed::{Fact, ObservedNode};
 use crate::record::{NodeRecord, Phase};
 use crate::report::table::{Cell, Table};
@@ -41,7 +41,7 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
             Cell::in_role(Role::Strong, row.node.as_str()),
             phase(row.record),
             observed.map_or_else(Cell::none, |node| {
-                fact(&node.provision, |state| Cell::new(provision(*state)))
+                fact(&node.provision, |state| Cell::new(state.as_str()))
             }),
             observed.map_or_else(Cell::none, |node| {
                 fact(&node.power, |power| {
@@ -117,29 +117,6 @@ fn fact<T>(fact: &Fact<T>, known: impl FnOnce(&T) -> Cell) -> Cell {
     match fact {
         Fact::Known(value) => known(value),
         Fact::Unknown(_) => Cell::in_role(Role::Warning, "unknown"),
-    }
-}
-
-/// Ironic's name of a state, as the specifications write it.
-fn provision(state: ProvisionState) -> &'static str {
-    match state {
-        ProvisionState::Enroll => "enroll",
-        ProvisionState::Verifying => "verifying",
-        ProvisionState::Manageable => "manageable",
-        ProvisionState::Inspecting => "inspecting",
-        ProvisionState::InspectFailed => "inspect failed",
-        ProvisionState::Cleaning => "cleaning",
-        ProvisionState::CleanWait => "clean wait",
-        ProvisionState::CleanHold => "clean hold",
-        ProvisionState::CleanFailed => "clean failed",
-        ProvisionState::Available => "available",
-        ProvisionState::Deploying => "deploying",
-        ProvisionState::WaitCallback => "wait call-back",
-        ProvisionState::DeployFailed => "deploy failed",
-        ProvisionState::Active => "active",
-        ProvisionState::Deleting => "deleting",
-        ProvisionState::Error => "error",
-        ProvisionState::Other => "other",
     }
 }
 
