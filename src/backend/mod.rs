@@ -8,6 +8,7 @@
 pub mod cluster;
 mod error;
 pub mod hardware;
+pub mod http;
 mod order;
 mod secret;
 mod site;

@@ -1,0 +1,143 @@
+//! What a service answered, and what it answered to.
+
+use std::sync::Arc;
+
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use serde::de::DeserializeOwned;
+
+use super::endpoint::authority;
+use super::failure::{Class, Failure, plain};
+use super::request::Request;
+use super::retry_after;
+
+/// For whom, to whom and what was asked: the beginning of every failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) subject: Arc<str>,
+    pub(super) authority: Arc<str>,
+    pub(super) what: Arc<str>,
+}
+
+impl Origin {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        // Without its query, which may be long and is nobody's evidence.
+        let path = plain(request.url.path(), 160);
+        Self {
+            subject: Arc::from(request.subject),
+            authority: Arc::from(authority(&request.url)),
+            what: Arc::from(format!("{} {path}", request.method)),
+        }
+    }
+}
+
+/// An answer with all its bytes.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    origin: Arc<Origin>,
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn new(
+        origin: Arc<Origin>,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Self {
+        Self {
+            origin,
+            status,
+            headers,
+            body,
+        }
+    }
+
+    /// Its status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// A header, where it is there and text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The first JSON value in it; what follows is not looked at, since some gateways add to it.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or not of this shape.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let mut values = serde_json::Deserializer::from_slice(&self.body).into_iter();
+        let text = match values.next() {
+            Some(Ok(value)) => return Ok(value),
+            Some(Err(error)) if self.looks_like_json() => {
+                format!("an answer that cannot be understood: {error}")
+            }
+            Some(Err(_)) => format!("no JSON but {}", self.first_words()),
+            None => "an empty answer".to_owned(),
+        };
+        Err(self.failure(Class::Permanent, &text))
+    }
+
+    /// A failure to do with this answer.
+    #[must_use]
+    pub fn failure(&self, class: Class, text: &str) -> Failure {
+        Failure::new(self.origin.clone(), class, plain(text, 400)).with_status(self.status)
+    }
+
+    /// The failure that a refusal is, in the service's own words.
+    pub(super) fn into_failure(self, request: &Request<'_>) -> Failure {
+        let words = request.words_of(&self).unwrap_or_else(|| {
+            if self.body.is_empty() {
+                String::new()
+            } else {
+                self.first_words()
+            }
+        });
+        let words = plain(&request.without_secrets(words), 400);
+        let text = match words.as_str() {
+            "" => self.status.to_string(),
+            words => format!("{}: {words}", self.status),
+        };
+        Failure::new(self.origin.clone(), request.class_of(&self), text)
+            .with_status(self.status)
+            .with_retry_after(retry_after(&self))
+    }
+
+    fn looks_like_json(&self) -> bool {
+        let first = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
+        matches!(first, Some(b'{' | b'['))
+    }
+
+    /// The title of a page, else the first words of whatever it is.
+    fn first_words(&self) -> String {
+        const LONGEST: usize = 4096;
+        let start = &self.body[..self.body.len().min(LONGEST)];
+        let text = String::from_utf8_lossy(start);
+        match title(&text) {
+            Some(title) => format!("a page `{}`", plain(title, 120)),
+            None => format!("`{}`", plain(&text, 120)),
+        }
+    }
+}
+
+fn title(text: &str) -> Option<&str> {
+    let lower = text.to_ascii_lowercase();
+    let open = lower.find("<title")?;
+    let start = open + lower[open..].find('>')? + 1;
+    let end = start + lower[start..].find("</title")?;
+    let title = text[start..end].trim();
+    (!title.is_empty()).then_some(title)
+}

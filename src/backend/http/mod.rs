@@ -1,0 +1,285 @@
+//! The one HTTP client of all backends: bounded in every direction, and exact about what went wrong.
+//!
+//! A service is slow, fragile or hostile until it has shown otherwise. Each request ends in time, its
+//! answer has a largest size, nobody is sent to another host, and at most a few requests go to one host
+//! at once. What fails says for whom, to whom, which request and what was answered, never a secret, and
+//! whether it can be tried again ([`Class`]).
+
+mod answer;
+mod endpoint;
+mod failure;
+mod request;
+#[cfg(test)]
+pub(crate) mod tests;
+mod trust;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::{LOCATION, RETRY_AFTER};
+use reqwest::{Method, StatusCode, Url};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use answer::Origin;
+
+pub use answer::Answer;
+pub use endpoint::{Endpoint, EndpointError};
+pub use failure::{Class, Failure, plain};
+pub use request::{Credentials, Dialect, Plain, Request};
+pub use trust::{Fingerprint, Identity, Trust, TrustError};
+
+/// The first wait between two attempts; each further one is twice as long.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// The longest wait between two attempts, also where a service asks for more.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// How long an idle connection is kept: longer than between two looks at the same machine.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How far a client goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Until a connection is there, TLS included.
+    pub connect: Duration,
+    /// One attempt of a request: from the connection to the last byte of the answer.
+    pub request: Duration,
+    /// The largest answer, in bytes.
+    pub body: usize,
+    /// Most redirects that one request follows; all of them to the same host.
+    pub redirects: u32,
+    /// Most requests at once to one host.
+    pub per_host: usize,
+    /// Most requests at once in all.
+    pub total: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            request: Duration::from_secs(60),
+            body: 16 << 20,
+            redirects: 3,
+            per_host: 2,
+            total: 128,
+        }
+    }
+}
+
+/// Sends requests, reuses connections, and keeps to its [`Limits`].
+#[derive(Debug)]
+pub struct Client {
+    inner: reqwest::Client,
+    limits: Limits,
+    hosts: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    total: Semaphore,
+}
+
+impl Client {
+    /// A client that trusts whom `trust` says. No proxy of the environment is used: what is sent here
+    /// is meant for the host that it is addressed to.
+    ///
+    /// # Errors
+    ///
+    /// The certificates or keys that are to be used cannot be read.
+    pub fn new(trust: &Trust, limits: Limits) -> Result<Self, TrustError> {
+        let inner = reqwest::Client::builder()
+            .tls_backend_preconfigured(trust.config()?)
+            .http1_only()
+            .no_proxy()
+            .referer(false)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(limits.connect.min(limits.request))
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(limits.per_host)
+            .user_agent(concat!("trueup/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(TrustError::Client)?;
+        Ok(Self {
+            inner,
+            limits,
+            hosts: Mutex::default(),
+            total: Semaphore::new(limits.total.clamp(1, Semaphore::MAX_PERMITS)),
+        })
+    }
+
+    /// What the client keeps to.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Sends a request, and again as often as it says ([`Request::attempts`]) where that does no harm. An
+    /// answer that is no success is a [`Failure`] with its status.
+    ///
+    /// # Errors
+    ///
+    /// No connection, no trust, no answer in time, too much of it, or one that says no.
+    pub async fn send(&self, request: &Request<'_>) -> Result<Answer, Failure> {
+        let mut attempt = 1;
+        loop {
+            let failure = match self.once(request).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if failure.class() != Class::Passing || attempt >= request.attempts {
+                return Err(failure);
+            }
+            tokio::time::sleep(delay(&failure, attempt)).await;
+            attempt += 1;
+        }
+    }
+
+    /// One attempt, redirects on the same host included.
+    async fn once(&self, request: &Request<'_>) -> Result<Answer, Failure> {
+        let origin = Arc::new(Origin::of(request));
+        let host = self.host(&origin.authority);
+        let _host = turn(&host).await;
+        let _total = turn(&self.total).await;
+        let limit = request.timeout.unwrap_or(self.limits.request);
+        match tokio::time::timeout(limit, self.follow(request, &origin)).await {
+            Ok(result) => result,
+            Err(_) => {
+                let text = format!("no complete answer within {} s", limit.as_secs_f64());
+                Err(Failure::new(origin, request.when_lost(), text))
+            }
+        }
+    }
+
+    async fn follow(&self, request: &Request<'_>, origin: &Arc<Origin>) -> Result<Answer, Failure> {
+        let mut url = request.url.clone();
+        let mut redirects = 0;
+        loop {
+            let answer = self.exchange(request, &url, origin).await?;
+            let status = answer.status();
+            if status.is_success() || status == StatusCode::NOT_MODIFIED {
+                return Ok(answer);
+            }
+            if !status.is_redirection() {
+                return Err(answer.into_failure(request));
+            }
+            url = redirected(request, &url, &answer, origin)?;
+            redirects += 1;
+            if redirects > self.limits.redirects {
+                let text = format!("more than {} redirects", self.limits.redirects);
+                return Err(Failure::new(origin.clone(), Class::Permanent, text));
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        url: &Url,
+        origin: &Arc<Origin>,
+    ) -> Result<Answer, Failure> {
+        let prepared = request.prepare(&self.inner, url, origin)?;
+        let lost = |error: &reqwest::Error| failure::of_transport(origin, request, error);
+        let mut response = self.inner.execute(prepared).await.map_err(|e| lost(&e))?;
+        let status = response.status();
+        let headers = response.headers().clone();
+        let too_large = || {
+            let text = format!("an answer of more than {} bytes", self.limits.body);
+            // What was asked for was done, or is done no better the next time.
+            Failure::new(origin.clone(), request.when_unreadable(status), text).with_status(status)
+        };
+        let announced = response.content_length().unwrap_or(0);
+        if announced > self.limits.body as u64 {
+            return Err(too_large());
+        }
+        let mut body = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if body.len() + chunk.len() > self.limits.body => {
+                    return Err(too_large());
+                }
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) => break,
+                // A refusal is one, however little of its text came.
+                Err(_) if !status.is_success() => break,
+                Err(_) => {
+                    let text = format!("the answer broke off after {} bytes", body.len());
+                    let class = request.when_lost();
+                    return Err(Failure::new(origin.clone(), class, text).with_status(status));
+                }
+            }
+        }
+        Ok(Answer::new(origin.clone(), status, headers, body))
+    }
+
+    fn host(&self, authority: &Arc<str>) -> Arc<Semaphore> {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let per_host = self.limits.per_host.clamp(1, Semaphore::MAX_PERMITS);
+        hosts
+            .entry(authority.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(per_host)))
+            .clone()
+    }
+}
+
+/// Waits for one's turn; these semaphores are never closed.
+async fn turn(gate: &Semaphore) -> Option<SemaphorePermit<'_>> {
+    gate.acquire().await.ok()
+}
+
+/// Where a redirect leads, if it may be followed: the same host, and nothing asked for that the answer
+/// does not ask for again.
+fn redirected(
+    request: &Request<'_>,
+    from: &Url,
+    answer: &Answer,
+    origin: &Arc<Origin>,
+) -> Result<Url, Failure> {
+    let refuse = |text: String| {
+        Failure::new(origin.clone(), Class::Permanent, text).with_status(answer.status())
+    };
+    let Some(location) = answer.header(LOCATION.as_str()) else {
+        return Err(refuse(format!(
+            "{}: a redirect to nowhere",
+            answer.status()
+        )));
+    };
+    let Ok(to) = from.join(location) else {
+        let location = plain(location, 100);
+        return Err(refuse(format!(
+            "a redirect to `{location}`, which is no address"
+        )));
+    };
+    if to.origin() != from.origin() {
+        let elsewhere = plain(&to.origin().ascii_serialization(), 100);
+        return Err(refuse(format!(
+            "a redirect to another host ({elsewhere}), which is not followed"
+        )));
+    }
+    let is_safe = matches!(request.method, Method::GET | Method::HEAD);
+    let keeps_method = matches!(answer.status().as_u16(), 307 | 308);
+    if !is_safe && !keeps_method {
+        return Err(refuse(format!(
+            "{}: a redirect that would turn the request into another",
+            answer.status()
+        )));
+    }
+    Ok(to)
+}
+
+/// How long to wait after an attempt: what the service asks for, else twice as long each time, less a
+/// part that depends on the request and the attempt only.
+fn delay(failure: &Failure, attempt: u32) -> Duration {
+    if let Some(asked) = failure.retry_after() {
+        return asked.min(LONGEST_DELAY);
+    }
+    let mut hash = Sha256::new();
+    hash.update(format!("{}\n{attempt}", failure.what()));
+    let part = hash.finalize()[0];
+    let full = FIRST_DELAY
+        .saturating_mul(1 << attempt.saturating_sub(1).min(16))
+        .min(LONGEST_DELAY);
+    full.mul_f64(0.5 + f64::from(part) / 512.0)
+}
+
+/// The seconds of a `Retry-After`; a date is not read, since nothing here has a clock.
+fn retry_after(answer: &Answer) -> Option<Duration> {
+    let seconds = answer.header(RETRY_AFTER.as_str())?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}

@@ -1,0 +1,241 @@
+//! What is asked of a service, by whom, and how its refusals are read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, StatusCode, Url};
+use serde::Serialize;
+
+use super::answer::{Answer, Origin};
+use super::failure::{Class, Failure};
+use crate::backend::Secret;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub enum Credentials {
+    /// An account, by HTTP Basic.
+    Basic {
+        /// Its name.
+        username: Arc<str>,
+        /// Its password.
+        password: Secret,
+    },
+    /// A header that carries a secret as it is (`X-Auth-Token`).
+    Header {
+        /// The header, in lower case.
+        name: &'static str,
+        /// Its value.
+        value: Secret,
+    },
+}
+
+impl Credentials {
+    fn secret(&self) -> &Secret {
+        match self {
+            Self::Basic { password, .. } => password,
+            Self::Header { value, .. } => value,
+        }
+    }
+}
+
+/// How a kind of service says what went wrong.
+pub trait Dialect: Send + Sync {
+    /// Its own words in an answer that is no success; `None` where it has none, and then a page's title or
+    /// the first words of the body are shown. What it gives is shortened and made printable by the caller.
+    fn words(&self, answer: &Answer) -> Option<String>;
+
+    /// What an answer that is no success means for trying again.
+    fn class(&self, answer: &Answer, is_safe: bool) -> Class {
+        Class::of_status(answer.status(), is_safe)
+    }
+}
+
+/// A service without words of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Dialect for Plain {
+    fn words(&self, _: &Answer) -> Option<String> {
+        None
+    }
+}
+
+/// One request. It is safe to repeat where its method is GET or HEAD, or where it is said to be
+/// ([`Self::repeatable`]).
+#[derive(Clone)]
+pub struct Request<'a> {
+    pub(super) subject: &'a str,
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) attempts: u32,
+    pub(super) timeout: Option<Duration>,
+    headers: Vec<(HeaderName, String)>,
+    body: Option<Vec<u8>>,
+    credentials: Option<&'a Credentials>,
+    hidden: Vec<&'a Secret>,
+    dialect: &'a dyn Dialect,
+    is_repeatable: bool,
+}
+
+impl<'a> Request<'a> {
+    /// A request about a subject (``node `n04` ``), by which its failures begin.
+    #[must_use]
+    pub fn new(subject: &'a str, method: Method, url: Url) -> Self {
+        let is_repeatable = matches!(method, Method::GET | Method::HEAD);
+        Self {
+            subject,
+            method,
+            url,
+            attempts: 1,
+            timeout: None,
+            headers: Vec::new(),
+            body: None,
+            credentials: None,
+            hidden: Vec::new(),
+            dialect: &Plain,
+            is_repeatable,
+        }
+    }
+
+    /// Adds a header; a value that cannot be one is a failure when it is sent.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        let name = HeaderName::from_static(name);
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Sends a value as JSON.
+    #[must_use]
+    pub fn json(mut self, value: &impl Serialize) -> Self {
+        // Only maps with keys that are no strings cannot be written, and nobody sends those.
+        self.body = serde_json::to_vec(value).ok();
+        self.header(CONTENT_TYPE.as_str(), "application/json")
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn credentials(mut self, credentials: Option<&'a Credentials>) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// A secret in the body, which no failure shows should the service repeat it.
+    #[must_use]
+    pub fn hide(mut self, secret: &'a Secret) -> Self {
+        self.hidden.push(secret);
+        self
+    }
+
+    /// How the service's refusals are read.
+    #[must_use]
+    pub fn dialect(mut self, dialect: &'a dyn Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// Doing it twice is doing it once: an answer that was lost can be asked for again.
+    #[must_use]
+    pub fn repeatable(mut self) -> Self {
+        self.is_repeatable = true;
+        self
+    }
+
+    /// How often it is sent in all, where a failure can pass; 1 if nothing is said.
+    #[must_use]
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// A bound of its own for each attempt, in the place of the client's.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Nothing follows to this host soon: the connection is not kept.
+    #[must_use]
+    pub fn last(self) -> Self {
+        self.header(CONNECTION.as_str(), "close")
+    }
+
+    /// What it means that no answer came though the request may have arrived.
+    pub(super) fn when_lost(&self) -> Class {
+        if self.is_repeatable {
+            Class::Passing
+        } else {
+            Class::Ambiguous
+        }
+    }
+
+    /// What it means that an answer came and cannot be read.
+    pub(super) fn when_unreadable(&self, status: StatusCode) -> Class {
+        if self.is_repeatable || !status.is_success() {
+            Class::Permanent
+        } else {
+            Class::Ambiguous
+        }
+    }
+
+    /// What a refusal means.
+    pub(super) fn class_of(&self, answer: &Answer) -> Class {
+        self.dialect.class(answer, self.is_repeatable)
+    }
+
+    /// The service's own words in a refusal.
+    pub(super) fn words_of(&self, answer: &Answer) -> Option<String> {
+        self.dialect.words(answer)
+    }
+
+    /// A text without any secret of this request.
+    pub(super) fn without_secrets(&self, mut text: String) -> String {
+        let own = self.credentials.map(Credentials::secret);
+        for secret in self.hidden.iter().copied().chain(own) {
+            let value = secret.reveal();
+            if !value.is_empty() && text.contains(value) {
+                text = text.replace(value, "…");
+            }
+        }
+        text
+    }
+
+    /// The request as it is sent.
+    pub(super) fn prepare(
+        &self,
+        client: &reqwest::Client,
+        url: &Url,
+        origin: &Arc<Origin>,
+    ) -> Result<reqwest::Request, Failure> {
+        let refuse = |text: &str| Failure::new(origin.clone(), Class::Permanent, text.to_owned());
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        for (name, value) in &self.headers {
+            let value = HeaderValue::from_str(value)
+                .map_err(|_| refuse("a header has a value that cannot be sent"))?;
+            headers.insert(name.clone(), value);
+        }
+        let mut prepared = client.request(self.method.clone(), url.clone());
+        match self.credentials {
+            None => {}
+            Some(Credentials::Basic { username, password }) => {
+                prepared = prepared.basic_auth(username, Some(password.reveal()));
+            }
+            Some(Credentials::Header { name, value }) => {
+                let mut value = HeaderValue::from_str(value.reveal())
+                    .map_err(|_| refuse("the secret cannot be sent in a header"))?;
+                value.set_sensitive(true);
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+        prepared = prepared.headers(headers);
+        if let Some(body) = &self.body {
+            prepared = prepared.body(body.clone());
+        }
+        prepared
+            .build()
+            .map_err(|_| refuse("the request cannot be built"))
+    }
+}
