@@ -3,6 +3,7 @@
 //! The same functions judge a plan and the instant of the act.
 
 mod criteria;
+pub mod quorum;
 mod waves;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain};

@@ -21,7 +21,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("observed", &["design", "lifecycle"]),
     ("record", &["design", "lifecycle", "repository"]),
     ("step", &["design", "lifecycle"]),
-    ("guard", &["design", "observed", "record"]),
+    // `step`: what a guard lets happen is what a step is told to do.
+    ("guard", &["design", "observed", "record", "step"]),
     ("diff", &["design", "diagnostic", "document", "render"]),
     // `document`: a reason in a saved plan shows the values that differ, which are a document's.
     (
@@ -39,12 +40,14 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     // `diagnostic`, `document`: a backend reads its own settings out of the design and points into them.
+    // `guard`: the same functions as at planning judge what is seen at the instant of the act.
     (
         "backend",
         &[
             "design",
             "diagnostic",
             "document",
+            "guard",
             "lifecycle",
             "observed",
             "step",

@@ -1,0 +1,218 @@
+//! The status object of Airship's APIs, for scripts that know it (airship-node-teardown).
+//!
+//! `kind` is always `Status` and `apiVersion` `v1.0`; `status` is `Success` or `Failure` by the reason's
+//! code; `details.errorCount` counts the messages that are errors, which a success can have too.
+
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use super::json;
+
+/// Why something ended as it did: the reasons of the specification, each with its code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// It ended well.
+    Success,
+    /// It was asked for what cannot work.
+    BadRequest,
+    /// What it is about is not there.
+    NotFound,
+    /// A rule forbids it now.
+    Conflict,
+    /// A step of a teardown failed.
+    DisassociateStepFailure,
+    /// The drain failed.
+    DrainNodeError,
+    /// Labels could not be taken off.
+    ClearLabelsError,
+    /// A member could not be removed from its etcd cluster.
+    RemoveEtcdError,
+    /// An etcd cluster gave an invalid answer.
+    EtcdNotAccessible,
+    /// The kubelet could not be shut down.
+    ShutdownKubeletError,
+    /// The Kubernetes node could not be deleted.
+    DeleteNodeError,
+}
+
+impl Reason {
+    /// The word of the specification.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The code that HTTP would have for it.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        self.row().1
+    }
+
+    const fn row(self) -> (&'static str, u16) {
+        match self {
+            Self::Success => ("Success", 200),
+            Self::BadRequest => ("BadRequest", 400),
+            Self::NotFound => ("NotFound", 404),
+            Self::Conflict => ("Conflict", 409),
+            Self::DisassociateStepFailure => ("DisassociateStepFailure", 500),
+            Self::DrainNodeError => ("DrainNodeError", 500),
+            Self::ClearLabelsError => ("ClearLabelsError", 500),
+            Self::RemoveEtcdError => ("RemoveEtcdError", 500),
+            Self::EtcdNotAccessible => ("EtcdNotAccessible", 500),
+            Self::ShutdownKubeletError => ("ShutdownKubeletError", 500),
+            Self::DeleteNodeError => ("DeleteNodeError", 500),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The kinds of message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum MessageKind {
+    /// What happened.
+    SimpleMessage,
+    /// How healthy something is.
+    HealthMessage,
+}
+
+/// One entry of `details.messageList`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Message {
+    /// What is said.
+    pub message: String,
+    /// Whether it is an error.
+    pub error: bool,
+    /// Its kind.
+    pub kind: MessageKind,
+    /// What it is about: a node, an etcd cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// How something ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Why.
+    pub reason: Reason,
+    /// What, one sentence.
+    pub message: String,
+    /// Its parts, in the order in which they are to be shown.
+    pub messages: Vec<Message>,
+}
+
+impl Status {
+    /// The object as JSON over several lines, with a line break at the end.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written as JSON; it always can.
+    pub fn to_json(&self) -> Result<String, fmt::Error> {
+        json::pretty(self)
+    }
+}
+
+#[derive(Serialize)]
+struct Details<'a> {
+    #[serde(rename = "errorCount")]
+    error_count: usize,
+    #[serde(rename = "messageList")]
+    message_list: &'a [Message],
+}
+
+#[derive(Serialize)]
+struct Metadata {}
+
+impl Serialize for Status {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let code = self.reason.code();
+        let errors = self.messages.iter().filter(|message| message.error);
+        let mut object = serializer.serialize_struct("Status", 8)?;
+        object.serialize_field("kind", "Status")?;
+        object.serialize_field("apiVersion", "v1.0")?;
+        object.serialize_field("metadata", &Metadata {})?;
+        object.serialize_field("status", if code < 400 { "Success" } else { "Failure" })?;
+        object.serialize_field("reason", self.reason.as_str())?;
+        object.serialize_field("message", &self.message)?;
+        object.serialize_field("code", &code)?;
+        object.serialize_field(
+            "details",
+            &Details {
+                error_count: errors.count(),
+                message_list: &self.messages,
+            },
+        )?;
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_the_shape_that_scripts_for_airship_know() {
+        let status = Status {
+            reason: Reason::RemoveEtcdError,
+            message: "etcd would be lost".to_owned(),
+            messages: vec![
+                Message {
+                    message: "Healthy".to_owned(),
+                    error: false,
+                    kind: MessageKind::HealthMessage,
+                    name: Some("kubernetes".to_owned()),
+                },
+                Message {
+                    message: "no quorum".to_owned(),
+                    error: true,
+                    kind: MessageKind::SimpleMessage,
+                    name: None,
+                },
+            ],
+        };
+        insta::assert_snapshot!(status.to_json().unwrap(), @r#"
+        {
+          "kind": "Status",
+          "apiVersion": "v1.0",
+          "metadata": {},
+          "status": "Failure",
+          "reason": "RemoveEtcdError",
+          "message": "etcd would be lost",
+          "code": 500,
+          "details": {
+            "errorCount": 1,
+            "messageList": [
+              {
+                "message": "Healthy",
+                "error": false,
+                "kind": "HealthMessage",
+                "name": "kubernetes"
+              },
+              {
+                "message": "no quorum",
+                "error": true,
+                "kind": "SimpleMessage"
+              }
+            ]
+          }
+        }
+        "#);
+    }
+
+    #[test]
+    fn a_reason_below_400_is_a_success() {
+        let status = Status {
+            reason: Reason::Success,
+            message: String::new(),
+            messages: Vec::new(),
+        };
+        let json = status.to_json().unwrap();
+        assert!(json.contains("\"status\": \"Success\"") && json.contains("\"code\": 200"));
+    }
+}
