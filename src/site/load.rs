@@ -12,6 +12,7 @@ use crate::document::{LoadSettings, LoadedFile, decode, load};
 use crate::render::{self, render};
 use crate::repository::{Content, Entry, Repository, Tree, site_digest};
 
+use super::mask::mask;
 use super::{At, Depth, Error, Location, Settings, Site, SiteFile};
 
 /// How many threads read and parse.
@@ -118,6 +119,11 @@ impl<'a> Loader<'a> {
                 design
             }
         };
+        let mut diagnostics = mask(
+            diagnostics,
+            documents.iter().map(|document| &**document),
+            &rendering,
+        );
         diagnostics.sort(&self.sources);
         let digest = site_digest(files.iter().map(|file| (&*file.path, file.mode, file.blob)));
         Ok(Site {

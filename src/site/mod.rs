@@ -5,6 +5,7 @@
 
 mod find;
 mod load;
+mod mask;
 
 use std::sync::Arc;
 

@@ -29,6 +29,8 @@ mod render_vectors;
 #[cfg(test)]
 mod repository;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod session;
 #[cfg(test)]
 mod shared;

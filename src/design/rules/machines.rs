@@ -18,12 +18,14 @@ const LONGEST_LABEL: usize = 63;
 
 pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
     let mut kernels = FxHashSet::default();
+    let mut seen = FxHashSet::default();
     for node in design.nodes.values() {
         let Some((document, data)) = catalog.get(kind::NODE, node.name.as_str()) else {
             continue;
         };
         check_name(document, node, catalog, findings);
         check_controller(data, node, design, findings);
+        check_names_of(node, catalog, &mut seen, findings);
         let platform = node.sections.get(&Section::OperatingSystem);
         let parameters = platform.and_then(|section| section.at(&["platform", "kernel_params"]));
         if let Some(Value::Map(map)) = parameters.map(|node| &node.value)
@@ -74,6 +76,63 @@ fn check_name(
         let message = format!("`{name}` with its domain is longer than {LONGEST_NAME} characters");
         findings.push(Diagnostic::error("rule-host-name", mark, message));
     }
+}
+
+/// How a management controller is reached.
+const CONTROLLERS: [&str; 4] = ["ipmi", "redfish", "libvirt", "manual"];
+
+/// The networks that a machine names, and the type of its controller. Machines that inherit them from one
+/// profile share one finding.
+fn check_names_of(
+    node: &NodeDesign,
+    catalog: &Catalog<'_>,
+    seen: &mut FxHashSet<Mark>,
+    findings: &mut Findings,
+) {
+    let primary = node.sections.get(&Section::Network);
+    let primary = primary.and_then(|section| section.get("primary_network"));
+    let oob = node.sections.get(&Section::OutOfBand);
+    let oob = oob.and_then(|section| section.get("oob"));
+    let of_controller = oob.and_then(|oob| oob.get("network"));
+    for field in [primary, of_controller].into_iter().flatten() {
+        let Some(name) = text_of(field).filter(|_| !is_blank(field)) else {
+            continue;
+        };
+        if catalog.get(kind::NETWORK, &name).is_some() || !seen.insert(field.mark) {
+            continue;
+        }
+        let finding = if field.secret {
+            Diagnostic::error("reference-network", field.mark, "there is no such network")
+        } else {
+            let message = format!("there is no network `{name}`");
+            Diagnostic::error("reference-network", field.mark, message)
+                .did_you_mean(&name, catalog.names(kind::NETWORK))
+        };
+        findings.push(finding);
+    }
+    let Some(field) = oob
+        .and_then(|oob| oob.get("type"))
+        .filter(|field| !is_blank(field))
+    else {
+        return;
+    };
+    let Some(kind) = text_of(field) else {
+        return;
+    };
+    if CONTROLLERS.contains(&&*kind) || !seen.insert(field.mark) {
+        return;
+    }
+    let finding = if field.secret {
+        Diagnostic::error(
+            "rule-controller",
+            field.mark,
+            "there is no such type of controller",
+        )
+    } else {
+        let message = format!("there is no type of controller `{kind}`");
+        Diagnostic::error("rule-controller", field.mark, message).did_you_mean(&kind, CONTROLLERS)
+    };
+    findings.push(finding.hint("it is one of `ipmi`, `redfish`, `libvirt`, `manual`"));
 }
 
 fn check_controller(data: &Node, node: &NodeDesign, design: &Design, findings: &mut Findings) {

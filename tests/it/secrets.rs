@@ -1,0 +1,291 @@
+//! No secret is seen: every command in every format over a site full of marked secrets, and then
+//! everything that the runs left behind.
+//!
+//! The marks are in documents of their own, substituted into fields of nodes, profiles and boot actions, in
+//! fields that are wrong, and behind references of the backends. What a document says in plain sight, without
+//! `storagePolicy: encrypted`, is no secret.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::world::{Ended, World};
+
+/// What every mark begins with.
+const MARK: &str = "hunter2";
+
+/// What each mark ends in, so that a finding says where it came from.
+const PASSWORD: &str = "hunter2-password";
+
+/// A site with secrets: BMC credentials, a kernel parameter, what a boot action writes.
+fn site() -> World {
+    let world = World::one_rack();
+    world.checkout.write("secrets.yaml", documents(PASSWORD));
+    world.edit(
+        "host-profiles.yaml",
+        "metadata: {name: base}\ndata:\n  hardware_profile: general-server\n  primary_network: oam\n  \
+         oob: {type: redfish, network: oob, account: admin}\n",
+        "metadata:\n  name: base\n  schema: metadata/Document/v1\n  storagePolicy: cleartext\n  \
+         layeringDefinition: {layer: site, abstract: false}\n  substitutions:\n    \
+         - {src: {schema: deckhand/Passphrase/v1, name: bmc, path: .}, dest: {path: .oob.credential}}\n    \
+         - {src: {schema: deckhand/Passphrase/v1, name: kernel, path: .}, dest: {path: .platform.kernel_params.unlock}}\n\
+         data:\n  hardware_profile: general-server\n  primary_network: oam\n  \
+         oob: {type: redfish, network: oob, account: admin}\n",
+    );
+    world
+}
+
+fn documents(password: &str) -> String {
+    let passphrase = |name: &str, data: &str| {
+        format!(
+            "---\nschema: deckhand/Passphrase/v1\nmetadata:\n  name: {name}\n  schema: metadata/Document/v1\n  \
+             storagePolicy: encrypted\n  layeringDefinition: {{layer: site, abstract: false}}\ndata: {data}\n"
+        )
+    };
+    [
+        passphrase("bmc", password),
+        passphrase("kernel", &format!("{password}-kernel")),
+        passphrase("unused", &format!("{password}-unused")),
+    ]
+    .concat()
+}
+
+#[track_caller]
+fn unseen(what: &str, text: &str) {
+    if let Some(at) = text.find(MARK) {
+        let from = text[..at].rfind('\n').map_or(0, |line| line + 1);
+        let line = text[from..].lines().next().unwrap_or_default();
+        panic!("{what} shows a secret: {line}");
+    }
+}
+
+/// Runs a command, whatever it ends with, and looks at what it printed.
+#[track_caller]
+fn run(world: &World, arguments: &[&str]) -> Ended {
+    let ended = world.run(arguments);
+    let what = arguments.join(" ");
+    unseen(&what, &ended.stdout);
+    unseen(&what, &ended.stderr);
+    assert!(
+        !ended.stderr.contains("panicked"),
+        "{what}: {}",
+        ended.stderr
+    );
+    ended
+}
+
+/// Every command that reads a site, in every format.
+fn read_in_every_way(world: &World) {
+    for format in ["text", "json", "github", "sarif", "junit"] {
+        run(world, &["validate", "--format", format]);
+    }
+    for format in ["yaml", "json"] {
+        let ended = run(world, &["render", "--format", format]);
+        assert!(ended.code != 64, "{}", ended.stderr);
+    }
+    for format in ["text", "json", "markdown", "dot", "mermaid"] {
+        let ended = run(world, &["plan", "--full", "--steps", "--format", format]);
+        assert!(ended.code != 64, "{}", ended.stderr);
+        run(
+            world,
+            &["plan", "--allow-redeploy", "all", "--format", format],
+        );
+    }
+    for format in ["text", "json"] {
+        run(world, &["diff", "--format", format]);
+        run(world, &["diff", "--rendered", "--format", format]);
+        run(world, &["nodes", "--format", format]);
+        run(world, &["log", "--format", format]);
+    }
+}
+
+/// Every file below a folder, and every object of the records and tags.
+fn look_at_what_was_left(world: &World) {
+    let mut folders = vec![world.checkout.path().join(".git/trueup")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                unseen(
+                    &path.display().to_string(),
+                    &String::from_utf8_lossy(&bytes),
+                );
+            }
+        }
+    }
+    let refs = world.checkout.git(&[
+        "for-each-ref",
+        "--format=%(refname)",
+        "refs/trueup",
+        "refs/tags",
+    ]);
+    let mut blobs = 0;
+    for name in refs.lines() {
+        if name.starts_with("refs/tags/") {
+            // The tag itself: what it points at is the design, where the secrets are.
+            unseen(name, &world.checkout.git(&["cat-file", "tag", name]));
+            continue;
+        }
+        let objects = world.checkout.git(&["rev-list", "--objects", name]);
+        for line in objects.lines() {
+            let id = line.split(' ').next().unwrap();
+            if world.checkout.git(&["cat-file", "-t", id]).trim() == "blob" {
+                blobs += 1;
+                unseen(line, &content(world.checkout.path(), id));
+            }
+        }
+    }
+    assert!(blobs > 2, "the records are there to be looked at");
+}
+
+/// The content of a blob, taken apart where it is compressed.
+fn content(folder: &Path, id: &str) -> String {
+    let output = std::process::Command::new("git")
+        .args(["cat-file", "blob", id])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let mut plain = Vec::new();
+    let decoded = flate2::read::ZlibDecoder::new(&*output.stdout).read_to_end(&mut plain);
+    if decoded.is_err() {
+        plain = output.stdout;
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[test]
+fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
+    let world = site();
+    assert!(
+        world
+            .run(&["render", "--show-secrets"])
+            .with(0)
+            .stdout
+            .contains(PASSWORD),
+        "the marks are where they would be found"
+    );
+    read_in_every_way(&world);
+    world.checkout.commit("Secrets");
+    run(
+        &world,
+        &[
+            "apply",
+            "--yes",
+            "--format",
+            "json",
+            "--allow-intermediate-commits",
+        ],
+    )
+    .with(0);
+    read_in_every_way(&world);
+
+    // The secret changes: what it is part of is deployed again, and nobody sees from what to what.
+    world
+        .checkout
+        .write("secrets.yaml", documents("hunter2-another"));
+    read_in_every_way(&world);
+    world.checkout.commit("Another password");
+    let plan = run(
+        &world,
+        &[
+            "plan",
+            "--allow-redeploy",
+            "all",
+            "--skip-blocked",
+            "-o",
+            "saved.plan",
+        ],
+    );
+    assert!(
+        plan.stdout.contains("kernel_params.unlock"),
+        "{}",
+        plan.stdout
+    );
+    unseen("the saved plan", &world.read("saved.plan"));
+    run(&world, &["show", "saved.plan", "--format", "json"]).with(0);
+    run(&world, &["apply", "saved.plan"]).with(0);
+    let log = run(&world, &["log", "--format", "json"]).json();
+    let last = log["runs"][0]["run"].as_str().map(str::to_owned);
+    let run_id = last.expect("the log lists the runs");
+    run(&world, &["show", &run_id]).with(0);
+    run(&world, &["show", &run_id, "--plan", "--format", "markdown"]).with(0);
+    look_at_what_was_left(&world);
+}
+
+#[test]
+fn a_secret_in_a_field_that_is_wrong_is_not_shown_with_its_error() {
+    for (old, new) in [
+        // Substituted into a field that wants a number, one that must be a reference, one that is a path.
+        (".platform.kernel_params.unlock", ".interfaces.boot.slaves"),
+        (
+            ".platform.kernel_params.unlock",
+            ".storage.physical_devices",
+        ),
+        (".oob.credential", ".oob.network"),
+        (".oob.credential", ".oob.type"),
+        (".oob.credential", ".primary_network"),
+        (".oob.credential", ".hardware_profile"),
+    ] {
+        let world = site();
+        world.edit("host-profiles.yaml", old, new);
+        let ended = run(&world, &["validate"]);
+        assert_ne!(ended.code, 0, "{new} is wrong now: {}", ended.stdout);
+        for format in ["json", "github", "sarif", "junit"] {
+            run(&world, &["validate", "--format", format]);
+        }
+        run(&world, &["plan"]);
+        run(&world, &["render"]);
+    }
+    // A line of a secret document that cannot be parsed, and one with a stray key.
+    for broken in [
+        "data: [hunter2-list",
+        "data: hunter2-a\n  hunter2-b: c",
+        "dta: hunter2-stray",
+    ] {
+        let world = site();
+        let text =
+            documents(PASSWORD).replace(&format!("data: {PASSWORD}\n"), &format!("{broken}\n"));
+        world.checkout.write("secrets.yaml", text);
+        let ended = run(&world, &["validate"]);
+        assert_eq!(ended.code, 1, "{broken}");
+    }
+}
+
+#[test]
+fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
+    let world = site();
+    world.checkout.write("password", "hunter2-file\n");
+    let references = [
+        "{env: TRUEUP_TEST_PASSWORD}",
+        "{file: password}",
+        "{exec: [cat, password]}",
+        "{exec: [sh, -c, 'echo hunter2-exec; exit 3']}",
+        "{file: hidden/nowhere}",
+    ];
+    for reference in references {
+        world.checkout.write(
+            "backends.yaml",
+            format!(
+                "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
+                 redfish:\n      port: 1\n      credentials: {{username: admin, password: {reference}}}\n"
+            ),
+        );
+        for arguments in [
+            &["validate"][..],
+            &["plan"],
+            &["plan", "--format", "json"],
+            &["nodes", "--clean-steps"],
+        ] {
+            let mut command = world.command(arguments);
+            command.env("TRUEUP_TEST_PASSWORD", "hunter2-environment");
+            let ended: Ended = command.output().unwrap().into();
+            // What the document itself says is in plain sight.
+            let said = [ended.stdout, ended.stderr]
+                .concat()
+                .replace("echo hunter2-exec", "");
+            unseen(&format!("{arguments:?} with {reference}"), &said);
+        }
+    }
+}
