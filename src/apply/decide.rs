@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::dispatch::Dispatcher;
 use super::{EventKind, StepOutcome};
-use crate::step::{StepIndex, StepKind};
+use crate::step::{Actor, StepIndex, StepKind, Wait};
 
 /// What a step comes to.
 pub(super) enum Choice {
@@ -36,10 +36,7 @@ impl Dispatcher<'_> {
         let cause = self.graph.cause(index).map(|cause| self.reason_of(cause));
         match (kind, group) {
             (StepKind::StartGroup, Some(group)) => self.start_group(group, cause),
-            (StepKind::StartWave, Some(group)) => match cause {
-                Some(cause) => skipped(cause),
-                None => self.start_wave(group),
-            },
+            (StepKind::StartWave, group) => self.start_wave(index, group),
             (StepKind::GatePrepared, Some(group)) => match cause {
                 Some(cause) => skipped(cause),
                 None => self.judge(group, "prepared"),
@@ -81,17 +78,48 @@ impl Dispatcher<'_> {
         Choice::End(StepOutcome::Succeeded)
     }
 
-    fn start_wave(&self, group: usize) -> Choice {
-        if let Some(reason) = &self.tally.group_tallies[group].failed {
+    fn start_wave(&self, index: usize, group: Option<usize>) -> Choice {
+        let mut not_back = None;
+        for need in &self.plan.steps[index].needs {
+            let other = need.step.0 as usize;
+            if need.wait == Wait::Done || self.ended[other] != Some(false) {
+                continue;
+            }
+            if self.plan.steps[other].id.kind != StepKind::AwaitReady {
+                return skipped(self.reason_of(other));
+            }
+            if self.was_taken_out(other) {
+                not_back.get_or_insert(other);
+            }
+        }
+        if let Some(group) = group
+            && let Some(reason) = &self.tally.group_tallies[group].failed
+        {
             return failed(reason.clone());
+        }
+        if let Some(step) = not_back {
+            let step = &self.plan.steps[step].id;
+            return failed(format!(
+                "the wave before did not come back: `{step}` did not succeed"
+            ));
         }
         if self.halted {
             return skipped(self.halt_reason());
         }
-        if !self.tally.can_still_hold(group) {
+        if group.is_some_and(|group| !self.tally.can_still_hold(group)) {
             return failed("the group's criteria can no longer hold");
         }
         Choice::End(StepOutcome::Succeeded)
+    }
+
+    /// Whether this run began to take the node of a step out of its clusters: then it has to come back.
+    /// A node that was never sent is still what it was.
+    fn was_taken_out(&self, index: usize) -> bool {
+        let kinds = [StepKind::Drain, StepKind::RemoveEtcd, StepKind::Destroy];
+        self.node_of[index].is_some_and(|node| {
+            let sent = self.tally.nodes[node].sent;
+            kinds.into_iter().any(|kind| sent.has(kind))
+        })
     }
 
     fn judge(&mut self, group: usize, stage: &str) -> Choice {
@@ -186,6 +214,7 @@ impl Dispatcher<'_> {
         }
         match kind {
             StepKind::Destroy | StepKind::Prepare => step.standby && node.failed.is_some(),
+            _ if kind.facts().actor == Actor::Cluster => step.standby && node.failed.is_some(),
             StepKind::Deploy => {
                 let unprepared =
                     node.planned.has(StepKind::Prepare) && !node.achieved.has(StepKind::Prepare);

@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Duration, Instant};
 
 use super::decide::Choice;
 use super::graph::Graph;
-use super::runner::{End, Report, Runner};
+use super::runner::{Ear, End, Report, Runner};
 use super::tally::Tally;
 use super::work::parallelism;
 use super::{
@@ -25,7 +26,7 @@ use super::{
 };
 use crate::backend::{Order, Reporter};
 use crate::plan::{Plan, PlannedGroup};
-use crate::step::{StepIndex, StepKind};
+use crate::step::{Step, StepIndex, StepKind};
 
 /// How often it is asked whether a step may start, while it may not.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -66,6 +67,10 @@ pub(super) struct Dispatcher<'a> {
     pub(super) node_of: Vec<Option<usize>>,
     /// For each deploy that may overtake its gate, that gate.
     pub(super) gate_of: Vec<Option<u32>>,
+    /// For each destroy of a wave, that wave.
+    pub(super) wave_of: Vec<Option<u32>>,
+    /// How many machines each wave tears down.
+    pub(super) torn_down_by: FxHashMap<usize, usize>,
     /// For each step, whether it ended, and with success.
     pub(super) ended: Vec<Option<bool>>,
     /// For each step, whether an earlier run began it.
@@ -86,6 +91,10 @@ pub(super) struct Dispatcher<'a> {
     pub(super) unfinished: usize,
     pub(super) sayings: Vec<Saying>,
     pub(super) began: Instant,
+    /// What steps noted for themselves, in this run and before.
+    notes: BTreeMap<usize, Vec<Arc<str>>>,
+    /// Steps that wait until what they noted is durable.
+    noting: Vec<oneshot::Sender<()>>,
     reports: UnboundedSender<Report>,
     reports_received: UnboundedReceiver<Report>,
 }
@@ -110,6 +119,13 @@ impl<'a> Dispatcher<'a> {
                 gates.next().filter(|_| overtakes).map(|need| need.step.0)
             })
             .collect();
+        let wave_of = waves(&plan.steps);
+        let mut torn_down_by: FxHashMap<usize, usize> = FxHashMap::default();
+        for (step, wave) in plan.steps.iter().zip(&wave_of) {
+            if let Some(wave) = wave.filter(|_| step.id.kind == StepKind::Destroy) {
+                *torn_down_by.entry(wave as usize).or_default() += 1;
+            }
+        }
         let (reports, reports_received) = unbounded_channel();
         let steps = plan.steps.len();
         let tags = plan
@@ -122,6 +138,8 @@ impl<'a> Dispatcher<'a> {
             node_of: plan.steps.iter().map(|step| tally.node_of(step)).collect(),
             group_of,
             gate_of,
+            wave_of,
+            torn_down_by,
             ended: vec![None; steps],
             begun: vec![false; steps],
             decided: BTreeMap::new(),
@@ -136,6 +154,8 @@ impl<'a> Dispatcher<'a> {
             unfinished: steps - tags.count(),
             sayings: Vec::new(),
             began: Instant::now(),
+            notes: BTreeMap::new(),
+            noting: Vec::new(),
             reports,
             reports_received,
             tally,
@@ -154,7 +174,7 @@ impl<'a> Dispatcher<'a> {
             .map(|(index, step)| (step.id.to_string(), index))
             .collect();
         for entry in replay.entries {
-            let (Entry::Intent { step } | Entry::Ended { step, .. }) = &entry;
+            let step = entry.step();
             let index = *indexes
                 .get(step.as_ref())
                 .ok_or_else(|| Error::OtherPlan(step.clone()))?;
@@ -176,6 +196,7 @@ impl<'a> Dispatcher<'a> {
                         self.take_in(index, &outcome, attempted, duration_ms);
                     }
                 }
+                Entry::Note { text, .. } => self.notes.entry(index).or_default().push(text),
             }
         }
         if replay.all_possibly_begun {
@@ -211,6 +232,10 @@ impl<'a> Dispatcher<'a> {
                 self.take_starting()?
             };
             self.work.log.commit()?;
+            for noted in self.noting.drain(..) {
+                // Nobody waits any more where its time was up.
+                let _ = noted.send(());
+            }
             self.speak(listener);
             for runner in starting {
                 let index = runner.index;
@@ -237,14 +262,14 @@ impl<'a> Dispatcher<'a> {
                     stopping = Some(self.stop_asked(listener));
                 }
                 () = until(grace_ends), if grace_ends.is_some() => break,
-                Some(report) = self.reports_received.recv() => self.reported(report),
+                Some(report) = self.reports_received.recv() => self.reported(report)?,
                 Some(ended) = runners.join_next_with_id(), if !runners.is_empty() => {
                     self.runner_ended(ended, &mut tasks)?;
                 }
                 () = tokio::time::sleep(LOCK_INTERVAL), if waits_for_lock => {}
             }
             while let Ok(report) = self.reports_received.try_recv() {
-                self.reported(report);
+                self.reported(report)?;
             }
             while let Some(ended) = runners.try_join_next_with_id() {
                 self.runner_ended(ended, &mut tasks)?;
@@ -350,10 +375,12 @@ impl<'a> Dispatcher<'a> {
                 .or_else(|| designs.1.get(name))
                 .or_else(|| designs.0.get(name))
         });
+        let notes = self.notes.get(&index).cloned().unwrap_or_default();
         Ok(Some(Runner {
             index,
+            ear: Ear::new(index, self.reports.clone(), notes.clone()),
             order: Order {
-                notes: Vec::new(),
+                notes,
                 reporter: Reporter::default(),
                 run: self.work.run.clone(),
                 step: Arc::new(step.clone()),
@@ -369,7 +396,7 @@ impl<'a> Dispatcher<'a> {
         }))
     }
 
-    fn reported(&mut self, report: Report) {
+    fn reported(&mut self, report: Report) -> Result<(), Error> {
         match report {
             Report::Retry {
                 index,
@@ -381,7 +408,24 @@ impl<'a> Dispatcher<'a> {
                 delay_ms: milliseconds(delay),
             }),
             Report::Attempt { index, attempt } => self.say_started(index, attempt),
+            Report::Progress { index, text } => self.say(EventKind::StepProgress {
+                step: self.plan.steps[index].id.clone(),
+                message: text,
+            }),
+            Report::Note {
+                index,
+                text,
+                durable,
+            } => {
+                self.work.log.append(&Entry::Note {
+                    step: self.plan.steps[index].id.to_string().into(),
+                    text: text.clone(),
+                })?;
+                self.notes.entry(index).or_default().push(text);
+                self.noting.push(durable);
+            }
         }
+        Ok(())
     }
 
     fn say_started(&mut self, index: usize, attempt: u32) {
@@ -459,6 +503,17 @@ impl<'a> Dispatcher<'a> {
             duration_ms,
         })?;
         self.take_in(index, &outcome, attempted, duration_ms);
+        if let StepOutcome::Failed { message } | StepOutcome::Unknown { message } = &outcome
+            && self.is_tolerated(index)
+        {
+            let message = format!(
+                "`{}` failed, which holds nothing up, since its machine is torn down: {message}",
+                step.id
+            );
+            self.say(EventKind::Warning {
+                message: message.into(),
+            });
+        }
         if let Some(node) = NodeOutcome::of(&step.id, &outcome, attempted) {
             self.sayings.push(Saying::Node(node));
         }
@@ -517,6 +572,26 @@ impl<'a> Dispatcher<'a> {
             }
         }
     }
+}
+
+/// For each step that a wave begins with, and those of the same node after it, that wave.
+fn waves(steps: &[Step]) -> Vec<Option<u32>> {
+    let mut waves: Vec<Option<u32>> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let wave = step.needs.iter().find_map(|need| {
+            let index = need.step.0 as usize;
+            let other = &steps.get(index)?.id;
+            match other.kind {
+                StepKind::StartWave if step.id.node.is_some() => Some(need.step.0),
+                _ if other.node.is_some() && other.node == step.id.node => {
+                    waves.get(index).copied().flatten()
+                }
+                _ => None,
+            }
+        });
+        waves.push(wave);
+    }
+    waves
 }
 
 /// Waits until an instant; for ever where there is none.

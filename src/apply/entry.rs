@@ -34,6 +34,23 @@ pub enum Entry {
         /// How long it took, in milliseconds.
         duration_ms: u64,
     },
+    /// A step noted something for itself, to be found again after a crash. Durable before it goes on.
+    Note {
+        /// Which step.
+        step: Arc<str>,
+        /// What.
+        text: Arc<str>,
+    },
+}
+
+impl Entry {
+    /// The id of the step that it is about.
+    #[must_use]
+    pub fn step(&self) -> &Arc<str> {
+        match self {
+            Self::Intent { step } | Self::Ended { step, .. } | Self::Note { step, .. } => step,
+        }
+    }
 }
 
 /// What a step did to the record of its node.
@@ -115,7 +132,7 @@ impl Replay {
                     attempted,
                     ..
                 } => NodeOutcome::of(steps.get(step.as_ref())?, outcome, *attempted),
-                Entry::Intent { .. } => None,
+                Entry::Intent { .. } | Entry::Note { .. } => None,
             })
             .collect()
     }
@@ -126,7 +143,8 @@ impl NodeOutcome {
     ///
     /// A step that sets something to a level (labels, power, the retired flag) leaves the phase as it
     /// was even when it fails: the machine is what it was, and the next plan sets it again. So does a
-    /// step that failed before anything was attempted.
+    /// step that failed before anything was attempted. A step on the way out of a cluster or back that
+    /// failed leaves a machine that is what it was, and has to be looked at.
     #[must_use]
     pub fn of(step: &StepId, outcome: &StepOutcome, attempted: bool) -> Option<Self> {
         let node = step.node.clone()?;
@@ -134,6 +152,12 @@ impl NodeOutcome {
             StepKind::Destroy => (Some(Phase::NotStarted), false),
             StepKind::Prepare => (Some(Phase::Prepared), false),
             StepKind::Deploy | StepKind::Record | StepKind::Adopt => (Some(Phase::Deployed), false),
+            StepKind::Drain
+            | StepKind::ClearLabels
+            | StepKind::RemoveEtcd
+            | StepKind::CheckEtcd
+            | StepKind::RemoveFromCluster
+            | StepKind::AwaitReady => (None, false),
             _ => (None, true),
         };
         let otherwise = |phase| (attempted && !sets_a_level).then_some(phase);

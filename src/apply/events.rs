@@ -93,6 +93,13 @@ pub enum EventKind {
         /// After how many milliseconds.
         delay_ms: u64,
     },
+    /// A step tells how far it is.
+    StepProgress {
+        /// Which.
+        step: StepId,
+        /// In words; replaces what it said before.
+        message: Arc<str>,
+    },
     /// A step ended.
     StepFinished {
         /// Which.

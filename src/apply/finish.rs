@@ -40,6 +40,14 @@ impl Dispatcher<'_> {
         let groups: Vec<_> = (0..self.plan.groups.len())
             .map(|group| self.tally.result(group))
             .collect();
+        let mut left_cordoned: Vec<_> = self
+            .tally
+            .nodes
+            .iter()
+            .filter(|node| node.is_left_cordoned())
+            .map(|node| node.name.clone())
+            .collect();
+        left_cordoned.sort_unstable();
         let mut counts = Counts::default();
         let mut nodes = Vec::new();
         let mut standings = BTreeMap::new();
@@ -89,6 +97,7 @@ impl Dispatcher<'_> {
                 .iter()
                 .map(|(index, evidence)| (id(index), evidence.clone()))
                 .collect(),
+            left_cordoned,
             duration_ms: milliseconds(self.began.elapsed()),
         }
     }

@@ -3,14 +3,15 @@
 //! A runner knows nothing of the graph. Nothing is done twice here: a step is only acted on again when
 //! the probe says that it was not begun, or that it goes on and has to be waited for.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 use super::{Preconditions, StepOutcome, Stop};
-use crate::backend::{ActError, Hardware, Order, Probe};
+use crate::backend::{self, ActError, Hardware, Order, Pending, Probe, Reporter};
 
 /// The first wait between two attempts; each further one is twice as long.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
@@ -27,6 +28,67 @@ pub(super) enum Report {
     },
     /// It is tried again now.
     Attempt { index: usize, attempt: u32 },
+    /// How far it is.
+    Progress { index: usize, text: Arc<str> },
+    /// It waits until this is in the journal, and durable.
+    Note {
+        index: usize,
+        text: Arc<str>,
+        durable: oneshot::Sender<()>,
+    },
+}
+
+/// Hears what a step says, and hands it to the dispatcher.
+pub(super) struct Ear {
+    index: usize,
+    reports: UnboundedSender<Report>,
+    /// What it noted so far, for its next attempt.
+    notes: Mutex<Vec<Arc<str>>>,
+}
+
+impl Ear {
+    pub(super) fn new(
+        index: usize,
+        reports: UnboundedSender<Report>,
+        notes: Vec<Arc<str>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            index,
+            reports,
+            notes: Mutex::new(notes),
+        })
+    }
+
+    fn notes(&self) -> Vec<Arc<str>> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.clone()
+    }
+}
+
+impl backend::Listener for Ear {
+    fn progress(&self, text: Arc<str>) {
+        let index = self.index;
+        let _ = self.reports.send(Report::Progress { index, text });
+    }
+
+    fn note<'a>(&'a self, text: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(async move {
+            let (durable, is_durable) = oneshot::channel();
+            let report = Report::Note {
+                index: self.index,
+                text: text.clone(),
+                durable,
+            };
+            let sent = self.reports.send(report).is_ok();
+            if !sent || is_durable.await.is_err() {
+                let message = "what has to be found again could not be written down";
+                return Err(ActError::Permanent(message.into()));
+            }
+            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            notes.push(text);
+            Ok(())
+        })
+    }
 }
 
 /// How a runner ended.
@@ -43,6 +105,8 @@ pub(super) enum End {
 pub(super) struct Runner {
     pub(super) index: usize,
     pub(super) order: Order,
+    /// Who hears what the step says.
+    pub(super) ear: Arc<Ear>,
     /// An earlier run may have begun it: it is looked at first.
     pub(super) probe_first: bool,
     /// From its start to its end, all attempts together.
@@ -58,6 +122,7 @@ pub(super) struct Runner {
 impl Runner {
     /// Runs the step to its end.
     pub(super) async fn run(mut self) -> (usize, End) {
+        self.order.reporter = Reporter::new(self.ear.clone());
         let end = match self.timeout {
             None => self.drive().await,
             Some(timeout) => match tokio::time::timeout(timeout, self.drive()).await {
@@ -113,6 +178,7 @@ impl Runner {
                 }
                 Err(ActError::Passing(message) | ActError::Ambiguous(message)) => message,
             };
+            self.order.notes = self.ear.notes();
             begun = match self.hardware.probe(&self.order).await {
                 Probe::Done => return End::Outcome(StepOutcome::Succeeded, true),
                 Probe::NotBegun => false,

@@ -34,8 +34,16 @@ impl Dispatcher<'_> {
             };
             let open =
                 group.filter(|group| gate_open && self.tally.group_tallies[*group].open_gates > 0);
-            self.tally
-                .node_step_ended(node, step, outcome, attempted, open);
+            let failed = matches!(
+                outcome,
+                StepOutcome::Failed { .. } | StepOutcome::Unknown { .. }
+            );
+            if failed && self.is_tolerated(index) {
+                self.tally.nodes[node].achieved.add(kind);
+            } else {
+                self.tally
+                    .node_step_ended(node, step, outcome, attempted, open);
+            }
             self.tally.nodes[node].duration_ms += duration_ms;
         }
         if let Some(most) = self.plan.options.max_failures {
@@ -67,9 +75,12 @@ impl Dispatcher<'_> {
                     if let Some(group) = self.group_of[index] {
                         let failed = &mut self.tally.group_tallies[group].failed;
                         failed.get_or_insert(message.clone());
+                    } else {
+                        self.step_failed = true;
                     }
                 }
                 StepKind::CriticalCheck => {}
+                StepKind::ShutdownKubelet if self.is_tolerated(index) => {}
                 _ => self.step_failed = true,
             }
         }
@@ -82,24 +93,26 @@ impl Dispatcher<'_> {
                 self.tally.group_tallies[group].ended = Some(succeeded);
             }
             StepKind::StartWave if succeeded => {
-                let steps = &self.plan.steps;
-                let destroys = self.graph.dependents(index);
-                let destroys = destroys.filter(|step| steps[*step].id.kind == StepKind::Destroy);
-                self.tally.group_tallies[group].to_tear_down += destroys.count();
+                let destroys = self.torn_down_by.get(&index).copied();
+                self.tally.group_tallies[group].to_tear_down += destroys.unwrap_or_default();
             }
             StepKind::Destroy => {
-                let mut waves = self.plan.steps[index].needs.iter();
-                if waves.any(|need| {
-                    let other = need.step.0 as usize;
-                    self.plan.steps[other].id.kind == StepKind::StartWave
-                        && self.ended[other] == Some(true)
-                }) {
+                let wave = self.wave_of[index];
+                if wave.is_some_and(|wave| self.ended[wave as usize] == Some(true)) {
                     let left = &mut self.tally.group_tallies[group].to_tear_down;
                     *left = left.saturating_sub(1);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Whether a step may fail: the kubelet of a machine that is destroyed next stops then at the latest
+    /// (airship-node-teardown, "Shutdown the kubelet").
+    pub(super) fn is_tolerated(&self, index: usize) -> bool {
+        let is_destroy = |step: usize| self.plan.steps[step].id.kind == StepKind::Destroy;
+        self.plan.steps[index].id.kind == StepKind::ShutdownKubelet
+            && self.graph.dependents(index).any(is_destroy)
     }
 
     /// Makes deploys that waited for their gate ready, once it was judged or can no longer fail.

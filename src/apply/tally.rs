@@ -52,6 +52,17 @@ pub(super) struct NodeTally {
     groups: Vec<u32>,
 }
 
+impl NodeTally {
+    /// Whether it was cordoned in this run, and what was to follow did not: it is still there, and
+    /// takes no pods.
+    pub(super) fn is_left_cordoned(&self) -> bool {
+        self.sent.has(StepKind::Drain)
+            && self.planned != self.achieved
+            && !self.achieved.has(StepKind::Destroy)
+            && !self.achieved.has(StepKind::RemoveFromCluster)
+    }
+}
+
 /// One group in this run.
 pub(super) struct GroupTally {
     counts: [usize; 4],

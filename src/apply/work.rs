@@ -203,6 +203,9 @@ pub struct Finished {
     /// Steps that nobody can tell about from outside, with the evidence to look at. They and what
     /// depends on them wait for a [`Decision`](super::Decision).
     pub undecided: Vec<(StepId, Arc<str>)>,
+    /// Nodes that were drained and whose steps after that did not all succeed, though their machines
+    /// are what they were; sorted.
+    pub left_cordoned: Vec<NodeName>,
     /// How long it took, in milliseconds; the part before an interruption is not in it.
     pub duration_ms: u64,
 }

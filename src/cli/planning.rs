@@ -14,7 +14,7 @@ use crate::backend::{self, Backends, Clock, Look};
 use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
-use crate::plan::{self, Allowance, Base, IntermediateCommit, Options, Plan, Target};
+use crate::plan::{self, Allowance, Base, IntermediateCommit, Leaving, Options, Plan, Target};
 use crate::record::{NodeRecord, SiteState, Store};
 use crate::repository::{CommitId, Patience, Repository};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
@@ -158,6 +158,7 @@ impl PlanArguments {
             max_unavailable: self.max_unavailable,
             canary: self.canary,
             max_failures: self.max_failures,
+            leaving: Leaving::default(),
         }
     }
 }

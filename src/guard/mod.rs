@@ -7,4 +7,6 @@ pub mod quorum;
 mod waves;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain};
-pub use waves::{CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, Limits, is_control_plane};
+pub use waves::{
+    CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, Limits, has_control_plane_label, is_control_plane,
+};

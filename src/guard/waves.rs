@@ -5,6 +5,9 @@
 //! links that are shortened as they are followed, so thousands of machines under a limit of one cost
 //! little more than thousands of machines under none.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::design::{Design, NodeDesign, NodeName};
@@ -33,11 +36,17 @@ pub fn is_control_plane(node: &NodeDesign) -> bool {
     CONTROL_PLANE_TAGS
         .iter()
         .any(|tag| node.tags.contains(*tag))
-        || CONTROL_PLANE_LABELS.iter().any(|label| {
-            node.labels
-                .get(*label)
-                .is_some_and(|value| !matches!(&**value, "disabled" | "false"))
-        })
+        || has_control_plane_label(&node.labels)
+}
+
+/// Whether labels, designed or seen, say that a machine is one of the control plane.
+#[must_use]
+pub fn has_control_plane_label(labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+    CONTROL_PLANE_LABELS.iter().any(|label| {
+        labels
+            .get(*label)
+            .is_some_and(|value| !matches!(&**value, "disabled" | "false"))
+    })
 }
 
 /// What a limit is about.

@@ -3,17 +3,21 @@
 //! Every way through ends in an [`Item`]: the change as it is shown, and the work, which is what steps
 //! are built of. What is blocked, excluded or only shown has no work.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::leaving::Leave;
+use super::options::Leaving;
 use super::select::Allowed;
-use super::subject::{Seen, Subject, state_name};
+use super::subject::{Membership, Seen, Subject, state_name};
 use super::{Block, Change, ChangeKind, Standing};
 use crate::design::{
-    Class, DIGEST_VERSION, Design, NodeDesign, RedeployPolicy, Retirement, Section, WipePolicy,
+    Class, ClusterName, DIGEST_VERSION, Design, EtcdCluster, NodeDesign, RedeployPolicy,
+    Retirement, Section, WipePolicy,
 };
 use crate::diff::Reasons;
 use crate::guard::Limits;
-use crate::observed::{Capability, Fact};
+use crate::observed::{Capability, EtcdSeen, Fact};
 use crate::record::Phase;
 use crate::step::{Effect, Parameters};
 
@@ -25,6 +29,8 @@ pub(super) struct Work {
     pub(super) power_on: bool,
     pub(super) relabel: Option<Arc<Parameters>>,
     pub(super) destroy: bool,
+    /// How it leaves its clusters before, where it is in any.
+    pub(super) leave: Option<Leave>,
     pub(super) prepare: bool,
     pub(super) refused: Option<Arc<str>>,
     pub(super) deploy: bool,
@@ -45,6 +51,7 @@ impl Work {
         power_on: false,
         relabel: None,
         destroy: false,
+        leave: None,
         prepare: false,
         refused: None,
         deploy: false,
@@ -53,12 +60,17 @@ impl Work {
     };
 
     pub(super) fn is_empty(&self) -> bool {
-        !self.is_in_a_group() && !self.is_outside_groups() && !self.destroy
+        !self.is_in_a_group() && !self.is_outside_groups() && !self.tears_down()
     }
 
     /// Whether some of it is done inside the node's groups.
     pub(super) fn is_in_a_group(&self) -> bool {
         self.prepare || self.deploy || self.power_on || self.relabel.is_some()
+    }
+
+    /// Whether the node is taken out of service.
+    pub(super) fn tears_down(&self) -> bool {
+        self.destroy || self.leave.is_some()
     }
 
     fn is_outside_groups(&self) -> bool {
@@ -102,6 +114,11 @@ pub(super) struct Rules<'a> {
     pub(super) allow_redeploy: Allowed<'a>,
     pub(super) allow_destroy: Allowed<'a>,
     pub(super) adopt: Allowed<'a>,
+    pub(super) leaving: &'a Leaving,
+    pub(super) gone: Allowed<'a>,
+    pub(super) no_etcd_here: Allowed<'a>,
+    /// What was seen of the etcd clusters; `None`: nobody looked.
+    pub(super) etcd: Option<&'a BTreeMap<ClusterName, EtcdSeen>>,
 }
 
 /// How a node stands to retirement.
@@ -149,11 +166,16 @@ impl<'a> Rules<'a> {
     /// A node that left the design.
     fn left(&self, subject: Subject<'a>) -> Option<Item<'a>> {
         let record = subject.record?;
-        if record.phase == Phase::NotStarted {
-            return None;
-        }
         let mut item = Item::new(subject, ChangeKind::Destroy);
         item.because("is no longer in the design");
+        if record.phase == Phase::NotStarted {
+            let Membership::In(node) = subject.membership else {
+                return None;
+            };
+            item.because("its machine was torn down, and its node in the cluster is left");
+            item.work.leave = Some(Leave::of_a_torn_down(node));
+            return Some(item);
+        }
         item.work.destroy = true;
         item.change.destructive = true;
         item.change.disks = subject.all_disks();
@@ -237,6 +259,11 @@ impl<'a> Rules<'a> {
         Some(item)
     }
 
+    /// Whether an etcd cluster of one member may end with it.
+    pub(super) fn may_end(&self, cluster: &EtcdCluster) -> bool {
+        cluster.members.len() == 1 && self.leaving.destroy_etcd.contains(cluster.name.as_str())
+    }
+
     /// What stands above all flags: a machine that is held, protection, and what a backend can do.
     fn guard(&self, item: &mut Item<'a>) {
         let subject = item.subject;
@@ -255,6 +282,9 @@ impl<'a> Rules<'a> {
             && let Some(why) = subject.protection(self.design)
         {
             item.block(why, None);
+        }
+        if item.work.destroy {
+            self.leave(item);
         }
         let able = subject.seen.node().map(|node| &node.capabilities);
         let Some(able) = able.filter(|able| !able.is_empty()) else {
@@ -317,7 +347,7 @@ impl<'a> Item<'a> {
     }
 
     /// Blocks it; what no flag allows wins over what a flag would.
-    fn block(&mut self, reason: &str, flag: Option<&str>) {
+    pub(super) fn block(&mut self, reason: &str, flag: Option<&str>) {
         if self
             .change
             .blocked

@@ -8,10 +8,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::change::{Item, Retired, Rules, cannot_be_compared};
 use super::input::{Error, Input};
 use super::select::Names;
-use super::subject::{Seen, Subject};
+use super::subject::{Membership, Seen, Subject};
 use super::{ChangeKind, Options, Plan, PlannedGroup, Summary, graph, groups, relies, steps};
 use crate::design::NodeName;
 use crate::guard::Limits;
+use crate::observed::Fact;
 use crate::record::NodeRecord;
 use crate::step::Step;
 
@@ -48,6 +49,10 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         allow_redeploy: names.allow("--allow-redeploy", &options.allow_redeploy)?,
         allow_destroy: names.allow("--allow-destroy", &options.allow_destroy)?,
         adopt: names.allow("--adopt", &options.adopt)?,
+        leaving: &options.leaving,
+        gone: names.named("--node-is-gone", &options.leaving.gone)?,
+        no_etcd_here: names.named("--no-etcd-here", &options.leaving.no_etcd_here)?,
+        etcd: input.observations.map(|observations| &observations.etcd),
     };
     let first_groups = first_groups(&groups);
     let mut notes = Notes::default();
@@ -149,6 +154,35 @@ fn subject<'a>(input: &Input<'a>, name: &'a NodeName) -> Subject<'a> {
             None => Seen::NotAsked,
             Some(observations) => Seen::of(observations.nodes.get(name)),
         },
+        membership: membership(input, name),
+        pods: input
+            .observations
+            .and_then(|observations| observations.pods.get(name)),
+    }
+}
+
+/// Whether the site has a cluster that somebody can ask.
+fn has_cluster(input: &Input<'_>) -> bool {
+    let named = || {
+        let backends = input.after.backends.data.as_ref();
+        backends.is_some_and(|data| data.get("clusters").is_some())
+    };
+    let seen = input.observations;
+    seen.is_some_and(|seen| seen.cluster.is_some() || !seen.etcd.is_empty()) || named()
+}
+
+fn membership<'a>(input: &Input<'a>, name: &NodeName) -> Membership<'a> {
+    let Some(observations) = input.observations else {
+        return Membership::NotAsked;
+    };
+    if !has_cluster(input) {
+        return Membership::NoCluster;
+    }
+    match observations.nodes.get(name).map(|node| &node.cluster) {
+        None => Membership::Unseen("it was not looked at"),
+        Some(Fact::Unknown(reason)) => Membership::Unseen(reason),
+        Some(Fact::Known(None)) => Membership::Out,
+        Some(Fact::Known(Some(node))) => Membership::In(node),
     }
 }
 

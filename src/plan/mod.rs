@@ -4,10 +4,13 @@
 //! Same input, same bytes; no clock, no network. What a plan may not yet do is in it as blocked.
 
 mod change;
+mod etcd;
 mod graph;
 mod groups;
 mod input;
+mod leaving;
 mod make;
+mod options;
 mod relies;
 pub mod saved;
 mod select;
@@ -17,7 +20,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +32,7 @@ pub use crate::diff::{FieldChange, Link, Reasons};
 pub use graph::graph;
 pub use input::{Error, Input, NoReasons};
 pub use make::make;
+pub use options::{Allowance, Leaving, Options};
 pub use relies::records_digest;
 pub use saved::digest;
 pub use stale::{Current, Staleness, broken, stale};
@@ -173,50 +177,6 @@ pub struct Base {
     pub revision: Arc<str>,
     /// The digest of the site's files there.
     pub site_digest: Digest,
-}
-
-/// Which nodes a flag names: `all`, or node names and globs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Allowance {
-    /// All nodes.
-    pub all: bool,
-    /// Names and globs.
-    pub nodes: BTreeSet<Arc<str>>,
-}
-
-/// What was asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Options {
-    /// The day that retirement and windows are judged by (`YYYY-MM-DD`).
-    pub as_of: Arc<str>,
-    /// Only these (names, globs, groups, racks, tags); empty: all.
-    pub targets: BTreeSet<Arc<str>>,
-    /// Not these.
-    pub excludes: BTreeSet<Arc<str>>,
-    /// Redeploys that may be carried out.
-    pub allow_redeploy: Allowance,
-    /// Destroys that may be carried out.
-    pub allow_destroy: Allowance,
-    /// Machines that are taken as they are.
-    pub adopt: Allowance,
-    /// Carry the rest out where something is blocked.
-    pub skip_blocked: bool,
-    /// Run although commits lie between the last site action and the target.
-    pub allow_intermediate_commits: bool,
-    /// Nodes worked on at the same time inside a group.
-    pub parallelism: usize,
-    /// Independent groups at the same time.
-    pub parallel_groups: usize,
-    /// Deploy a node as soon as it is prepared and its group's gate can no longer fail.
-    pub overlap: bool,
-    /// Most redeploys at the same time.
-    pub max_unavailable: Option<usize>,
-    /// The first wave is one node.
-    pub canary: bool,
-    /// Halt when more nodes than this have failed.
-    pub max_failures: Option<u64>,
 }
 
 /// How an observed value must stand to the expected one.

@@ -169,12 +169,17 @@ fn of_machine(
         StepKind::UnsetRetired,
         first,
     ];
+    // Of several steps on its node in the cluster, each says itself which node it means.
+    let in_cluster = match &item.work.leave {
+        Some(leave) if leave.node_uid.is_some() => StepKind::Drain,
+        _ => first,
+    };
     for fact in FACTS {
         let kinds: &[StepKind] = match fact {
             "disks" => &[StepKind::Destroy, StepKind::Deploy],
             "power" => &[StepKind::PowerOn],
             "labels" => &[StepKind::Relabel],
-            "kubernetes-node" => &[StepKind::Relabel, first],
+            "kubernetes-node" => &[StepKind::Relabel, in_cluster],
             "retired" if item.work.unset_retired => &[StepKind::UnsetRetired],
             _ => &touching,
         };

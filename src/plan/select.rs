@@ -119,6 +119,19 @@ impl<'a> Names<'a> {
         Ok(allowed)
     }
 
+    /// The nodes that a flag names one by one.
+    pub(super) fn named(
+        &self,
+        flag: &'static str,
+        patterns: &BTreeSet<Arc<str>>,
+    ) -> Result<Allowed<'a>, Error> {
+        let allowance = Allowance {
+            all: false,
+            nodes: patterns.clone(),
+        };
+        self.allow(flag, &allowance)
+    }
+
     /// The nodes of a name or a glob.
     fn matching(&self, flag: &'static str, pattern: &Arc<str>) -> Result<Vec<&'a NodeName>, Error> {
         if let Some(node) = self.nodes.get(&**pattern) {

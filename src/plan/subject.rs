@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Standing;
 use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
 use crate::lifecycle::{PowerState, ProvisionState};
-use crate::observed::{Fact, ObservedNode};
+use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode};
 use crate::record::{NodeRecord, Phase};
 
 /// What was seen of a machine.
@@ -80,6 +80,21 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// How a machine stands to the Kubernetes cluster.
+#[derive(Clone, Copy)]
+pub(super) enum Membership<'a> {
+    /// Nobody looked (`--observed none`).
+    NotAsked,
+    /// The site has no cluster that anybody could ask.
+    NoCluster,
+    /// It could not be seen; why.
+    Unseen(&'a str),
+    /// It is none of its nodes.
+    Out,
+    /// It is one of its nodes.
+    In(&'a ClusterNode),
+}
+
 /// A provision state as people read it (`clean-wait`).
 pub(super) fn state_name(state: ProvisionState) -> String {
     match serde_json::to_value(state) {
@@ -100,6 +115,9 @@ pub(super) struct Subject<'a> {
     pub(super) before: Option<&'a NodeDesign>,
     pub(super) record: Option<&'a NodeRecord>,
     pub(super) seen: Seen<'a>,
+    pub(super) membership: Membership<'a>,
+    /// The pods of its Kubernetes node, where they were looked at.
+    pub(super) pods: Option<&'a NodePods>,
 }
 
 impl Subject<'_> {

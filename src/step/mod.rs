@@ -326,6 +326,9 @@ pub struct Parameters {
     /// Members to remove, for remove-etcd.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub etcd_members: Vec<EtcdRemoval>,
+    /// Etcd clusters that may end with this machine: check-etcd does not ask for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub etcd_given_up: Vec<ClusterName>,
     /// The UID of the Kubernetes node that is meant, for the steps on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_uid: Option<Arc<str>>,

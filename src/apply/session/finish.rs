@@ -196,6 +196,11 @@ fn next(run: &crate::design::RunId, outcome: Outcome, finished: &Finished) -> Ve
             "not-begun"
         ));
     }
+    for node in &finished.left_cordoned {
+        next.push(format!(
+            "{node} is left cordoned; `trueup apply uncordon {node}` lets pods be scheduled on it again."
+        ));
+    }
     match outcome {
         Outcome::Interrupted => next.push(format!(
             "`trueup apply --resume` goes on with run {run}, `trueup abort {run}` gives it up."

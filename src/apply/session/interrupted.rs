@@ -461,6 +461,7 @@ impl Known {
                     (step, Some((Phase::Unknown, Some(message))))
                 }
                 Entry::Ended { step, outcome, .. } => (step, reached(step, outcome)),
+                Entry::Note { .. } => continue,
             };
             if let (Some(node), Some(seen)) = (rebuilt_node(step), seen) {
                 last.insert(node, seen);
@@ -486,6 +487,7 @@ impl Known {
             match entry {
                 Entry::Intent { step } => begun.insert(step.clone()),
                 Entry::Ended { step, .. } => begun.remove(step),
+                Entry::Note { .. } => false,
             };
         }
         begun.into_iter().collect()
@@ -495,7 +497,7 @@ impl Known {
 fn ended_step(entry: &Entry) -> Option<Arc<str>> {
     match entry {
         Entry::Ended { step, .. } => Some(step.clone()),
-        Entry::Intent { .. } => None,
+        Entry::Intent { .. } | Entry::Note { .. } => None,
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Session<'a> {
     nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     steps: BTreeMap<String, &'a Step>,
     changes: BTreeMap<&'a NodeName, ChangeKind>,
+    /// Nodes that the plan takes out of the cluster.
+    leaving: BTreeSet<&'a NodeName>,
     /// The records before the run, as the whole site counts them.
     pub(super) before: SiteState,
     pub(super) held: Mutex<Renewal>,
@@ -129,6 +131,13 @@ impl<'a> Session<'a> {
             files: parts.files,
             nodes: parts.nodes,
             steps: steps.map(|step| (step.id.to_string(), step)).collect(),
+            leaving: parts
+                .plan
+                .steps
+                .iter()
+                .filter(|step| step.id.kind == StepKind::RemoveFromCluster)
+                .filter_map(|step| step.id.node.as_ref())
+                .collect(),
             changes: changes.map(|change| (&change.node, change.kind)).collect(),
             before: parts.state.site.clone(),
             renewed: AtomicU64::new(milliseconds(parts.held.renewed)),
@@ -326,6 +335,10 @@ impl<'a> Session<'a> {
 
     /// Takes in what happens.
     pub(super) fn hear(&self, event: &Event) {
+        if matches!(event.kind, EventKind::StepProgress { .. }) {
+            // Of interest while it lasts only.
+            return;
+        }
         let mut records = lock(&self.records);
         if let Ok(mut line) = serde_json::to_vec(event) {
             line.push(b'\n');
@@ -402,6 +415,10 @@ impl<'a> Session<'a> {
             design: self.nodes.get(&outcome.node).map(|node| &**node),
             change: self.changes.get(&outcome.node).copied(),
             reason,
+            leaves_cluster: self.leaving.contains(&outcome.node),
+            is_gone: step
+                .and_then(|step| step.parameters.as_ref())
+                .is_some_and(|parameters| parameters.node_is_gone),
         };
         match node::after(records.nodes.get(&outcome.node), outcome, context) {
             Some(record) => records.nodes.insert(outcome.node.clone(), record),

@@ -25,6 +25,10 @@ pub(super) struct Context<'a> {
     pub(super) change: Option<ChangeKind>,
     /// The reason of a retirement.
     pub(super) reason: Option<&'a Arc<str>>,
+    /// Whether the plan still has to take its node out of the cluster once the machine is torn down.
+    pub(super) leaves_cluster: bool,
+    /// Whether the machine is gone for good.
+    pub(super) is_gone: bool,
 }
 
 /// The record after a step; `None`: the node is forgotten.
@@ -39,8 +43,13 @@ pub(super) fn after(
     record.run = context.run.clone();
     record.last_error.clone_from(&outcome.message);
     if let Some(phase) = outcome.phase {
-        record.phase = phase;
-        if matches!(phase, Phase::Failed | Phase::Unknown | Phase::NotStarted) {
+        // A machine that was torn down stays torn down, whatever becomes of its node in the cluster.
+        let is_gone = record.phase == Phase::NotStarted && before.is_some();
+        if rebuilds(outcome.step.kind) || !is_gone {
+            record.phase = phase;
+        }
+        let is_uncertain = matches!(phase, Phase::Failed | Phase::Unknown | Phase::NotStarted);
+        if is_uncertain && rebuilds(outcome.step.kind) {
             forget_digests(&mut record);
         }
     }
@@ -48,8 +57,14 @@ pub(super) fn after(
         return Some(record);
     }
     match outcome.step.kind {
+        StepKind::Destroy if context.leaves_cluster => {}
         StepKind::Destroy => {
             context.design?;
+        }
+        StepKind::RemoveFromCluster => {
+            if context.is_gone || record.phase == Phase::NotStarted {
+                context.design?;
+            }
         }
         StepKind::Prepare | StepKind::Deploy | StepKind::Record | StepKind::Adopt => {
             take_digests(&mut record, context);
@@ -79,7 +94,6 @@ pub(super) fn after(
         | StepKind::RemoveEtcd
         | StepKind::CheckEtcd
         | StepKind::ShutdownKubelet
-        | StepKind::RemoveFromCluster
         | StepKind::AwaitReady
         | StepKind::Manage
         | StepKind::Provide

@@ -2,6 +2,7 @@
 
 mod crash;
 mod examples;
+mod leaving;
 mod model;
 mod plans;
 mod stop;

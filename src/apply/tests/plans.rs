@@ -16,6 +16,8 @@ pub(super) struct Site {
     /// Nodes without steps that count as this.
     pub(super) left_alone: BTreeMap<String, Standing>,
     pub(super) relabels: BTreeSet<String>,
+    /// Nodes that leave their cluster before they are torn down, and come back.
+    pub(super) in_cluster: BTreeSet<String>,
     /// Nodes that have left the design.
     pub(super) removed: BTreeSet<String>,
     /// Nodes that could not be observed.
@@ -102,7 +104,7 @@ impl Site {
 
     pub(super) fn plan(&self) -> Plan {
         use StepKind::{
-            CriticalCheck, Deploy, Destroy, GateDeployed, GatePrepared, Prepare, PrepareSite,
+            AwaitReady, CriticalCheck, Deploy, GateDeployed, GatePrepared, Prepare, PrepareSite,
             Relabel, StartGroup, StartWave, Tag, VerifySite,
         };
         use Wait::{Done, Success};
@@ -137,7 +139,7 @@ impl Site {
             let mut last_deploys = Vec::new();
             for (number, wave) in (1u32..).zip(&waves) {
                 let begin = wave.map(|_| {
-                    let needs = last_deploys.iter().map(|deploy| (*deploy, Done));
+                    let needs = last_deploys.iter().copied();
                     let needs: Vec<_> = std::iter::once((start, Success)).chain(needs).collect();
                     steps.add(StartWave, group, None, Some(number), needs)
                 });
@@ -149,8 +151,9 @@ impl Site {
                     }
                     let first = match self.redeploys.get(name) {
                         Some(own) if Some(*own) == *wave => {
-                            let needs = begin.map(|begin| (begin, Success));
-                            steps.add(Destroy, group, Some(node), None, needs)
+                            let needs: Vec<_> =
+                                begin.map(|begin| (begin, Success)).into_iter().collect();
+                            self.tear_down(&mut steps, group, node, needs)
                         }
                         None if number == 1 => start,
                         _ => continue,
@@ -166,9 +169,18 @@ impl Site {
                 last_deploys.clear();
                 for (node, prepare) in prepares {
                     let needs = [(gate, Success), (prepare, Success)];
-                    last_deploys.push(steps.add(Deploy, group, Some(node), None, needs));
+                    let deploy = steps.add(Deploy, group, Some(node), None, needs);
+                    let mut last = (deploy, Done);
+                    if self.in_cluster.contains(node.as_str()) {
+                        ends.push(last);
+                        let needs = [(deploy, Success)];
+                        let back = steps.add(AwaitReady, group, Some(node), None, needs);
+                        last = (back, Success);
+                    }
+                    last_deploys.push(last);
                 }
-                ends.extend(last_deploys.iter().map(|deploy| (*deploy, Done)));
+                let last = last_deploys.iter().map(|(step, _)| *step);
+                ends.extend(last.map(|step| (step, Done)));
             }
             for node in &each.nodes {
                 if self.relabels.contains(node.as_str()) {
@@ -190,8 +202,8 @@ impl Site {
         let mut last = vec![(check, Done)];
         for name in &self.removed {
             let node = NodeName::from(name.as_str());
-            let needs = [(check, Success)];
-            last.push((steps.add(Destroy, None, Some(&node), None, needs), Done));
+            let step = self.tear_down(&mut steps, None, &node, vec![(check, Success)]);
+            last.push((step, Done));
         }
         steps.add(Tag, None, None, None, last);
         for step in &mut steps.0 {
@@ -226,6 +238,34 @@ impl Site {
             warnings: Vec::new(),
             summary: Summary::default(),
         }
+    }
+
+    /// The steps that tear a node down, the last of which is what comes next needs.
+    fn tear_down(
+        &self,
+        steps: &mut Steps,
+        group: Option<&GroupName>,
+        node: &NodeName,
+        mut needs: Vec<(usize, Wait)>,
+    ) -> usize {
+        use StepKind::{
+            CheckEtcd, ClearLabels, Destroy, Drain, RemoveEtcd, RemoveFromCluster, ShutdownKubelet,
+        };
+        use Wait::{Done, Success};
+        let is_in_cluster = self.in_cluster.contains(node.as_str());
+        if is_in_cluster {
+            for kind in [Drain, ClearLabels, RemoveEtcd, CheckEtcd] {
+                needs = vec![(steps.add(kind, group, Some(node), None, needs), Success)];
+            }
+            let kubelet = steps.add(ShutdownKubelet, group, Some(node), None, needs.clone());
+            needs.push((kubelet, Done));
+        }
+        let destroy = steps.add(Destroy, group, Some(node), None, needs);
+        if !is_in_cluster {
+            return destroy;
+        }
+        let needs = [(destroy, Success)];
+        steps.add(RemoveFromCluster, group, Some(node), None, needs)
     }
 
     fn changes(&self) -> Vec<Change> {

@@ -25,6 +25,8 @@ pub(super) enum Act {
     Ambiguous,
     /// Takes so many seconds.
     Take(u64),
+    /// Notes what it is going to ask for, asks, and loses the answer once; finds it by its note.
+    Note,
     /// Breaks the program.
     Panic,
 }
@@ -66,8 +68,18 @@ impl World {
         self.state.lock().unwrap().most_running
     }
 
-    async fn carry_out(&self, id: String) -> Result<(), ActError> {
+    async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
+        let id = order.step.id.to_string();
         let script = self.script.get(&id);
+        if matches!(script, Some(Act::Note)) {
+            match order.notes.first() {
+                None => {
+                    order.reporter.progress("task 1");
+                    order.reporter.note("task 1").await?;
+                }
+                Some(task) => order.reporter.progress(format!("found {task}")),
+            }
+        }
         assert!(!matches!(script, Some(Act::Panic)), "as the script says");
         let end = {
             let mut state = self.state.lock().unwrap();
@@ -88,7 +100,7 @@ impl World {
                 *state.effects.entry(id.clone()).or_default() += 1;
                 Instant::now() + Duration::from_secs(takes)
             });
-            let lost = matches!(script, Some(Act::LoseAnswer)) && *calls == 1;
+            let lost = matches!(script, Some(Act::LoseAnswer | Act::Note)) && *calls == 1;
             if lost || matches!(script, Some(Act::Ambiguous)) {
                 return Err(ActError::Ambiguous("the answer was lost".into()));
             }
@@ -127,6 +139,6 @@ impl Hardware for World {
     }
 
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
-        Box::pin(self.carry_out(order.step.id.to_string()))
+        Box::pin(self.carry_out(order))
     }
 }

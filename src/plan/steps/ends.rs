@@ -5,10 +5,17 @@ use std::net::IpAddr;
 
 use rustc_hash::FxHashMap;
 
+use super::leaving::{Place, tear_down};
 use super::{Draft, Ground, Written};
 use crate::design::{NodeDesign, NodeName};
 use crate::plan::change::Item;
 use crate::step::StepKind;
+
+/// Outside all groups.
+const OUTSIDE: Place<'static> = Place {
+    group: None,
+    standby: false,
+};
 
 /// Backends and credentials are good; the provisioner has what it needs once.
 pub(super) fn site(draft: &mut Draft, ground: &Ground<'_>) {
@@ -27,7 +34,7 @@ pub(super) fn site(draft: &mut Draft, ground: &Ground<'_>) {
 /// The machines that left the design and are torn down.
 fn left<'g>(ground: &'g Ground<'_>) -> impl Iterator<Item = &'g Item<'g>> {
     let items = ground.items.values().copied();
-    items.filter(|item| item.work.destroy && item.subject.after.is_none())
+    items.filter(|item| item.work.tears_down() && item.subject.after.is_none())
 }
 
 /// Addresses of a machine and of its management controller, in one form for each.
@@ -61,13 +68,13 @@ pub(super) fn early_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
         }
         heirs.sort_unstable();
         heirs.dedup();
-        let written = draft
-            .destroy(ground, item, None)
-            .success(draft.prepare_site);
-        let step = draft.add(written);
-        draft.sinks.push(step);
+        let prepare_site = draft.prepare_site;
+        let last = tear_down(draft, ground, item, &OUTSIDE, |first| {
+            first.success(prepare_site)
+        });
+        draft.sinks.extend(last);
         for heir in heirs {
-            draft.early.entry(heir.clone()).or_default().push(step);
+            draft.early.entry(heir.clone()).or_default().extend(last);
         }
         draft.torn_down.insert(item.subject.name.clone());
     }
@@ -84,9 +91,10 @@ pub(super) fn check_and_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
         if draft.torn_down.contains(item.subject.name) {
             continue;
         }
-        let written = draft.destroy(ground, item, None).success([check]);
-        let step = draft.add(written);
-        draft.sinks.push(step);
+        let last = tear_down(draft, ground, item, &OUTSIDE, |first| {
+            first.success([check])
+        });
+        draft.sinks.extend(last);
     }
 }
 

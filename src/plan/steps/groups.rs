@@ -5,8 +5,10 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::leaving::{Place, tear_down, written};
 use super::{Draft, Ground, Written};
 use crate::design::{GroupName, NodeDesign, NodeName};
+use crate::guard::is_control_plane;
 use crate::plan::PlannedGroup;
 use crate::plan::change::Item;
 use crate::step::{Effect, StepIndex, StepKind};
@@ -18,6 +20,7 @@ pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>) {
         by_name: FxHashMap::default(),
         sent: FxHashSet::default(),
         last_with_waves: None,
+        back_before: Vec::new(),
         canary: ground.options.canary,
     };
     for group in ground.groups {
@@ -38,6 +41,9 @@ struct Progress<'g> {
     /// The last gate of the last group that takes machines out of service: the limits are the site's,
     /// so the next such group waits for it, also where groups run side by side.
     last_with_waves: Option<StepIndex>,
+    /// What the next wave, also of another group, needs the success of: those that hold a cluster up
+    /// are back.
+    back_before: Vec<StepIndex>,
     canary: bool,
 }
 
@@ -70,7 +76,7 @@ fn one<'g>(
     let (redeploys, others): (Vec<_>, Vec<_>) = items
         .iter()
         .copied()
-        .partition(|item: &&Item<'_>| item.work.destroy);
+        .partition(|item: &&Item<'_>| item.work.tears_down());
     for item in &others {
         context.mend(draft, item);
     }
@@ -94,11 +100,12 @@ fn one<'g>(
             let written = Written::new(StepKind::StartWave, Some(&group.name), None)
                 .wave(Some(number as u32 + 1))
                 .success([start])
+                .success(std::mem::take(&mut progress.back_before))
                 .done(std::mem::take(&mut wave_before));
             let step = draft.add(written);
             wave = Some(step);
             for item in nodes.iter().filter_map(|name| ground.items.get(*name)) {
-                sent.push((item, Some(context.tear_down(draft, item, step))));
+                sent.push((item, context.tear_down(draft, item, step)));
             }
         }
         if first {
@@ -119,8 +126,12 @@ fn one<'g>(
             let Some(step) = context.deploy(draft, item, gate, prepared) else {
                 continue;
             };
-            if torn_down.is_some() {
-                wave_before.push(step);
+            if torn_down.is_none() {
+                continue;
+            }
+            match context.await_ready(draft, item, step) {
+                Some(back) if context.holds_up(item) => progress.back_before.push(back),
+                back => wave_before.push(back.unwrap_or(step)),
             }
         }
     }
@@ -196,15 +207,47 @@ impl Context<'_> {
         }
     }
 
-    fn tear_down(&self, draft: &mut Draft, item: &Item<'_>, wave: StepIndex) -> StepIndex {
-        let standby = self.standby.contains(item.subject.name);
+    fn place(&self, item: &Item<'_>) -> Place<'_> {
+        Place {
+            group: Some(self.group),
+            standby: self.standby.contains(item.subject.name),
+        }
+    }
+
+    fn tear_down(&self, draft: &mut Draft, item: &Item<'_>, wave: StepIndex) -> Option<StepIndex> {
         let unset = draft.unset_retired.get(item.subject.name).copied();
-        let written = draft
-            .destroy(self.ground, item, Some(self.group))
-            .standby(standby)
-            .success([wave])
-            .success(unset);
-        draft.add(written)
+        tear_down(draft, self.ground, item, &self.place(item), |first| {
+            first.success([wave]).success(unset)
+        })
+    }
+
+    /// Whether a cluster stands on it: when it does not come back, no other wave may start.
+    fn holds_up(&self, item: &Item<'_>) -> bool {
+        let is_member = item
+            .work
+            .leave
+            .as_ref()
+            .is_some_and(|leave| leave.is_member);
+        is_member || item.subject.after.is_some_and(is_control_plane)
+    }
+
+    /// A node that was in its cluster is waited for until it is back.
+    fn await_ready(
+        &mut self,
+        draft: &mut Draft,
+        item: &Item<'_>,
+        deployed: StepIndex,
+    ) -> Option<StepIndex> {
+        let leave = item
+            .work
+            .leave
+            .as_ref()
+            .filter(|leave| leave.comes_back())?;
+        let place = self.place(item);
+        let written = written(self.ground, StepKind::AwaitReady, item, leave, &place);
+        let step = draft.add(written.success([deployed]));
+        self.ends.push(step);
+        Some(step)
     }
 
     fn prepare(

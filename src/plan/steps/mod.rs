@@ -6,6 +6,7 @@
 
 mod ends;
 mod groups;
+mod leaving;
 mod outside;
 
 use std::collections::BTreeMap;

@@ -77,6 +77,9 @@ pub(super) fn what(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> f
             milliseconds(*delay_ms),
             Visible(message)
         ),
+        EventKind::StepProgress { step, message } => {
+            write!(out, "{}: {}", Visible(&step.to_string()), Visible(message))
+        }
         EventKind::StepFinished {
             step,
             outcome,

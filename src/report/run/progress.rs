@@ -69,7 +69,7 @@ impl Progress {
             let bar = self
                 .bars
                 .insert_before(&self.overall, ProgressBar::new_spinner());
-            bar.set_style(style("  {spinner} {prefix} {elapsed}"));
+            bar.set_style(style("  {spinner} {prefix} {elapsed}{msg}"));
             bar.set_prefix(Visible(&id).to_string());
             bar.enable_steady_tick(Duration::from_millis(250));
             self.in_work.insert(id, bar);
@@ -105,6 +105,11 @@ impl Reporter for Progress {
             }
             EventKind::StepStarted { step, attempt, .. } => {
                 self.started(step.to_string(), *attempt);
+            }
+            EventKind::StepProgress { step, message } => {
+                if let Some(bar) = self.in_work.get(&step.to_string()) {
+                    bar.set_message(format!(": {}", Visible(message)));
+                }
             }
             EventKind::StepFinished { step, outcome, .. } => {
                 self.finished(&step.to_string(), outcome);

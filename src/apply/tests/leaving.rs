@@ -1,0 +1,150 @@
+//! Nodes that leave their clusters before they are torn down, and come back.
+
+use super::world::Act;
+use super::*;
+use crate::record::{Outcome, Phase};
+
+/// Three nodes of one cluster, each redeployed in a wave of its own.
+fn site() -> Site {
+    let names = ["a", "b", "c"];
+    let mut site = Site::of(vec![group("g", true, &[], (Some(60), None, None), &names)]);
+    for (wave, name) in (1..).zip(names) {
+        site.redeploys.insert(name.into(), wave);
+        site.in_cluster.insert(name.into());
+    }
+    site
+}
+
+fn record_of<'h>(heard: &'h Heard, step: &str) -> &'h NodeOutcome {
+    let mut outcomes = heard.nodes.iter();
+    outcomes
+        .find(|outcome| outcome.step.to_string() == step)
+        .unwrap()
+}
+
+#[test]
+fn a_node_leaves_in_order_and_the_next_goes_when_it_is_back() {
+    let (finished, heard, _) = run(&site().plan(), &World::new([]));
+    assert_eq!(finished.outcome, Outcome::Succeeded);
+    assert!(finished.left_cordoned.is_empty());
+    let of_nodes: Vec<String> = heard
+        .started()
+        .into_iter()
+        .filter(|step| step.matches('/').count() == 2)
+        .collect();
+    let kinds = [
+        "drain",
+        "clear-labels",
+        "remove-etcd",
+        "check-etcd",
+        "shutdown-kubelet",
+        "destroy",
+        "remove-from-cluster",
+        "prepare",
+        "deploy",
+        "await-ready",
+    ];
+    let expected: Vec<String> = ["a", "b", "c"]
+        .iter()
+        .flat_map(|node| kinds.map(|kind| format!("{kind}/g/{node}")))
+        .collect();
+    assert_eq!(of_nodes, expected);
+}
+
+#[test]
+fn what_fails_on_the_way_out_stops_that_node_before_its_machine_is_destroyed() {
+    for kind in ["drain", "clear-labels", "remove-etcd", "check-etcd"] {
+        let step = format!("{kind}/g/a");
+        let world = World::new([(step.as_str(), Act::Fail)]);
+        let (finished, heard, _) = run(&site().plan(), &world);
+        let effects = world.effects();
+        assert!(!effects.contains_key("destroy/g/a"), "{kind}");
+        assert!(!effects.contains_key("drain/g/b"), "{kind}");
+        assert_eq!(finished.left_cordoned, ["a".into()], "{kind}");
+        assert_eq!(finished.outcome, Outcome::Failed, "{kind}");
+        assert_eq!(record_of(&heard, &step).phase, Some(Phase::Failed));
+        let wave = &heard.ends()["wave/g/2"];
+        assert!(wave.contains("did not come back"), "{wave}");
+    }
+}
+
+#[test]
+fn a_kubelet_that_does_not_stop_holds_nothing_up() {
+    for act in [Act::Fail, Act::Ambiguous] {
+        let world = World::new([("shutdown-kubelet/g/a", act)]);
+        let (finished, heard, _) = run(&site().plan(), &world);
+        assert_eq!(finished.outcome, Outcome::Succeeded);
+        assert_eq!(finished.counts.succeeded, 3);
+        assert_eq!(record_of(&heard, "shutdown-kubelet/g/a").phase, None);
+        let warned = heard.events.iter().any(|event| {
+            matches!(&event.kind, EventKind::Warning { message }
+                if message.starts_with("`shutdown-kubelet/g/a` failed"))
+        });
+        assert!(warned);
+    }
+}
+
+#[test]
+fn a_node_that_does_not_come_back_ends_the_waves() {
+    let world = World::new([("await-ready/g/a", Act::Fail)]);
+    let (finished, heard, _) = run(&site().plan(), &world);
+    assert_eq!(finished.outcome, Outcome::Failed);
+    assert!(!world.effects().contains_key("drain/g/b"));
+    assert!(finished.left_cordoned.is_empty());
+    let outcome = record_of(&heard, "await-ready/g/a");
+    assert_eq!(outcome.phase, Some(Phase::Failed));
+}
+
+#[test]
+fn a_machine_stays_destroyed_where_its_node_cannot_be_deleted() {
+    let mut site = Site::of(vec![group("g", true, &[], (None, None, None), &["a"])]);
+    site.removed.insert("old".into());
+    site.in_cluster.insert("old".into());
+    let world = World::new([("remove-from-cluster/old", Act::Fail)]);
+    let (finished, heard, _) = run(&site.plan(), &world);
+    assert_eq!(finished.outcome, Outcome::SucceededWithFailures);
+    assert_eq!(
+        record_of(&heard, "destroy/old").phase,
+        Some(Phase::NotStarted)
+    );
+    assert!(finished.left_cordoned.is_empty());
+}
+
+#[test]
+fn a_step_finds_its_notes_again_in_the_next_attempt_and_after_a_crash() {
+    let mut site = Site::of(vec![group("g", true, &[], (None, None, None), &["a"])]);
+    site.redeploys.insert("a".into(), 1);
+    let plan = site.plan();
+    let script = || World::new([("destroy/g/a", Act::Note)]);
+    let (finished, heard, log) = run(&plan, &script());
+    assert_eq!(finished.outcome, Outcome::Succeeded);
+    let told: Vec<_> = heard
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::StepProgress { step, message } => Some(format!("{step}: {message}")),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["destroy/g/a: task 1", "destroy/g/a: found task 1"]);
+    let noted = Entry::Note {
+        step: "destroy/g/a".into(),
+        text: "task 1".into(),
+    };
+    let position = log.durable.iter().position(|entry| *entry == noted);
+    for appends in 0..log.durable.len() {
+        let world = script();
+        let finished = in_virtual_time(async {
+            let mut first = Run::new(&plan, &world);
+            first.log.appends_left = Some(appends);
+            assert!(first.execute().await.is_err());
+            let mut second = Run::new(&plan, &world);
+            second.replay.entries = first.log.durable;
+            second.execute().await.unwrap()
+        });
+        assert_eq!(finished.outcome, Outcome::Succeeded, "after {appends}");
+        let begun = world.effects().get("destroy/g/a").copied();
+        // Nothing was asked for before its note was durable.
+        assert_eq!(begun, Some(1), "after {appends} of {position:?}");
+    }
+}

@@ -1,0 +1,155 @@
+//! How a node leaves its clusters before its machine is taken away (airship-node-teardown).
+//!
+//! What is left out and why is a reason of the change; what nobody can be sure of blocks it: a machine
+//! is never taken away from under a cluster that could not be asked.
+
+use std::sync::Arc;
+
+use super::change::{Item, Rules};
+use super::etcd;
+use super::subject::{Membership, Seen};
+use crate::design::ClusterName;
+use crate::guard::has_control_plane_label;
+use crate::lifecycle::PowerState;
+use crate::observed::{ClusterNode, Fact};
+use crate::step::{EtcdRemoval, OnDrainTimeout, Parameters};
+
+/// What is done before and after a machine is taken away.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leave {
+    /// It is a node of the Kubernetes cluster, with this UID.
+    pub(super) node_uid: Option<Arc<str>>,
+    /// Its etcd members, by cluster.
+    pub(super) etcd: Vec<EtcdRemoval>,
+    /// It is, by the design, a member of some etcd cluster.
+    pub(super) is_member: bool,
+    /// Etcd clusters that may end with it.
+    pub(super) given_up: Vec<ClusterName>,
+    /// It is gone for good: nothing of it is waited for.
+    pub(super) is_gone: bool,
+    /// What happens to pods that are left when the drain's time is up.
+    pub(super) on_drain_timeout: Option<OnDrainTimeout>,
+}
+
+impl Leave {
+    /// What is left of a machine that was torn down already.
+    pub(super) fn of_a_torn_down(node: &ClusterNode) -> Self {
+        Self {
+            node_uid: Some(node.uid.clone()),
+            is_gone: true,
+            on_drain_timeout: Some(OnDrainTimeout::Continue),
+            ..Self::default()
+        }
+    }
+
+    /// What all its steps have to know.
+    pub(super) fn parameters(&self) -> Parameters {
+        Parameters {
+            node_uid: self.node_uid.clone(),
+            node_is_gone: self.is_gone,
+            ..Parameters::default()
+        }
+    }
+
+    /// Whether somebody waits for it to come back.
+    pub(super) fn comes_back(&self) -> bool {
+        self.node_uid.is_some() || self.is_member
+    }
+}
+
+impl<'a> Rules<'a> {
+    /// Says how a node that is torn down leaves its clusters, or blocks it where that is not known.
+    pub(super) fn leave(&self, item: &mut Item<'a>) {
+        let subject = item.subject;
+        let mut leave = Leave {
+            on_drain_timeout: self.leaving.on_drain_timeout,
+            ..Leave::default()
+        };
+        if self.gone.contains(subject.name) {
+            match self.is_gone(item) {
+                Ok(()) => leave.is_gone = true,
+                Err(why) => item.block(&why, Some("--i-have-checked --node-is-gone")),
+            }
+        }
+        match subject.membership {
+            Membership::NotAsked | Membership::NoCluster => {}
+            Membership::Unseen(why) => {
+                let reason =
+                    format!("whether it is a node of the cluster could not be seen: {why}");
+                item.block(&reason, None);
+            }
+            Membership::Out => item.because("is no node of the cluster: there is nothing to drain"),
+            Membership::In(node) => {
+                leave.node_uid = Some(node.uid.clone());
+            }
+        }
+        self.leave_etcd(item, &mut leave);
+        if leave.node_uid.is_some() || leave.is_member {
+            item.work.leave = Some(leave);
+        }
+    }
+
+    /// Whether a machine that is said to be gone may be taken for gone.
+    fn is_gone(&self, item: &Item<'a>) -> Result<(), String> {
+        if self.leaving.checked_gone {
+            return Ok(());
+        }
+        match item.subject.seen {
+            Seen::Known(node, _) => match &node.power {
+                Fact::Known(PowerState::Off) => Ok(()),
+                Fact::Known(PowerState::On) => {
+                    Err("it is said to be gone, and it is on".to_owned())
+                }
+                Fact::Unknown(why) => Err(format!(
+                    "it is said to be gone, and whether it is off could not be seen: {why}"
+                )),
+            },
+            Seen::Unknown(why) => Err(format!(
+                "it is said to be gone, and it could not be seen off: {why}"
+            )),
+            Seen::NotAsked => Err("it is said to be gone, and nobody looked".to_owned()),
+        }
+    }
+
+    /// Its members of etcd clusters, and whether anybody can tell that it has none.
+    fn leave_etcd(&self, item: &mut Item<'a>, leave: &mut Leave) {
+        let subject = item.subject;
+        let members = etcd::members_on(self.design, &subject);
+        for (cluster, member) in &members {
+            leave.is_member = true;
+            let Some(seen) = self.etcd.and_then(|etcd| etcd.get(&cluster.name)) else {
+                let reason = format!(
+                    "it is a member of etcd cluster `{}`, which was not looked at",
+                    cluster.name
+                );
+                item.block(&reason, None);
+                continue;
+            };
+            match etcd::removal(&cluster.name, member, seen) {
+                Ok(Some(_)) if self.may_end(cluster) => {
+                    item.because(format!("etcd cluster `{}` ends with it", cluster.name));
+                    leave.given_up.push(cluster.name.clone());
+                }
+                Ok(Some(removal)) => leave.etcd.push(removal),
+                Ok(None) => item.because(format!(
+                    "its member of etcd cluster `{}` is gone already",
+                    cluster.name
+                )),
+                Err(why) => item.block(&why, None),
+            }
+        }
+        if members.is_empty() && !self.no_etcd_here.contains(subject.name) {
+            let runs_etcd = subject.pods.is_some_and(|pods| pods.runs_etcd);
+            let is_control = matches!(subject.membership, Membership::In(node)
+                if has_control_plane_label(&node.labels));
+            let why = match (runs_etcd, is_control) {
+                (true, _) => "an etcd runs on it, and no etcd cluster of the design lists it",
+                (_, true) => {
+                    "it is of the control plane, and no etcd cluster of the design lists it"
+                }
+                _ => return,
+            };
+            item.block(why, Some("--no-etcd-here"));
+        }
+    }
+}

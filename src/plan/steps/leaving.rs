@@ -1,0 +1,163 @@
+//! The steps by which a node leaves its clusters and its machine is torn down, and by which it comes back.
+//!
+//! Each waits for the success of the one before, but for one: stopping the kubelet may fail, since the
+//! teardown of the machine stops it too (airship-node-teardown, "Shutdown the kubelet").
+
+use std::sync::Arc;
+
+use super::{Draft, Ground, Written};
+use crate::design::{DeploymentConfiguration, GroupName};
+use crate::plan::change::Item;
+use crate::plan::leaving::Leave;
+use crate::plan::options::Leaving;
+use crate::step::{Parameters, StepIndex, StepKind};
+
+/// Where the steps of one node stand.
+pub(super) struct Place<'g> {
+    pub(super) group: Option<&'g GroupName>,
+    pub(super) standby: bool,
+}
+
+/// The bounds of the steps, in seconds: the flag's, else the configuration's.
+pub(super) struct Bounds<'g> {
+    leaving: &'g Leaving,
+    configuration: &'g DeploymentConfiguration,
+}
+
+impl<'g> Bounds<'g> {
+    pub(super) fn of(ground: &Ground<'g>) -> Self {
+        Self {
+            leaving: &ground.options.leaving,
+            configuration: &ground.design.configuration,
+        }
+    }
+
+    pub(super) fn grace_period(&self) -> u64 {
+        let own = self.configuration.drain_grace_period;
+        self.leaving.drain_grace_period.unwrap_or(own)
+    }
+
+    /// The bound of a kind of step that moves the cluster; 0 for the others.
+    pub(super) fn of_kind(&self, kind: StepKind) -> u64 {
+        let (flag, own) = match kind {
+            StepKind::Drain | StepKind::Uncordon => {
+                (self.leaving.drain_timeout, self.configuration.drain_timeout)
+            }
+            StepKind::ClearLabels => (
+                self.leaving.clear_labels_timeout,
+                self.configuration.clear_labels_timeout,
+            ),
+            StepKind::RemoveEtcd => (
+                self.leaving.remove_etcd_timeout,
+                self.configuration.remove_etcd_timeout,
+            ),
+            StepKind::CheckEtcd => (
+                self.leaving.etcd_ready_timeout,
+                self.configuration.etcd_ready_timeout,
+            ),
+            StepKind::ShutdownKubelet | StepKind::RemoveFromCluster | StepKind::AwaitReady => {
+                (None, self.configuration.node_status_timeout)
+            }
+            _ => (None, 0),
+        };
+        flag.unwrap_or(own)
+    }
+}
+
+/// A step on the cluster for a node that leaves it.
+pub(super) fn written(
+    ground: &Ground<'_>,
+    kind: StepKind,
+    item: &Item<'_>,
+    leave: &Leave,
+    place: &Place<'_>,
+) -> Written {
+    let bounds = Bounds::of(ground);
+    let mut parameters = leave.parameters();
+    let mut timeout = bounds.of_kind(kind);
+    match kind {
+        StepKind::Drain => {
+            parameters.grace_period = Some(bounds.grace_period());
+            parameters.on_drain_timeout = leave.on_drain_timeout;
+        }
+        StepKind::RemoveFromCluster => parameters.on_drain_timeout = leave.on_drain_timeout,
+        StepKind::RemoveEtcd => parameters.etcd_members.clone_from(&leave.etcd),
+        StepKind::CheckEtcd => parameters.etcd_given_up.clone_from(&leave.given_up),
+        StepKind::AwaitReady => {
+            parameters.etcd_members.clone_from(&leave.etcd);
+            parameters.node_is_gone = false;
+            if leave.is_member {
+                timeout = timeout.saturating_add(bounds.of_kind(StepKind::CheckEtcd));
+            }
+        }
+        _ => {}
+    }
+    let parameters = (parameters != Parameters::default()).then(|| Arc::new(parameters));
+    Written::new(kind, place.group, Some(item.subject.name))
+        .timeout(timeout)
+        .standby(place.standby)
+        .parameters(parameters)
+}
+
+/// The kinds of step before the machine is taken away, in order.
+pub(super) fn before_machine(leave: &Leave) -> impl Iterator<Item = StepKind> + use<> {
+    let in_cluster = leave.node_uid.is_some();
+    let removes = !leave.etcd.is_empty();
+    [
+        (in_cluster, StepKind::Drain),
+        (in_cluster, StepKind::ClearLabels),
+        (removes, StepKind::RemoveEtcd),
+        (removes, StepKind::CheckEtcd),
+        (in_cluster && !leave.is_gone, StepKind::ShutdownKubelet),
+    ]
+    .into_iter()
+    .filter_map(|(wanted, kind)| wanted.then_some(kind))
+}
+
+/// Tears a node down: it leaves its clusters, its machine is destroyed, its Kubernetes node is deleted.
+/// `begin` says what the first step waits for. The last step, whose success what comes next needs;
+/// `None` where there is nothing to be done.
+pub(super) fn tear_down(
+    draft: &mut Draft,
+    ground: &Ground<'_>,
+    item: &Item<'_>,
+    place: &Place<'_>,
+    begin: impl FnOnce(Written) -> Written,
+) -> Option<StepIndex> {
+    let mut begin = Some(begin);
+    let mut first = |written: Written| match begin.take() {
+        Some(begin) => begin(written),
+        None => written,
+    };
+    let mut success = None;
+    let mut kubelet = None;
+    if let Some(leave) = &item.work.leave {
+        for kind in before_machine(leave) {
+            let written = written(ground, kind, item, leave, place).success(success);
+            let step = draft.add(first(written));
+            if kind == StepKind::ShutdownKubelet {
+                kubelet = Some(step);
+            } else {
+                success = Some(step);
+            }
+        }
+    }
+    if item.work.destroy {
+        let written = draft
+            .destroy(ground, item, place.group)
+            .standby(place.standby)
+            .success(success)
+            .done(kubelet);
+        success = Some(draft.add(first(written)));
+        kubelet = None;
+    }
+    if let Some(leave) = &item.work.leave
+        && leave.node_uid.is_some()
+    {
+        let written = written(ground, StepKind::RemoveFromCluster, item, leave, place)
+            .success(success)
+            .done(kubelet);
+        success = Some(draft.add(first(written)));
+    }
+    success
+}
