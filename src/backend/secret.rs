@@ -1,6 +1,7 @@
 //! Secrets: referred to by documents, revealed only to the backend that needs one, never shown.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::design::Reference;
 
@@ -42,6 +43,11 @@ pub trait Secrets: fmt::Debug + Send + Sync {
     ///
     /// The variable is not set, the file cannot be read, the program failed.
     fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError>;
+
+    /// Where the file lies that a reference names, for who reads more beside it; `None` where it names no file.
+    fn path(&self, _: &Reference) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// Knows no secrets.

@@ -8,8 +8,8 @@ use super::{
     ActError, Cluster, Error, Hardware, Look, Order, Pending, Probe, Secrets, cluster, hardware,
 };
 use crate::design::{Design, NodeDesign, NodeName};
-use crate::observed::{FORMAT_VERSION, Fact, Observations, ObservedNode};
-use crate::step::Actor;
+use crate::observed::{Capability, FORMAT_VERSION, Fact, Observations, ObservedNode};
+use crate::step::{Actor, StepKind};
 
 /// What backends need that no document says.
 #[derive(Clone, Debug)]
@@ -49,6 +49,14 @@ impl Backends {
         Self { hardware, cluster }
     }
 
+    /// Who carries an order out: labels are the cluster's where there is one.
+    fn actor(&self, order: &Order) -> Actor {
+        match order.step.id.kind {
+            StepKind::Relabel if self.cluster.is_some() => Actor::Cluster,
+            kind => kind.facts().actor,
+        }
+    }
+
     /// Sees machines, and the cluster that runs on them.
     pub async fn see(&self, nodes: &[Arc<NodeDesign>], look: Look) -> Observations {
         let names: BTreeSet<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
@@ -69,6 +77,7 @@ impl Backends {
             seen.pods = sight.pods;
             seen.etcd = sight.etcd;
             for (name, machine) in &mut machines {
+                machine.capabilities.insert(Capability::Relabel);
                 machine.cluster = match &mut sight.nodes {
                     Fact::Known(nodes) => Fact::Known(nodes.remove(name)),
                     Fact::Unknown(reason) => Fact::Unknown(reason.clone()),
@@ -89,7 +98,7 @@ impl Hardware for Backends {
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
-        match (order.step.id.kind.facts().actor, &self.cluster) {
+        match (self.actor(order), &self.cluster) {
             (Actor::Cluster, Some(cluster)) => cluster.probe(order),
             (Actor::Cluster, None) => Box::pin(async { Probe::Ambiguous(Arc::from(NO_CLUSTER)) }),
             (Actor::Nobody | Actor::Hardware, _) => self.hardware.probe(order),
@@ -97,7 +106,7 @@ impl Hardware for Backends {
     }
 
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
-        match (order.step.id.kind.facts().actor, &self.cluster) {
+        match (self.actor(order), &self.cluster) {
             (Actor::Cluster, Some(cluster)) => cluster.act(order),
             (Actor::Cluster, None) => {
                 Box::pin(async { Err(ActError::Permanent(Arc::from(NO_CLUSTER))) })

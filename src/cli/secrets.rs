@@ -71,6 +71,13 @@ impl Secrets for ProcessSecrets {
         known.insert(reference.clone(), found.clone());
         found
     }
+
+    fn path(&self, reference: &Reference) -> Option<PathBuf> {
+        match reference {
+            Reference::File(path) => Some(self.root.join(&**path)),
+            Reference::Env(_) | Reference::Exec(_) => None,
+        }
+    }
 }
 
 /// A secret's text without the line break that editors and programs put at its end.

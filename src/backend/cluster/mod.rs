@@ -3,6 +3,8 @@
 //! [`choose`] reads `clusters` of the site's `trueup/Backends/v1` and the site's
 //! `promenade/EtcdClusters/v1`, and gives one [`super::Cluster`].
 
+mod kubernetes;
+
 use std::sync::Arc;
 
 use super::{Cluster, Context, Error};
@@ -13,6 +15,14 @@ use crate::design::Design;
 /// # Errors
 ///
 /// A setting does not fit, a kubeconfig cannot be read, or the simulated site cannot be used.
-pub fn choose(_: &Design, _: &Context) -> Result<Option<Arc<dyn Cluster>>, Error> {
-    Ok(None)
+pub fn choose(design: &Design, context: &Context) -> Result<Option<Arc<dyn Cluster>>, Error> {
+    let kubernetes = kubernetes::Kubernetes::open(design, context);
+    Ok(kubernetes.map(|cluster| Arc::new(cluster) as Arc<dyn Cluster>))
+}
+
+/// Whether a site has a cluster that is no simulation: time passes as it does, and a request of a dead
+/// process may still be answered.
+#[must_use]
+pub fn is_real(design: &Design) -> bool {
+    kubernetes::is_named(design)
 }

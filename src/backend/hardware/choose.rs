@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::sim::{Settings, Simulator};
-use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe};
+use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, cluster};
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
@@ -34,6 +34,9 @@ pub fn clock(design: &Design) -> Clock {
         backend.kind == BackendKind::Sim
             && Settings::read(backend).is_ok_and(|settings| settings.clock == Clock::Virtual)
     };
+    if cluster::is_real(design) {
+        return Clock::Real;
+    }
     let backends = &design.backends;
     let overrides = backends.overrides.iter().map(|(_, backend)| backend);
     let all = overrides.chain(match backends.hardware.kind {
@@ -57,7 +60,9 @@ pub fn longest_request(design: &Design) -> Duration {
     let backends = &design.backends;
     let overrides = backends.overrides.iter().map(|(_, backend)| backend);
     let mut all = overrides.chain([&backends.hardware]);
-    if all.all(|backend| matches!(backend.kind, BackendKind::Sim | BackendKind::None)) {
+    if !cluster::is_real(design)
+        && all.all(|backend| matches!(backend.kind, BackendKind::Sim | BackendKind::None))
+    {
         Duration::ZERO
     } else {
         Duration::from_secs(60)

@@ -1,0 +1,394 @@
+//! Requests to an API server: each bounded in time and size, and what its answer means.
+//!
+//! Paths are the API's own; queries are encoded by kube. A list is read page by page, each page decoded
+//! into small structs and dropped before the next is asked for.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
+use kube::core::Status;
+use kube::core::request::{Error as RequestError, Request as Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::connect::chain;
+use super::labels::MANAGER;
+use super::object::Page;
+use crate::backend::ActError;
+
+/// How long one request may take. A server gives itself sixty seconds at most.
+pub(super) const REQUEST: Duration = Duration::from_secs(65);
+
+/// The biggest answer about one object, in bytes; etcd holds none bigger than some 1.5 MB.
+const LARGEST_OBJECT: usize = 16 << 20;
+
+/// The biggest page, in bytes: 500 pods of 256 KiB.
+const LARGEST_PAGE: usize = 128 << 20;
+
+/// Objects in a page.
+const PAGE: u32 = 500;
+
+/// How often a list is begun anew that the server forgot in its middle.
+const LISTS: u32 = 5;
+
+/// The collections that are used.
+pub(super) const NODES: &str = "/api/v1/nodes";
+/// Pods of all namespaces.
+pub(super) const PODS: &str = "/api/v1/pods";
+/// Volumes of all claims.
+pub(super) const VOLUMES: &str = "/api/v1/persistentvolumes";
+/// Which volume is attached where.
+pub(super) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+
+/// The pods of a namespace.
+pub(super) fn pods_in(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods")
+}
+
+/// Why a request did not give what was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    /// The way to the server is not there.
+    #[error("{0}")]
+    Unusable(String),
+    /// No answer, or not in time.
+    #[error("the API server does not answer: {0}")]
+    Unreachable(String),
+    /// The server answered with an error.
+    #[error("the API server answers {}", Said(.0))]
+    Refused(Box<Status>),
+    /// What came is not what an API server answers.
+    #[error("the API server answers what cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// An error as a server said it.
+struct Said<'a>(&'a Status);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text: String = self
+            .0
+            .message
+            .chars()
+            .filter(|each| !each.is_control())
+            .take(600)
+            .collect();
+        write!(f, "{} {}: {text}", self.0.code, self.0.reason)?;
+        match self.0.code {
+            401 => f.write_str("; its kubeconfig's user is not known to it, or no longer"),
+            403 => f.write_str("; docs/kubernetes.md lists the rights that are needed"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Trouble {
+    /// Whether it can pass by itself.
+    pub(super) fn passes(&self) -> bool {
+        match self {
+            Self::Unusable(_) => false,
+            Self::Unreachable(_) | Self::Unreadable(_) => true,
+            Self::Refused(status) => matches!(status.code, 408 | 409 | 410 | 429 | 500..),
+        }
+    }
+
+    /// The code of the answer, where there was one.
+    pub(super) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused(status) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    /// The error of a step: passing or permanent, beginning with the specification's reason.
+    pub(super) fn into_error(self, reason: &str) -> ActError {
+        let text: Arc<str> = format!("{reason}: {self}").into();
+        if self.passes() {
+            ActError::Passing(text)
+        } else {
+            ActError::Permanent(text)
+        }
+    }
+}
+
+/// An API server.
+#[derive(Clone)]
+pub(super) struct Server {
+    client: Client,
+    cluster: Arc<str>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({})", self.cluster)
+    }
+}
+
+impl Server {
+    pub(super) fn new(client: Client, cluster: Arc<str>) -> Self {
+        Self { client, cluster }
+    }
+
+    /// Whether the certificate that a program gave is still valid.
+    pub(super) fn is_valid(&self) -> bool {
+        let until = self.client.valid_until().as_ref();
+        until.is_none_or(|until| *until > jiff::Timestamp::now())
+    }
+
+    /// One object; `None` where there is none.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        collection: &str,
+        name: &str,
+    ) -> Result<Option<T>, Trouble> {
+        let request = Resource::new(collection).get(checked(name)?, &GetParams::default());
+        found(self.object(request).await)
+    }
+
+    /// What stands at a path that is no object's.
+    pub(super) async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+        self.object(Resource::new(path).list(&ListParams::default()))
+            .await
+    }
+
+    /// Creates what a path asks for, such as an eviction.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<(), Trouble> {
+        let body = body.to_string().into_bytes();
+        let request = Resource::new(path).create(&PostParams::default(), body);
+        self.object::<serde::de::IgnoredAny>(request)
+            .await
+            .map(drop)
+    }
+
+    /// Changes an object by a JSON merge patch.
+    pub(super) async fn merge<T: DeserializeOwned>(
+        &self,
+        collection: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<T, Trouble> {
+        let parameters = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        self.patch(collection, name, &parameters, &Patch::Merge(patch))
+            .await
+    }
+
+    /// Makes an object have the fields that are given, which are trueup's from then on (server-side apply).
+    pub(super) async fn apply<T: DeserializeOwned>(
+        &self,
+        collection: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<T, Trouble> {
+        let parameters = PatchParams::apply(MANAGER).force();
+        self.patch(collection, name, &parameters, &Patch::Apply(object))
+            .await
+    }
+
+    async fn patch<T: DeserializeOwned, P: Serialize>(
+        &self,
+        collection: &str,
+        name: &str,
+        parameters: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<T, Trouble> {
+        self.object(Resource::new(collection).patch(checked(name)?, parameters, patch))
+            .await
+    }
+
+    /// Deletes an object; whether there was one.
+    pub(super) async fn delete(
+        &self,
+        collection: &str,
+        name: &str,
+        parameters: &DeleteParams,
+    ) -> Result<bool, Trouble> {
+        let request = Resource::new(collection).delete(checked(name)?, parameters);
+        let answer = self.object::<serde::de::IgnoredAny>(request).await;
+        found(answer).map(|answer| answer.is_some())
+    }
+
+    /// Lists a collection page by page, into a collector that is made anew where the server forgot the
+    /// list in its middle (410). Gives the collector and the version at which the list was taken.
+    pub(super) async fn list<T: DeserializeOwned, C>(
+        &self,
+        collection: &str,
+        parameters: &ListParams,
+        fresh: impl Fn() -> C,
+        mut take: impl FnMut(&mut C, T),
+    ) -> Result<(C, String), Trouble> {
+        let mut lists = 1;
+        'anew: loop {
+            let mut collector = fresh();
+            let mut parameters = parameters.clone().limit(PAGE);
+            let mut tokens = BTreeSet::new();
+            loop {
+                let request = Resource::new(collection).list(&parameters);
+                let page: Page<T> = match self.send(request, LARGEST_PAGE).await {
+                    Ok(page) => page,
+                    Err(Trouble::Refused(status)) if status.code == 410 && lists < LISTS => {
+                        lists += 1;
+                        continue 'anew;
+                    }
+                    Err(trouble) => return Err(trouble),
+                };
+                for item in page.items {
+                    take(&mut collector, item);
+                }
+                let next = page.metadata.next;
+                if next.is_empty() {
+                    return Ok((collector, page.metadata.resource_version));
+                }
+                if !tokens.insert(next.clone()) {
+                    let text = "a list comes round to a page that was there".to_owned();
+                    return Err(Trouble::Unreadable(text));
+                }
+                parameters.continue_token = Some(next);
+            }
+        }
+    }
+
+    async fn object<T: DeserializeOwned>(
+        &self,
+        request: Result<Request<Vec<u8>>, RequestError>,
+    ) -> Result<T, Trouble> {
+        self.send(request, LARGEST_OBJECT).await
+    }
+
+    /// Sends a request, and reads its answer up to a size.
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: Result<Request<Vec<u8>>, RequestError>,
+        largest: usize,
+    ) -> Result<T, Trouble> {
+        let answer = async {
+            let (status, body) = self.begin(request).await?;
+            let body = read(body, largest).await?;
+            if !status.is_success() {
+                return Err(refusal(status, &body));
+            }
+            serde_json::from_slice(&body).map_err(|error| Trouble::Unreadable(error.to_string()))
+        };
+        match timeout(REQUEST, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Trouble::Unreachable(format!(
+                "nothing within {} s",
+                REQUEST.as_secs()
+            ))),
+        }
+    }
+
+    /// Sends a request; its answer is read by the caller.
+    pub(super) async fn begin(
+        &self,
+        request: Result<Request<Vec<u8>>, RequestError>,
+    ) -> Result<(StatusCode, Body), Trouble> {
+        let request = request.map_err(|error| Trouble::Unreadable(error.to_string()))?;
+        let answer = self.client.send(request.map(Body::from)).await;
+        let answer = answer.map_err(|error| Trouble::Unreachable(chain(&error)))?;
+        Ok((answer.status(), answer.into_body()))
+    }
+}
+
+/// An object's name as a part of a path.
+fn checked(name: &str) -> Result<&str, Trouble> {
+    let fits = |each: u8| each.is_ascii_alphanumeric() || b"-._:".contains(&each);
+    if !name.is_empty() && name.bytes().all(fits) && name.bytes().any(|each| each != b'.') {
+        Ok(name)
+    } else {
+        Err(Trouble::Unusable(format!(
+            "`{}` is no name of an object",
+            name.escape_default()
+        )))
+    }
+}
+
+fn found<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(Trouble::Refused(status)) if status.code == 404 => Ok(None),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// The body of an answer, up to a size.
+pub(super) async fn read(mut body: Body, largest: usize) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Trouble::Unreachable(chain(&error)))?;
+        if let Ok(data) = frame.into_data() {
+            if bytes.len() + data.len() > largest {
+                return Err(Trouble::Unreadable(format!("more than {largest} bytes")));
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes)
+}
+
+/// What an answer that is no success says; a proxy on the way may have said it.
+pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Trouble {
+    let said = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(&body[..body.len().min(2000)]);
+        Status::failure(text.trim(), status.canonical_reason().unwrap_or_default())
+    });
+    Trouble::Refused(said.with_code(status.as_u16()).boxed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_lead_elsewhere_are_no_part_of_a_path() {
+        for good in ["n1", "node.example.org", "system:node", "a-b_c"] {
+            assert!(checked(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "../pods", "a/b", "a?b", "a%2fb", "a b", "ü"] {
+            assert!(checked(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_answer_says_whether_waiting_helps_and_what_to_do() {
+        let table = [
+            (503, "", true, "503 Service Unavailable"),
+            (
+                429,
+                r#"{"kind":"Status","code":429,"reason":"TooManyRequests"}"#,
+                true,
+                "429 TooMany",
+            ),
+            (
+                403,
+                r#"{"kind":"Status","reason":"Forbidden","message":"no"}"#,
+                false,
+                "docs/kubernetes.md",
+            ),
+            (401, "<html>", false, "not known to it"),
+            (
+                422,
+                r#"{"kind":"Status","reason":"Invalid"}"#,
+                false,
+                "422 Invalid",
+            ),
+        ];
+        for (code, body, passes, text) in table {
+            let trouble = refusal(StatusCode::from_u16(code).unwrap(), body.as_bytes());
+            assert_eq!(trouble.passes(), passes, "{code}");
+            assert!(trouble.to_string().contains(text), "{trouble}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! In which versions a server has what changed its version between 1.20 and today.
+
+use serde::Deserialize;
+
+use super::budget::BudgetVersion;
+use super::call::{Server, Trouble};
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Resources {
+    #[serde(default)]
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    name: String,
+    /// Only where it differs from that of the list.
+    #[serde(default)]
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "gitVersion")]
+    text: String,
+}
+
+/// The server's version, such as `v1.33.2`.
+pub(super) async fn version(server: &Server) -> Result<String, Trouble> {
+    server
+        .read::<Version>("/version")
+        .await
+        .map(|version| version.text)
+}
+
+/// In which version the server has budgets; the newer where it has both.
+pub(super) async fn budgets(server: &Server) -> Result<BudgetVersion, Trouble> {
+    let group: Group = server.read("/apis/policy").await?;
+    let has = |version: &str| group.versions.iter().any(|each| each.version == version);
+    if has("v1") {
+        Ok(BudgetVersion::V1)
+    } else if has("v1beta1") {
+        Ok(BudgetVersion::V1Beta1)
+    } else {
+        let text = "it has no budgets that are known: neither policy/v1 nor policy/v1beta1";
+        Err(Trouble::Unusable(text.to_owned()))
+    }
+}
+
+/// The `apiVersion` of an eviction: `policy/v1` since 1.22. Budgets are `v1` since 1.21, so that one does
+/// not tell the other.
+pub(super) async fn eviction(server: &Server) -> Result<String, Trouble> {
+    let core: Resources = server.read("/api/v1").await?;
+    let eviction = core
+        .resources
+        .into_iter()
+        .find(|each| each.name == "pods/eviction");
+    match eviction {
+        Some(eviction) if eviction.version == "v1" => Ok("policy/v1".to_owned()),
+        Some(_) => Ok("policy/v1beta1".to_owned()),
+        None => Err(Trouble::Unusable("it has no eviction of pods".to_owned())),
+    }
+}

@@ -1,0 +1,467 @@
+//! Drains a node: cordoned, then emptied through the eviction API, so that budgets hold.
+//!
+//! Pods are listed once and watched from there on, so that a pod that goes is heard of at once and one
+//! that comes later is evicted too; the end is a list that holds none. A refusal is waited out and asked
+//! for again until the step's time is over: nothing is ever deleted but where a person chose so. Then,
+//! while the kubelet is still there to let go of them, the node's volumes are waited for.
+//!
+//! A server that goes away for a while is waited for; what was asked for before it went is seen when
+//! it is back, since a pod that is going says so.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use kube::api::{DeleteParams, Preconditions};
+use tokio::time::Instant;
+
+use super::call::{Server, Trouble, pods_in};
+use super::discovery;
+use super::errand::{Errand, Outage, PACE};
+use super::evict::{Answer, delay, evict};
+use super::look::attached;
+use super::node::cordon;
+use super::object::Pod;
+use super::pods::{fate, name};
+use super::watch::{Event, Watch};
+use crate::backend::{ActError, Pending, Probe};
+use crate::observed::PodName;
+use crate::step::OnDrainTimeout;
+
+/// Seconds that pods are given to end, where nothing else is said (airship-node-teardown).
+const GRACE: u64 = 1800;
+
+/// Requests for evictions and deletions at the same time.
+const PARALLEL: usize = 32;
+
+/// The longest time that is kept for deleting what is left.
+const LONGEST_RESERVE: Duration = Duration::from_secs(60);
+
+/// Pods that a message names.
+const NAMED: usize = 10;
+
+/// How often volumes are looked for: each look is a list of all of the cluster.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// A pod that has to leave.
+#[derive(Debug)]
+struct Left {
+    pod: PodName,
+    /// It is on its way.
+    going: bool,
+    /// An eviction is being asked for.
+    asked: bool,
+    attempt: u32,
+    due: Instant,
+    /// What holds it back.
+    held: Option<Arc<str>>,
+}
+
+type Flight = Pending<'static, (Arc<str>, Result<Answer, Trouble>)>;
+
+struct Drain<'e, 'a> {
+    errand: &'e Errand<'a>,
+    version: Arc<str>,
+    grace: u64,
+    /// By UID.
+    left: BTreeMap<Arc<str>, Left>,
+    flights: FuturesUnordered<Flight>,
+    outage: Outage,
+    said: String,
+}
+
+/// Whether the node is cordoned and empty, or on its way there by this run.
+pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
+    let Some(node) = errand.meant().await?.filter(|node| node.spec.unschedulable) else {
+        return Ok(Probe::NotBegun);
+    };
+    let (pods, _) = errand.pods().await?;
+    let empty = pods.iter().all(|pod| !fate(pod).leaves());
+    let ours = node.metadata.annotations.cordoned_by.as_deref() == Some(errand.order.run.as_str());
+    Ok(
+        if empty && attached(&errand.server, &errand.node).await?.is_empty() {
+            Probe::Done
+        } else if ours {
+            Probe::UnderWay
+        } else {
+            Probe::NotBegun
+        },
+    )
+}
+
+/// Cordons, evicts, and waits for pods and volumes.
+pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
+    let grace = errand.parameters.grace_period.unwrap_or(GRACE);
+    let timeout = errand.timeout();
+    if timeout > 0 && grace >= timeout {
+        let text = format!(
+            "BadRequest: pods have {grace} s to end, which must be less than the {timeout} s of the drain"
+        );
+        return Err(ActError::Permanent(text.into()));
+    }
+    let node = errand.present().await?;
+    cordon(errand, &node)
+        .await
+        .map_err(|trouble| errand.trouble(trouble))?;
+    if errand.parameters.node_is_gone {
+        // Nobody is there to end a pod; remove-from-cluster deletes them.
+        return Ok(());
+    }
+    let version = discovery::eviction(&errand.server).await;
+    let mut drain = Drain {
+        errand,
+        version: version.map_err(|trouble| errand.trouble(trouble))?.into(),
+        grace,
+        left: BTreeMap::new(),
+        flights: FuturesUnordered::new(),
+        outage: Outage::none(),
+        said: String::new(),
+    };
+    if !drain.empty().await? {
+        let left = describe(drain.left.values());
+        match errand.on_timeout() {
+            OnDrainTimeout::Fail => {
+                let count = drain.left.len();
+                let text = format!("{count} pods are left after {timeout} s: {left}");
+                return Err(errand.failure(text));
+            }
+            OnDrainTimeout::Continue => {
+                errand.progress(format!("going on without having evicted {left}"));
+                return Ok(());
+            }
+            OnDrainTimeout::ForceDelete => {
+                errand.progress(format!("deleting without regard to budgets: {left}"));
+                force(errand).await?;
+            }
+        }
+    }
+    release(errand).await
+}
+
+impl Drain<'_, '_> {
+    /// Until when pods are evicted.
+    fn end(&self) -> Option<Instant> {
+        let reserve = match self.errand.on_timeout() {
+            OnDrainTimeout::ForceDelete => {
+                LONGEST_RESERVE.min(Duration::from_secs(self.errand.timeout()) / 4)
+            }
+            OnDrainTimeout::Fail | OnDrainTimeout::Continue => Duration::ZERO,
+        };
+        Some(self.errand.deadline()? - reserve)
+    }
+
+    fn is_over(&self) -> bool {
+        self.end().is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Empties the node; whether it is empty, or time is over.
+    async fn empty(&mut self) -> Result<bool, ActError> {
+        loop {
+            if self.is_over() {
+                return Ok(self.left.is_empty());
+            }
+            let listed = self.errand.pods().await;
+            let began = Instant::now();
+            let (pods, version) = match listed {
+                Ok(listed) => listed,
+                Err(trouble) => {
+                    self.outage.bear(self.errand, trouble).await?;
+                    continue;
+                }
+            };
+            self.outage.ends();
+            self.adopt(pods);
+            if self.left.is_empty() {
+                return Ok(true);
+            }
+            match Watch::open(&self.errand.server, &self.errand.node, &version).await {
+                Ok(watch) => self.follow(watch).await?,
+                // The list was too old already.
+                Err(trouble) if trouble.code() == Some(410) => {}
+                Err(trouble) => self.outage.bear(self.errand, trouble).await?,
+            }
+            // A watch that breaks at once must not become a storm of lists.
+            if !self.left.is_empty() && began.elapsed() < PACE / 2 {
+                self.errand.pause(PACE / 4).await;
+            }
+        }
+    }
+
+    /// Evicts while the watch lasts.
+    async fn follow(&mut self, mut watch: Watch) -> Result<(), ActError> {
+        while !self.left.is_empty() && !self.is_over() {
+            self.ask();
+            self.tell();
+            let now = Instant::now();
+            let free = self.flights.len() < PARALLEL;
+            let waiting = self
+                .left
+                .values()
+                .filter(|left| free && !left.going && !left.asked);
+            let due = waiting.map(|left| left.due).min();
+            let wake = [due, self.end()].into_iter().flatten().min();
+            let wake = wake
+                .unwrap_or(now + PACE * 30)
+                .max(now + Duration::from_millis(1));
+            tokio::select! {
+                event = watch.next() => match event {
+                    Some(Event::There(pod)) => self.see(&pod),
+                    Some(Event::Gone(pod)) => {
+                        self.left.remove(&pod.metadata.uid);
+                    }
+                    None => return Ok(()),
+                },
+                Some((uid, answer)) = self.flights.next(), if !self.flights.is_empty() => {
+                    self.hear(&uid, answer).await?;
+                }
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a whole list over: what is not in it is gone.
+    fn adopt(&mut self, pods: Vec<Pod>) {
+        let mut before = std::mem::take(&mut self.left);
+        for pod in pods {
+            if let Some(left) = before.remove(&pod.metadata.uid) {
+                self.left.insert(pod.metadata.uid.clone(), left);
+            }
+            self.see(&pod);
+        }
+    }
+
+    /// Takes a pod in as it is now.
+    fn see(&mut self, pod: &Pod) {
+        let uid = &pod.metadata.uid;
+        if !fate(pod).leaves() {
+            self.left.remove(uid);
+            return;
+        }
+        let going = pod.metadata.deletion_timestamp.is_some();
+        let left = self.left.entry(uid.clone()).or_insert_with(|| Left {
+            pod: name(pod),
+            going,
+            asked: false,
+            attempt: 0,
+            due: Instant::now(),
+            held: None,
+        });
+        left.going |= going;
+    }
+
+    /// Asks for the evictions that are due.
+    fn ask(&mut self) {
+        let now = Instant::now();
+        for (uid, left) in &mut self.left {
+            if self.flights.len() >= PARALLEL {
+                return;
+            }
+            if left.going || left.asked || left.due > now {
+                continue;
+            }
+            left.asked = true;
+            let (server, pod) = (self.errand.server.clone(), left.pod.clone());
+            let (uid, version, grace) = (uid.clone(), self.version.clone(), self.grace);
+            self.flights.push(Box::pin(async move {
+                let answer = evict(&server, &version, &pod, grace).await;
+                (uid, answer)
+            }));
+        }
+    }
+
+    /// Takes an answer in.
+    async fn hear(
+        &mut self,
+        uid: &Arc<str>,
+        answer: Result<Answer, Trouble>,
+    ) -> Result<(), ActError> {
+        let answer = match answer {
+            Ok(answer) => {
+                self.outage.ends();
+                answer
+            }
+            Err(trouble) => {
+                // The answer may be lost and the eviction done: then the pod says so, or a second one is none.
+                self.outage.bear(self.errand, trouble).await?;
+                Answer::Busy(0)
+            }
+        };
+        let Some(left) = self.left.get_mut(uid) else {
+            return Ok(());
+        };
+        left.asked = false;
+        let asked = match answer {
+            Answer::Accepted => {
+                left.going = true;
+                left.held = None;
+                return Ok(());
+            }
+            Answer::Gone => {
+                self.left.remove(uid);
+                return Ok(());
+            }
+            Answer::Held(by) => {
+                left.held = Some(by);
+                0
+            }
+            Answer::Busy(seconds) => seconds,
+        };
+        left.due = Instant::now() + delay(&left.pod, left.attempt, asked);
+        left.attempt += 1;
+        Ok(())
+    }
+
+    /// Says what is left, where that has changed.
+    fn tell(&mut self) {
+        let held = self
+            .left
+            .values()
+            .filter(|left| left.held.is_some())
+            .count();
+        let text = match held {
+            0 => format!(
+                "{} pods left: {}",
+                self.left.len(),
+                describe(self.left.values())
+            ),
+            held => format!(
+                "{} pods left, {held} of them held back: {}",
+                self.left.len(),
+                describe(self.left.values())
+            ),
+        };
+        if text != self.said {
+            self.errand.progress(&*text);
+            self.said = text;
+        }
+    }
+}
+
+/// Pods and what holds each back; those that are held first.
+fn describe<'l>(left: impl Iterator<Item = &'l Left>) -> String {
+    let mut all: Vec<&Left> = left.collect();
+    all.sort_by_key(|left| (left.held.is_none(), &left.pod));
+    let more = all.len().saturating_sub(NAMED);
+    let mut names: Vec<String> = all.iter().take(NAMED).map(|left| said(left)).collect();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+fn said(left: &Left) -> String {
+    let name = format!("{}/{}", left.pod.namespace, left.pod.name);
+    match &left.held {
+        _ if left.going => format!("{name} (is ending)"),
+        Some(by) => format!("{name} (held by {by})"),
+        None => name,
+    }
+}
+
+/// Deletes what a drain evicts, at once and without regard to budgets, and waits until it is gone.
+///
+/// Only where a person chose so, or the machine was seen off: a pod that is deleted in this way may still
+/// run.
+pub(super) async fn force(errand: &Errand<'_>) -> Result<(), ActError> {
+    let mut outage = Outage::none();
+    loop {
+        let pods = match errand.pods().await {
+            Ok((pods, _)) => pods,
+            Err(trouble) => {
+                outage.bear(errand, trouble).await?;
+                continue;
+            }
+        };
+        outage.ends();
+        let left: Vec<PodName> = pods
+            .iter()
+            .filter(|pod| fate(pod).leaves())
+            .map(name)
+            .collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if errand.is_over() {
+            let names: Vec<String> = left
+                .iter()
+                .take(NAMED)
+                .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+                .collect();
+            let names = names.join(", ");
+            let text = format!(
+                "{} pods were deleted and are still there: {names}",
+                left.len()
+            );
+            return Err(errand.failure(text));
+        }
+        let mut deletions: FuturesUnordered<_> = FuturesUnordered::new();
+        let mut waiting = left.into_iter();
+        loop {
+            let free = PARALLEL - deletions.len();
+            for pod in waiting.by_ref().take(free) {
+                let server = errand.server.clone();
+                deletions.push(async move { delete(&server, &pod).await });
+            }
+            match deletions.next().await {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(trouble)) => outage.bear(errand, trouble).await?,
+            }
+        }
+        // A finalizer may keep them for a while.
+        errand.pause(PACE / 4).await;
+    }
+}
+
+/// Deletes a pod, if it is still the one that is meant.
+async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble> {
+    let parameters = DeleteParams {
+        grace_period_seconds: Some(0),
+        preconditions: Some(Preconditions {
+            uid: Some(pod.uid.to_string()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match server
+        .delete(&pods_in(&pod.namespace), &pod.name, &parameters)
+        .await
+    {
+        Err(trouble) if trouble.code() == Some(409) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// Waits until no volume is attached to the node.
+///
+/// Before the machine goes off: a volume that it has not let go of may be mounted elsewhere only after
+/// minutes, or be damaged.
+pub(super) async fn release(errand: &Errand<'_>) -> Result<(), ActError> {
+    let mut outage = Outage::none();
+    let mut pause = PACE / 2;
+    loop {
+        match attached(&errand.server, &errand.node).await {
+            Err(trouble) => outage.bear(errand, trouble).await?,
+            Ok(volumes) if volumes.is_empty() => return Ok(()),
+            Ok(volumes) => {
+                outage.ends();
+                let names = volumes.iter().map(|name| &**name).take(NAMED);
+                let names = names.collect::<Vec<_>>().join(", ");
+                let text = format!("{} volumes are still attached: {names}", volumes.len());
+                if errand.is_over() {
+                    return match errand.on_timeout() {
+                        OnDrainTimeout::Continue => Ok(()),
+                        OnDrainTimeout::Fail | OnDrainTimeout::ForceDelete => {
+                            Err(errand.failure(format!("{text}, after {} s", errand.timeout())))
+                        }
+                    };
+                }
+                errand.progress(text);
+                errand.pause(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}

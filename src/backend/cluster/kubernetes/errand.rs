@@ -1,0 +1,219 @@
+//! A step on one node: which node is meant, how much time is left, and how its errors begin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::ListParams;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::call::{NODES, PODS, Server, Trouble};
+use super::connect::Connection;
+use super::names::Names;
+use super::object::{Node, Pod};
+use crate::backend::{ActError, Order};
+use crate::step::{OnDrainTimeout, Parameters, StepKind};
+
+/// How long a server may be away while a step waits for something, before the step gives up for now.
+pub(super) const OUTAGE: Duration = Duration::from_secs(120);
+
+/// How often something is looked at that takes its time.
+pub(super) const PACE: Duration = Duration::from_secs(2);
+
+/// The longest time by which a step ends before its limit, so that it can say why.
+const LONGEST_RESERVE: Duration = Duration::from_secs(5);
+
+/// A step on one node.
+#[derive(Debug)]
+pub(super) struct Errand<'a> {
+    pub(super) order: &'a Order,
+    pub(super) server: Server,
+    /// The node's name in the cluster.
+    pub(super) node: Arc<str>,
+    /// The image of the pod that shuts a kubelet down.
+    pub(super) shutdown_image: Arc<str>,
+    pub(super) parameters: Parameters,
+    began: Instant,
+}
+
+impl<'a> Errand<'a> {
+    pub(super) async fn new(
+        order: &'a Order,
+        connection: &Connection,
+        names: &Names,
+    ) -> Result<Self, ActError> {
+        let Some(node) = &order.step.id.node else {
+            let text = format!("{} is about no node", order.step.id);
+            return Err(ActError::Permanent(text.into()));
+        };
+        let began = Instant::now();
+        let server = connection.server().await;
+        Ok(Self {
+            order,
+            server: server.map_err(|trouble| problem(order.step.id.kind, trouble))?,
+            node: names.outside(node),
+            shutdown_image: connection.settings().shutdown_image.clone(),
+            parameters: order
+                .step
+                .parameters
+                .as_deref()
+                .cloned()
+                .unwrap_or_default(),
+            began,
+        })
+    }
+
+    /// What happens to pods that are left at the timeout.
+    pub(super) fn on_timeout(&self) -> OnDrainTimeout {
+        self.parameters
+            .on_drain_timeout
+            .unwrap_or(OnDrainTimeout::Fail)
+    }
+
+    /// The step's limit, in seconds; 0: none.
+    pub(super) fn timeout(&self) -> u64 {
+        self.order.step.timeout
+    }
+
+    /// When the step ends at the latest, by its own word; `None` where it has no limit.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let timeout = Duration::from_secs(self.timeout());
+        let reserve = LONGEST_RESERVE.min(timeout / 10);
+        (!timeout.is_zero()).then(|| self.began + timeout - reserve)
+    }
+
+    /// Whether the step's time is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.deadline()
+            .is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Waits for a while, not beyond the end of the step.
+    pub(super) async fn pause(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        tokio::time::sleep_until(self.deadline().map_or(until, |end| until.min(end))).await;
+    }
+
+    /// Says how far the step is.
+    pub(super) fn progress(&self, text: impl Into<Arc<str>>) {
+        self.order.reporter.progress(text);
+    }
+
+    /// The node; `None` where there is none.
+    pub(super) async fn look(&self) -> Result<Option<Node>, Trouble> {
+        self.server.get(NODES, &self.node).await
+    }
+
+    /// The node that is meant; `None` where it is gone, or another has its name.
+    pub(super) async fn meant(&self) -> Result<Option<Node>, Trouble> {
+        let node = self.look().await?;
+        Ok(node.filter(|node| self.means(node)))
+    }
+
+    fn means(&self, node: &Node) -> bool {
+        let meant = self.parameters.node_uid.as_ref();
+        meant.is_none_or(|uid| *uid == node.metadata.uid)
+    }
+
+    /// The node that is meant.
+    ///
+    /// # Errors
+    ///
+    /// It is not there (`NotFound:`), another has its name (`Conflict:`), or the server cannot be asked.
+    pub(super) async fn present(&self) -> Result<Node, ActError> {
+        match self.look().await.map_err(|trouble| self.trouble(trouble))? {
+            None => Err(ActError::Permanent(
+                format!("NotFound: the cluster has no node `{}`", self.node).into(),
+            )),
+            Some(node) if self.means(&node) => Ok(node),
+            Some(node) => Err(ActError::Permanent(
+                format!(
+                    "Conflict: node `{}` was made anew: its UID is {}, and not the one that is meant",
+                    self.node, node.metadata.uid
+                )
+                .into(),
+            )),
+        }
+    }
+
+    /// Changes the node by a merge patch, if it is still the one that was seen.
+    pub(super) async fn change(&self, seen: &Node, mut patch: Value) -> Result<Node, Trouble> {
+        patch["metadata"]["uid"] = json!(seen.metadata.uid);
+        self.server.merge(NODES, &self.node, &patch).await
+    }
+
+    /// All pods of the node, as they are now, and the version of the list.
+    pub(super) async fn pods(&self) -> Result<(Vec<Pod>, String), Trouble> {
+        let take = |pods: &mut Vec<Pod>, pod| pods.push(pod);
+        self.server
+            .list(PODS, &self.of_the_node(), Vec::new, take)
+            .await
+    }
+
+    /// Selects the pods of the node.
+    pub(super) fn of_the_node(&self) -> ListParams {
+        ListParams::default().fields(&format!("spec.nodeName={}", self.node))
+    }
+
+    /// The error of trouble with the server.
+    pub(super) fn trouble(&self, trouble: Trouble) -> ActError {
+        problem(self.order.step.id.kind, trouble)
+    }
+
+    /// The error of a step that cannot be done.
+    pub(super) fn failure(&self, text: impl AsRef<str>) -> ActError {
+        let reason = reason(self.order.step.id.kind);
+        ActError::Permanent(format!("{reason}: {}", text.as_ref()).into())
+    }
+}
+
+/// How the error of a kind of step begins, as the specification calls it where it does.
+fn reason(kind: StepKind) -> &'static str {
+    match kind {
+        StepKind::Drain => "DrainNodeError",
+        StepKind::ClearLabels => "ClearLabelsError",
+        StepKind::ShutdownKubelet => "ShutdownKubeletError",
+        StepKind::RemoveFromCluster => "DeleteNodeError",
+        StepKind::Uncordon => "the node cannot be uncordoned",
+        StepKind::Relabel => "the labels cannot be set",
+        _ => "the node cannot be waited for",
+    }
+}
+
+fn problem(kind: StepKind, trouble: Trouble) -> ActError {
+    trouble.into_error(reason(kind))
+}
+
+/// How long a server has not answered, so that a short absence is waited out.
+#[derive(Debug)]
+pub(super) struct Outage {
+    since: Option<Instant>,
+}
+
+impl Outage {
+    /// It answered until now.
+    pub(super) fn none() -> Self {
+        Self { since: None }
+    }
+
+    /// It answers.
+    pub(super) fn ends(&mut self) {
+        self.since = None;
+    }
+
+    /// Something went wrong; an error where it cannot pass, or has not for too long.
+    pub(super) async fn bear(
+        &mut self,
+        errand: &Errand<'_>,
+        trouble: Trouble,
+    ) -> Result<(), ActError> {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        if !trouble.passes() || now - since >= OUTAGE || errand.is_over() {
+            return Err(errand.trouble(trouble));
+        }
+        errand.progress(format!("{trouble}; trying again"));
+        errand.pause(PACE / 2).await;
+        Ok(())
+    }
+}

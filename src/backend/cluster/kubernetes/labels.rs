@@ -1,0 +1,156 @@
+//! Which labels of a node are not trueup's to take off, and which it has set itself.
+//!
+//! Clear-labels and remove-from-cluster both go by [`kept_labels`]. Who manages a label is told by the
+//! managed fields that the server keeps; a few labels that every kubelet sets again are known by key,
+//! since fields that were written long ago can be without a manager.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::object::{ManagedFields, Node};
+
+/// The name under which trueup manages fields.
+pub(super) const MANAGER: &str = "trueup";
+
+/// The label that makes a node's kubelet shut down, spelled as the specification spells it.
+pub(super) const DECOMMISSION: &str = "promenade-decomission";
+
+/// The value of [`DECOMMISSION`].
+pub(super) const ENABLED: &str = "enabled";
+
+/// Labels that every kubelet sets on its node.
+const OF_THE_KUBELET: [&str; 6] = [
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "node.kubernetes.io/windows-build",
+];
+
+/// The keys of the labels that the kubelet or a cloud controller manages.
+pub(super) fn kept_labels(node: &Node) -> BTreeSet<Arc<str>> {
+    let managed: BTreeSet<&str> = node
+        .metadata
+        .managed_fields
+        .iter()
+        .filter(|fields| is_of_the_platform(&fields.manager))
+        .flat_map(ManagedFields::labels)
+        .collect();
+    node.metadata
+        .labels
+        .keys()
+        .filter(|key| managed.contains(&***key) || OF_THE_KUBELET.contains(&&***key))
+        .cloned()
+        .collect()
+}
+
+/// The keys of the labels that have to go before the node may: neither kept nor the one that shuts the
+/// kubelet down.
+pub(super) fn labels_to_clear(node: &Node) -> Vec<Arc<str>> {
+    let kept = kept_labels(node);
+    let labels = node.metadata.labels.keys();
+    labels
+        .filter(|key| !kept.contains(*key) && &***key != DECOMMISSION)
+        .cloned()
+        .collect()
+}
+
+/// The keys of the labels that trueup has applied.
+pub(super) fn applied_labels(node: &Node) -> BTreeSet<&str> {
+    node.metadata
+        .managed_fields
+        .iter()
+        .filter(|fields| &*fields.manager == MANAGER && &*fields.operation == "Apply")
+        .flat_map(ManagedFields::labels)
+        .collect()
+}
+
+/// The kubelet, or a cloud controller under the names that the clouds give theirs.
+fn is_of_the_platform(manager: &str) -> bool {
+    manager == "kubelet"
+        || manager == "cloud-node-manager"
+        || manager.ends_with("cloud-controller-manager")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(managers: &[(&str, &str, &[&str])], labels: &[&str]) -> Node {
+        let fields = |keys: &[&str]| -> serde_json::Map<_, _> {
+            let keys = keys.iter().map(|key| (format!("f:{key}"), json!({})));
+            keys.chain([(".".to_owned(), json!({}))]).collect()
+        };
+        let managed: Vec<_> = managers
+            .iter()
+            .map(|(manager, operation, keys)| {
+                json!({"manager": manager, "operation": operation, "apiVersion": "v1", "time": null,
+                    "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:labels": fields(keys)}}})
+            })
+            .chain([json!({"manager": "kubelet", "fieldsV1": {"f:status": {"f:conditions": {}}}})])
+            .collect();
+        let labels: serde_json::Map<_, _> = labels
+            .iter()
+            .map(|key| ((*key).to_owned(), json!("v")))
+            .collect();
+        let node = json!({"metadata": {"name": "n1", "labels": labels, "managedFields": managed}});
+        serde_json::from_value(node).unwrap()
+    }
+
+    #[test]
+    fn labels_of_the_kubelet_and_of_cloud_controllers_are_kept_by_their_manager() {
+        let node = node(
+            &[
+                (
+                    "kubelet",
+                    "Update",
+                    &["kubernetes.io/hostname", "rack", "gone"],
+                ),
+                (
+                    "openstack-cloud-controller-manager",
+                    "Update",
+                    &["topology.kubernetes.io/zone"],
+                ),
+                ("kubectl-label", "Update", &["tier"]),
+                ("trueup", "Apply", &["role"]),
+            ],
+            &[
+                "kubernetes.io/hostname",
+                "rack",
+                "role",
+                "tier",
+                "topology.kubernetes.io/zone",
+                "promenade-decomission",
+            ],
+        );
+        let kept: Vec<_> = kept_labels(&node).into_iter().collect();
+        let expected = [
+            "kubernetes.io/hostname",
+            "rack",
+            "topology.kubernetes.io/zone",
+        ];
+        assert_eq!(kept.iter().map(|key| &**key).collect::<Vec<_>>(), expected);
+        let clear: Vec<_> = labels_to_clear(&node);
+        assert_eq!(
+            clear.iter().map(|key| &**key).collect::<Vec<_>>(),
+            ["role", "tier"]
+        );
+        assert_eq!(
+            applied_labels(&node).into_iter().collect::<Vec<_>>(),
+            ["role"]
+        );
+    }
+
+    #[test]
+    fn what_every_kubelet_sets_is_kept_also_where_nobody_is_known_to_manage_it() {
+        let node = node(
+            &[],
+            &["kubernetes.io/os", "beta.kubernetes.io/arch", "role"],
+        );
+        let clear: Vec<_> = labels_to_clear(&node);
+        assert_eq!(clear.iter().map(|key| &**key).collect::<Vec<_>>(), ["role"]);
+    }
+}

@@ -1,0 +1,125 @@
+//! The Kubernetes cluster whose nodes a site's machines are, from version 1.20 on.
+//!
+//! It is looked at in a few lists that are read page by page ([`look`]), and moved one node at a time.
+//! Every step can be done again: a level is set or found as wanted; an eviction and a deletion name the
+//! UID that is meant, so that each happens once to it; a node that was made anew is never taken for the
+//! one that was meant. What each step does:
+//!
+//! | step | done when |
+//! | --- | --- |
+//! | drain | cordoned, nothing left that a drain evicts, no volume attached |
+//! | uncordon | schedulable; only what trueup cordoned is undone |
+//! | clear-labels | no label left that is not kept, and the pods have settled |
+//! | shutdown-kubelet | the label is set, and the node is not Ready |
+//! | remove-from-cluster | the UID is gone |
+//! | relabel | the labels have the values wanted; those taken off are gone or not trueup's |
+//! | await-ready | the node is there, Ready, and not the old one |
+
+mod budget;
+mod call;
+mod clear;
+mod connect;
+mod discovery;
+mod drain;
+mod errand;
+mod evict;
+mod forecast;
+mod labels;
+mod look;
+mod names;
+mod node;
+mod object;
+mod pods;
+mod ready;
+mod remove;
+mod settings;
+mod shutdown;
+mod watch;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::backend::{ActError, Cluster, Context, Look, Order, Pending, Probe, Sight};
+use crate::design::{Design, NodeName};
+use crate::step::StepKind;
+
+use connect::Connection;
+use errand::Errand;
+use names::Names;
+use settings::{SITE, Settings};
+
+/// A Kubernetes cluster.
+#[derive(Debug)]
+pub(in crate::backend) struct Kubernetes {
+    connection: Connection,
+    names: Names,
+}
+
+/// Whether a design names a cluster that is no simulation.
+pub(super) fn is_named(design: &Design) -> bool {
+    Settings::read(design, SITE).is_some()
+}
+
+impl Kubernetes {
+    /// The cluster that the site's Backends document calls `kubernetes`; `None` where there is none, or a
+    /// simulated one. Nothing is asked of it yet.
+    pub(in crate::backend) fn open(design: &Design, context: &Context) -> Option<Self> {
+        let settings = Settings::read(design, SITE)?;
+        Some(Self {
+            connection: Connection::new(settings, context.secrets.clone()),
+            names: Names::new(design),
+        })
+    }
+
+    async fn errand<'a>(&'a self, order: &'a Order) -> Result<Errand<'a>, ActError> {
+        Errand::new(order, &self.connection, &self.names).await
+    }
+}
+
+impl Cluster for Kubernetes {
+    fn observe<'a>(&'a self, pods_of: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight> {
+        Box::pin(look::observe(&self.connection, &self.names, pods_of, look))
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        Box::pin(async move {
+            let Ok(errand) = self.errand(order).await else {
+                // Acting says what is wrong; nothing was asked for that it could do twice.
+                return Probe::NotBegun;
+            };
+            let probe = match order.step.id.kind {
+                StepKind::Drain => drain::probe(&errand).await,
+                StepKind::Uncordon => node::probe_uncordon(&errand).await,
+                StepKind::Relabel => node::probe_relabel(&errand).await,
+                StepKind::ClearLabels => clear::probe(&errand).await,
+                StepKind::ShutdownKubelet => shutdown::probe(&errand).await,
+                StepKind::RemoveFromCluster => remove::probe(&errand).await,
+                StepKind::AwaitReady => ready::probe(&errand).await,
+                kind => return Probe::Ambiguous(not_ours(kind)),
+            };
+            // A server that does not answer leaves open how far the step is. All that is done here can be
+            // done again without harm, so it is gone on with, and the error is acting's to give.
+            probe.unwrap_or(Probe::UnderWay)
+        })
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(async move {
+            let errand = self.errand(order).await?;
+            match order.step.id.kind {
+                StepKind::Drain => drain::act(&errand).await,
+                StepKind::Uncordon => node::uncordon(&errand).await,
+                StepKind::Relabel => node::relabel(&errand).await,
+                StepKind::ClearLabels => clear::act(&errand).await,
+                StepKind::ShutdownKubelet => shutdown::act(&errand).await,
+                StepKind::RemoveFromCluster => remove::act(&errand).await,
+                StepKind::AwaitReady => ready::act(&errand).await,
+                kind => Err(ActError::Permanent(not_ours(kind))),
+            }
+        })
+    }
+}
+
+fn not_ours(kind: StepKind) -> Arc<str> {
+    format!("{kind} is no step of a Kubernetes cluster").into()
+}

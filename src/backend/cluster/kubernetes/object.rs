@@ -1,0 +1,395 @@
+//! What is kept of the cluster's objects: a few fields of each, decoded straight from the answer.
+//!
+//! A list of fifty thousand pods is some hundred megabytes; what is not named here is passed over while
+//! it is read. Every field can be missing, since servers leave out what is empty, or send null.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+/// Reads null as the empty value.
+fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page<T> {
+    #[serde(default, deserialize_with = "or_empty")]
+    pub(super) metadata: PageMetadata,
+    #[serde(
+        default = "Vec::new",
+        deserialize_with = "or_empty",
+        bound = "T: Deserialize<'de>"
+    )]
+    pub(super) items: Vec<T>,
+}
+
+/// Where a list stands.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PageMetadata {
+    #[serde(rename = "continue", deserialize_with = "or_empty")]
+    pub(super) next: String,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) resource_version: String,
+}
+
+/// The metadata of an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Metadata {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) name: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) namespace: Arc<str>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Node {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) metadata: NodeMetadata,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) spec: NodeSpec,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) status: Status,
+}
+
+/// The metadata of a node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct NodeMetadata {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) name: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) uid: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) resource_version: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) labels: BTreeMap<Arc<str>, Arc<str>>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) annotations: NodeAnnotations,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) managed_fields: Vec<ManagedFields>,
+    pub(super) deletion_timestamp: Option<IgnoredAny>,
+}
+
+/// The annotations of a node that count here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct NodeAnnotations {
+    #[serde(rename = "trueup.dev/cordoned-by")]
+    pub(super) cordoned_by: Option<Arc<str>>,
+}
+
+/// Who manages which labels of an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ManagedFields {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) manager: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) operation: Arc<str>,
+    #[serde(rename = "fieldsV1", deserialize_with = "or_empty")]
+    pub(super) fields: ManagedObject,
+}
+
+/// The managed fields that count here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ManagedObject {
+    #[serde(rename = "f:metadata", deserialize_with = "or_empty")]
+    pub(super) metadata: ManagedMetadata,
+}
+
+/// The managed fields of the metadata.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ManagedMetadata {
+    /// By key, with `f:` before it.
+    #[serde(rename = "f:labels", deserialize_with = "or_empty")]
+    pub(super) labels: BTreeMap<Arc<str>, IgnoredAny>,
+}
+
+impl ManagedFields {
+    /// The keys of the labels.
+    pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.fields
+            .metadata
+            .labels
+            .keys()
+            .filter_map(|key| key.strip_prefix("f:"))
+    }
+}
+
+/// What a node is meant to be.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct NodeSpec {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) unschedulable: bool,
+}
+
+/// What a node or pod is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Status {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) phase: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) conditions: Vec<Condition>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) container_statuses: Vec<ContainerStatus>,
+}
+
+/// What a container of a pod is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ContainerStatus {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) state: ContainerState,
+}
+
+/// Why a container does not run, where it does not.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ContainerState {
+    pub(super) waiting: Option<Waiting>,
+}
+
+/// What a container waits for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Waiting {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) reason: Arc<str>,
+}
+
+/// A condition.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Condition {
+    #[serde(rename = "type", deserialize_with = "or_empty")]
+    pub(super) kind: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) status: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) message: Arc<str>,
+}
+
+impl Status {
+    /// The condition that says whether it is ready.
+    pub(super) fn readiness(&self) -> Option<&Condition> {
+        self.conditions
+            .iter()
+            .find(|condition| &*condition.kind == "Ready")
+    }
+
+    /// What the first container that does not run waits for (`ImagePullBackOff`).
+    pub(super) fn waiting(&self) -> Option<&str> {
+        let mut waiting = self
+            .container_statuses
+            .iter()
+            .filter_map(|each| each.state.waiting.as_ref());
+        waiting.next().map(|waiting| &*waiting.reason)
+    }
+
+    /// Whether it is ready.
+    pub(super) fn is_ready(&self) -> bool {
+        self.readiness()
+            .is_some_and(|condition| &*condition.status == "True")
+    }
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Pod {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) metadata: PodMetadata,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) spec: PodSpec,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) status: Status,
+}
+
+/// The metadata of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodMetadata {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) name: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) namespace: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) uid: Arc<str>,
+    /// As the selectors of budgets want them.
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) annotations: PodAnnotations,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) owner_references: Vec<Owner>,
+    pub(super) deletion_timestamp: Option<IgnoredAny>,
+}
+
+/// The annotations of a pod that count here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PodAnnotations {
+    /// The pod is only shown by the server; a kubelet runs it from a file of its own.
+    #[serde(rename = "kubernetes.io/config.mirror")]
+    pub(super) mirror: Option<IgnoredAny>,
+}
+
+/// An owner of an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Owner {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) kind: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) name: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) controller: bool,
+}
+
+/// What a pod is meant to be.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodSpec {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) node_name: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) node_selector: BTreeMap<Arc<str>, Arc<str>>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) containers: Vec<Container>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) volumes: Vec<Volume>,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Container {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) name: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) image: Arc<str>,
+}
+
+/// A volume of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Volume {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) name: Arc<str>,
+    pub(super) empty_dir: Option<IgnoredAny>,
+    pub(super) persistent_volume_claim: Option<Claim>,
+    /// Its claim is called like pod and volume.
+    pub(super) ephemeral: Option<IgnoredAny>,
+}
+
+/// The claim behind a volume.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Claim {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) claim_name: Arc<str>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Budget {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) metadata: Metadata,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) spec: BudgetSpec,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) status: BudgetStatus,
+}
+
+/// What a budget is meant to be.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct BudgetSpec {
+    pub(super) selector: Option<LabelSelector>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) unhealthy_pod_eviction_policy: Arc<str>,
+}
+
+/// What a budget is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct BudgetStatus {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) disruptions_allowed: i64,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) current_healthy: i64,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) desired_healthy: i64,
+}
+
+/// A volume that is or shall be attached to a node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct VolumeAttachment {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) metadata: Metadata,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) spec: VolumeAttachmentSpec,
+}
+
+/// Which volume on which node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct VolumeAttachmentSpec {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) node_name: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) source: AttachmentSource,
+}
+
+/// The volume of an attachment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct AttachmentSource {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) persistent_volume_name: Arc<str>,
+}
+
+/// A PersistentVolume.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PersistentVolume {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) spec: PersistentVolumeSpec,
+}
+
+/// Whose a volume is, and whether it lies on one node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PersistentVolumeSpec {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) claim_ref: ClaimReference,
+    pub(super) local: Option<IgnoredAny>,
+    pub(super) host_path: Option<IgnoredAny>,
+}
+
+/// The claim that a volume is bound to.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ClaimReference {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) namespace: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) name: Arc<str>,
+}

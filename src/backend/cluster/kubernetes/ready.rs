@@ -1,0 +1,57 @@
+//! Waits for a node that was made anew.
+
+use super::call::Trouble;
+use super::errand::{Errand, Outage, PACE};
+use super::object::Node;
+use crate::backend::{ActError, Probe};
+
+/// Whether the node is there, Ready, and not the old one.
+pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
+    let waits_for = missing(errand, errand.look().await?.as_ref());
+    Ok(waits_for.map_or(Probe::Done, |_| Probe::NotBegun))
+}
+
+/// Waits until the node is there, Ready, and not the old one: the UID of the parameters, where one is
+/// given, is that of the node that went.
+pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
+    let mut outage = Outage::none();
+    loop {
+        match errand.look().await {
+            Err(trouble) => outage.bear(errand, trouble).await?,
+            Ok(node) => {
+                outage.ends();
+                let Some(missing) = missing(errand, node.as_ref()) else {
+                    return Ok(());
+                };
+                if errand.is_over() {
+                    let seconds = errand.timeout();
+                    return Err(errand.failure(format!("{missing} after {seconds} s")));
+                }
+                errand.progress(missing);
+                errand.pause(PACE).await;
+            }
+        }
+    }
+}
+
+/// What is still missing.
+fn missing(errand: &Errand<'_>, node: Option<&Node>) -> Option<String> {
+    let name = &errand.node;
+    let Some(node) = node else {
+        return Some(format!("node `{name}` is not in the cluster"));
+    };
+    if errand.parameters.node_uid.as_ref() == Some(&node.metadata.uid) {
+        return Some(format!("node `{name}` is still the old one"));
+    }
+    if node.status.is_ready() {
+        return None;
+    }
+    let message = node
+        .status
+        .readiness()
+        .map_or("", |condition| &*condition.message);
+    Some(match message {
+        "" => format!("node `{name}` is not Ready"),
+        message => format!("node `{name}` is not Ready: {message}"),
+    })
+}

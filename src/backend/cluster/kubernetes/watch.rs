@@ -1,0 +1,153 @@
+//! What happens to the pods of a node from a version on: one stream of events, bounded in time and size.
+//!
+//! A watch is a way to hear soon; the truth is the list that follows it. So a stream that breaks, that
+//! ends or that cannot be read is no error: the caller lists again.
+
+use http_body_util::BodyExt;
+use kube::api::WatchParams;
+use kube::client::Body;
+use kube::core::request::Request as Resource;
+use serde::Deserialize;
+use tokio::time::{Duration, timeout};
+
+use super::call::{PODS, REQUEST, Server, Trouble, read, refusal};
+use super::object::Pod;
+
+/// After how many seconds the server ends a watch, and what came is listed again.
+const LENGTH: u32 = 120;
+
+/// The biggest event, in bytes.
+const LARGEST: usize = 16 << 20;
+
+/// What happened to a pod.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It is there, and so.
+    There(Box<Pod>),
+    /// It is gone.
+    Gone(Box<Pod>),
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Pod,
+}
+
+/// A stream of events.
+#[derive(Debug)]
+pub(super) struct Watch {
+    body: Body,
+    bytes: Vec<u8>,
+    /// Where the search for the end of a line goes on.
+    searched: usize,
+}
+
+impl Watch {
+    /// Watches the pods of a node, from the version of a list on.
+    pub(super) async fn open(server: &Server, node: &str, version: &str) -> Result<Self, Trouble> {
+        let parameters = WatchParams::default()
+            .fields(&format!("spec.nodeName={node}"))
+            .timeout(LENGTH)
+            .disable_bookmarks();
+        let request = Resource::new(PODS).watch(&parameters, version);
+        let (status, body) = timeout(REQUEST, server.begin(request))
+            .await
+            .map_err(|_| Trouble::Unreachable("no watch in time".to_owned()))??;
+        if !status.is_success() {
+            let body = timeout(REQUEST, read(body, LARGEST)).await;
+            let body = body.map_err(|_| Trouble::Unreachable("no answer in time".to_owned()))??;
+            return Err(refusal(status, &body));
+        }
+        Ok(Self {
+            body,
+            bytes: Vec::new(),
+            searched: 0,
+        })
+    }
+
+    /// The next event; `None` where the stream has ended in whatever way. Nothing is lost when it is not
+    /// waited for to the end.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            while let Some(line) = self.line() {
+                let line: Line = serde_json::from_slice(&line).ok()?;
+                match &*line.kind {
+                    "ADDED" | "MODIFIED" => return Some(Event::There(Box::new(line.object))),
+                    "DELETED" => return Some(Event::Gone(Box::new(line.object))),
+                    "BOOKMARK" => {}
+                    _ => return None,
+                }
+            }
+            // Somewhat longer than the server keeps a watch open: then the connection is dead.
+            let limit = Duration::from_secs(u64::from(LENGTH) + 30);
+            let frame = timeout(limit, self.body.frame()).await.ok()??.ok()?;
+            if let Ok(data) = frame.into_data() {
+                self.bytes.extend_from_slice(&data);
+            }
+            if self.bytes.len() > LARGEST {
+                return None;
+            }
+        }
+    }
+
+    /// The next whole line.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let found = self.bytes[self.searched..]
+            .iter()
+            .position(|byte| *byte == b'\n');
+        match found {
+            Some(at) => {
+                let rest = self.bytes.split_off(self.searched + at + 1);
+                self.searched = 0;
+                Some(std::mem::replace(&mut self.bytes, rest))
+            }
+            None => {
+                self.searched = self.bytes.len();
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn events(text: &str) -> Vec<String> {
+        let mut watch = Watch {
+            body: Body::from(text.as_bytes().to_vec()),
+            bytes: Vec::new(),
+            searched: 0,
+        };
+        let mut found = Vec::new();
+        while let Some(event) = watch.next().await {
+            found.push(match event {
+                Event::There(pod) => format!("there {}", pod.metadata.name),
+                Event::Gone(pod) => format!("gone {}", pod.metadata.name),
+            });
+        }
+        found
+    }
+
+    #[tokio::test]
+    async fn events_come_line_by_line_and_anything_else_ends_the_stream() {
+        let one = r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#;
+        let two = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
+        let three = r#"{"type":"DELETED","object":{"metadata":{"name":"b"}}}"#;
+        let all = format!("{one}\n{two}\n{three}\n");
+        assert_eq!(events(&all).await, ["there a", "gone b"]);
+        let old = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410}}"#;
+        assert_eq!(
+            events(&format!("{one}\n{old}\n{three}\n")).await,
+            ["there a"]
+        );
+        assert_eq!(events(&format!("{one}\n{{\"type\":")).await, ["there a"]);
+        assert_eq!(
+            events(&format!("{one}\n\u{0}\n{three}\n")).await,
+            ["there a"]
+        );
+        assert!(events("").await.is_empty());
+    }
+}
