@@ -53,7 +53,7 @@ pub struct Disk {
     pub serial: Arc<str>,
     /// Size in bytes.
     pub size: u64,
-    /// Whether a partition table was seen on it.
+    /// Whether a partition table was seen on it; also set where nobody can look.
     pub partitioned: bool,
 }
 
@@ -83,7 +83,7 @@ pub enum Capability {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObservedNode {
-    /// Provision state.
+    /// Provision state; unknown too where [`Self::kept_by_records`].
     pub provision: Fact<ProvisionState>,
     /// Power.
     pub power: Fact<PowerState>,
@@ -104,6 +104,10 @@ pub struct ObservedNode {
     pub cluster: Fact<Option<ClusterNode>>,
     /// What can be done to it.
     pub capabilities: BTreeSet<Capability>,
+    /// What moves it keeps neither provision state nor flags (a plain management controller): the records
+    /// are the authority for both, and what is on without a record counts as deployed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept_by_records: bool,
     /// The clean steps that it offers; empty where its provisioner does not say before it cleans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clean_steps: Vec<OfferedStep>,
@@ -125,6 +129,7 @@ impl ObservedNode {
             disks: Fact::Unknown(reason.clone()),
             cluster: Fact::Unknown(reason),
             capabilities: BTreeSet::new(),
+            kept_by_records: false,
             clean_steps: Vec::new(),
         }
     }

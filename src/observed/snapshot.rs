@@ -181,6 +181,7 @@ mod tests {
                 ..ClusterNode::default()
             })),
             capabilities: [Capability::Power, Capability::WipeOperatingSystemDisk].into(),
+            kept_by_records: false,
             clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).to_vec(),
         };
         Observations {

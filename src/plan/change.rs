@@ -268,7 +268,7 @@ impl<'a> Rules<'a> {
     fn guard(&self, item: &mut Item<'a>) {
         let subject = item.subject;
         let touches = item.work.is_in_a_group() || item.work.destroy;
-        if touches && let Some(why) = subject.seen.held() {
+        if touches && let Some(why) = subject.held() {
             if item.change.kind == ChangeKind::Redeploy
                 && subject.differing().is_none_or(|s| s.is_empty())
             {
@@ -464,11 +464,7 @@ fn is_partitioned(subject: Subject<'_>, after: &NodeDesign) -> bool {
 /// A node that an entry of the design retires.
 fn retire<'a>(subject: Subject<'a>, entry: &Retirement) -> Option<Item<'a>> {
     let recorded = subject.record.and_then(|record| record.retired.as_ref());
-    let flagged = match subject.seen {
-        Seen::Known(node, _) => node.retired.is_some(),
-        _ => recorded.is_some(),
-    };
-    if flagged && recorded == Some(&entry.reason) {
+    if subject.is_flagged() && recorded == Some(&entry.reason) {
         return drift_of_retired(subject);
     }
     let mut item = Item::new(subject, ChangeKind::Retire);

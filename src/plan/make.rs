@@ -152,7 +152,7 @@ fn subject<'a>(input: &Input<'a>, name: &'a NodeName) -> Subject<'a> {
         record,
         seen: match input.observations {
             None => Seen::NotAsked,
-            Some(observations) => Seen::of(observations.nodes.get(name)),
+            Some(observations) => Seen::of(observations.nodes.get(name), record),
         },
         membership: membership(input, name),
         pods: input

@@ -177,6 +177,10 @@ fn of_machine(
     for fact in FACTS {
         let kinds: &[StepKind] = match fact {
             "disks" => &[StepKind::Destroy, StepKind::Deploy],
+            // Whether it is free is told by its being off.
+            "power" if node.kept_by_records && !item.work.destroy => {
+                &[StepKind::PowerOn, StepKind::Prepare, StepKind::Deploy]
+            }
             "power" => &[StepKind::PowerOn],
             "labels" => &[StepKind::Relabel],
             "kubernetes-node" => &[StepKind::Relabel, in_cluster],

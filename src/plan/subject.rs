@@ -21,10 +21,13 @@ pub(super) enum Seen<'a> {
 
 impl<'a> Seen<'a> {
     /// Reads an observation; `None` where a look was taken and the node was not among what was seen.
-    pub(super) fn of(node: Option<&'a ObservedNode>) -> Self {
+    pub(super) fn of(node: Option<&'a ObservedNode>, record: Option<&NodeRecord>) -> Self {
         match node.map(|node| (node, &node.provision)) {
             None => Self::Unknown("it was not looked at"),
             Some((node, Fact::Known(state))) => Self::Known(node, *state),
+            Some((node, Fact::Unknown(_))) if node.kept_by_records => {
+                Self::Known(node, state_by_record(node, record))
+            }
             Some((_, Fact::Unknown(reason))) => Self::Unknown(reason),
         }
     }
@@ -49,11 +52,13 @@ impl<'a> Seen<'a> {
     }
 
     /// Why nothing may be done to the machine now, whatever the plan wants.
-    pub(super) fn held(self) -> Option<String> {
+    fn held(self, record: Option<&NodeRecord>) -> Option<String> {
         let Self::Known(node, state) = self else {
             return None;
         };
-        if let Some(reason) = &node.maintenance {
+        let recorded = record.filter(|_| node.kept_by_records);
+        let recorded = recorded.and_then(|record| record.maintenance.as_ref());
+        if let Some(reason) = node.maintenance.as_ref().or(recorded) {
             return Some(format!("is in maintenance ({reason})"));
         }
         match state {
@@ -95,6 +100,17 @@ pub(super) enum Membership<'a> {
     In(&'a ClusterNode),
 }
 
+/// The state of a machine that keeps none itself. What runs is never taken for free: only what is off
+/// and not recorded as deployed is.
+fn state_by_record(node: &ObservedNode, record: Option<&NodeRecord>) -> ProvisionState {
+    let is_recorded = record.is_some_and(|record| record.phase == Phase::Deployed);
+    if is_recorded || node.power != Fact::Known(PowerState::Off) {
+        ProvisionState::Active
+    } else {
+        ProvisionState::Available
+    }
+}
+
 /// A provision state as people read it (`clean-wait`).
 pub(super) fn state_name(state: ProvisionState) -> String {
     match serde_json::to_value(state) {
@@ -121,6 +137,21 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// Why nothing may be done to the machine now, whatever the plan wants.
+    pub(super) fn held(&self) -> Option<String> {
+        self.seen.held(self.record)
+    }
+
+    /// Whether it carries the retired flag, wherever that is kept.
+    pub(super) fn is_flagged(&self) -> bool {
+        let recorded = || self.record.is_some_and(|record| record.retired.is_some());
+        match self.seen {
+            Seen::Known(node, _) if node.kept_by_records => recorded(),
+            Seen::Known(node, _) => node.retired.is_some(),
+            _ => recorded(),
+        }
+    }
+
     /// Whether its record says what was applied to it, and nothing says that it is not there any more
     /// or never got there.
     pub(super) fn is_recorded_deployed(&self) -> bool {

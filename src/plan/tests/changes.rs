@@ -11,6 +11,14 @@ fn unseen(world: &mut World) {
     world.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
 }
 
+/// The machine is moved by its controller alone, which knows nothing but whether it is on.
+fn plain(world: &mut World, power: PowerState) {
+    let node = world.seen("n");
+    node.provision = Fact::Unknown(Arc::from("kept by records"));
+    node.power = Fact::Known(power);
+    node.kept_by_records = true;
+}
+
 fn failed(world: &mut World) {
     let record = world.record("n");
     record.phase = Phase::Failed;
@@ -34,6 +42,61 @@ fn retire(world: &mut World) {
 
 fn protect(design: &mut Design) {
     design.policy.protected = named(&["n"]);
+}
+
+#[test]
+fn a_machine_that_keeps_no_state_is_what_its_record_says_and_is_free_only_while_it_is_off() {
+    use PowerState::{Off, On};
+    let table: &[(&str, PowerState, Edit, &str)] = &[
+        ("as applied", On, |_| (), "nothing"),
+        ("as applied, off", Off, |_| (), "drift; ; power-on/all/n"),
+        (
+            "no record, off",
+            Off,
+            |w| w.records.clear(),
+            "create; ; prepare/all/n deploy/all/n",
+        ),
+        (
+            "no record, on",
+            On,
+            |w| w.records.clear(),
+            "adopt; --adopt n; ",
+        ),
+        (
+            "failed, off",
+            Off,
+            failed,
+            "create; ; prepare/all/n deploy/all/n",
+        ),
+        ("failed, on", On, failed, "adopt; --adopt n; "),
+        (
+            "prepared, off",
+            Off,
+            |w| w.record("n").phase = Phase::Prepared,
+            "create; ; deploy/all/n",
+        ),
+        (
+            "retired as recorded",
+            On,
+            |w| {
+                retire(w);
+                w.record("n").retired = Some(Arc::from("old"));
+            },
+            "nothing",
+        ),
+        (
+            "in maintenance, by its record",
+            Off,
+            |w| w.record("n").maintenance = Some(Arc::from("fan")),
+            "drift; shown; ",
+        ),
+    ];
+    for (what, power, edit, expected) in table {
+        let mut world = World::settled(&["n"]);
+        plain(&mut world, *power);
+        edit(&mut world);
+        assert_eq!(told(&world), *expected, "{what}");
+    }
 }
 
 #[test]

@@ -410,6 +410,7 @@ impl Machine {
             disks: Fact::Known(self.disks.clone()),
             cluster: Fact::Known(self.cluster.clone()),
             capabilities: CAPABILITIES.into(),
+            kept_by_records: false,
             clean_steps: OWN_STEPS.map(OfferedStep::from).to_vec(),
         }
     }

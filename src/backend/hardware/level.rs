@@ -1,0 +1,283 @@
+//! Bringing something to a level, and believing it only when it was seen there twice.
+//!
+//! A controller's "yes" is no proof: it may answer before anything happens, lose what it was asked for,
+//! or carry out something older later. So a level (power, a boot override) is read, asked for where it is
+//! not as wanted, and read until it is, and still is a settling time later. Asking again is harmless.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::backend::ActError;
+
+/// A request that shows no effect is sent again after this, or after three settling times if longer: some
+/// controllers begin anew with each request, so that asking too often would keep them from ever ending.
+const REPEAT: Duration = Duration::from_secs(30);
+/// The shortest and the longest time between two looks.
+const INTERVAL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// How patiently a level is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// How long a controller may take to show what was set.
+    pub(super) settling: Duration,
+    /// When it is given up.
+    pub(super) deadline: Instant,
+}
+
+impl Pace {
+    /// Gives up after a time from now on.
+    pub(super) fn within(settling: Duration, time: Duration) -> Self {
+        // An instant that far away cannot be reached, nor always be told.
+        let time = time.min(Duration::from_secs(365 * 24 * 3600));
+        Self {
+            settling,
+            deadline: Instant::now() + time,
+        }
+    }
+
+    /// The time between two looks.
+    pub(super) fn interval(&self) -> Duration {
+        self.settling.clamp(INTERVAL.0, INTERVAL.1)
+    }
+
+    /// Whether another look would be too late.
+    fn is_over(&self) -> bool {
+        Instant::now() + self.interval() > self.deadline
+    }
+}
+
+/// Whether something is at a level now, and still is a settling time later.
+///
+/// # Errors
+///
+/// Those of reading it.
+pub(super) async fn holds<V, F>(
+    wanted: V,
+    settling: Duration,
+    read: impl Fn() -> F,
+) -> Result<bool, ActError>
+where
+    V: Copy + PartialEq,
+    F: Future<Output = Result<V, ActError>>,
+{
+    if read().await? != wanted {
+        return Ok(false);
+    }
+    sleep(settling).await;
+    Ok(read().await? == wanted)
+}
+
+/// Waits until something is at a level, and still is a settling time later; asks for nothing. Reading
+/// may fail in passing meanwhile.
+///
+/// # Errors
+///
+/// It was not seen there in time ([`ActError::Passing`], with what was seen last), or reading it failed for good.
+pub(super) async fn seen<V, F>(wanted: V, pace: Pace, read: impl Fn() -> F) -> Result<(), ActError>
+where
+    V: Copy + PartialEq + Debug,
+    F: Future<Output = Result<V, ActError>>,
+{
+    loop {
+        let mut last = read().await;
+        if last == Ok(wanted) {
+            sleep(pace.settling).await;
+            last = read().await;
+            if last == Ok(wanted) {
+                return Ok(());
+            }
+        }
+        if let Err(error @ ActError::Permanent(_)) = last {
+            return Err(error);
+        }
+        if pace.is_over() {
+            return Err(too_late(wanted, last));
+        }
+        sleep(pace.interval()).await;
+    }
+}
+
+/// Brings something to a level: reads it, asks for it where it is not as wanted, and waits until it is
+/// seen. An answer that was lost counts as asked; a refusal counts only while the level is not there.
+///
+/// # Errors
+///
+/// The first look failed, asking was refused, or it was not seen there in time ([`ActError::Passing`]).
+pub(super) async fn bring<V, F, G>(
+    wanted: V,
+    pace: Pace,
+    read: impl Fn() -> F,
+    ask: impl Fn() -> G,
+) -> Result<(), ActError>
+where
+    V: Copy + PartialEq + Debug,
+    F: Future<Output = Result<V, ActError>>,
+    G: Future<Output = Result<(), ActError>>,
+{
+    if holds(wanted, pace.settling, &read).await? {
+        return Ok(());
+    }
+    let repeat = REPEAT.max(pace.settling * 3);
+    loop {
+        let asked = ask().await;
+        let refused = matches!(asked, Err(ActError::Permanent(_)));
+        let patience = if refused { Duration::ZERO } else { repeat };
+        let round = Pace {
+            deadline: (Instant::now() + patience).min(pace.deadline),
+            ..pace
+        };
+        // What was refused may be so because it is there already.
+        let Err(unseen) = seen(wanted, round, &read).await else {
+            return Ok(());
+        };
+        match asked {
+            Err(refusal @ ActError::Permanent(_)) => return Err(refusal),
+            _ if matches!(unseen, ActError::Permanent(_)) => return Err(unseen),
+            Err(error) if pace.is_over() => return Err(error),
+            Ok(()) if pace.is_over() => return Err(unseen),
+            _ => {}
+        }
+    }
+}
+
+fn too_late<V: Debug>(wanted: V, last: Result<V, ActError>) -> ActError {
+    let last = match last {
+        Ok(value) => format!("was last seen {value:?}"),
+        Err(error) => format!("cannot be seen: {error}"),
+    };
+    ActError::Passing(Arc::from(format!("is not {wanted:?} in time, {last}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A lamp that shows what was asked for some seconds later, as controllers do.
+    #[derive(Default)]
+    struct Lamp {
+        is_on: bool,
+        /// What it becomes, and when.
+        pending: Option<(bool, Instant)>,
+        delay: u64,
+        /// How many of the next requests are answered and lost.
+        lost: usize,
+        asked: Vec<&'static str>,
+    }
+
+    fn read(lamp: &Mutex<Lamp>) -> Result<bool, ActError> {
+        let mut lamp = lamp.lock().unwrap();
+        if let Some((value, at)) = lamp.pending
+            && at <= Instant::now()
+        {
+            lamp.is_on = value;
+            lamp.pending = None;
+        }
+        Ok(lamp.is_on)
+    }
+
+    fn ask(lamp: &Mutex<Lamp>, value: bool) -> Result<(), ActError> {
+        let mut lamp = lamp.lock().unwrap();
+        lamp.asked.push(if value { "on" } else { "off" });
+        if lamp.lost > 0 {
+            lamp.lost -= 1;
+        } else if lamp.is_on != value {
+            lamp.pending = Some((value, Instant::now() + Duration::from_secs(lamp.delay)));
+        }
+        Ok(())
+    }
+
+    async fn to(
+        lamp: &Mutex<Lamp>,
+        value: bool,
+        settling: u64,
+        within: u64,
+    ) -> Result<(), ActError> {
+        let seconds = Duration::from_secs;
+        let pace = Pace::within(seconds(settling), seconds(within));
+        bring(
+            value,
+            pace,
+            || async { read(lamp) },
+            || async { ask(lamp, value) },
+        )
+        .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_is_sent_once_and_waited_for_and_not_at_all_where_there_is_nothing_to_do() {
+        let lamp = Mutex::new(Lamp {
+            delay: 11,
+            ..Lamp::default()
+        });
+        to(&lamp, true, 5, 100).await.unwrap();
+        to(&lamp, true, 5, 100).await.unwrap();
+        assert_eq!(lamp.lock().unwrap().asked, ["on"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_was_answered_and_lost_is_sent_again() {
+        let lamp = Mutex::new(Lamp {
+            delay: 2,
+            lost: 1,
+            ..Lamp::default()
+        });
+        to(&lamp, true, 1, 100).await.unwrap();
+        assert_eq!(lamp.lock().unwrap().asked, ["on", "on"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_asked_for_before_and_happens_late_does_not_win() {
+        let lamp = Mutex::new(Lamp {
+            delay: 8,
+            ..Lamp::default()
+        });
+        ask(&lamp, true).unwrap();
+        to(&lamp, false, 10, 100).await.unwrap();
+        assert_eq!(lamp.lock().unwrap().asked, ["on", "off"]);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(read(&lamp), Ok(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_come_in_time_says_what_was_seen_and_can_pass() {
+        let lamp = Mutex::new(Lamp {
+            lost: usize::MAX,
+            ..Lamp::default()
+        });
+        let error = to(&lamp, true, 1, 50).await.unwrap_err();
+        let text = "is not true in time, was last seen false";
+        assert_eq!(error, ActError::Passing(Arc::from(text)));
+        assert_eq!(lamp.lock().unwrap().asked.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_counts_unless_the_level_is_there_after_all() {
+        let refuse = || async { Err(ActError::Permanent(Arc::from("no"))) };
+        let pace = || Pace::within(Duration::from_secs(1), Duration::from_secs(100));
+        let off = || async { Ok(false) };
+        let error = bring(true, pace(), off, refuse).await.unwrap_err();
+        assert_eq!(error.to_string(), "no");
+        let looks = Mutex::new(0);
+        let on_later = || async {
+            let mut looks = looks.lock().unwrap();
+            *looks += 1;
+            Ok(*looks > 1)
+        };
+        bring(true, pace(), on_later, refuse).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_seen_at_first_is_not_waited_for() {
+        let dead = || async { Err(ActError::Passing(Arc::from("refused"))) };
+        let pace = Pace::within(Duration::from_secs(1), Duration::from_secs(100));
+        let before = Instant::now();
+        let error = bring(true, pace, dead, || async { Ok(()) }).await;
+        assert_eq!(error.unwrap_err().to_string(), "refused");
+        assert_eq!(before, Instant::now());
+    }
+}
