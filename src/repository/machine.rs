@@ -34,18 +34,12 @@ impl Holder {
     #[must_use]
     pub fn this_process(who: &str, run: &str, since: &str) -> Self {
         let pid = std::process::id();
-        let line = |path: &str| {
-            let text = fs::read_to_string(path).ok()?;
-            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-        };
         Self {
             who: who.to_owned(),
             run: run.to_owned(),
             since: since.to_owned(),
-            host: line("/proc/sys/kernel/hostname")
-                .or_else(|| line("/etc/hostname"))
-                .unwrap_or_else(|| "unknown".to_owned()),
-            boot_id: line("/proc/sys/kernel/random/boot_id"),
+            host: host().unwrap_or_else(|| "unknown".to_owned()),
+            boot_id: boot_id(),
             pid_namespace: fs::read_link("/proc/self/ns/pid")
                 .ok()
                 .map(|target| target.to_string_lossy().into_owned()),
@@ -85,6 +79,21 @@ impl Holder {
         }
         self
     }
+}
+
+/// The name of this machine; `None` where the system does not say it.
+pub(super) fn host() -> Option<String> {
+    line("/proc/sys/kernel/hostname").or_else(|| line("/etc/hostname"))
+}
+
+/// What changes with every boot; `None` where the system has no such thing.
+pub(super) fn boot_id() -> Option<String> {
+    line("/proc/sys/kernel/random/boot_id")
+}
+
+fn line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 enum Process {

@@ -12,6 +12,7 @@ mod commit;
 mod error;
 mod history;
 mod lock;
+mod lock_file;
 mod machine;
 mod new;
 mod object_id;

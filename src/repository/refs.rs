@@ -1,23 +1,30 @@
 //! Refs, moved by compare-and-swap: of any number of writers exactly one wins, the others are told.
 //!
 //! A ref is written by git's own protocol: its `.lock` file is created exclusively, the present value
-//! is compared while that is held, the new one is written and synced, and the lock file is renamed to
-//! the ref. libgit2 does the same but cannot be told to sync without changing the user's
-//! configuration; that is why the write is here. No reflog is kept: the refs that trueup moves are
-//! lines of commits, which are their own log.
+//! is compared while that is held, the new one is written and synced, and renamed to the ref. libgit2
+//! does the same but cannot be told to sync without changing the user's configuration, and leaves its
+//! lock file behind when it is killed; that is why the writes are here, down to the packed refs (refs
+//! are always files: a repository with reftable is refused when it is opened). No reflog is kept: the
+//! refs that trueup moves are lines of commits, which are their own log.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 
+use super::lock_file::{Draft, LockFile, path_of, take_away_if_left};
 use super::objects::{sync_folder, writing};
 use super::{Error, ObjectId, Repository, git};
 
 /// How often a lock file is tried, and the pause between: about two seconds in all.
 const TRIES: u32 = 400;
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// The refs that git has packed into one file.
+const PACKED: &str = "packed-refs";
+/// Where lock files are made before they get their names.
+const DRAFTS: &str = "trueup/.locks";
 
 impl Repository {
     /// The value of a ref; `None` where it does not exist.
@@ -92,7 +99,7 @@ impl Repository {
         if expected.is_none() {
             self.refuse_conflicts(name)?;
         }
-        lock.commit(name, &path, new)
+        replace(&lock, name, &path, format!("{new}\n").as_bytes())
     }
 
     /// Deletes a ref that has the value that was seen.
@@ -107,46 +114,36 @@ impl Repository {
             expected: Some(expected),
             found,
         };
-        self.with(|handle| {
-            for _ in 0..TRIES {
-                let mut reference = match handle.find_reference(name) {
-                    Ok(reference) => reference,
-                    Err(error) if error.code() == git2::ErrorCode::NotFound => {
-                        return Err(moved(None));
-                    }
-                    Err(error) => return Err(git(format!("read `{name}`"))(error)),
-                };
-                let found = reference.target().map(ObjectId::from);
-                if found != Some(expected) {
-                    return Err(moved(found));
-                }
-                // Compares once more, under the lock.
-                match reference.delete() {
-                    Ok(()) => return Ok(()),
-                    Err(error)
-                        if matches!(
-                            error.code(),
-                            git2::ErrorCode::Locked
-                                | git2::ErrorCode::Modified
-                                | git2::ErrorCode::NotFound
-                        ) =>
-                    {
-                        std::thread::sleep(PAUSE);
-                    }
-                    Err(error) => return Err(git(format!("delete `{name}`"))(error)),
-                }
-            }
-            Err(Error::RefLocked {
-                name: name.to_owned(),
-                path: lock_path(&self.common_dir.join(name)),
-            })
-        })
+        let path = self.common_dir.join(name);
+        if self.direct_ref(name)?.is_none() {
+            return Err(moved(None));
+        }
+        let _lock = self.lock_ref(name, &path)?;
+        let found = self.direct_ref(name)?;
+        if found != Some(expected) {
+            return Err(moved(found));
+        }
+        // While they are locked, nobody packs the ref that is about to go.
+        let packed = self.common_dir.join(PACKED);
+        let lock = self.lock_ref(PACKED, &packed)?;
+        if let Some(rest) = packed_without(&packed, name)? {
+            replace(&lock, PACKED, &packed, &rest)?;
+        }
+        match fs::remove_file(&path) {
+            Ok(()) => {}
+            // It was packed; at its path may be nothing, or an empty folder.
+            Err(error) if error.kind() == ErrorKind::NotFound || path.is_dir() => {}
+            Err(error) => return Err(writing(&path)(error)),
+        }
+        path.parent().map_or(Ok(()), sync_folder)
     }
 
-    /// Takes git's lock file of a ref, waiting a little for another writer.
-    fn lock_ref(&self, name: &str, path: &Path) -> Result<RefLock, Error> {
-        let lock = lock_path(path);
+    /// Takes git's lock file of a ref, waiting a little for another writer. One that a process of ours
+    /// left, being killed, is taken away.
+    fn lock_ref(&self, name: &str, path: &Path) -> Result<LockFile, Error> {
         let folder = path.parent().unwrap_or(&self.common_dir);
+        let drafts = self.common_dir.join(DRAFTS);
+        let mut draft = Draft::new(&drafts).map_err(writing(&drafts))?;
         for _ in 0..TRIES {
             match fs::create_dir_all(folder) {
                 Ok(()) => {}
@@ -162,23 +159,20 @@ impl Repository {
                 }
                 Err(error) => return Err(writing(folder)(error)),
             }
-            match OpenOptions::new().write(true).create_new(true).open(&lock) {
-                Ok(file) => {
-                    return Ok(RefLock {
-                        path: lock,
-                        file: Some(file),
-                    });
+            match draft.take(path) {
+                Ok(Some(lock)) => return Ok(lock),
+                Ok(None) => {
+                    if !take_away_if_left(path) {
+                        std::thread::sleep(PAUSE);
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    std::thread::sleep(PAUSE);
-                }
-                Err(error) => return Err(writing(&lock)(error)),
+                Err(error) => return Err(writing(&path_of(path))(error)),
             }
         }
         Err(Error::RefLocked {
             name: name.to_owned(),
-            path: lock,
+            path: path_of(path),
         })
     }
 
@@ -228,50 +222,49 @@ fn in_the_way(name: &str, other: &str) -> Error {
     }
 }
 
-fn lock_path(path: &Path) -> PathBuf {
-    let mut lock = path.as_os_str().to_owned();
-    lock.push(".lock");
-    PathBuf::from(lock)
-}
-
-/// A held lock file; released when it is dropped.
-struct RefLock {
-    path: PathBuf,
-    file: Option<fs::File>,
-}
-
-impl RefLock {
-    /// Writes the new value and makes it the ref's.
-    fn commit(mut self, name: &str, path: &Path, new: ObjectId) -> Result<(), Error> {
-        if let Some(mut file) = self.file.take() {
-            writeln!(file, "{new}")
-                .and_then(|()| file.sync_all())
-                .map_err(writing(&self.path))?;
+/// Puts new bytes in the place of a locked file, durably.
+fn replace(lock: &LockFile, name: &str, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let new = lock.write(bytes).map_err(writing(path))?;
+    let renamed = fs::rename(new, path).or_else(|error| {
+        // Folders of refs that are gone may be left over; they are removed if they are empty.
+        if path.is_dir() && remove_empty(path).is_ok() {
+            return fs::rename(new, path);
         }
-        let renamed = fs::rename(&self.path, path).or_else(|error| {
-            // Folders of refs that are gone may be left over; they are removed if they are empty.
-            if path.is_dir() && remove_empty(path).is_ok() {
-                return fs::rename(&self.path, path);
-            }
-            Err(error)
-        });
-        match renamed {
-            Ok(()) => {}
-            Err(_) if path.is_dir() => return Err(in_the_way(name, &format!("{name}/…"))),
-            Err(error) => return Err(writing(path)(error)),
-        }
-        self.path = PathBuf::new();
-        path.parent().map_or(Ok(()), sync_folder)
+        Err(error)
+    });
+    match renamed {
+        Ok(()) => {}
+        Err(_) if path.is_dir() => return Err(in_the_way(name, &format!("{name}/…"))),
+        Err(error) => return Err(writing(path)(error)),
     }
+    path.parent().map_or(Ok(()), sync_folder)
 }
 
-impl Drop for RefLock {
-    fn drop(&mut self) {
-        if !self.path.as_os_str().is_empty() {
-            drop(self.file.take());
-            let _ = fs::remove_file(&self.path);
+/// The packed refs without one of them; `None` where it is not among them. A line is `ID NAME`; what
+/// a tag points to follows it as `^ID`.
+fn packed_without(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let packed = match fs::read(path) {
+        Ok(packed) => packed,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            return Err(Error::Read {
+                path: path.to_owned(),
+                source,
+            });
+        }
+    };
+    let mut rest = Vec::with_capacity(packed.len());
+    let mut is_left_out = false;
+    for line in packed.split_inclusive(|byte| *byte == b'\n') {
+        if !line.starts_with(b"^") {
+            let named = line.trim_ascii_end().splitn(2, |byte| *byte == b' ').nth(1);
+            is_left_out = !line.starts_with(b"#") && named == Some(name.as_bytes());
+        }
+        if !is_left_out {
+            rest.extend_from_slice(line);
         }
     }
+    Ok((rest.len() != packed.len()).then_some(rest))
 }
 
 fn remove_empty(folder: &Path) -> std::io::Result<()> {

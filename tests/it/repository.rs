@@ -547,6 +547,88 @@ fn a_lock_file_that_nobody_removes_is_named() {
     assert!(error.hint().unwrap().contains("state.lock"));
 }
 
+/// Sets `REF.lock` down as a process leaves it that is killed while it has the ref locked: a copy of the
+/// lock file of a living one, without its lock.
+#[cfg(target_os = "linux")]
+fn leave_lock_files(checkout: &Checkout, names: &[&str]) {
+    let repository = checkout.open();
+    let first = checkout.git(&["rev-parse", "HEAD"]).parse().unwrap();
+    let (locked, lock) = (
+        "refs/trueup/other/state",
+        ".git/refs/trueup/other/state.lock",
+    );
+    let mut text = String::new();
+    while text.is_empty() {
+        std::thread::scope(|scope| {
+            let moves = scope.spawn(|| {
+                let before = repository.read_ref(locked).unwrap();
+                repository.update_ref(locked, before, first).unwrap();
+            });
+            while text.is_empty() && !moves.is_finished() {
+                text = std::fs::read_to_string(checkout.path().join(lock)).unwrap_or_default();
+            }
+        });
+    }
+    for name in names {
+        checkout.write(&format!(".git/{name}.lock"), &text);
+        checkout.write(&format!(".git/{name}..lock"), "half a val");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn lock_files_that_a_killed_process_left_are_in_nobodys_way() {
+    let checkout = Checkout::new();
+    let one = checkout.commit("one").0;
+    let two = checkout.commit("two").0;
+    let repository = checkout.open();
+    let name = "refs/trueup/site/state";
+    leave_lock_files(&checkout, &[name, "packed-refs"]);
+    repository.update_ref(name, None, one).unwrap();
+    repository.update_ref(name, Some(one), two).unwrap();
+    leave_lock_files(&checkout, &[name]);
+    checkout.git(&["rev-parse", "--verify", name]);
+    repository.delete_ref(name, two).unwrap();
+    for left in ["refs/trueup/site", "trueup/.locks"] {
+        let folder = checkout.path().join(".git").join(left);
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "{left}");
+    }
+    assert!(!checkout.path().join(".git/packed-refs.lock").exists());
+}
+
+#[test]
+fn a_ref_that_git_has_packed_is_deleted_and_the_others_stay() {
+    let checkout = Checkout::new();
+    let one = checkout.commit("one").0;
+    let repository = checkout.open();
+    checkout.git(&["tag", "--annotate", "--message=x", "before"]);
+    checkout.git(&["tag", "--annotate", "--message=x", "site"]);
+    let tag: trueup::repository::ObjectId = checkout
+        .git(&["rev-parse", "refs/tags/site"])
+        .parse()
+        .unwrap();
+    repository
+        .update_ref("refs/trueup/site/state", None, one)
+        .unwrap();
+    let others = |all: &str| {
+        let kept = all.lines().filter(|line| !line.ends_with("refs/tags/site"));
+        kept.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = checkout.git(&["show-ref", "--dereference"]);
+    checkout.git(&["pack-refs", "--all"]);
+    repository.delete_ref("refs/tags/site", tag).unwrap();
+    let left = checkout.git(&["show-ref", "--dereference"]);
+    let expected = others(&before);
+    let expected: Vec<_> = expected
+        .iter()
+        .filter(|line| !line.ends_with("tags/site^{}"))
+        .collect();
+    assert_eq!(left.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(repository.read_ref("refs/tags/site").unwrap(), None);
+    checkout.git(&["fsck", "--strict"]);
+    checkout.git(&["pack-refs", "--all"]);
+}
+
 #[test]
 fn commits_without_a_worktree_change_only_what_they_say_and_pass_gits_check() {
     let checkout = Checkout::new();
