@@ -32,7 +32,9 @@ pub struct Exchange {
 }
 
 impl Store<'_> {
-    /// Asks the remote for its records, fetches them, and fast-forwards ours.
+    /// Asks the remote for its records, fetches them, and fast-forwards ours. Where ours only have
+    /// more of a run that the remote has too, the remote's count, and ours are kept aside as
+    /// `refs/trueup-kept/<site>`.
     ///
     /// # Errors
     ///
@@ -86,12 +88,22 @@ impl Store<'_> {
         if is_ancestor(theirs, tip)? {
             return Ok(exchange(Standing::Ahead));
         }
+        let at_remote = self.read_at(theirs)?;
+        if let Some(run) = &ours.site.last_run
+            && self.run(&at_remote, run)?.is_some()
+        {
+            // Checkpoints of a run that died before it published them, and that somebody went on with
+            // (or gave up) elsewhere, looking at every step that it may have begun.
+            self.set_aside(tip)?;
+            self.move_to(Some(tip), theirs)?;
+            return Ok(exchange(Standing::Followed));
+        }
         Err(Error::Diverged {
             site: self.site.clone(),
             state_ref: self.state_ref.clone(),
             remote: remote.name().to_owned(),
             ours: ours.site.last_run,
-            theirs: self.read_at(theirs)?.site.last_run,
+            theirs: at_remote.site.last_run,
         })
     }
 
@@ -104,6 +116,16 @@ impl Store<'_> {
             old: remote_tip.map(|tip| tip.0),
             new: Some(new.0),
         })
+    }
+
+    /// Keeps a commit of our records under a ref of its own.
+    fn set_aside(&self, tip: CommitId) -> Result<(), Error> {
+        let keeping = || failed("set our own records aside");
+        let kept = format!("refs/trueup-kept/{}", self.site);
+        let before = self.repository.read_ref(&kept).map_err(keeping())?;
+        self.repository
+            .update_ref(&kept, before, tip.0)
+            .map_err(keeping())
     }
 
     /// Moves our records forward to a commit that was fetched, after a look at whether it can be read.

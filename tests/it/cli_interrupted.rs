@@ -9,14 +9,18 @@ use super::world::{Ended, World, wait_until};
 /// The example site with machines that take as long as they take: a site in three seconds or so.
 fn in_real_time(faults: &str) -> World {
     let world = World::one_rack();
-    world.simulator(&format!(
-        "{{clock: real, durations: {{prepare: 0.3, deploy: 0.3, destroy: 0.3}}, faults: {faults}}}"
-    ));
+    real_time(&world, faults);
     world.checkout.git(&["add", "--all"]);
     world
         .checkout
         .git(&["commit", "--quiet", "--amend", "-m", "In real time"]);
     world
+}
+
+fn real_time(world: &World, faults: &str) {
+    world.simulator(&format!(
+        "{{clock: real, durations: {{prepare: 0.3, deploy: 0.3, destroy: 0.3}}, faults: {faults}}}"
+    ));
 }
 
 /// Sends a signal to a run.
@@ -134,11 +138,14 @@ fn a_run_that_is_killed_over_and_over_does_nothing_twice() {
 
 #[test]
 fn a_killed_run_is_given_up_for_a_new_one() {
-    let world = in_real_time("[]");
+    // Its group does not end before it is killed, however slow the machine is that this runs on.
+    let world = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
     let mut run = world.start(&["apply", "--yes"]);
     wait_for_effect(&world, "control01 deployed");
     run.kill().unwrap();
     run.wait().unwrap();
+    real_time(&world, "[]");
+    world.checkout.commit("Let it not hang");
     // What it did and no checkpoint has is not known, and is not guessed.
     world
         .run(&["apply", "--yes", "--supersede"])
@@ -149,6 +156,24 @@ fn a_killed_run_is_given_up_for_a_new_one() {
     world.run(&["apply", "--yes", "--adopt", "all"]).with(0);
     assert_eq!(world.tags(), ["failure", "success"]);
     assert_eq!(world.effects("deployed"), 13, "{:?}", world.ledger());
+}
+
+#[test]
+fn a_lock_file_that_is_not_ours_is_respected_and_named() {
+    let world = World::one_rack();
+    let lock = world
+        .checkout
+        .path()
+        .join(".git/refs/trueup/one-rack/state.lock");
+    std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    std::fs::write(&lock, "").unwrap();
+    world
+        .run(&["apply", "--yes"])
+        .with(1)
+        .saying("refs/trueup/one-rack/state.lock");
+    assert!(lock.exists());
+    std::fs::remove_file(&lock).unwrap();
+    world.run(&["apply", "--yes"]).with(0);
 }
 
 #[test]
@@ -304,6 +329,9 @@ fn a_killed_run_is_gone_on_with_in_another_clone() {
     second.run(&["apply", "--resume"]).with(0);
     everything_happened_once(&second);
     assert_eq!(origin.git(&["tag", "--list"]).lines().count(), 1);
+    // What the dead one wrote down and could not publish is in nobody's way.
+    same_machines(&second, &first);
+    first.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]

@@ -75,31 +75,35 @@ pub fn begin<'a>(
     })
 }
 
-/// Looks whether another run is in the way, before anything is planned; [`begin`] looks again.
+/// Looks whether another run is in the way, before anything is planned; [`begin`] looks again. Where the
+/// last one ended and was killed before its tag was made and its lock released, that is done now: it may
+/// be that nothing is left to begin a run for.
 ///
 /// # Errors
 ///
 /// [`Error::Offline`]; [`Error::LockHeld`] where a process may still run; [`Error::Unfinished`]; the
-/// lock or the records cannot be read.
+/// lock or the records cannot be read, or the tag not be made.
 pub fn look_out(site: &Site<'_>, actor: &Actor, time: &dyn Timekeeper) -> Result<(), Error> {
-    if let Some(left) = site.lock()? {
+    let left = site.lock()?;
+    if let Some(left) = &left {
         let me = actor.holder(&RunId::from(""), time.seconds());
         if !left.holder.is_gone(&me) {
             return Err(Error::LockHeld {
                 site: site.name.clone(),
-                holder: Box::new(left.holder),
+                holder: Box::new(left.holder.clone()),
             });
         }
     }
     let store = site.store()?;
     let (state, _) = site.records(&store)?;
-    match unfinished(&store, &state)? {
-        Some(run) => Err(Error::Unfinished {
+    if let Some(run) = unfinished(&store, &state)? {
+        return Err(Error::Unfinished {
             site: site.name.clone(),
             run: run.run,
-        }),
-        None => Ok(()),
+        });
     }
+    mend_tag(site, &state)?;
+    left.map_or(Ok(()), |left| site.release(&left))
 }
 
 /// Takes the lock; also where a dead process of this machine left it.
