@@ -12,15 +12,12 @@ use crate::document::{LoadSettings, LoadedFile, decode, load};
 use crate::render::{self, render};
 use crate::repository::{Content, Entry, Repository, Tree, site_digest};
 
+use super::consequence::Lost;
 use super::mask::mask;
 use super::{At, Depth, Error, Location, Settings, Site, SiteFile};
 
 /// How many threads read and parse.
 const THREADS: usize = 2;
-
-/// Problems that follow from a file that could not be read: left out where there is one, so that
-/// nobody chases what is gone once the file is mended.
-const CONSEQUENCES: [&str; 2] = ["render-source-missing", "render-parent-missing"];
 
 /// Loads sites of one repository.
 #[derive(Debug)]
@@ -81,18 +78,18 @@ impl<'a> Loader<'a> {
                 documents.extend(content.documents.iter().cloned());
             }
         }
+        let lost = Lost::of(&diagnostics);
         let is_broken = diagnostics.has_errors();
         let options = render::Options {
             allow_missing_sources: settings.allow_missing_sources,
             default_layers: location.is_flat.then(|| vec![Arc::from("site")]),
         };
         let mut rendering = render(&documents, &options);
-        let found = std::mem::take(&mut rendering.diagnostics);
-        diagnostics.extend(
-            found
-                .into_iter()
-                .filter(|problem| !(is_broken && CONSEQUENCES.contains(&problem.code.0))),
-        );
+        let mut found = std::mem::take(&mut rendering.diagnostics);
+        if is_broken {
+            found = lost.own(found, &documents, &self.sources);
+        }
+        diagnostics.extend(found);
 
         let rendered: Vec<design::Input<'_>> = rendering
             .documents
@@ -109,13 +106,11 @@ impl<'a> Loader<'a> {
                 design
             }
             Depth::Checked => {
-                let (design, found) = design::check(site, &rendered, THREADS);
-                // A reference to a document that could not be rendered is no mistake of its own.
-                diagnostics.extend(
-                    found
-                        .into_iter()
-                        .filter(|problem| is_sound || !problem.code.0.starts_with("reference-")),
-                );
+                let (design, mut found) = design::check(site, &rendered, THREADS);
+                if !is_sound {
+                    found = lost.own(found, &documents, &self.sources);
+                }
+                diagnostics.extend(found);
                 design
             }
         };

@@ -3,6 +3,7 @@
 //! [`Loader`] lives as long as the program: it owns the sources that all marks point into, and
 //! parses a file only once, so that two revisions that share a file share its parse.
 
+mod consequence;
 mod find;
 mod load;
 mod mask;

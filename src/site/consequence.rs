@@ -1,0 +1,127 @@
+//! Which problems only follow from others: what refers to something that could not be read.
+//!
+//! A name that is missing may be in a file that is broken, or be that of a document that an earlier
+//! stage left out; then it is no mistake of its own, and nobody should chase what is gone once the file
+//! is mended. Any other missing name is, and is reported beside the broken files.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Mark, Severity, SourceId, Sources};
+use crate::document::Document;
+
+/// What could not be read.
+pub(super) struct Lost {
+    broken: BTreeSet<SourceId>,
+    /// Whether a file could not even be decoded, so that anything may have been in it.
+    is_unknown: bool,
+}
+
+impl Lost {
+    /// What the errors among the problems of reading say.
+    pub(super) fn of(diagnostics: &Diagnostics) -> Self {
+        let errors = || {
+            diagnostics
+                .iter()
+                .filter(|each| each.severity == Severity::Error)
+        };
+        Self {
+            broken: errors()
+                .filter_map(|each| each.mark.map(|mark| mark.source))
+                .collect(),
+            is_unknown: errors().any(|each| each.mark.is_none()),
+        }
+    }
+
+    /// The problems that a stage found without those that may only follow from others: names that are
+    /// missing, and that are those of a document which was read (and then left out), or a word of a
+    /// broken file.
+    pub(super) fn own(
+        &self,
+        found: Diagnostics,
+        documents: &[Arc<Document>],
+        sources: &Sources,
+    ) -> Diagnostics {
+        if self.is_unknown {
+            return found
+                .into_iter()
+                .filter(|each| !is_missing_name(each))
+                .collect();
+        }
+        if !found.iter().any(is_missing_name) {
+            return found;
+        }
+        let mut names: HashSet<Arc<str>> = documents
+            .iter()
+            .map(|document| document.id.name.clone())
+            .collect();
+        for source in &self.broken {
+            names.extend(sources.text(*source).split(ends_name).map(Arc::from));
+        }
+        // What is no plain name where the problem was found (a path, a selector) may always be explained.
+        let is_explained = |problem: &Diagnostic| {
+            let name = problem.mark.and_then(|mark| name_at(mark, sources));
+            name.is_none_or(|name| names.contains(&*name))
+        };
+        found
+            .into_iter()
+            .filter(|problem| !(is_missing_name(problem) && is_explained(problem)))
+            .collect()
+    }
+}
+
+/// Whether a problem is a name that nothing has.
+fn is_missing_name(problem: &Diagnostic) -> bool {
+    let code = problem.code.0;
+    matches!(code, "render-source-missing" | "render-parent-missing")
+        || code.starts_with("reference-")
+}
+
+fn ends_name(character: char) -> bool {
+    !(character.is_alphanumeric() || matches!(character, '-' | '_' | '.'))
+}
+
+/// The plain name written at a mark.
+fn name_at(mark: Mark, sources: &Sources) -> Option<String> {
+    let text = sources.text(mark.source);
+    let rest = text.get(mark.offset as usize..)?;
+    let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest);
+    let name = &rest[..rest.find(ends_name).unwrap_or(rest.len())];
+    name.starts_with(char::is_alphanumeric)
+        .then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_broken_file_holds_is_explained_by_it_and_another_is_not() {
+        let mut sources = Sources::new();
+        let broken = sources.add("broken.yaml", "name: lost\n\tname: x\n");
+        let sound = sources.add("sound.yaml", "a: lost\nb: \"gone\"\nc: .path\nd: {e: 1}\n");
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.push(Diagnostic::error(
+            "yaml-tab",
+            Mark::new(broken, 11),
+            "a tab",
+        ));
+        let found = |code| -> Diagnostics {
+            let problem = |offset| Diagnostic::error(code, Mark::new(sound, offset), "missing");
+            [3, 11, 21, 30].into_iter().map(problem).collect()
+        };
+        let own = |diagnostics: &Diagnostics, code| -> Vec<u32> {
+            let own = Lost::of(diagnostics).own(found(code), &[], &sources);
+            let marks = own.iter().filter_map(|problem| problem.mark);
+            marks.map(|mark| mark.offset).collect()
+        };
+        assert_eq!(own(&diagnostics, "reference-node"), [11]);
+        assert_eq!(own(&diagnostics, "schema-type"), [3, 11, 21, 30]);
+        diagnostics.push(Diagnostic::error_in(
+            "yaml-binary",
+            Some("b.yaml"),
+            "no text",
+        ));
+        assert!(own(&diagnostics, "reference-node").is_empty());
+    }
+}
