@@ -11,7 +11,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 use super::build::Builder;
 use super::envelope::from_envelope;
 use super::positions::{Positions, is_old_line_break};
-use super::syntax::explain;
+use super::syntax::{Opened, explain};
 use super::{Document, Limits, LoadSettings, Node};
 use crate::diagnostic::{Diagnostic, Diagnostics, Mark, SourceId};
 
@@ -128,6 +128,7 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
     'text: loop {
         let mut parser = Parser::new_from_str(&text[base as usize..]);
         let mut start = base;
+        let mut opened = Opened::default();
         let stopped = loop {
             let (event, span) = match parser.next_event() {
                 None | Some(Ok((Event::StreamEnd, _))) => break 'text,
@@ -135,11 +136,12 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
                 Some(Err(error)) => {
                     let offset = positions.offset(error.marker().index());
                     let diagnostic = explain(source, text, offset, error.info(), limits);
-                    builder.report(diagnostic);
+                    builder.report(opened.beside(diagnostic, source, text));
                     break offset;
                 }
             };
             let offset = positions.offset(span.start.index());
+            opened.see(&event, offset);
             match event {
                 Event::DocumentStart(_) => {
                     start = offset;

@@ -189,6 +189,42 @@ fn problems_of_values_are_found_where_they_are() {
 }
 
 #[test]
+fn what_was_opened_and_not_closed_is_shown_beside_where_reading_stopped() {
+    let places = |text: &str| {
+        let mut sources = Sources::new();
+        let id = sources.add("a.yaml", text);
+        let (_, diagnostics) = load_values(id, text, &Limits::default());
+        let found = diagnostics.into_iter().next().unwrap();
+        let marks = found.mark.into_iter();
+        let places: Vec<String> = marks
+            .chain(found.related.iter().map(|related| related.mark))
+            .map(|mark| {
+                let place = sources.place(mark);
+                format!("{}:{}", place.line, place.column)
+            })
+            .collect();
+        places.join(" ")
+    };
+    let table = [
+        ("a:\n  b: [1, 2,\n  c: 3\nd: 4\n", "3:3 2:6"),
+        ("a:\n  b: [1, 2\n  c: 3\nd: 4\n", "3:4 2:6"),
+        ("x: {a: [1, 2], b: 3\nd: 4\n", "2:2 1:4"),
+        ("---\nx: 1\n---\nä: [é, {a: 1}\nd: 4\n", "5:1 4:4"),
+        // A quote that is not closed is where reading stopped.
+        ("a: \"x\nb: \"y\nc: 1\n", "1:4"),
+        ("a: 'x\nb: 'y'\n", "1:4"),
+        ("a: [1]\nb: c: d\n", "2:5"),
+        ("a: 'x'\nb: 'y' z\n", "2:8"),
+    ];
+    let found: Vec<_> = table
+        .iter()
+        .map(|(text, _)| (*text, places(text)))
+        .collect();
+    let expected = table.map(|(text, expected)| (text, expected.to_owned()));
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn a_syntax_error_costs_one_document_only() {
     let text = "--- {a: 1}\n--- [\n---\nb: 'x\n---\nc: 1\n...\n---\n- d: [\n--- # end\ne: 1\n";
     let (values, problems) = values(text);

@@ -1,5 +1,7 @@
 //! What the YAML scanner complains about, in the words of a person who can mend it.
 
+use saphyr_parser::Event;
+
 use super::Limits;
 use super::build::{too_deep, unknown_alias};
 use crate::diagnostic::{Diagnostic, Mark, SourceId};
@@ -111,6 +113,34 @@ pub(super) fn explain(
     match WORDS.iter().find(|(part, _, _)| info.contains(part)) {
         Some((_, message, hint)) => Diagnostic::error("yaml-syntax", mark, *message).hint(*hint),
         None => Diagnostic::error("yaml-syntax", mark, info),
+    }
+}
+
+/// The lists and maps that have begun and not ended where the scanner is.
+#[derive(Debug, Default)]
+pub(super) struct Opened(Vec<u32>);
+
+impl Opened {
+    /// Takes in an event that begins at `offset`.
+    pub(super) fn see(&mut self, event: &Event<'_>, offset: u32) {
+        match event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => self.0.push(offset),
+            Event::SequenceEnd | Event::MappingEnd => {
+                self.0.pop();
+            }
+            _ => {}
+        }
+    }
+
+    /// The problem at which the scanner stopped, with the bracket that is still open: often it is the
+    /// one that should have been closed long before.
+    pub(super) fn beside(&self, problem: Diagnostic, source: SourceId, text: &str) -> Diagnostic {
+        let is_bracket =
+            |at: &&u32| matches!(text.as_bytes().get(**at as usize), Some(b'[' | b'{'));
+        match self.0.iter().rev().find(is_bracket) {
+            Some(bracket) => problem.related(Mark::new(source, *bracket), "opened here"),
+            None => problem,
+        }
     }
 }
 
