@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 
 use crate::diff;
 use crate::report;
-use crate::site::{Depth, Loader, Settings};
+use crate::site::{Depth, Loader};
 
 use super::Failure;
 use super::context::Context;
-use super::revision::{Checkout, load_sound};
+use super::revision::{Checkout, ReadArguments, load_sound};
 
 #[derive(Debug, Args)]
 pub(super) struct DiffCommand {
@@ -24,9 +24,8 @@ pub(super) struct DiffCommand {
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// A substitution whose source is not there is a warning
-    #[arg(long)]
-    allow_missing_sources: bool,
+    #[command(flatten)]
+    read: ReadArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -41,10 +40,7 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
     let mut loader = Loader::new(&repository);
-    let settings = Settings {
-        depth: Depth::Rendered,
-        allow_missing_sources: command.allow_missing_sources,
-    };
+    let settings = command.read.settings(Depth::Rendered);
     let mut load = |word: &str| {
         let at = checkout.resolve(word)?;
         let location = checkout.location_at(at)?;

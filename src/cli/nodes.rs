@@ -14,10 +14,10 @@ use crate::report::{
     run::{CleanStepsRow, NodeRow},
 };
 use crate::repository::Repository;
-use crate::site::{Depth, Loader, Settings, Site};
+use crate::site::{Depth, Loader, Site};
 
 use super::context::Context;
-use super::revision::{Checkout, load_sound};
+use super::revision::{Checkout, RevisionArguments, load_sound};
 use super::selection::{SelectionArguments, select};
 use super::{Failure, planning};
 
@@ -25,18 +25,14 @@ use super::{Failure, planning};
 pub(super) struct NodesCommand {
     #[command(flatten)]
     selection: SelectionArguments,
-    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
-    #[arg(long, value_name = "R", default_value = "worktree")]
-    rev: String,
+    #[command(flatten)]
+    revision: RevisionArguments,
     /// Ask the machines which clean steps they offer, and show those in the order in which they run
     #[arg(long)]
     clean_steps: bool,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// A substitution whose source is not there is a warning
-    #[arg(long)]
-    allow_missing_sources: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,13 +48,9 @@ enum Format {
 pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let at = checkout.resolve(&command.rev)?;
-    let location = checkout.location_at(at)?;
+    let (at, location) = command.revision.find(&checkout)?;
     let mut loader = Loader::new(&repository);
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: command.allow_missing_sources,
-    };
+    let settings = command.revision.read.settings(Depth::Typed);
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let store = Store::open(&repository, &location.site)?;
     let records = store.nodes(&store.read()?)?;

@@ -6,26 +6,22 @@ use clap::{Args, ValueEnum};
 
 use crate::document::{JsonLayout, Map, Node, Value, write_json, write_yaml};
 use crate::render::Rendered;
-use crate::site::{Depth, Loader, Settings};
+use crate::site::{Depth, Loader};
 
 use super::Failure;
 use super::context::Context;
-use super::revision::{Checkout, load_sound};
+use super::revision::{Checkout, RevisionArguments, load_sound};
 
 #[derive(Debug, Args)]
 pub(super) struct RenderArguments {
-    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
-    #[arg(long, value_name = "R", default_value = "worktree")]
-    rev: String,
+    #[command(flatten)]
+    revision: RevisionArguments,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Yaml)]
     format: Format,
     /// Print secrets too
     #[arg(long)]
     show_secrets: bool,
-    /// A substitution whose source is not there is a warning
-    #[arg(long)]
-    allow_missing_sources: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -39,13 +35,9 @@ enum Format {
 pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let at = checkout.resolve(&arguments.rev)?;
-    let location = checkout.location_at(at)?;
+    let (at, location) = arguments.revision.find(&checkout)?;
     let mut loader = Loader::new(&repository);
-    let settings = Settings {
-        depth: Depth::Rendered,
-        allow_missing_sources: arguments.allow_missing_sources,
-    };
+    let settings = arguments.revision.read.settings(Depth::Rendered);
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let documents = &site.rendering.documents;
     let mut out = String::with_capacity(1 << 20);

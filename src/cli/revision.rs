@@ -1,5 +1,7 @@
 //! The words for a revision, and the site that they name.
 
+use clap::Args;
+
 use crate::record::Store;
 use crate::report;
 use crate::repository::{CommitId, Repository};
@@ -7,6 +9,42 @@ use crate::site::{At, Depth, Loader, Location, Settings, Site, locate};
 
 use super::context::Context;
 use super::{Failure, FailureKind};
+
+/// How documents are read.
+#[derive(Debug, Args)]
+pub(super) struct ReadArguments {
+    /// A substitution whose source is not there is a warning
+    #[arg(long)]
+    allow_missing_sources: bool,
+}
+
+impl ReadArguments {
+    /// The settings to load a site with.
+    pub(super) fn settings(&self, depth: Depth) -> Settings {
+        Settings {
+            depth,
+            allow_missing_sources: self.allow_missing_sources,
+        }
+    }
+}
+
+/// Which documents are read, and how.
+#[derive(Debug, Args)]
+pub(super) struct RevisionArguments {
+    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
+    #[arg(long, value_name = "R", default_value = "worktree")]
+    rev: String,
+    #[command(flatten)]
+    pub(super) read: ReadArguments,
+}
+
+impl RevisionArguments {
+    /// The revision, and where the site's files are there.
+    pub(super) fn find(&self, checkout: &Checkout<'_>) -> Result<(At, Location), Failure> {
+        let at = checkout.resolve(&self.rev)?;
+        Ok((at, checkout.location_at(at)?))
+    }
+}
 
 /// A site's state ref, its location and its repository: what a revision word is looked up with.
 pub(super) struct Checkout<'a> {

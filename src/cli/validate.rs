@@ -5,23 +5,19 @@ use std::fmt::Write;
 use clap::{Args, ValueEnum};
 
 use crate::report::{self, counted};
-use crate::site::{Depth, Loader, Settings};
+use crate::site::{Depth, Loader};
 
 use super::context::Context;
-use super::revision::Checkout;
+use super::revision::{Checkout, RevisionArguments};
 use super::{Failure, FailureKind};
 
 #[derive(Debug, Args)]
 pub(super) struct ValidateArguments {
-    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
-    #[arg(long, value_name = "R", default_value = "worktree")]
-    rev: String,
+    #[command(flatten)]
+    revision: RevisionArguments,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// A substitution whose source is not there is a warning
-    #[arg(long)]
-    allow_missing_sources: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -41,13 +37,9 @@ enum Format {
 pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let at = checkout.resolve(&arguments.rev)?;
-    let location = checkout.location_at(at)?;
+    let (at, location) = arguments.revision.find(&checkout)?;
     let mut loader = Loader::new(&repository);
-    let settings = Settings {
-        depth: Depth::Checked,
-        allow_missing_sources: arguments.allow_missing_sources,
-    };
+    let settings = arguments.revision.read.settings(Depth::Checked);
     let site = loader.load(&location, at, settings)?;
     let (problems, sources) = (&site.diagnostics, loader.sources());
     let mut out = String::new();
