@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::hardware::sim::Simulators;
 use super::{
     ActError, Cluster, Error, Hardware, Look, Order, Pending, Probe, Secrets, cluster, hardware,
 };
@@ -27,9 +28,10 @@ pub struct Context {
 /// No document names one, a setting does not fit, this build has no such backend, or the file of the
 /// simulated site cannot be used.
 pub fn choose(design: &Design, context: &Context) -> Result<Arc<Backends>, Error> {
+    let mut simulators = Simulators::new(design, context)?;
     Ok(Arc::new(Backends {
-        hardware: hardware::choose(design, context)?,
-        cluster: cluster::choose(design, context)?,
+        hardware: hardware::choose(design, context, &mut simulators)?,
+        cluster: cluster::choose(design, context, &mut simulators)?,
     }))
 }
 

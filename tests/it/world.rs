@@ -238,18 +238,13 @@ impl World {
             let machine = simulator.machine(&node).unwrap().unwrap();
             for entry in &machine.ledger {
                 let what = match &entry.effect {
-                    Effect::PoweredOn => "powered-on".to_owned(),
-                    Effect::PoweredOff => "powered-off".to_owned(),
-                    Effect::Prepared => "prepared".to_owned(),
                     Effect::WroteDisk(disk) => format!("wrote {disk}"),
-                    Effect::Deployed { .. } => "deployed".to_owned(),
                     Effect::WipedDisk(disk) => format!("wiped {disk}"),
-                    Effect::LeftCluster => "left-cluster".to_owned(),
-                    Effect::Destroyed => "destroyed".to_owned(),
-                    Effect::Relabelled { .. } => "relabelled".to_owned(),
-                    Effect::Retired(_) => "retired".to_owned(),
-                    Effect::Unretired => "unretired".to_owned(),
-                    Effect::Failed { .. } => "failed".to_owned(),
+                    // The others by the name that they have in the file.
+                    other => match serde_json::to_value(other).unwrap() {
+                        Value::Object(fields) => fields.keys().next().unwrap().clone(),
+                        name => text(&name),
+                    },
                 };
                 *counts.entry(format!("{name} {what}")).or_default() += 1;
             }

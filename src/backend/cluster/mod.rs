@@ -1,23 +1,43 @@
 //! The backends that move what runs on the machines: the Kubernetes cluster and the etcd clusters.
 //!
 //! [`choose`] reads `clusters` of the site's `trueup/Backends/v1` and the site's
-//! `promenade/EtcdClusters/v1`, and gives one [`super::Cluster`].
+//! `promenade/EtcdClusters/v1`, and gives one [`super::Cluster`]. A site whose machines are simulated
+//! has a simulated cluster, unless it names a real one.
 
 mod kubernetes;
 
 use std::sync::Arc;
 
+use super::hardware::sim::Simulators;
 use super::{Cluster, Context, Error};
-use crate::design::Design;
+use crate::design::{BackendKind, Design};
+use crate::document::Node;
 
 /// Opens the cluster of a site; `None` where it has none.
 ///
 /// # Errors
 ///
 /// A setting does not fit, a kubeconfig cannot be read, or the simulated site cannot be used.
-pub fn choose(design: &Design, context: &Context) -> Result<Option<Arc<dyn Cluster>>, Error> {
+pub fn choose(
+    design: &Design,
+    context: &Context,
+    simulators: &mut Simulators,
+) -> Result<Option<Arc<dyn Cluster>>, Error> {
+    if is_simulated(design) {
+        return Ok(Some(simulators.cluster()?));
+    }
     let kubernetes = kubernetes::Kubernetes::open(design, context);
     Ok(kubernetes.map(|cluster| Arc::new(cluster) as Arc<dyn Cluster>))
+}
+
+/// Whether a site's cluster is the simulator's: it says so, or its machines are simulated and it names no
+/// cluster.
+fn is_simulated(design: &Design) -> bool {
+    let data = design.backends.data.as_ref();
+    match data.and_then(|data| data.at(&["clusters", "kubernetes"])) {
+        Some(named) => named.get("kind").and_then(Node::as_str) == Some("sim"),
+        None => design.backends.hardware.kind == BackendKind::Sim,
+    }
 }
 
 /// Whether a site has a cluster that is no simulation: time passes as it does, and a request of a dead

@@ -5,11 +5,10 @@
 //! found before anything is asked for.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::sim::{Settings, Simulator};
+use super::sim::{Settings, Simulators};
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, cluster};
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::diagnostic::Diagnostic;
@@ -22,7 +21,7 @@ pub enum Clock {
     /// As it does.
     Real,
     /// It jumps to the next thing that somebody waits for: the runtime is to be started paused. Only
-    /// where all backends are simulators that say so.
+    /// where all backends are simulators that say so, the cluster among them.
     Virtual,
 }
 
@@ -60,9 +59,8 @@ pub fn longest_request(design: &Design) -> Duration {
     let backends = &design.backends;
     let overrides = backends.overrides.iter().map(|(_, backend)| backend);
     let mut all = overrides.chain([&backends.hardware]);
-    if !cluster::is_real(design)
-        && all.all(|backend| matches!(backend.kind, BackendKind::Sim | BackendKind::None))
-    {
+    let is_simulated = all.all(|each| matches!(each.kind, BackendKind::Sim | BackendKind::None));
+    if is_simulated && !cluster::is_real(design) {
         Duration::ZERO
     } else {
         Duration::from_secs(60)
@@ -75,7 +73,11 @@ pub fn longest_request(design: &Design) -> Duration {
 ///
 /// No document names one, a setting does not fit, this build has no such backend, or the file of the
 /// simulated site cannot be used.
-pub fn choose(design: &Design, context: &Context) -> Result<Arc<dyn Hardware>, Error> {
+pub fn choose(
+    design: &Design,
+    context: &Context,
+    simulators: &mut Simulators,
+) -> Result<Arc<dyn Hardware>, Error> {
     let backends = &design.backends;
     let Some(data) = &backends.data else {
         return Err(Error::NoBackends);
@@ -90,7 +92,7 @@ pub fn choose(design: &Design, context: &Context) -> Result<Arc<dyn Hardware>, E
     for (selector, backend) in &backends.overrides {
         overrides.push((selector.clone(), opened.len()));
         let written = written.next().unwrap_or(data);
-        opened.push(open(backend, written, context)?);
+        opened.push(open(backend, written, context, simulators)?);
     }
     if backends.hardware.kind == BackendKind::None && overrides.is_empty() {
         return Err(Error::NoBackends);
@@ -99,7 +101,7 @@ pub fn choose(design: &Design, context: &Context) -> Result<Arc<dyn Hardware>, E
         BackendKind::None => None,
         _ => {
             let written = data.get("hardware").unwrap_or(data);
-            opened.push(open(&backends.hardware, written, context)?);
+            opened.push(open(&backends.hardware, written, context, simulators)?);
             Some(opened.len() - 1)
         }
     };
@@ -117,19 +119,11 @@ pub fn choose(design: &Design, context: &Context) -> Result<Arc<dyn Hardware>, E
 fn open(
     backend: &HardwareBackend,
     written: &Node,
-    context: &Context,
+    _: &Context,
+    simulators: &mut Simulators,
 ) -> Result<Arc<dyn Hardware>, Error> {
     let name = match backend.kind {
-        BackendKind::Sim => {
-            let settings = Settings::read(backend).map_err(Error::Settings)?;
-            let path = match &settings.state {
-                Some(name) => beside(&context.simulated_state, name),
-                None => context.simulated_state.clone(),
-            };
-            let simulator = Simulator::open(&path, settings)
-                .map_err(|source| Error::SimulatedSite { path, source })?;
-            return Ok(Arc::new(simulator));
-        }
+        BackendKind::Sim => return Ok(simulators.open(backend)?),
         BackendKind::None => return Err(Error::NoBackends),
         BackendKind::Redfish => "redfish",
         BackendKind::Ipmi => "ipmi",
@@ -142,10 +136,6 @@ fn open(
     let diagnostic =
         Diagnostic::error("rule-backend-kind", mark, message).hint("this build has `sim`");
     Err(Error::Settings(Box::new(diagnostic)))
-}
-
-fn beside(path: &Path, name: &str) -> PathBuf {
-    path.with_file_name(name)
 }
 
 /// Sends each node to its backend.

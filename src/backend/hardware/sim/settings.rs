@@ -6,22 +6,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 
+use super::cluster_settings::ClusterSettings;
+use super::faults::{self, Fault, WrittenFault};
 use crate::backend::Clock;
-use crate::design::{HardwareBackend, NodeName, name_problem};
+use crate::design::{HardwareBackend, name_problem};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, from_node};
-use crate::step::StepKind;
+use crate::step::{Actor, StepKind};
 
-const CODE: &str = "schema-sim";
+pub(super) const CODE: &str = "schema-sim";
 
 /// The longest duration, in seconds: somewhat more than thirty years.
 const LONGEST: f64 = 1e9;
-
-/// How late an answer is where the fault does not say.
-const LATE: Duration = Duration::from_secs(60);
 
 /// How the simulated site behaves.
 #[derive(Clone, Debug)]
@@ -34,6 +32,8 @@ pub struct Settings {
     pub durations: Durations,
     /// What goes wrong; the first that applies counts.
     pub faults: Vec<Fault>,
+    /// The cluster that runs on the machines.
+    pub cluster: Arc<ClusterSettings>,
 }
 
 impl Default for Settings {
@@ -43,6 +43,7 @@ impl Default for Settings {
             state: None,
             durations: Durations::default(),
             faults: Vec::new(),
+            cluster: Arc::default(),
         }
     }
 }
@@ -58,8 +59,10 @@ pub struct Durations {
     pub destroy: Duration,
     /// A relabel.
     pub relabel: Duration,
-    /// Switching on; also setting and taking off a flag.
+    /// Switching on or off; also setting and taking off a flag.
     pub power: Duration,
+    /// A clean step.
+    pub clean: Duration,
 }
 
 impl Default for Durations {
@@ -70,6 +73,7 @@ impl Default for Durations {
             destroy: Duration::from_secs(180),
             relabel: Duration::from_secs(5),
             power: Duration::from_secs(10),
+            clean: Duration::from_secs(300),
         }
     }
 }
@@ -83,80 +87,9 @@ impl Durations {
             StepKind::Deploy => self.deploy,
             StepKind::Destroy => self.destroy,
             StepKind::Relabel => self.relabel,
+            StepKind::Clean => self.clean,
             _ => self.power,
         }
-    }
-}
-
-/// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// It takes its time and fails for good.
-    Fail,
-    /// It is begun and does not end.
-    Hang,
-    /// It takes longer.
-    Late,
-    /// It is done, and the answer says that nobody knows.
-    LostAnswer,
-    /// It is refused in a way that can pass, before anything is begun.
-    FailOnce,
-    /// The machine cannot be seen.
-    Unobservable,
-}
-
-/// One line of the fault script.
-#[derive(Clone, Debug)]
-pub struct Fault {
-    nodes: Vec<GlobMatcher>,
-    step: Option<FaultyStep>,
-    /// What goes wrong.
-    pub outcome: Outcome,
-    /// What is said about it.
-    pub message: Option<Arc<str>>,
-    /// How late, or how long it hangs.
-    pub delay: Option<Duration>,
-    /// How often for each node; absent: always.
-    pub times: Option<u64>,
-    /// By which it is counted: what it is and where it stands in the script.
-    pub key: Arc<str>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum FaultyStep {
-    Prepare,
-    Deploy,
-    Destroy,
-    Relabel,
-    Power,
-}
-
-impl Fault {
-    /// Whether it is about this node in this kind of step; without a kind: in being observed.
-    #[must_use]
-    pub fn is_about(&self, node: &NodeName, kind: Option<StepKind>) -> bool {
-        let step = match (self.step, kind) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(step), Some(kind)) => matches!(
-                (step, kind),
-                (FaultyStep::Prepare, StepKind::Prepare)
-                    | (FaultyStep::Deploy, StepKind::Deploy)
-                    | (FaultyStep::Destroy, StepKind::Destroy)
-                    | (FaultyStep::Relabel, StepKind::Relabel)
-                    | (FaultyStep::Power, StepKind::PowerOn)
-            ),
-        };
-        let named = |glob: &GlobMatcher| glob.is_match(node.as_str());
-        step && (self.nodes.is_empty() || self.nodes.iter().any(named))
-    }
-
-    /// How much longer it takes.
-    #[must_use]
-    pub fn lateness(&self) -> Duration {
-        self.delay.unwrap_or(LATE)
     }
 }
 
@@ -185,18 +118,7 @@ struct WrittenDurations {
     destroy: Option<Marked<f64>>,
     relabel: Option<Marked<f64>>,
     power: Option<Marked<f64>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenFault {
-    #[serde(default)]
-    nodes: Vec<Marked<Arc<str>>>,
-    step: Option<FaultyStep>,
-    outcome: Outcome,
-    message: Option<Arc<str>>,
-    seconds: Option<Marked<f64>>,
-    times: Option<u64>,
+    clean: Option<Marked<f64>>,
 }
 
 impl Settings {
@@ -235,40 +157,16 @@ impl Settings {
                 destroy: duration(durations.destroy)?.unwrap_or(default.destroy),
                 relabel: duration(durations.relabel)?.unwrap_or(default.relabel),
                 power: duration(durations.power)?.unwrap_or(default.power),
+                clean: duration(durations.clean)?.unwrap_or(default.clean),
             },
-            faults: written
-                .faults
-                .into_iter()
-                .enumerate()
-                .map(|(position, fault)| read_fault(position, fault))
-                .collect::<Result<_, _>>()?,
+            faults: faults::read(written.faults, Actor::Hardware)?,
+            cluster: Arc::default(),
         })
     }
 }
 
-fn read_fault(position: usize, written: WrittenFault) -> Result<Fault, Box<Diagnostic>> {
-    let nodes = written.nodes.iter().map(|pattern| {
-        let glob = GlobBuilder::new(&pattern.value).build();
-        glob.map(|glob| glob.compile_matcher()).map_err(|error| {
-            let message = format!("`{}` is no pattern: {}", pattern.value, error.kind());
-            Box::new(Diagnostic::error(CODE, pattern.mark, message))
-        })
-    });
-    Ok(Fault {
-        nodes: nodes.collect::<Result<_, _>>()?,
-        step: written.step,
-        outcome: written.outcome,
-        message: written.message,
-        delay: duration(written.seconds)?,
-        times: match written.outcome {
-            Outcome::FailOnce => Some(written.times.unwrap_or(1)),
-            _ => written.times,
-        },
-        key: Arc::from(format!("{position}:{:?}", written.outcome)),
-    })
-}
-
-fn duration(written: Option<Marked<f64>>) -> Result<Option<Duration>, Box<Diagnostic>> {
+/// Reads a duration in seconds.
+pub(super) fn duration(written: Option<Marked<f64>>) -> Result<Option<Duration>, Box<Diagnostic>> {
     let Some(Marked { mark, value }) = written else {
         return Ok(None);
     };

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use tokio::time::Instant;
+
 use super::*;
 use crate::backend::{Clock, Context, Error, NoSecrets, Reporter, choose, clock};
 use crate::design::{BackendKind, Design, HardwareBackend, RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
+use crate::lifecycle::PowerState;
 use crate::lifecycle::ProvisionState;
 use crate::observed::Fact;
 use crate::step::{Effect as Harm, Parameters, Step, StepId};
@@ -142,7 +145,6 @@ async fn a_machine_goes_through_its_life_and_the_ledger_has_each_effect_once() {
         Effect::WroteDisk(disk("sda")),
         Effect::WroteDisk(disk("sdb")),
         ledger[4].clone(),
-        Effect::LeftCluster,
         Effect::WipedDisk(disk("sda")),
         Effect::WipedDisk(disk("sdb")),
         Effect::PoweredOff,
@@ -151,11 +153,14 @@ async fn a_machine_goes_through_its_life_and_the_ledger_has_each_effect_once() {
     assert_eq!(ledger, expected);
     let machine = simulator.machine(&site.nodes[0].name).unwrap().unwrap();
     let numbers: Vec<u64> = machine.ledger.iter().map(|entry| entry.sequence).collect();
-    assert_eq!(numbers, (1..=10).collect::<Vec<_>>());
+    assert_eq!(numbers, (1..=9).collect::<Vec<_>>());
     let factory_new = Machine::factory_new(&site.nodes[0]);
+    // Its node stays until it is removed from the cluster.
+    assert!(!machine.cluster.unwrap().ready);
     assert_eq!(
         Machine {
             ledger: Vec::new(),
+            cluster: None,
             ..machine
         },
         factory_new
@@ -458,10 +463,8 @@ async fn flags_power_and_labels_are_set_to_a_level_once() {
         .unwrap();
     let cluster = simulator.machine(name).unwrap().unwrap().cluster.unwrap();
     assert!(cluster.ready);
-    assert_eq!(
-        cluster.labels,
-        BTreeMap::from([(Arc::from("rack"), Arc::from("r1"))])
-    );
+    let labels: Vec<_> = cluster.labels.keys().map(|key| &**key).collect();
+    assert_eq!(labels, ["kubernetes.io/hostname", "rack"]);
     let kinds: Vec<_> = site.ledger(&simulator, 0).into_iter().take(4).collect();
     let expected = [
         Effect::Retired(Arc::from("old")),

@@ -24,7 +24,8 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::machine::{Machine, Operation};
+use super::ledger::Operation;
+use super::machine::Machine;
 use crate::design::{NodeDesign, NodeName, name_problem};
 
 const FORMAT: &str = "trueup-simulated-site";
@@ -95,9 +96,23 @@ struct Entry {
     /// The operation ends: the number of its first effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<u64>,
+    /// What was on the way of the operation has taken place: the number of its first effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    passed: Option<u64>,
+    /// The operation is given up: the number of the first effect that was on its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stopped: Option<u64>,
     /// A fault happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fault: Option<Arc<str>>,
+}
+
+/// How an operation goes on.
+#[derive(Clone, Copy)]
+enum Course {
+    Ended,
+    Passed,
+    Stopped,
 }
 
 impl Entry {
@@ -108,6 +123,8 @@ impl Entry {
             machine: None,
             begun: None,
             ended: None,
+            passed: None,
+            stopped: None,
             fault: None,
         }
     }
@@ -320,6 +337,8 @@ impl World {
             machine,
             begun,
             ended,
+            passed,
+            stopped,
             fault,
         } = entry;
         if at > FURTHEST {
@@ -329,10 +348,22 @@ impl World {
             return Err(self.broken(&format!("the name of its node {problem}")));
         }
         self.time.not_before(at);
+        // How the operation goes on, and the number of its first effect; one thing at a time.
+        let mut courses = [
+            (Course::Ended, ended),
+            (Course::Passed, passed),
+            (Course::Stopped, stopped),
+        ]
+        .into_iter()
+        .filter_map(|(course, first)| Some((course, first?)));
+        let course = courses.next();
+        if courses.next().is_some() {
+            return Err(self.broken("its fields do not fit together"));
+        }
         if let Some(machine) = machine {
             let entries = machine.ledger.iter().map(|entry| entry.sequence);
             let last = entries.max().unwrap_or_default();
-            if last > FURTHEST || begun.is_some() || ended.is_some() || fault.is_some() {
+            if last > FURTHEST || begun.is_some() || course.is_some() || fault.is_some() {
                 return Err(self.broken("its fields do not fit together"));
             }
             self.sequence = self.sequence.max(last + 1);
@@ -342,12 +373,19 @@ impl World {
         let Some(machine) = self.machines.get_mut(&node) else {
             return Err(self.broken(&format!("there is no machine `{node}` yet")));
         };
-        match (begun, ended, fault) {
+        match (begun, course, fault) {
             (Some(operation), None, None) if machine.operation.is_none() => {
                 machine.begin(*operation);
             }
-            (None, Some(first), None) if machine.operation.is_some() && first <= FURTHEST => {
-                self.sequence = machine.finish(&node, at, first).max(self.sequence);
+            (None, Some((course, first)), None)
+                if machine.operation.is_some() && first <= FURTHEST =>
+            {
+                let next = match course {
+                    Course::Ended => machine.finish(&node, at, first),
+                    Course::Passed => machine.pass(&node, at, first),
+                    Course::Stopped => machine.stop(&node, at, first),
+                };
+                self.sequence = next.max(self.sequence);
             }
             (None, None, Some(key)) => {
                 let count = machine.faults.entry(key).or_default();
@@ -384,6 +422,11 @@ impl View<'_> {
     pub(super) fn machine(&self, node: &NodeName) -> Option<&Machine> {
         self.world.machines.get(node)
     }
+
+    /// All of them, in no order.
+    pub(super) fn machines(&self) -> impl Iterator<Item = (&NodeName, &Machine)> {
+        self.world.machines.iter()
+    }
 }
 
 /// A change of the world; what is not committed does not happen.
@@ -407,6 +450,11 @@ impl Change<'_> {
             .ok_or_else(|| self.world.broken("a machine is missing"))
     }
 
+    /// The machines that something has happened to already, in no order.
+    pub(super) fn machines(&self) -> impl Iterator<Item = (&NodeName, &Machine)> {
+        self.world.machines.iter()
+    }
+
     /// Makes a machine what is given.
     pub(super) fn seed(&mut self, node: &NodeName, machine: Machine) -> Result<(), StateError> {
         self.append(Entry {
@@ -428,6 +476,22 @@ impl Change<'_> {
         self.append(Entry {
             ended: Some(self.world.sequence),
             ..Entry::of(at, node)
+        })
+    }
+
+    /// Lets what is on the way of an operation take place, up to now.
+    pub(super) fn pass(&mut self, node: &NodeName) -> Result<(), StateError> {
+        self.append(Entry {
+            passed: Some(self.world.sequence),
+            ..Entry::of(self.now, node)
+        })
+    }
+
+    /// Gives an operation up, now.
+    pub(super) fn stop(&mut self, node: &NodeName) -> Result<(), StateError> {
+        self.append(Entry {
+            stopped: Some(self.world.sequence),
+            ..Entry::of(self.now, node)
         })
     }
 

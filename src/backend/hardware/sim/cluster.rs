@@ -1,0 +1,108 @@
+//! The simulated cluster, as it is seen and moved.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Effect, Outcome, Simulator, StateError, etcd, pods, with_source};
+use crate::backend::{ActError, Cluster, Look, Order, Pending, Probe, Sight};
+use crate::design::NodeName;
+use crate::observed::{ClusterFacts, Fact};
+use crate::step::Actor;
+
+/// The version that the simulated cluster says it has.
+const VERSION: &str = "v1.33.2";
+
+impl Simulator {
+    fn sight(&self, pods_of: &BTreeSet<NodeName>, look: Look) -> Result<Sight, StateError> {
+        let mut world = self.world();
+        let view = world.view()?;
+        let settings = &self.settings.cluster;
+        let unseen = |fault: &&super::Fault| {
+            fault.of == Actor::Cluster && fault.outcome == Outcome::Unobservable
+        };
+        let dead = self
+            .faults()
+            .filter(unseen)
+            .find(|fault| fault.is_about_all());
+        if let Some(fault) = dead {
+            return Ok(nothing(fault.said("the cluster does not answer")));
+        }
+        let mut machines: Vec<_> = view
+            .machines()
+            .map(|(node, machine)| (node, self.as_of(node, machine, view.now, view.sequence())))
+            .collect();
+        machines.sort_by_key(|(node, _)| *node);
+        let in_cluster = || machines.iter().filter(|(_, each)| each.cluster.is_some());
+        let mut sight = Sight {
+            facts: Some(ClusterFacts {
+                version: Arc::from(VERSION),
+                shutdown_daemon_set: machines.iter().any(|(_, machine)| {
+                    let mut entries = machine.ledger.iter();
+                    entries.any(|entry| entry.effect == Effect::KubeletStopped)
+                }),
+            }),
+            nodes: Fact::Known(BTreeMap::new()),
+            pods: BTreeMap::new(),
+            etcd: BTreeMap::new(),
+        };
+        let mut nodes = BTreeMap::new();
+        for (node, machine) in in_cluster() {
+            if let Some(mut cluster) = machine.cluster.clone() {
+                cluster.attachments = pods::attachments(settings, node, machine);
+                nodes.insert((*node).clone(), cluster);
+            }
+        }
+        if look.pods {
+            let healthy = pods::healthy(settings, in_cluster().map(|(node, _)| *node));
+            for (node, machine) in in_cluster().filter(|(node, _)| pods_of.contains(*node)) {
+                let seen = pods::forecast(settings, node, machine, &healthy);
+                sight.pods.insert((*node).clone(), seen);
+            }
+        }
+        if look.etcd {
+            for design in &settings.etcd {
+                let all = machines.iter().map(|(node, machine)| (*node, &**machine));
+                let seats = etcd::seats(&design.name, all, view.now);
+                let members = design.members.iter().map(|member| &member.node);
+                let deaf: Vec<NodeName> = members
+                    .filter(|node| {
+                        let mut faults = self.faults().filter(unseen);
+                        faults.any(|fault| fault.is_about(node, None))
+                    })
+                    .cloned()
+                    .collect();
+                let seen = etcd::seen(design, &seats, view.sequence(), &deaf);
+                sight.etcd.insert(design.name.clone(), seen);
+            }
+        }
+        sight.nodes = Fact::Known(nodes);
+        Ok(sight)
+    }
+}
+
+/// A cluster of which nothing could be seen.
+fn nothing(reason: Arc<str>) -> Sight {
+    Sight {
+        facts: None,
+        nodes: Fact::Unknown(reason),
+        pods: BTreeMap::new(),
+        etcd: BTreeMap::new(),
+    }
+}
+
+impl Cluster for Simulator {
+    fn observe<'a>(&'a self, pods_of: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight> {
+        Box::pin(async move {
+            self.sight(pods_of, look)
+                .unwrap_or_else(|error| nothing(Arc::from(with_source(&error))))
+        })
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        Box::pin(async move { self.tell_of(order) })
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(self.carry_out(order))
+    }
+}

@@ -1,0 +1,262 @@
+//! The settings of the simulated cluster, as `clusters.kubernetes.sim` of `trueup/Backends/v1` has them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::faults::{self, Fault, Patterns, WrittenFault};
+use super::settings::{CODE, duration};
+use crate::design::{Design, EtcdCluster};
+use crate::diagnostic::Diagnostic;
+use crate::document::{Marked, from_node};
+use crate::step::{Actor, StepKind};
+
+/// The most pods that a workload has on a node.
+const MOST_PODS: u64 = 500;
+
+/// How the simulated cluster behaves, and the etcd clusters that are designed to run in it.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterSettings {
+    /// What runs on its nodes.
+    pub pods: Vec<Workload>,
+    /// What holds a drain up.
+    pub budgets: Vec<Budget>,
+    /// How long things take.
+    pub durations: ClusterDurations,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// The etcd clusters of the design.
+    pub etcd: Vec<EtcdCluster>,
+}
+
+/// How long things take in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterDurations {
+    /// Uncordoning, clearing labels, deleting a node.
+    pub change: Duration,
+    /// Removing a member of etcd.
+    pub remove_etcd: Duration,
+    /// Stopping a kubelet.
+    pub shutdown_kubelet: Duration,
+    /// From the end of a redeploy until its member of etcd votes again.
+    pub join: Duration,
+}
+
+impl Default for ClusterDurations {
+    fn default() -> Self {
+        Self {
+            change: Duration::from_secs(5),
+            remove_etcd: Duration::from_secs(5),
+            shutdown_kubelet: Duration::from_secs(30),
+            join: Duration::from_secs(45),
+        }
+    }
+}
+
+impl ClusterDurations {
+    /// How long a kind of step takes; a drain takes as long as its pods.
+    #[must_use]
+    pub fn of(&self, kind: StepKind) -> Duration {
+        match kind {
+            StepKind::RemoveEtcd => self.remove_etcd,
+            StepKind::ShutdownKubelet => self.shutdown_kubelet,
+            _ => self.change,
+        }
+    }
+}
+
+/// What controls pods, and whether a drain evicts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PodKind {
+    /// A Deployment.
+    #[default]
+    Deployment,
+    /// A StatefulSet.
+    StatefulSet,
+    /// A DaemonSet: they stay.
+    DaemonSet,
+    /// The kubelet, from a file: they stay.
+    Static,
+    /// A Job that has ended: nobody waits for them.
+    Finished,
+    /// Nobody: they are not started again.
+    Uncontrolled,
+}
+
+impl PodKind {
+    /// Whether a drain leaves them.
+    #[must_use]
+    pub const fn stays(self) -> bool {
+        matches!(self, Self::DaemonSet | Self::Static)
+    }
+}
+
+/// The data of a pod that lies on its node, or is attached to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PodData {
+    /// An emptyDir.
+    EmptyDir,
+    /// A local persistent volume.
+    LocalVolume,
+    /// A persistent volume that is attached.
+    AttachedVolume,
+}
+
+/// Pods of one kind.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub(super) nodes: Patterns,
+    /// Its name, after which its pods are called.
+    pub name: Arc<str>,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its kind.
+    pub kind: PodKind,
+    /// How many on each node.
+    pub count: u64,
+    /// Where its data is.
+    pub data: Option<PodData>,
+    /// How long a pod takes to end; `None`: it never does.
+    pub ends_after: Option<Duration>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    workloads: Patterns,
+    /// The pods that must stay; `None`: all.
+    pub min_available: Option<u64>,
+    /// How long what it does not allow at once has to wait; `None`: for ever.
+    pub yields_after: Option<Duration>,
+}
+
+impl Budget {
+    /// Whether it holds the pods of a workload.
+    #[must_use]
+    pub fn holds(&self, workload: &Workload) -> bool {
+        self.namespace == workload.namespace
+            && !matches!(
+                workload.kind,
+                PodKind::DaemonSet | PodKind::Static | PodKind::Finished
+            )
+            && self.workloads.fit_name(&workload.name)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenCluster {
+    pods: Vec<WrittenWorkload>,
+    budgets: Vec<WrittenBudget>,
+    durations: WrittenDurations,
+    faults: Vec<WrittenFault>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenWorkload {
+    name: Arc<str>,
+    #[serde(default)]
+    nodes: Vec<Marked<Arc<str>>>,
+    namespace: Option<Arc<str>>,
+    #[serde(default)]
+    kind: PodKind,
+    count: Option<Marked<u64>>,
+    data: Option<PodData>,
+    ends_after: Option<Marked<f64>>,
+    #[serde(default)]
+    never_ends: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenBudget {
+    name: Arc<str>,
+    namespace: Option<Arc<str>>,
+    #[serde(default)]
+    pods: Vec<Marked<Arc<str>>>,
+    min_available: Option<u64>,
+    yields_after: Option<Marked<f64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenDurations {
+    change: Option<Marked<f64>>,
+    remove_etcd: Option<Marked<f64>>,
+    shutdown_kubelet: Option<Marked<f64>>,
+    join: Option<Marked<f64>>,
+}
+
+impl ClusterSettings {
+    /// Reads what a design says of its simulated cluster.
+    ///
+    /// # Errors
+    ///
+    /// What does not fit, with its place.
+    pub fn read(design: &Design) -> Result<Self, Box<Diagnostic>> {
+        let data = design.backends.data.as_ref();
+        let node = data.and_then(|data| data.at(&["clusters", "kubernetes", "sim"]));
+        let written: WrittenCluster = match node.filter(|node| !node.is_null()) {
+            Some(node) => {
+                from_node(node).map_err(|mismatch| Box::new(mismatch.into_diagnostic(CODE)))?
+            }
+            None => WrittenCluster::default(),
+        };
+        let default = ClusterDurations::default();
+        let durations = written.durations;
+        let workloads = written.pods.into_iter().map(read_workload);
+        let budgets = written.budgets.into_iter().map(read_budget);
+        Ok(Self {
+            pods: workloads.collect::<Result<_, _>>()?,
+            budgets: budgets.collect::<Result<_, _>>()?,
+            durations: ClusterDurations {
+                change: duration(durations.change)?.unwrap_or(default.change),
+                remove_etcd: duration(durations.remove_etcd)?.unwrap_or(default.remove_etcd),
+                shutdown_kubelet: duration(durations.shutdown_kubelet)?
+                    .unwrap_or(default.shutdown_kubelet),
+                join: duration(durations.join)?.unwrap_or(default.join),
+            },
+            faults: faults::read(written.faults, Actor::Cluster)?,
+            etcd: design.etcd_clusters.clone(),
+        })
+    }
+}
+
+fn read_workload(written: WrittenWorkload) -> Result<Workload, Box<Diagnostic>> {
+    let count = match written.count {
+        Some(Marked { mark, value }) if value > MOST_PODS => {
+            let message = format!("a workload has at most {MOST_PODS} pods on a node");
+            return Err(Box::new(Diagnostic::error(CODE, mark, message)));
+        }
+        Some(Marked { value, .. }) => value,
+        None => 1,
+    };
+    let ends_after = duration(written.ends_after)?.unwrap_or(Duration::from_secs(10));
+    Ok(Workload {
+        nodes: Patterns::read(&written.nodes)?,
+        name: written.name,
+        namespace: written.namespace.unwrap_or_else(|| Arc::from("default")),
+        kind: written.kind,
+        count,
+        data: written.data,
+        ends_after: (!written.never_ends).then_some(ends_after),
+    })
+}
+
+fn read_budget(written: WrittenBudget) -> Result<Budget, Box<Diagnostic>> {
+    Ok(Budget {
+        name: written.name,
+        namespace: written.namespace.unwrap_or_else(|| Arc::from("default")),
+        workloads: Patterns::read(&written.pods)?,
+        min_available: written.min_available,
+        yields_after: duration(written.yields_after)?,
+    })
+}

@@ -1,0 +1,375 @@
+//! What each kind of step does to a machine and its node: what happens on the way, when it ends, and
+//! with what; or why it is refused.
+
+use std::sync::Arc;
+
+use super::life::DECOMMISSION;
+use super::pods::{self, Course, Drain};
+use super::run::permanent;
+use super::world::Change;
+use super::{ClusterSettings, Effect, Machine, Simulator, Stage, clean, etcd, machine};
+use crate::backend::{ActError, Order};
+use crate::design::{ClusterName, NodeDesign, Section};
+use crate::document::{Map, Node};
+use crate::lifecycle::{PowerState, ProvisionState};
+use crate::observed::ClusterNode;
+use crate::step::{Actor, OnDrainTimeout, Parameters, StepKind};
+
+/// How long a drain may take where the step has no bound, in seconds (airship-node-teardown).
+const DRAIN_TIMEOUT: u64 = 3600;
+
+/// Whether a step that sets something to a level would change nothing.
+pub(super) fn is_at_level(
+    settings: &ClusterSettings,
+    machine: &Machine,
+    order: &Order,
+    node: &NodeDesign,
+) -> bool {
+    let parameters = order.step.parameters.as_deref();
+    let cluster = machine.cluster.as_ref();
+    match order.step.id.kind {
+        StepKind::PowerOn => machine.power == PowerState::On,
+        StepKind::PowerOff => machine.power == PowerState::Off,
+        StepKind::SetRetired => machine.retired.as_ref() == Some(&reason_of(order, "retired")),
+        StepKind::UnsetRetired => machine.retired.is_none(),
+        StepKind::SetMaintenance => {
+            machine.maintenance.as_ref() == Some(&reason_of(order, "maintenance"))
+        }
+        StepKind::UnsetMaintenance => machine.maintenance.is_none(),
+        StepKind::Manage => machine.provision == ProvisionState::Manageable,
+        StepKind::Provide => machine.provision == ProvisionState::Available,
+        StepKind::Drain => {
+            cluster.is_some_and(|node| is_meant(node, parameters) && node.unschedulable)
+                && pods::left(settings, &node.name, machine).is_empty()
+        }
+        StepKind::Uncordon => {
+            cluster.is_some_and(|node| is_meant(node, parameters) && !node.unschedulable)
+        }
+        StepKind::ClearLabels => {
+            cluster.is_some_and(|node| is_meant(node, parameters) && cleared(node).is_empty())
+        }
+        StepKind::ShutdownKubelet => {
+            cluster.is_some_and(|node| is_meant(node, parameters) && !node.ready)
+        }
+        StepKind::RemoveFromCluster => cluster.is_none_or(|node| !is_meant(node, parameters)),
+        StepKind::RemoveEtcd => members_meant(machine, parameters).is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether a node is the one that a step means.
+fn is_meant(node: &ClusterNode, parameters: Option<&Parameters>) -> bool {
+    let uid = parameters.and_then(|parameters| parameters.node_uid.as_ref());
+    uid.is_none_or(|uid| *uid == node.uid)
+}
+
+/// The labels that are to be cleared.
+fn cleared(node: &ClusterNode) -> Vec<Arc<str>> {
+    let keys = node.labels.keys();
+    keys.filter(|key| !node.kept_labels.contains(*key) && ***key != *DECOMMISSION.0)
+        .cloned()
+        .collect()
+}
+
+/// The members of a machine that a step means: those named, by their ids, else all.
+fn members_meant(
+    machine: &Machine,
+    parameters: Option<&Parameters>,
+) -> Vec<(ClusterName, Arc<str>)> {
+    let named = parameters.map_or(&[][..], |parameters| &parameters.etcd_members);
+    let all = machine.members.iter();
+    all.filter(|(cluster, member)| {
+        named.is_empty()
+            || named
+                .iter()
+                .any(|each| each.cluster == **cluster && each.member_id == member.id)
+    })
+    .map(|(cluster, member)| (cluster.clone(), member.id.clone()))
+    .collect()
+}
+
+fn reason_of(order: &Order, otherwise: &str) -> Arc<str> {
+    let parameters = order.step.parameters.as_ref();
+    parameters
+        .and_then(|parameters| parameters.reason.clone())
+        .unwrap_or_else(|| Arc::from(otherwise))
+}
+
+/// What a step does; or why it cannot.
+pub(super) fn course_of(
+    simulator: &Simulator,
+    change: &Change<'_>,
+    order: &Order,
+    node: &NodeDesign,
+    machine: &Machine,
+    step: &str,
+) -> Result<Course, ActError> {
+    let kind = order.step.id.kind;
+    let lasts = u64::try_from(simulator.lasts(kind).as_millis()).unwrap_or(u64::MAX);
+    let plain = |effects| Course {
+        stages: Vec::new(),
+        ends: Some(change.now.saturating_add(lasts)),
+        effects,
+    };
+    match kind {
+        StepKind::Clean => clean::course(order, node, machine, change.now, lasts),
+        StepKind::Drain => drain(simulator, change, order, node, machine),
+        StepKind::RemoveEtcd => {
+            let mut course = plain(vec![Effect::LeftEtcd]);
+            course.stages = removals(simulator, change, order, machine)?;
+            Ok(course)
+        }
+        StepKind::RemoveFromCluster => {
+            let mut course = plain(Vec::new());
+            let cluster = found(order, node, machine)?;
+            course.stages = leftovers(simulator, change, order, node, machine, cluster)?;
+            let uid = cluster.uid.clone();
+            course.effects.push(Effect::NodeDeleted { uid });
+            Ok(course)
+        }
+        _ if kind.facts().actor == Actor::Cluster => {
+            let cluster = found(order, node, machine)?;
+            Ok(plain(vec![match kind {
+                StepKind::Uncordon if cluster.cordoned_by.is_none() => {
+                    return permanent(format!(
+                        "Conflict: `{}` was cordoned by somebody else",
+                        node.name
+                    ));
+                }
+                StepKind::Uncordon => Effect::Uncordoned,
+                StepKind::ClearLabels => Effect::LabelsCleared(cleared(cluster)),
+                _ => Effect::KubeletStopped,
+            }]))
+        }
+        _ => effects_of(simulator, machine, order, node, step).map(plain),
+    }
+}
+
+/// The node that a step means.
+fn found<'a>(
+    order: &Order,
+    node: &NodeDesign,
+    machine: &'a Machine,
+) -> Result<&'a ClusterNode, ActError> {
+    let Some(cluster) = &machine.cluster else {
+        return permanent(format!(
+            "NotFound: there is no node `{}` in the cluster",
+            node.name
+        ));
+    };
+    if !is_meant(cluster, order.step.parameters.as_deref()) {
+        return permanent(format!(
+            "Conflict: `{}` is another node by now, with the UID {}",
+            node.name, cluster.uid
+        ));
+    }
+    Ok(cluster)
+}
+
+fn drain(
+    simulator: &Simulator,
+    change: &Change<'_>,
+    order: &Order,
+    node: &NodeDesign,
+    machine: &Machine,
+) -> Result<Course, ActError> {
+    found(order, node, machine)?;
+    let parameters = order.step.parameters.as_deref();
+    let settings = &simulator.settings.cluster;
+    let in_cluster = change.machines().filter(|(_, each)| each.cluster.is_some());
+    let healthy = pods::healthy(settings, in_cluster.map(|(name, _)| name));
+    let seconds = match order.step.timeout {
+        0 => DRAIN_TIMEOUT,
+        seconds => seconds,
+    };
+    // A second before the time of the step is over, so that it can say why.
+    let millis = seconds.saturating_mul(1000).saturating_sub(1000).max(1);
+    let drain = Drain {
+        run: &order.run,
+        now: change.now,
+        grace: parameters.and_then(|parameters| parameters.grace_period),
+        deadline: change.now.saturating_add(millis),
+        on_timeout: parameters
+            .and_then(|parameters| parameters.on_drain_timeout)
+            .unwrap_or(OnDrainTimeout::Fail),
+        is_gone: parameters.is_some_and(|parameters| parameters.node_is_gone),
+    };
+    Ok(drain.course(settings, &node.name, machine, &healthy))
+}
+
+/// The members that leave, at once: who asks next sees them gone.
+fn removals(
+    simulator: &Simulator,
+    change: &Change<'_>,
+    order: &Order,
+    machine: &Machine,
+) -> Result<Vec<Stage>, ActError> {
+    let mut stages = Vec::new();
+    for (cluster, id) in members_meant(machine, order.step.parameters.as_deref()) {
+        let seats = simulator.seats(&cluster, change.machines(), change.now);
+        match etcd::may_remove(&seats, &id) {
+            Ok(()) => stages.push(Stage {
+                at: change.now,
+                effect: Effect::MemberRemoved { cluster, id },
+            }),
+            Err(etcd::Refused::Unhealthy) => {
+                return permanent(format!(
+                    "RemoveEtcdError: cluster `{cluster}`: etcdserver: unhealthy cluster"
+                ));
+            }
+            Err(etcd::Refused::NoLeader) => {
+                let message = format!(
+                    "RemoveEtcdError: cluster `{cluster}` does not answer: etcdserver: no leader"
+                );
+                return Err(ActError::Passing(Arc::from(message)));
+            }
+        }
+    }
+    Ok(stages)
+}
+
+/// What a node may have left when it is deleted, and what is deleted with it.
+fn leftovers(
+    simulator: &Simulator,
+    change: &Change<'_>,
+    order: &Order,
+    node: &NodeDesign,
+    machine: &Machine,
+    cluster: &ClusterNode,
+) -> Result<Vec<Stage>, ActError> {
+    let name = &node.name;
+    let parameters = order.step.parameters.as_deref();
+    if !cluster.unschedulable {
+        return permanent(format!("Conflict: `{name}` is not cordoned"));
+    }
+    let labels = cleared(cluster);
+    if !labels.is_empty() {
+        let labels: Vec<String> = labels.iter().map(|key| format!("`{key}`")).collect();
+        let labels = labels.join(", ");
+        return permanent(format!("Conflict: `{name}` still has labels: {labels}"));
+    }
+    let left = pods::left(&simulator.settings.cluster, name, machine);
+    let may_delete = machine.power == PowerState::Off
+        && parameters.is_some_and(|parameters| {
+            parameters.on_drain_timeout == Some(OnDrainTimeout::Continue)
+        })
+        || parameters.is_some_and(|parameters| parameters.node_is_gone);
+    if !left.is_empty() && !may_delete {
+        let pods = if left.len() == 1 { "pod" } else { "pods" };
+        return permanent(format!(
+            "Conflict: `{name}` is not drained: {} {pods} left",
+            left.len()
+        ));
+    }
+    let deleted = left.into_iter().map(Effect::PodDeleted);
+    let at = change.now;
+    Ok(deleted.map(|effect| Stage { at, effect }).collect())
+}
+
+/// The disk that carries the operating system: the one with the root file system, else the one that is
+/// marked as the boot drive, else the first.
+pub(super) fn system_disk(machine: &Machine, node: &NodeDesign) -> Option<Arc<str>> {
+    let storage = node.sections.get(&Section::Storage);
+    let devices =
+        storage.and_then(|storage| storage.at(&["storage", "physical_devices"])?.as_map());
+    let devices = || devices.into_iter().flat_map(Map::iter);
+    let has_root = |device: &Node| {
+        let partitions = device.get("partitions").and_then(Node::as_list);
+        partitions.unwrap_or_default().iter().any(|partition| {
+            let mount = partition.at(&["filesystem", "mountpoint"]);
+            mount.and_then(Node::as_str) == Some("/")
+        })
+    };
+    let is_boot_drive = |device: &Node| device.at(&["labels", "bootdrive"]).is_some();
+    let named = devices()
+        .find(|(_, field)| has_root(&field.node))
+        .or_else(|| devices().find(|(_, field)| is_boot_drive(&field.node)));
+    match named {
+        Some((key, _)) => Some(key.text.clone()),
+        None => machine.disks.first().map(|disk| disk.name.clone()),
+    }
+}
+
+/// What a step does to the machine itself, all at its end.
+fn effects_of(
+    simulator: &Simulator,
+    machine: &Machine,
+    order: &Order,
+    node: &NodeDesign,
+    step: &str,
+) -> Result<Vec<Effect>, ActError> {
+    let parameters = order.step.parameters.as_deref();
+    let preserves = parameters.is_some_and(|parameters| parameters.preserve_local_storage);
+    let switched_on = (machine.power == PowerState::Off).then_some(Effect::PoweredOn);
+    let mut effects = Vec::new();
+    match order.step.id.kind {
+        StepKind::Prepare => {
+            effects.extend(switched_on);
+            effects.push(Effect::Prepared);
+        }
+        StepKind::Deploy => {
+            let first = machine.disks.first().map(|disk| disk.name.clone());
+            let system = system_disk(machine, node);
+            let written = match &*node.disks {
+                _ if preserves => system.as_slice(),
+                [] => first.as_slice(),
+                named => named,
+            };
+            effects.extend(written.iter().cloned().map(Effect::WroteDisk));
+            effects.extend(switched_on);
+            let cluster = &simulator.settings.cluster;
+            let join = u64::try_from(cluster.durations.join.as_millis()).unwrap_or(u64::MAX);
+            let marker = (&order.run, step);
+            effects.extend(etcd::joins(
+                &cluster.etcd,
+                &node.name,
+                machine,
+                marker,
+                join,
+            ));
+            effects.push(Effect::Deployed {
+                image: machine::image_of(node),
+                uid: machine::uid_of(&node.name, &order.run, step),
+                labels: (*node.labels).clone(),
+            });
+        }
+        StepKind::Destroy => {
+            let named = parameters.map_or(&[][..], |parameters| &parameters.disks);
+            for name in named {
+                if !machine.disks.iter().any(|disk| disk.name == *name) {
+                    return permanent(format!("`{}` has no disk `{name}` to erase", node.name));
+                }
+            }
+            let system = system_disk(machine, node);
+            let wiped = machine.disks.iter().map(|disk| disk.name.clone());
+            let wiped = wiped.filter(|name| match named {
+                [] => !preserves || Some(name) == system.as_ref(),
+                named => named.contains(name),
+            });
+            effects.extend(wiped.map(Effect::WipedDisk));
+            if machine.power == PowerState::On {
+                effects.push(Effect::PoweredOff);
+            }
+            effects.push(Effect::Destroyed);
+        }
+        StepKind::Relabel => effects.push(Effect::Relabelled {
+            set: match parameters {
+                Some(parameters) => parameters.set_labels.iter().cloned().collect(),
+                None => (*node.labels).clone(),
+            },
+            remove: parameters.map_or_else(Vec::new, |each| each.remove_labels.clone()),
+        }),
+        StepKind::PowerOn => effects.extend(switched_on),
+        StepKind::PowerOff => effects.push(Effect::PoweredOff),
+        StepKind::SetRetired => effects.push(Effect::Retired(reason_of(order, "retired"))),
+        StepKind::UnsetRetired => effects.push(Effect::Unretired),
+        StepKind::SetMaintenance => {
+            effects.push(Effect::MaintenanceBegan(reason_of(order, "maintenance")));
+        }
+        StepKind::UnsetMaintenance => effects.push(Effect::MaintenanceEnded),
+        StepKind::Manage => effects.push(Effect::Managed),
+        StepKind::Provide => effects.push(Effect::Provided),
+        _ => {}
+    }
+    Ok(effects)
+}

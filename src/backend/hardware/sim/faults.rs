@@ -1,0 +1,178 @@
+//! The fault script: what goes wrong, for whom and how often.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+
+use super::settings::{CODE, duration};
+use crate::design::NodeName;
+use crate::diagnostic::Diagnostic;
+use crate::document::Marked;
+use crate::step::{Actor, StepKind};
+
+/// How late an answer is where the fault does not say.
+const LATE: Duration = Duration::from_secs(60);
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It takes its time and fails for good.
+    Fail,
+    /// It is begun and does not end.
+    Hang,
+    /// It takes longer.
+    Late,
+    /// It is done, and the answer says that nobody knows.
+    LostAnswer,
+    /// It is refused in a way that can pass, before anything is begun.
+    FailOnce,
+    /// The machine, or what runs on it, cannot be seen.
+    Unobservable,
+}
+
+/// One line of the fault script.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    nodes: Patterns,
+    steps: Steps,
+    /// Whose script it stands in: the machines' or the cluster's.
+    pub of: Actor,
+    /// What goes wrong.
+    pub outcome: Outcome,
+    /// What is said about it.
+    pub message: Option<Arc<str>>,
+    /// How late, or how long it hangs.
+    pub delay: Option<Duration>,
+    /// How often for each node; absent: always.
+    pub times: Option<u64>,
+    /// By which it is counted: what it is and where it stands in the script.
+    pub key: Arc<str>,
+}
+
+/// In which steps a fault happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steps {
+    /// In all of those whose script it stands in, and in being observed.
+    All,
+    /// In switching on and off.
+    Power,
+    One(StepKind),
+}
+
+impl Fault {
+    /// Whether it is about this node in this kind of step; without a kind: in being observed.
+    #[must_use]
+    pub fn is_about(&self, node: &NodeName, kind: Option<StepKind>) -> bool {
+        let step = match (self.steps, kind) {
+            (Steps::All, None) => true,
+            (Steps::All, Some(kind)) => kind.facts().actor == self.of,
+            (Steps::Power, Some(kind)) => matches!(kind, StepKind::PowerOn | StepKind::PowerOff),
+            (Steps::One(step), Some(kind)) => step == kind,
+            (Steps::Power | Steps::One(_), None) => false,
+        };
+        step && self.nodes.fit(node)
+    }
+
+    /// Whether it is about all nodes.
+    #[must_use]
+    pub fn is_about_all(&self) -> bool {
+        self.nodes.0.is_empty() && self.steps == Steps::All
+    }
+
+    /// How much longer it takes.
+    #[must_use]
+    pub fn lateness(&self) -> Duration {
+        self.delay.unwrap_or(LATE)
+    }
+
+    /// What is said about it.
+    pub(super) fn said(&self, otherwise: &str) -> Arc<str> {
+        self.message.clone().unwrap_or_else(|| Arc::from(otherwise))
+    }
+}
+
+/// Nodes by name or pattern; none: all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Patterns(Vec<GlobMatcher>);
+
+impl Patterns {
+    pub(super) fn fit(&self, node: &NodeName) -> bool {
+        self.fit_name(node.as_str())
+    }
+
+    pub(super) fn fit_name(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|glob| glob.is_match(name))
+    }
+
+    pub(super) fn read(written: &[Marked<Arc<str>>]) -> Result<Self, Box<Diagnostic>> {
+        let globs = written.iter().map(|pattern| {
+            let glob = GlobBuilder::new(&pattern.value).build();
+            glob.map(|glob| glob.compile_matcher()).map_err(|error| {
+                let message = format!("`{}` is no pattern: {}", pattern.value, error.kind());
+                Box::new(Diagnostic::error(CODE, pattern.mark, message))
+            })
+        });
+        Ok(Self(globs.collect::<Result<_, _>>()?))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WrittenFault {
+    #[serde(default)]
+    nodes: Vec<Marked<Arc<str>>>,
+    step: Option<Marked<Arc<str>>>,
+    outcome: Outcome,
+    message: Option<Arc<str>>,
+    seconds: Option<Marked<f64>>,
+    times: Option<u64>,
+}
+
+/// Reads the script of the machines or of the cluster.
+pub(super) fn read(written: Vec<WrittenFault>, of: Actor) -> Result<Vec<Fault>, Box<Diagnostic>> {
+    let each = written.into_iter().enumerate();
+    each.map(|(position, fault)| read_fault(position, fault, of))
+        .collect()
+}
+
+fn read_fault(position: usize, written: WrittenFault, of: Actor) -> Result<Fault, Box<Diagnostic>> {
+    let outcome = written.outcome;
+    let whose = if of == Actor::Cluster { "cluster:" } else { "" };
+    Ok(Fault {
+        nodes: Patterns::read(&written.nodes)?,
+        steps: written.step.map_or(Ok(Steps::All), |step| steps(&step))?,
+        of,
+        outcome,
+        message: written.message,
+        delay: duration(written.seconds)?,
+        times: match outcome {
+            Outcome::FailOnce => Some(written.times.unwrap_or(1)),
+            _ => written.times,
+        },
+        key: Arc::from(format!("{whose}{position}:{outcome:?}")),
+    })
+}
+
+fn steps(written: &Marked<Arc<str>>) -> Result<Steps, Box<Diagnostic>> {
+    if &*written.value == "power" {
+        return Ok(Steps::Power);
+    }
+    let known = || {
+        let kinds = StepKind::ALL.into_iter();
+        kinds.filter(|kind| super::is_simulated(*kind))
+    };
+    match known().find(|kind| kind.as_str() == &*written.value) {
+        Some(kind) => Ok(Steps::One(kind)),
+        None => {
+            let message = format!("there is no step `{}` to go wrong", written.value);
+            let diagnostic = Diagnostic::error(CODE, written.mark, message);
+            Err(Box::new(diagnostic.did_you_mean(
+                &written.value,
+                known().map(StepKind::as_str).chain(["power"]),
+            )))
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What an operation does to a machine while it goes on and when it ends.
+
+use std::sync::Arc;
+
+use super::etcd::Member;
+use super::ledger::{Effect, LedgerEntry, Operation};
+use super::machine::{Machine, SIZES, new_disk};
+use super::pods::Pods;
+use super::rules::states_of;
+use crate::design::NodeName;
+use crate::lifecycle::{PowerState, ProvisionState};
+use crate::observed::{ClusterNode, Disk};
+use crate::step::{Actor, StepKind};
+
+/// Labels that the kubelet sets itself.
+const HOST_NAME: &str = "kubernetes.io/hostname";
+
+/// The label that shuts a kubelet down (airship-node-teardown, which spells it so), and its value.
+pub(super) const DECOMMISSION: (&str, &str) = ("promenade-decomission", "enabled");
+
+impl Machine {
+    /// Begins an operation.
+    pub fn begin(&mut self, operation: Operation) {
+        if let Some((_, during, _)) = states_of(operation.kind) {
+            self.provision = during;
+        }
+        self.operation = Some(operation);
+    }
+
+    /// Lets what is on the way take place up to some time, numbered from `sequence` on. Gives the next
+    /// number.
+    pub fn pass(&mut self, node: &NodeName, at: u64, mut sequence: u64) -> u64 {
+        let Some(mut operation) = self.operation.take() else {
+            return sequence;
+        };
+        let passed = operation.stages.partition_point(|stage| stage.at <= at);
+        for stage in operation.stages.drain(..passed) {
+            self.suffer(node, &stage.effect, stage.at);
+            self.ledger.push(LedgerEntry {
+                sequence,
+                at: stage.at,
+                run: operation.run.clone(),
+                step: operation.step.clone(),
+                on_the_way: true,
+                effect: stage.effect,
+            });
+            sequence = sequence.saturating_add(1);
+        }
+        self.operation = Some(operation);
+        sequence
+    }
+
+    /// Gives the operation up: what was on the way until now has taken place, and nothing else will.
+    pub fn stop(&mut self, node: &NodeName, at: u64, sequence: u64) -> u64 {
+        let sequence = self.pass(node, at, sequence);
+        self.operation = None;
+        sequence
+    }
+
+    /// Ends the operation: its effects take place, numbered from `sequence` on. Gives the next number.
+    pub fn finish(&mut self, node: &NodeName, at: u64, sequence: u64) -> u64 {
+        let mut sequence = self.pass(node, at, sequence);
+        let Some(operation) = self.operation.take() else {
+            return sequence;
+        };
+        for effect in operation.effects {
+            self.suffer(node, &effect, at);
+            self.ledger.push(LedgerEntry {
+                sequence,
+                at,
+                run: operation.run.clone(),
+                step: operation.step.clone(),
+                on_the_way: false,
+                effect,
+            });
+            sequence = sequence.saturating_add(1);
+        }
+        sequence
+    }
+
+    fn suffer(&mut self, node: &NodeName, effect: &Effect, at: u64) {
+        match effect {
+            Effect::PoweredOn => self.switch(PowerState::On),
+            Effect::PoweredOff => self.switch(PowerState::Off),
+            Effect::Prepared => {
+                self.provision = ProvisionState::Available;
+                self.prepared = true;
+                self.last_error = None;
+            }
+            Effect::WroteDisk(name) => self.partition(node, name, true),
+            Effect::WipedDisk(name) => self.partition(node, name, false),
+            Effect::Deployed { image, uid, labels } => {
+                self.deployed(node, image, uid, labels.clone())
+            }
+            Effect::Destroyed => {
+                self.rest();
+                self.prepared = false;
+                self.image = None;
+                self.last_error = None;
+                for member in self.members.values_mut() {
+                    member.lost = true;
+                }
+                self.switch(self.power);
+            }
+            Effect::Retired(reason) => {
+                // A retired machine is never available (ironic-retirement).
+                if self.provision == ProvisionState::Available {
+                    self.provision = ProvisionState::Manageable;
+                }
+                self.retired = Some(reason.clone());
+            }
+            Effect::Unretired => self.retired = None,
+            Effect::MaintenanceBegan(reason) => self.maintenance = Some(reason.clone()),
+            Effect::MaintenanceEnded => self.maintenance = None,
+            Effect::Managed => {
+                self.provision = ProvisionState::Manageable;
+                self.last_error = None;
+            }
+            Effect::Provided => {
+                self.provision = ProvisionState::Available;
+                self.last_error = None;
+                self.clean_step = None;
+            }
+            Effect::CleanStepBegun(step) => self.clean_step = Some(step.clone()),
+            Effect::Cleaned => {
+                self.provision = ProvisionState::Manageable;
+                self.prepared = false;
+                self.clean_step = None;
+                self.last_error = None;
+            }
+            Effect::Failed { kind, message } => {
+                if let Some((_, _, failed)) = states_of(*kind) {
+                    self.provision = failed;
+                }
+                if kind.facts().actor == Actor::Hardware {
+                    self.last_error = Some(message.clone());
+                }
+                // Nothing deploys to it until somebody has looked (ironic-cleaning).
+                if *kind == StepKind::Clean {
+                    self.maintenance = Some(message.clone());
+                }
+            }
+            _ => self.suffer_in_cluster(effect, at),
+        }
+    }
+
+    /// What happens to its node and its members.
+    fn suffer_in_cluster(&mut self, effect: &Effect, at: u64) {
+        match effect {
+            Effect::Evicted(pod) | Effect::PodDeleted(pod) => {
+                self.pods.gone.insert(pod.uid.clone());
+            }
+            Effect::MemberAdded {
+                cluster,
+                id,
+                at: [name, peer_url, client_url],
+                votes_after,
+            } => {
+                let member = Member {
+                    id: id.clone(),
+                    name: name.clone(),
+                    peer_url: peer_url.clone(),
+                    client_url: client_url.clone(),
+                    votes_from: at.saturating_add(*votes_after),
+                    lost: false,
+                };
+                self.members.insert(cluster.clone(), member);
+            }
+            Effect::MemberRemoved { cluster, .. } => {
+                self.members.remove(cluster);
+            }
+            Effect::NodeDeleted { .. } => {
+                self.cluster = None;
+                self.pods = Pods::default();
+            }
+            Effect::KubeletStopped => {
+                self.kubelet_stopped = true;
+                if let Some(cluster) = &mut self.cluster {
+                    let (key, value) = DECOMMISSION;
+                    cluster.labels.insert(Arc::from(key), Arc::from(value));
+                }
+                self.switch(self.power);
+            }
+            _ => {
+                if let Some(cluster) = &mut self.cluster {
+                    suffer_as_node(cluster, &mut self.pods, effect, at);
+                }
+            }
+        }
+    }
+
+    fn deployed(
+        &mut self,
+        node: &NodeName,
+        image: &Arc<str>,
+        uid: &Arc<str>,
+        mut labels: std::collections::BTreeMap<Arc<str>, Arc<str>>,
+    ) {
+        labels.insert(Arc::from(HOST_NAME), Arc::from(node.as_str()));
+        self.provision = ProvisionState::Active;
+        self.image = Some(image.clone());
+        self.kubelet_stopped = false;
+        self.pods = Pods::default();
+        self.cluster = Some(ClusterNode {
+            uid: uid.clone(),
+            labels,
+            kept_labels: [Arc::from(HOST_NAME)].into(),
+            ..ClusterNode::default()
+        });
+        self.last_error = None;
+        self.switch(self.power);
+    }
+
+    /// Where a machine waits that nobody uses.
+    fn rest(&mut self) {
+        self.provision = if self.retired.is_some() {
+            ProvisionState::Manageable
+        } else {
+            ProvisionState::Available
+        };
+    }
+
+    fn switch(&mut self, power: PowerState) {
+        self.power = power;
+        let runs = power == PowerState::On && self.image.is_some() && !self.kubelet_stopped;
+        if let Some(cluster) = &mut self.cluster {
+            cluster.ready = runs;
+        }
+    }
+
+    /// A disk that is not there yet was plugged in before it was written.
+    fn partition(&mut self, node: &NodeName, name: &Arc<str>, partitioned: bool) {
+        match self.disks.iter_mut().find(|disk| disk.name == *name) {
+            Some(disk) => disk.partitioned = partitioned,
+            None => {
+                let disk = new_disk(node, name, SIZES[1]);
+                self.disks.push(Disk {
+                    partitioned,
+                    ..disk
+                });
+                self.disks.sort();
+            }
+        }
+    }
+}
+
+fn suffer_as_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, at: u64) {
+    match effect {
+        Effect::Relabelled { set, remove } => {
+            for key in remove {
+                cluster.labels.remove(key);
+            }
+            let set = set.iter().map(|(key, value)| (key.clone(), value.clone()));
+            cluster.labels.extend(set);
+        }
+        Effect::Cordoned(run) => {
+            cluster.unschedulable = true;
+            cluster.cordoned_by = Some(Arc::from(run.as_str()));
+        }
+        Effect::Uncordoned => {
+            cluster.unschedulable = false;
+            cluster.cordoned_by = None;
+            // What comes back are other pods.
+            *pods = Pods {
+                since: at,
+                ..Pods::default()
+            };
+        }
+        Effect::LabelsCleared(keys) => {
+            for key in keys {
+                cluster.labels.remove(key);
+            }
+        }
+        _ => {}
+    }
+}

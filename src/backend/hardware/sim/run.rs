@@ -1,0 +1,415 @@
+//! Carries a step out: begins its operation, waits for its end, and tells from the file how far it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::course::{course_of, is_at_level};
+use super::world::Change;
+use super::{
+    Effect, Fault, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods, with_source,
+};
+use crate::backend::{ActError, Order, Probe};
+use crate::design::NodeDesign;
+use crate::step::{Actor, StepKind};
+
+/// How often a cluster is asked how it is.
+const POLL: Duration = Duration::from_secs(30);
+/// How long is waited where the step has no bound.
+const UNBOUNDED: Duration = Duration::from_secs(600);
+/// How long before the step's own time is over it is given up, so that it can say why.
+const SPARE: Duration = Duration::from_secs(1);
+
+/// Where a step stands after a look at it.
+enum Standing {
+    /// It has ended.
+    Ended(Result<(), ActError>),
+    /// It is under way; look again at this instant, or never.
+    UnderWay(Option<Instant>, Operation),
+}
+
+pub(super) fn permanent<T>(message: impl Into<Arc<str>>) -> Result<T, ActError> {
+    Err(ActError::Permanent(message.into()))
+}
+
+impl Simulator {
+    /// How far a step is, from outside.
+    pub(super) fn tell_of(&self, order: &Order) -> Probe {
+        let told = match (order.step.id.kind, &order.node) {
+            (StepKind::AwaitReady | StepKind::CheckEtcd, _) => {
+                self.missing(order).map(|missing| match missing {
+                    None => Probe::Done,
+                    Some(_) => Probe::NotBegun,
+                })
+            }
+            // What is asked of the whole site leaves nothing behind, and can be asked again.
+            (_, None) => Ok(Probe::NotBegun),
+            (_, Some(node)) => self.tell(order, node),
+        };
+        told.unwrap_or_else(|error| Probe::Ambiguous(Arc::from(with_source(&error))))
+    }
+
+    fn tell(&self, order: &Order, node: &NodeDesign) -> Result<Probe, StateError> {
+        let kind = order.step.id.kind;
+        let unobservable = self.faults().find(|fault| {
+            fault.outcome == Outcome::Unobservable && fault.is_about(&node.name, Some(kind))
+        });
+        if let Some(fault) = unobservable {
+            let message = fault.said("the machine does not answer");
+            return Ok(Probe::Ambiguous(message));
+        }
+        let mut world = self.world();
+        let view = world.view()?;
+        let Some(machine) = view.machine(&node.name) else {
+            return Ok(Probe::NotBegun);
+        };
+        let machine = self.as_of(&node.name, machine, view.now, view.sequence());
+        let step = order.step.id.to_string();
+        let under_way = machine.operation.as_ref();
+        Ok(
+            if under_way.is_some_and(|each| each.is(&order.run, &step)) {
+                Probe::UnderWay
+            } else if is_at_level(&self.settings.cluster, &machine, order, node)
+                || machine.ended(&order.run, &step) == Some(Ok(()))
+            {
+                Probe::Done
+            } else {
+                Probe::NotBegun
+            },
+        )
+    }
+
+    /// Looks where a step stands, and begins it where it has not begun. `awaited` is the operation
+    /// that the caller has seen under way before.
+    fn advance(
+        &self,
+        order: &Order,
+        node: &NodeDesign,
+        awaited: Option<&Operation>,
+    ) -> Result<Standing, StateError> {
+        let step = order.step.id.to_string();
+        let mut world = self.world();
+        let mut change = world.change()?;
+        let now = change.now;
+        let machine = change.machine(node)?;
+        let mut waited = awaited.is_some();
+        let mut answer_lost = awaited.is_some_and(|operation| operation.answer_lost);
+        if let Some(operation) = &machine.operation {
+            let is_ours = operation.is(&order.run, &step);
+            match self.end_of(&node.name, operation, now) {
+                Some(at) => {
+                    waited |= is_ours;
+                    answer_lost |= is_ours && operation.answer_lost;
+                    change.end(&node.name, at)?;
+                }
+                None if is_ours => {
+                    let operation = operation.clone();
+                    let is_due = operation.stages.first().is_some_and(|each| each.at <= now);
+                    if is_due {
+                        change.pass(&node.name)?;
+                    }
+                    return self.under_way(change, order, node);
+                }
+                // Nobody goes on with what a client did bit by bit.
+                None if operation.kind.facts().actor == Actor::Cluster => {
+                    change.stop(&node.name)?;
+                }
+                None => {
+                    let message = format!(
+                        "`{}` is busy with `{}` of run {}",
+                        node.name, operation.step, operation.run
+                    );
+                    return Ok(Standing::Ended(Err(ActError::Passing(Arc::from(message)))));
+                }
+            }
+        }
+        let machine = change.machine(node)?;
+        let ended = match machine.ended(&order.run, &step) {
+            Some(Ok(())) if answer_lost => {
+                let message = format!("the answer to `{step}` was lost");
+                Some(Err(ActError::Ambiguous(Arc::from(message))))
+            }
+            Some(Ok(())) => Some(Ok(())),
+            Some(Err(message)) if waited => Some(permanent(message)),
+            _ if is_at_level(&self.settings.cluster, machine, order, node) => Some(Ok(())),
+            _ => None,
+        };
+        if let Some(result) = ended {
+            change.commit()?;
+            return Ok(Standing::Ended(result));
+        }
+        match self.begin(&mut change, order, node, step)? {
+            Ok(()) => self.under_way(change, order, node),
+            Err(error) => {
+                change.commit()?;
+                Ok(Standing::Ended(Err(error)))
+            }
+        }
+    }
+
+    /// Commits a change, after which the machine's operation goes on.
+    fn under_way(
+        &self,
+        mut change: Change<'_>,
+        order: &Order,
+        node: &NodeDesign,
+    ) -> Result<Standing, StateError> {
+        let machine = change.machine(node)?;
+        let Some(operation) = machine.operation.clone() else {
+            return Ok(Standing::Ended(Ok(())));
+        };
+        if operation.kind == StepKind::Drain {
+            let left = pods::left(&self.settings.cluster, &node.name, machine);
+            let pods = if left.len() == 1 { "pod" } else { "pods" };
+            order
+                .reporter
+                .progress(format!("{} {pods} left", left.len()));
+        }
+        if let Some(step) = &machine.clean_step {
+            order.reporter.progress(format!("clean step {step}"));
+        }
+        let until = operation.next().map(|at| change.instant(at));
+        change.commit()?;
+        Ok(Standing::UnderWay(until, operation))
+    }
+
+    /// Begins a step, unless a rule or a fault is against it.
+    fn begin(
+        &self,
+        change: &mut Change<'_>,
+        order: &Order,
+        node: &NodeDesign,
+        step: String,
+    ) -> Result<Result<(), ActError>, StateError> {
+        let kind = order.step.id.kind;
+        let name = &node.name;
+        let now = change.now;
+        let machine = change.machine(node)?.clone();
+        if let Some(message) = machine.refusal(name, kind) {
+            return Ok(permanent(message));
+        }
+        let mut course = match course_of(self, change, order, node, &machine, &step) {
+            Ok(course) => course,
+            Err(error) => return Ok(Err(error)),
+        };
+        let fault = self.fault(&machine, name, Some(kind));
+        if let Some(fault) = fault.filter(|fault| fault.times.is_some()) {
+            change.count_fault(name, &fault.key)?;
+        }
+        let after = |wait: Duration| {
+            now.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+        };
+        let mut fails = |fault: &Fault, otherwise: String| {
+            // What announces it stays, and nothing that it was asked for takes place.
+            let announces =
+                |effect: &Effect| matches!(effect, Effect::Cordoned(_) | Effect::CleanStepBegun(_));
+            let first = course.stages.first();
+            let announced = usize::from(first.is_some_and(|stage| announces(&stage.effect)));
+            course.stages.truncate(announced);
+            let message = fault.said(&otherwise);
+            course.effects = vec![Effect::Failed { kind, message }];
+        };
+        let outcome = fault.map(|fault| (fault, fault.outcome));
+        match outcome {
+            Some((fault, Outcome::FailOnce)) => {
+                let message = fault.said("the machine did not answer this time");
+                return Ok(Err(ActError::Passing(message)));
+            }
+            Some((fault, Outcome::Fail)) => {
+                fails(fault, format!("`{kind}` failed, as the fault script says"));
+                course.ends = Some(after(self.lasts(kind)));
+            }
+            Some((fault, Outcome::Hang)) => {
+                fails(fault, format!("`{kind}` hung and was given up"));
+                course.ends = fault.delay.map(after);
+            }
+            Some((fault, Outcome::Late)) => {
+                let late = u64::try_from(fault.lateness().as_millis()).unwrap_or(u64::MAX);
+                course.ends = course.ends.map(|ends| ends.saturating_add(late));
+            }
+            Some((_, Outcome::LostAnswer | Outcome::Unobservable)) | None => {}
+        }
+        let operation = Operation {
+            run: order.run.clone(),
+            step: Arc::from(step),
+            kind,
+            ends: course.ends,
+            answer_lost: matches!(outcome, Some((_, Outcome::LostAnswer))),
+            stages: course.stages,
+            effects: course.effects,
+        };
+        let is_due = operation.stages.first().is_some_and(|each| each.at <= now);
+        change.begin(name, operation)?;
+        if is_due {
+            change.pass(name)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// How long a kind of step takes.
+    pub(super) fn lasts(&self, kind: StepKind) -> Duration {
+        match kind.facts().actor {
+            Actor::Cluster => self.settings.cluster.durations.of(kind),
+            Actor::Hardware | Actor::Nobody => self.settings.durations.of(kind),
+        }
+    }
+
+    pub(super) async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
+        let broken = |error: StateError| ActError::Permanent(Arc::from(with_source(&error)));
+        let kind = order.step.id.kind;
+        let node = match (kind, &order.node) {
+            (StepKind::VerifySite | StepKind::PrepareSite, _) => {
+                return self.world().view().map(drop).map_err(broken);
+            }
+            (StepKind::AwaitReady | StepKind::CheckEtcd, _) => {
+                self.suffer_fault(order).await?;
+                return self.wait_for(order).await;
+            }
+            (_, Some(node)) if is_simulated(kind) => node,
+            _ => {
+                let message = format!("a simulated machine cannot do `{}`", order.step.id);
+                return permanent(message);
+            }
+        };
+        let mut awaited = None;
+        loop {
+            match self
+                .advance(order, node, awaited.as_ref())
+                .map_err(broken)?
+            {
+                Standing::Ended(result) => return result,
+                Standing::UnderWay(Some(until), operation) => {
+                    tokio::time::sleep_until(until).await;
+                    awaited = Some(operation);
+                }
+                Standing::UnderWay(None, _) => std::future::pending().await,
+            }
+        }
+    }
+
+    /// What an order that only looks waits for, in words; `None` where it is there.
+    fn missing(&self, order: &Order) -> Result<Option<String>, StateError> {
+        let mut world = self.world();
+        let view = world.view()?;
+        let node = order.node.as_deref();
+        let is_check = order.step.id.kind == StepKind::CheckEtcd;
+        if !is_check && let Some(node) = node {
+            let machine = view.machine(&node.name);
+            let machine =
+                machine.map(|machine| self.as_of(&node.name, machine, view.now, view.sequence()));
+            match machine.as_ref().and_then(|each| each.cluster.as_ref()) {
+                None => return Ok(Some(format!("`{}` is not in the cluster", node.name))),
+                Some(cluster) if !cluster.ready => {
+                    return Ok(Some(format!("`{}` is not Ready", node.name)));
+                }
+                Some(_) => {}
+            }
+        }
+        for cluster in &self.settings.cluster.etcd {
+            let name = &cluster.name;
+            let is_here =
+                |each: &&crate::design::EtcdMember| node.is_some_and(|node| node.name == each.node);
+            let here = cluster.members.iter().find(is_here);
+            if !is_check && here.is_none() {
+                continue;
+            }
+            let seats = self.seats(name, view.machines(), view.now);
+            if is_check {
+                let healthy = seats.iter().filter(|seat| {
+                    seat.votes && seat.runs && node.is_none_or(|node| node.name != seat.node)
+                });
+                let (healthy, wanted) = (healthy.count(), cluster.minimum_healthy);
+                if healthy < wanted || !etcd::decides(&seats) {
+                    return Ok(Some(format!(
+                        "etcd cluster `{name}` has {healthy} healthy members, and {wanted} are wanted"
+                    )));
+                }
+            } else if let Some(member) = here {
+                let votes =
+                    |seat: &&etcd::Seat| seat.node == member.node && seat.votes && seat.runs;
+                if !seats.iter().any(|seat| votes(&seat)) {
+                    return Ok(Some(format!(
+                        "member `{}` does not vote in etcd cluster `{name}`",
+                        member.name
+                    )));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until what an order waits for is there, or its time is over.
+    async fn wait_for(&self, order: &Order) -> Result<(), ActError> {
+        let began = Instant::now();
+        let bound = match order.step.timeout {
+            0 => UNBOUNDED,
+            seconds => Duration::from_secs(seconds).saturating_sub(SPARE),
+        };
+        loop {
+            let missing = self
+                .missing(order)
+                .map_err(|error| ActError::Permanent(Arc::from(with_source(&error))))?;
+            let Some(missing) = missing else {
+                return Ok(());
+            };
+            let left = bound.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                let reason = match order.step.id.kind {
+                    StepKind::CheckEtcd => "DisassociateStepFailure: ",
+                    _ => "",
+                };
+                return permanent(format!(
+                    "{reason}{missing}, after {} s",
+                    began.elapsed().as_secs()
+                ));
+            }
+            order.reporter.progress(missing);
+            tokio::time::sleep(left.min(POLL)).await;
+        }
+    }
+
+    /// Lets a fault happen to an order that only looks.
+    async fn suffer_fault(&self, order: &Order) -> Result<(), ActError> {
+        let Some(node) = order.node.as_deref() else {
+            return Ok(());
+        };
+        let kind = order.step.id.kind;
+        let found = {
+            let mut world = self.world();
+            let counted = (|| {
+                let mut change = world.change()?;
+                let machine = change.machine(node)?.clone();
+                let fault = self.fault(&machine, &node.name, Some(kind));
+                if let Some(fault) = fault.filter(|fault| fault.times.is_some()) {
+                    change.count_fault(&node.name, &fault.key)?;
+                }
+                change.commit()?;
+                Ok::<_, StateError>(fault)
+            })();
+            counted.map_err(|error| ActError::Permanent(Arc::from(with_source(&error))))?
+        };
+        let Some(fault) = found else {
+            return Ok(());
+        };
+        let failed = || fault.said(&format!("`{kind}` failed, as the fault script says"));
+        match (fault.outcome, fault.delay) {
+            (Outcome::Fail, _) => permanent(failed()),
+            (Outcome::FailOnce, _) => Err(ActError::Passing(fault.said("no answer this time"))),
+            (Outcome::Hang, None) => std::future::pending().await,
+            (Outcome::Hang, Some(delay)) => {
+                tokio::time::sleep(delay).await;
+                permanent(fault.said(&format!("`{kind}` hung and was given up")))
+            }
+            (Outcome::Late, _) => {
+                tokio::time::sleep(fault.lateness()).await;
+                Ok(())
+            }
+            (Outcome::LostAnswer, _) => {
+                let message = format!("the answer to `{}` was lost", order.step.id);
+                Err(ActError::Ambiguous(Arc::from(message)))
+            }
+            (Outcome::Unobservable, _) => Ok(()),
+        }
+    }
+}
