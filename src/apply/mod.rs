@@ -10,6 +10,7 @@ mod entry;
 mod events;
 mod finish;
 mod graph;
+mod preconditions;
 mod runner;
 pub mod session;
 mod take_in;
@@ -19,6 +20,7 @@ mod work;
 pub use dispatch::execute;
 pub use entry::{Decision, Entry, Log, NodeOutcome, Replay};
 pub use events::{Event, EventKind, GroupResult, NodeResult, RunReport, StepOutcome};
+pub use preconditions::StillHolds;
 pub use work::{
     Clock, Error, Finished, Listener, NoPreconditions, Preconditions, Stop, StopHandle, Work,
 };

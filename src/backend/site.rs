@@ -61,14 +61,33 @@ impl Backends {
 
     /// Sees machines, and the cluster that runs on them.
     pub async fn see(&self, nodes: &[Arc<NodeDesign>], look: Look) -> Observations {
+        self.see_only(nodes, true, Some(look)).await
+    }
+
+    /// Sees what is asked for: `machines`, and of the cluster what `look` says. Machines that nobody
+    /// asked for are in the answer all the same, for what the cluster says of them.
+    pub async fn see_only(
+        &self,
+        nodes: &[Arc<NodeDesign>],
+        machines: bool,
+        look: Option<Look>,
+    ) -> Observations {
         let names: BTreeSet<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
         let cluster = async {
-            match &self.cluster {
-                Some(cluster) => Some(cluster.observe(&names, look).await),
-                None => None,
+            match (&self.cluster, look) {
+                (Some(cluster), Some(look)) => Some(cluster.observe(&names, look).await),
+                _ => None,
             }
         };
-        let (mut machines, sight) = tokio::join!(self.hardware.observe(nodes), cluster);
+        let hardware = async {
+            // Without a cluster of its own, the site asks its machines' backends.
+            if machines || (self.cluster.is_none() && look.is_some()) {
+                return self.hardware.observe(nodes).await;
+            }
+            let unasked = |name: &NodeName| (name.clone(), ObservedNode::unknown("not asked for"));
+            names.iter().map(unasked).collect()
+        };
+        let (mut machines, sight) = tokio::join!(hardware, cluster);
         let mut seen = Observations {
             format_version: FORMAT_VERSION,
             ..Observations::default()

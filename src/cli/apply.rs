@@ -13,10 +13,10 @@ use crate::apply::session::{
     self, Actor, Begun, Connection, Proposal, Recorder, TakeOver, Timekeeper, admit, begin,
     find_interrupted, with_heartbeat,
 };
-use crate::apply::{self, Decision, Event, EventKind, Finished, Preconditions, Stop, Work};
-use crate::backend::{self, Backends, Order, Pending};
+use crate::apply::{self, Decision, Event, EventKind, Finished, StillHolds, Stop, Work};
+use crate::backend::{self, Backends};
 use crate::design::{Design, Digest, NodeDesign, NodeName};
-use crate::plan::{self, Plan, Reliance, saved};
+use crate::plan::{self, Plan, saved};
 use crate::record::{Outcome, Store};
 use crate::report;
 use crate::report::run::Reporter;
@@ -145,6 +145,7 @@ pub(super) fn actor(repository: &Repository) -> Result<Actor, Failure> {
 /// What is carried out, and on whom.
 struct Task<'a> {
     plan: &'a Plan,
+    design: &'a Design,
     nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     hardware: Arc<Backends>,
@@ -237,20 +238,13 @@ fn apply_new(
     let nodes = designs(&planned.site.design);
     let task = Task {
         plan,
+        design: &planned.site.design,
         nodes: &nodes,
         applied: &planned.applied,
         hardware,
         runtime: &planned.runtime,
     };
-    start(
-        context,
-        command,
-        site,
-        commit,
-        &task,
-        &planned.site.design,
-        None,
-    )
+    start(context, command, site, commit, &task, None)
 }
 
 /// Carries a saved plan out, if it still holds.
@@ -324,20 +318,13 @@ fn apply_saved(
     let nodes = designs(&loaded.design);
     let task = Task {
         plan: &plan,
+        design: &loaded.design,
         nodes: &nodes,
         applied: &applied,
         hardware,
         runtime: &runtime,
     };
-    start(
-        context,
-        command,
-        site,
-        commit,
-        &task,
-        &loaded.design,
-        Some(&loaded.digest),
-    )
+    start(context, command, site, commit, &task, Some(&loaded.digest))
 }
 
 /// Begins the run and carries it out. `site_digest`: the plan was saved, and everything that it relies
@@ -348,7 +335,6 @@ fn start(
     site: &session::Site<'_>,
     commit: CommitId,
     task: &Task<'_>,
-    design: &Design,
     site_digest: Option<&Digest>,
 ) -> Result<u8, Failure> {
     let plan_bytes = saved::write(task.plan);
@@ -378,7 +364,7 @@ fn start(
         let records = store.nodes(state)?;
         let current = plan::Current {
             site_digest: site_digest.unwrap_or(&task.plan.target.site_digest),
-            design,
+            design: task.design,
             base_run: state.site.last_success.as_ref().map(|action| &action.run),
             records: &records,
             today: &today,
@@ -442,6 +428,7 @@ fn resume(
     .map_err(|error| session_failure(&error))?;
     let task = Task {
         plan: &plan,
+        design: &loaded.design,
         nodes: &nodes,
         applied: &applied,
         hardware,
@@ -500,7 +487,11 @@ fn carry_out(
         stop: stop.clone(),
         stop_grace,
         stop_after: command.stop_after.map(Duration::from_secs),
-        preconditions: Arc::new(StillHolds::new(task)),
+        preconditions: Arc::new(StillHolds::new(
+            task.plan,
+            task.design,
+            task.hardware.clone(),
+        )),
         may_start: &|| session.may_start(),
     };
     let finished = with_heartbeat(&session, HEARTBEAT, || {
@@ -674,51 +665,4 @@ fn relied_on(task: &Task<'_>) -> Vec<Arc<NodeDesign>> {
                 .cloned()
         })
         .collect()
-}
-
-/// Checks, as a step starts, that the facts it relies on still hold.
-struct StillHolds {
-    hardware: Arc<Backends>,
-    reliances: BTreeMap<String, Vec<Reliance>>,
-}
-
-impl StillHolds {
-    fn new(task: &Task<'_>) -> Self {
-        let mut reliances: BTreeMap<String, Vec<Reliance>> = BTreeMap::new();
-        for reliance in &task.plan.relies_on {
-            for index in &reliance.steps {
-                if let Some(step) = task.plan.steps.get(index.0 as usize) {
-                    reliances
-                        .entry(step.id.to_string())
-                        .or_default()
-                        .push(reliance.clone());
-                }
-            }
-        }
-        Self {
-            hardware: task.hardware.clone(),
-            reliances,
-        }
-    }
-}
-
-impl Preconditions for StillHolds {
-    fn check<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
-        Box::pin(async move {
-            let (Some(node), Some(reliances)) =
-                (&order.node, self.reliances.get(&order.step.id.to_string()))
-            else {
-                return Ok(());
-            };
-            let nodes = [node.clone()];
-            let observations = observe_nodes(&self.hardware, &nodes).await;
-            match reliances
-                .iter()
-                .find_map(|reliance| plan::broken(reliance, &observations))
-            {
-                Some(broken) => Err(Arc::from(broken.to_string())),
-                None => Ok(()),
-            }
-        })
-    }
 }

@@ -71,6 +71,8 @@ pub struct Limits<'a> {
     flag: Option<usize>,
     /// By node, the clusters of which it is a member, each with the members that it can lose.
     clusters: FxHashMap<&'a str, Vec<(&'a str, usize)>>,
+    /// By limit, the machines that take a place already.
+    held: FxHashMap<(u8, String), Vec<String>>,
 }
 
 impl<'a> Limits<'a> {
@@ -92,6 +94,7 @@ impl<'a> Limits<'a> {
             design,
             flag,
             clusters,
+            held: FxHashMap::default(),
         }
     }
 
@@ -121,24 +124,55 @@ impl<'a> Limits<'a> {
         result
     }
 
-    /// Why a machine may never be taken out of service, if a limit leaves it no place at all.
+    /// Takes what was seen of the etcd clusters: how many of the members of each may be out together.
+    pub fn see_etcd<'n>(&mut self, places: impl IntoIterator<Item = (&'n str, usize)>) {
+        let places: FxHashMap<&str, usize> = places.into_iter().collect();
+        for (cluster, spare) in self.clusters.values_mut().flatten() {
+            if let Some(seen) = places.get(cluster) {
+                *spare = *seen;
+            }
+        }
+    }
+
+    /// A machine is out of service already: it takes its places. `why`: what it is (`not Ready`).
+    pub fn hold(&mut self, node: &NodeDesign, why: &'static str) {
+        let about = self.about(node);
+        // What was seen of etcd counts its members that do not answer.
+        let about = about
+            .iter()
+            .filter(|(about, _)| !matches!(about, About::Etcd(_)));
+        let keys: Vec<_> = about.map(|(about, _)| about.key()).collect();
+        for key in keys {
+            let held = self.held.entry(key).or_default();
+            held.push(format!("{} is {why}", node.name));
+        }
+    }
+
+    /// Why a machine may not be taken out of service, if a limit leaves it no place at all.
     #[must_use]
     pub fn refusal(&self, node: &NodeDesign) -> Option<String> {
         let about = self.about(node);
-        let (about, _) = about.into_iter().find(|(_, limit)| *limit == 0)?;
-        Some(match about {
-            About::Etcd(cluster) => {
-                format!("etcd cluster `{cluster}` would not have enough healthy members without it")
+        about.into_iter().find_map(|(about, limit)| {
+            let held = self.held.get(&about.key()).map_or(&[][..], |held| held);
+            if matches!(about, About::Etcd(_)) || limit > held.len() {
+                return None;
             }
-            About::Rack(rack) => {
-                format!("the policy lets no machine of rack `{rack}` be unavailable")
-            }
-            About::Tag(tag) => {
-                format!("the policy lets no machine with tag `{tag}` be unavailable")
-            }
-            About::Site | About::ControlPlane | About::Others => {
-                "no machine may be unavailable".to_owned()
-            }
+            let whose = match about {
+                About::Etcd(_) | About::Site => "may be unavailable".to_owned(),
+                About::ControlPlane => "of the control plane may be unavailable".to_owned(),
+                About::Others => "outside the control plane may be unavailable".to_owned(),
+                About::Rack(rack) => format!("of rack `{rack}` may be unavailable"),
+                About::Tag(tag) => format!("with tag `{tag}` may be unavailable"),
+            };
+            Some(match (limit, held) {
+                (0, _) => format!("no machine {whose}"),
+                (_, [one]) => format!("at most {limit} machine {whose}, and {one}"),
+                (_, [one, more @ ..]) => {
+                    let more = more.len();
+                    format!("at most {limit} machines {whose}, and {one}, and {more} more are down")
+                }
+                (_, []) => return None,
+            })
         })
     }
 
@@ -159,8 +193,10 @@ impl<'a> Limits<'a> {
                 .about(node)
                 .into_iter()
                 .map(|(about, limit)| {
-                    *numbers.entry(about.key()).or_insert_with(|| {
-                        places.push(Places::new(limit.max(1)));
+                    let key = about.key();
+                    let held = self.held.get(&key).map_or(0, Vec::len);
+                    *numbers.entry(key).or_insert_with(|| {
+                        places.push(Places::new(limit.saturating_sub(held).max(1)));
                         places.len() - 1
                     })
                 })

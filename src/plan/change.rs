@@ -3,7 +3,6 @@
 //! Every way through ends in an [`Item`]: the change as it is shown, and the work, which is what steps
 //! are built of. What is blocked, excluded or only shown has no work.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::leaving::Leave;
@@ -12,12 +11,10 @@ use super::select::Allowed;
 use super::subject::{Membership, Seen, Subject, state_name};
 use super::{Block, Change, ChangeKind, Standing};
 use crate::design::{
-    Class, ClusterName, DIGEST_VERSION, Design, EtcdCluster, NodeDesign, RedeployPolicy,
-    Retirement, Section, WipePolicy,
+    Class, DIGEST_VERSION, Design, NodeDesign, RedeployPolicy, Retirement, Section, WipePolicy,
 };
 use crate::diff::Reasons;
-use crate::guard::Limits;
-use crate::observed::{Capability, EtcdSeen, Fact};
+use crate::observed::{Capability, Fact};
 use crate::record::Phase;
 use crate::step::{Effect, Parameters};
 
@@ -109,16 +106,12 @@ pub(super) struct Item<'a> {
 /// What holds for all nodes.
 pub(super) struct Rules<'a> {
     pub(super) design: &'a Design,
-    pub(super) limits: Limits<'a>,
     pub(super) reasons: &'a dyn Reasons,
     pub(super) allow_redeploy: Allowed<'a>,
     pub(super) allow_destroy: Allowed<'a>,
     pub(super) adopt: Allowed<'a>,
     pub(super) leaving: &'a Leaving,
     pub(super) gone: Allowed<'a>,
-    pub(super) no_etcd_here: Allowed<'a>,
-    /// What was seen of the etcd clusters; `None`: nobody looked.
-    pub(super) etcd: Option<&'a BTreeMap<ClusterName, EtcdSeen>>,
 }
 
 /// How a node stands to retirement.
@@ -242,9 +235,6 @@ impl<'a> Rules<'a> {
                     Some("--allow-redeploy"),
                 );
             }
-            if let Some(refusal) = self.limits.refusal(after) {
-                item.block(&refusal, None);
-            }
             return Some(item);
         }
         item.work.power_on = drift.off;
@@ -257,11 +247,6 @@ impl<'a> Rules<'a> {
             item.change.kind = ChangeKind::Record;
         }
         Some(item)
-    }
-
-    /// Whether an etcd cluster of one member may end with it.
-    pub(super) fn may_end(&self, cluster: &EtcdCluster) -> bool {
-        cluster.members.len() == 1 && self.leaving.destroy_etcd.contains(cluster.name.as_str())
     }
 
     /// What stands above all flags: a machine that is held, protection, and what a backend can do.
@@ -342,12 +327,23 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// Whether it is built again.
+    pub(super) fn comes_back(&self) -> bool {
+        self.work.deploy
+    }
+
     pub(super) fn because(&mut self, reason: impl Into<Arc<str>>) {
         self.change.reasons.push(reason.into());
     }
 
     /// Blocks it; what no flag allows wins over what a flag would.
     pub(super) fn block(&mut self, reason: &str, flag: Option<&str>) {
+        let flag = flag.map(|flag| format!("{flag} {}", self.change.node));
+        self.block_as(reason, flag.as_deref());
+    }
+
+    /// Blocks it; `flag` is all that is to be given.
+    pub(super) fn block_as(&mut self, reason: &str, flag: Option<&str>) {
         if self
             .change
             .blocked
@@ -356,10 +352,9 @@ impl<'a> Item<'a> {
         {
             return;
         }
-        let flag = flag.map(|flag| Arc::from(format!("{flag} {}", self.change.node)));
         self.change.blocked = Some(Block {
             reason: Arc::from(reason),
-            flag,
+            flag: flag.map(Arc::from),
         });
     }
 

@@ -1,70 +1,255 @@
 //! The etcd clusters that a plan touches: who is a member of which, and whether they keep their quorum.
+//!
+//! All nodes of the plan are judged together. Those that do not come back are taken out one after the
+//! other, and each counts for the next; those that come back are judged each alone, with and without
+//! those that do not, since either may come first. How many of them may be out at the same time is a
+//! limit of the waves.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use super::subject::Subject;
-use crate::design::{ClusterName, Design, EtcdCluster, EtcdMember};
+use rustc_hash::FxHashMap;
+
+use super::change::Item;
+use super::input::Input;
+use super::leaving::Leave;
+use super::options::Leaving;
+use super::select::Allowed;
+use super::subject::Membership;
+use crate::design::{ClusterName, EtcdCluster, NodeName, quorum as majority};
+use crate::guard::{has_control_plane_label, quorum};
 use crate::observed::EtcdSeen;
 use crate::step::EtcdRemoval;
 
-/// The members on a node, each with its cluster in the design to be reached; where that does not list
-/// it any more, by the design that was last applied.
-pub(super) fn members_on<'a>(
-    design: &'a Design,
-    subject: &Subject<'a>,
-) -> Vec<(&'a EtcdCluster, &'a EtcdMember)> {
-    let on = |cluster: &'a EtcdCluster| {
-        let member = cluster.members.iter().find(|m| m.node == *subject.name);
-        member.map(|member| (cluster, member))
-    };
-    let mut found: Vec<_> = design.etcd_clusters.iter().filter_map(on).collect();
-    for (old, member) in subject
-        .old
-        .into_iter()
-        .flat_map(|old| old.etcd_clusters.iter().filter_map(on))
-    {
-        if found.iter().any(|(cluster, _)| cluster.name == old.name) {
-            continue;
-        }
-        let mut now = design.etcd_clusters.iter();
-        found.push((now.find(|now| now.name == old.name).unwrap_or(old), member));
-    }
-    found
+/// A cluster as the design has it, and with the members that have left the design and are still in it.
+pub(super) struct Watched<'a> {
+    pub(super) cluster: EtcdCluster,
+    /// `None`: nobody looked.
+    pub(super) seen: Option<&'a EtcdSeen>,
+    /// What would be seen when all that do not come back have gone.
+    after: Option<EtcdSeen>,
 }
 
-/// How a designed member is to be removed; `None` where the cluster has none of that name.
-///
-/// # Errors
-///
-/// No member of the cluster answered.
-pub(super) fn removal(
-    cluster: &ClusterName,
-    member: &EtcdMember,
-    seen: &EtcdSeen,
-) -> Result<Option<EtcdRemoval>, String> {
-    let answers = || seen.answers.values().filter_map(|answer| answer.known());
-    if answers().next().is_none() {
-        return Err(format!("no member of etcd cluster `{cluster}` answered"));
-    }
-    // Those that decide know best.
-    let mut ordered: Vec<_> = answers().collect();
-    ordered.sort_by_key(|answer| !answer.decides);
-    for answer in ordered {
-        let named = |name: &Arc<str>, urls: &[Arc<str>]| {
-            *name == member.name || (name.is_empty() && urls.contains(&member.peer_url))
-        };
-        let mut members = answer.members.iter();
-        if let Some(found) = members.find(|each| named(&each.name, &each.peer_urls)) {
-            return Ok(Some(EtcdRemoval {
+/// All clusters, by name.
+pub(super) struct Clusters<'a> {
+    by_name: BTreeMap<ClusterName, Watched<'a>>,
+    of_node: FxHashMap<NodeName, Vec<ClusterName>>,
+}
+
+impl<'a> Clusters<'a> {
+    /// The clusters of the design, and what was last applied to nodes that are no members any more.
+    pub(super) fn of(input: &Input<'a>) -> Self {
+        let mut by_name: BTreeMap<ClusterName, Watched<'a>> = BTreeMap::new();
+        let seen = |name: &ClusterName| input.observations.and_then(|seen| seen.etcd.get(name));
+        for cluster in &input.after.etcd_clusters {
+            let watched = Watched {
                 cluster: cluster.clone(),
-                cluster_id: answer.cluster_id.clone(),
-                member_id: found.id.clone(),
-                name: member.name.clone(),
-            }));
+                seen: seen(&cluster.name),
+                after: None,
+            };
+            by_name.insert(cluster.name.clone(), watched);
         }
-        if answer.decides {
-            break;
+        for record in input.records.values() {
+            let old = record
+                .revision
+                .as_ref()
+                .and_then(|old| input.designs.get(old));
+            for cluster in old.into_iter().flat_map(|old| &old.etcd_clusters) {
+                for member in &cluster.members {
+                    if member.node != record.node {
+                        continue;
+                    }
+                    let watched = by_name
+                        .entry(cluster.name.clone())
+                        .or_insert_with(|| Watched {
+                            cluster: EtcdCluster {
+                                members: Vec::new(),
+                                ..cluster.clone()
+                            },
+                            seen: seen(&cluster.name),
+                            after: None,
+                        });
+                    let members = &mut watched.cluster.members;
+                    if !members.iter().any(|known| known.node == member.node) {
+                        members.push(member.clone());
+                    }
+                }
+            }
+        }
+        let mut of_node: FxHashMap<NodeName, Vec<ClusterName>> = FxHashMap::default();
+        for (name, watched) in &by_name {
+            for member in &watched.cluster.members {
+                let clusters = of_node.entry(member.node.clone()).or_default();
+                clusters.push(name.clone());
+            }
+        }
+        Self { by_name, of_node }
+    }
+
+    /// The clusters of which a node is a member.
+    pub(super) fn of_node(&self, node: &NodeName) -> impl Iterator<Item = &Watched<'a>> {
+        let names = self.of_node.get(node).into_iter().flatten();
+        names.filter_map(|name| self.by_name.get(name))
+    }
+
+    /// All clusters, by name.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Watched<'a>> {
+        self.by_name.values()
+    }
+
+    /// Says of each node that leaves which members are removed, and blocks those whose cluster would
+    /// not bear it. `no_etcd_here`: nodes that look as if they ran etcd, and do not.
+    pub(super) fn settle(
+        &mut self,
+        items: &mut [Item<'_>],
+        leaving: &Leaving,
+        no_etcd_here: &Allowed<'_>,
+    ) {
+        let leaves = |item: &&mut Item<'_>| item.work.leave.is_some() && !item.change.excluded;
+        for item in items.iter_mut().filter(leaves) {
+            self.settle_one(item, leaving);
+            let leave = item.work.leave.as_ref();
+            let is_member = leave.is_some_and(|leave| leave.is_member);
+            if !is_member && !no_etcd_here.contains(item.subject.name) {
+                block_unlisted(item);
+            }
+            // A node that is in no cluster has nothing to leave.
+            let is_in_any = |leave: &Leave| leave.is_member || leave.node_uid.is_some();
+            if !item.work.leave.as_ref().is_some_and(is_in_any) {
+                item.work.leave = None;
+            }
+        }
+        let is_carried = |item: &&mut Item<'_>| {
+            let leave = item.work.leave.as_ref();
+            leave.is_some_and(|leave| leave.is_member) && item.change.blocked.is_none()
+        };
+        for item in items.iter_mut().filter(is_carried) {
+            if !item.comes_back() {
+                self.take_out(item);
+            }
+        }
+        for item in items.iter_mut().filter(is_carried) {
+            if item.comes_back() {
+                self.judge_after(item);
+            }
         }
     }
-    Ok(None)
+
+    /// The members of one node, and whether their clusters bear its loss.
+    fn settle_one(&self, item: &mut Item<'_>, leaving: &Leaving) {
+        let name = item.subject.name;
+        let (mut removals, mut given_up) = (Vec::new(), Vec::new());
+        let mut is_member = false;
+        for watched in self.of_node(name) {
+            is_member = true;
+            let cluster = &watched.cluster;
+            let Some(seen) = watched.seen else {
+                let reason = format!(
+                    "it is a member of etcd cluster `{}`, which was not looked at",
+                    cluster.name
+                );
+                item.block(&reason, None);
+                continue;
+            };
+            let may_end = leaving.destroy_etcd.contains(cluster.name.as_str());
+            match quorum::removal(cluster, seen, name, may_end) {
+                Ok(found) if found.is_empty() && cluster.members.len() == 1 => {
+                    item.because(format!("etcd cluster `{}` ends with it", cluster.name));
+                    given_up.push(cluster.name.clone());
+                }
+                Ok(found) => removals.extend(found),
+                Err(refusal) => {
+                    let flag = format!("--destroy-etcd {}", cluster.name);
+                    let only = matches!(refusal, quorum::Refusal::OnlyMember { .. });
+                    item.block_as(&refusal.to_string(), only.then_some(&*flag));
+                }
+            }
+        }
+        if let Some(leave) = &mut item.work.leave {
+            leave.is_member = is_member;
+            leave.etcd = removals;
+            leave.given_up = given_up;
+        }
+    }
+
+    /// Takes a node that does not come back out of its clusters, for those that are judged after it.
+    fn take_out(&mut self, item: &mut Item<'_>) {
+        if !self.judge_after(item) {
+            return;
+        }
+        let Some(leave) = &item.work.leave else {
+            return;
+        };
+        for name in self.of_node.get(item.subject.name).into_iter().flatten() {
+            let Some(watched) = self.by_name.get_mut(name) else {
+                continue;
+            };
+            let Some(seen) = watched.after.as_ref().or(watched.seen) else {
+                continue;
+            };
+            watched.after = Some(quorum::without(seen, &of_cluster(&leave.etcd, name)));
+        }
+    }
+
+    /// Judges a node as things are when those that do not come back have gone; whether it may go.
+    fn judge_after(&self, item: &mut Item<'_>) -> bool {
+        let name = item.subject.name;
+        let refusal = self.of_node(name).find_map(|watched| {
+            let seen = watched.after.as_ref()?;
+            quorum::removal(&watched.cluster, seen, name, true).err()
+        });
+        match refusal {
+            Some(refusal) => {
+                let reason = format!("with what else leaves in this plan, {refusal}");
+                item.block(&reason, None);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// How many members of each cluster may be out at the same time and come back.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.by_name.values().filter_map(|watched| {
+            let seen = watched.seen?;
+            let now = places(&watched.cluster, seen);
+            let after = watched.after.as_ref();
+            let after = after.map_or(now, |after| places(&watched.cluster, after));
+            Some((watched.cluster.name.as_str(), now.min(after)))
+        })
+    }
+}
+
+/// Blocks a node that seems to run a member of an etcd cluster that the design does not have.
+fn block_unlisted(item: &mut Item<'_>) {
+    let subject = &item.subject;
+    let runs_etcd = subject.pods.is_some_and(|pods| pods.runs_etcd);
+    let is_control = matches!(subject.membership, Membership::In(node)
+        if has_control_plane_label(&node.labels));
+    let why = match (runs_etcd, is_control) {
+        (true, _) => "an etcd runs on it, and no etcd cluster of the design lists it",
+        (_, true) => "it is of the control plane, and no etcd cluster of the design lists it",
+        _ => return,
+    };
+    item.block(why, Some("--no-etcd-here"));
+}
+
+/// The removals of one cluster.
+pub(super) fn of_cluster(removals: &[EtcdRemoval], cluster: &ClusterName) -> Vec<EtcdRemoval> {
+    let removals = removals.iter().filter(|each| each.cluster == *cluster);
+    removals.cloned().collect()
+}
+
+/// How many healthy voters a cluster can do without at the same time; at least 1, since whether it can
+/// do without any is judged before.
+fn places(cluster: &EtcdCluster, seen: &EtcdSeen) -> usize {
+    let Some(standing) = quorum::standing(cluster, seen) else {
+        return 1;
+    };
+    let (healthy, voters) = (standing.healthy.len(), standing.voters.len());
+    let bears = |missing: &usize| {
+        let left = healthy.saturating_sub(*missing);
+        let wanted = majority(voters.saturating_sub(*missing));
+        left >= wanted.max(cluster.minimum_healthy)
+    };
+    (1..=healthy).take_while(bears).last().unwrap_or(1)
 }

@@ -6,10 +6,8 @@
 use std::sync::Arc;
 
 use super::change::{Item, Rules};
-use super::etcd;
 use super::subject::{Membership, Seen};
 use crate::design::ClusterName;
-use crate::guard::has_control_plane_label;
 use crate::lifecycle::PowerState;
 use crate::observed::{ClusterNode, Fact};
 use crate::step::{EtcdRemoval, OnDrainTimeout, Parameters};
@@ -83,10 +81,8 @@ impl<'a> Rules<'a> {
                 leave.node_uid = Some(node.uid.clone());
             }
         }
-        self.leave_etcd(item, &mut leave);
-        if leave.node_uid.is_some() || leave.is_member {
-            item.work.leave = Some(leave);
-        }
+        // Which etcd clusters it is in is settled when all nodes are judged.
+        item.work.leave = Some(leave);
     }
 
     /// Whether a machine that is said to be gone may be taken for gone.
@@ -108,48 +104,6 @@ impl<'a> Rules<'a> {
                 "it is said to be gone, and it could not be seen off: {why}"
             )),
             Seen::NotAsked => Err("it is said to be gone, and nobody looked".to_owned()),
-        }
-    }
-
-    /// Its members of etcd clusters, and whether anybody can tell that it has none.
-    fn leave_etcd(&self, item: &mut Item<'a>, leave: &mut Leave) {
-        let subject = item.subject;
-        let members = etcd::members_on(self.design, &subject);
-        for (cluster, member) in &members {
-            leave.is_member = true;
-            let Some(seen) = self.etcd.and_then(|etcd| etcd.get(&cluster.name)) else {
-                let reason = format!(
-                    "it is a member of etcd cluster `{}`, which was not looked at",
-                    cluster.name
-                );
-                item.block(&reason, None);
-                continue;
-            };
-            match etcd::removal(&cluster.name, member, seen) {
-                Ok(Some(_)) if self.may_end(cluster) => {
-                    item.because(format!("etcd cluster `{}` ends with it", cluster.name));
-                    leave.given_up.push(cluster.name.clone());
-                }
-                Ok(Some(removal)) => leave.etcd.push(removal),
-                Ok(None) => item.because(format!(
-                    "its member of etcd cluster `{}` is gone already",
-                    cluster.name
-                )),
-                Err(why) => item.block(&why, None),
-            }
-        }
-        if members.is_empty() && !self.no_etcd_here.contains(subject.name) {
-            let runs_etcd = subject.pods.is_some_and(|pods| pods.runs_etcd);
-            let is_control = matches!(subject.membership, Membership::In(node)
-                if has_control_plane_label(&node.labels));
-            let why = match (runs_etcd, is_control) {
-                (true, _) => "an etcd runs on it, and no etcd cluster of the design lists it",
-                (_, true) => {
-                    "it is of the control plane, and no etcd cluster of the design lists it"
-                }
-                _ => return,
-            };
-            item.block(why, Some("--no-etcd-here"));
         }
     }
 }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::change::{Item, Retired, Rules, cannot_be_compared};
+use super::etcd::Clusters;
 use super::input::{Error, Input};
 use super::select::Names;
 use super::subject::{Membership, Seen, Subject};
-use super::{ChangeKind, Options, Plan, PlannedGroup, Summary, graph, groups, relies, steps};
-use crate::design::NodeName;
+use super::{
+    ChangeKind, Options, Plan, PlannedGroup, Summary, graph, groups, relies, steps, unavailable,
+};
+use crate::design::{NodeDesign, NodeName};
 use crate::guard::Limits;
 use crate::observed::Fact;
 use crate::record::NodeRecord;
@@ -44,16 +47,16 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let excludes = names.select("--exclude", &options.excludes)?;
     let rules = Rules {
         design,
-        limits: Limits::new(design, options.max_unavailable),
         reasons: input.reasons,
         allow_redeploy: names.allow("--allow-redeploy", &options.allow_redeploy)?,
         allow_destroy: names.allow("--allow-destroy", &options.allow_destroy)?,
         adopt: names.allow("--adopt", &options.adopt)?,
         leaving: &options.leaving,
         gone: names.named("--node-is-gone", &options.leaving.gone)?,
-        no_etcd_here: names.named("--no-etcd-here", &options.leaving.no_etcd_here)?,
-        etcd: input.observations.map(|observations| &observations.etcd),
     };
+    let no_etcd_here = names.named("--no-etcd-here", &options.leaving.no_etcd_here)?;
+    let mut clusters = Clusters::of(input);
+    let mut down: Vec<(&NodeDesign, &'static str)> = Vec::new();
     let first_groups = first_groups(&groups);
     let mut notes = Notes::default();
     let mut items: Vec<Item<'_>> = Vec::new();
@@ -66,6 +69,11 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         let ungrouped = subject.after.is_some() && group.is_none() && !is_retired;
         if ungrouped {
             notes.ungrouped.push(name);
+        }
+        if let (Some(after), Some(why)) = (subject.after, subject.down())
+            && subject.is_recorded_deployed()
+        {
+            down.push((after, why));
         }
         let Some(mut item) = rules.judge(subject, retired) else {
             continue;
@@ -84,6 +92,10 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         }
         items.push(item);
     }
+    clusters.settle(&mut items, &options.leaving, &no_etcd_here);
+    let mut limits = Limits::new(design, options.max_unavailable);
+    limits.see_etcd(clusters.places());
+    unavailable::judge(&mut items, &mut limits, &down);
     let carried: BTreeMap<&NodeName, &Item<'_>> = items
         .iter()
         .filter(|item| item.change.blocked.is_none() && !item.work.is_empty())
@@ -99,13 +111,13 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         steps::build(&steps::Ground {
             design,
             options: &options,
-            limits: &rules.limits,
+            limits: &limits,
             groups: &groups,
             items: &carried,
         })
     };
     let summary = summary(&items, left_out.len(), &steps);
-    let relies_on = relies::all(&carried, &steps, input.observations.is_some());
+    let relies_on = relies::all(&carried, &steps, &clusters, input.observations.is_some());
     let records_digest = relies::records_digest(&steps, input.records);
     let warnings = notes.into_warnings(input);
     let changed_here = items.iter().filter(|item| item.subject.after.is_some());

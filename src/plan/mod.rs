@@ -19,6 +19,7 @@ mod steps;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod unavailable;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub use graph::graph;
 pub use input::{Error, Input, NoReasons};
 pub use make::make;
 pub use options::{Allowance, Leaving, Options};
-pub use relies::records_digest;
+pub use relies::{Sources, records_digest, sources};
 pub use saved::digest;
 pub use stale::{Current, Staleness, broken, stale};
 

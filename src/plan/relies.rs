@@ -2,22 +2,27 @@
 //!
 //! Only facts that a step with an effect needs, and never what changes by itself (times, counts, sizes).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::change::Item;
+use super::etcd::{Clusters, of_cluster};
 use super::{Relation, Reliance};
-use crate::design::{Digest, NodeName};
+use crate::design::{Digest, EtcdCluster, NodeName};
+use crate::guard::quorum;
 use crate::lifecycle::ProvisionState;
-use crate::observed::{Fact, ObservedNode};
+use crate::observed::{Fact, NodePods, Observations, ObservedNode};
 use crate::record::NodeRecord;
-use crate::step::{Effect, Step, StepIndex, StepKind};
+use crate::step::{Effect, EtcdRemoval, Step, StepIndex, StepKind};
 
 /// What a subject that is a machine begins with.
-pub(super) const MACHINE: &str = "node/";
+const MACHINE: &str = "node/";
+
+/// What a subject that is an etcd cluster begins with.
+const ETCD: &str = "etcd/";
 
 /// The facts about machines, in the order of their names.
 pub(super) const FACTS: [&str; 8] = [
@@ -31,9 +36,151 @@ pub(super) const FACTS: [&str; 8] = [
     "retired",
 ];
 
+/// A fact of a subject as compact JSON, sorted where it is a list.
+///
+/// # Errors
+///
+/// Why it was not seen.
+pub(super) fn fact(
+    reliance: &Reliance,
+    observations: &Observations,
+    clusters: &[EtcdCluster],
+) -> Result<String, String> {
+    let (subject, fact) = (&*reliance.subject, &*reliance.fact);
+    if let Some(name) = subject.strip_prefix(ETCD) {
+        let cluster = clusters
+            .iter()
+            .find(|cluster| *cluster.name.as_str() == *name);
+        let seen = observations.etcd.get(name);
+        let (Some(cluster), Some(seen)) = (cluster, seen) else {
+            return Err("it was not looked at".to_owned());
+        };
+        let standing = quorum::standing(cluster, seen);
+        let standing = standing.ok_or_else(|| "no member of it answers".to_owned())?;
+        return etcd_fact(&standing, fact).ok_or_else(|| "it is not there".to_owned());
+    }
+    let name = subject.strip_prefix(MACHINE).unwrap_or_default();
+    if fact == LOCAL_DATA {
+        let pods = observations.pods.get(name);
+        let pods = pods.ok_or_else(|| "its pods were not looked at".to_owned())?;
+        return local_data(pods).ok_or_else(|| "it is not there".to_owned());
+    }
+    let node = observations.nodes.get(name);
+    let value = node.and_then(|node| seen(node, fact, &reliance.expected));
+    value.ok_or_else(|| why_unseen(node, fact))
+}
+
+/// What is looked at for facts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// The machines.
+    pub machines: bool,
+    /// The nodes of the cluster.
+    pub cluster: bool,
+    /// Their pods.
+    pub pods: bool,
+    /// The etcd clusters.
+    pub etcd: bool,
+}
+
+/// What has to be looked at to tell whether some facts hold.
+#[must_use]
+pub fn sources<'a>(reliances: impl IntoIterator<Item = &'a Reliance>) -> Sources {
+    let mut sources = Sources::default();
+    for reliance in reliances {
+        match &*reliance.fact {
+            _ if reliance.subject.starts_with(ETCD) => sources.etcd = true,
+            LOCAL_DATA => sources.pods = true,
+            "kubernetes-node" | "labels" => sources.cluster = true,
+            _ => sources.machines = true,
+        }
+    }
+    sources
+}
+
+/// The fact that says whose data a drain loses.
+const LOCAL_DATA: &str = "local-data";
+
+/// The controllers, and pods without one, whose data a drain loses.
+fn local_data(pods: &NodePods) -> Option<String> {
+    let owners = pods.local_data.iter().map(|data| &data.owner);
+    let uncontrolled = pods.uncontrolled.iter().map(|pod| &pod.uid);
+    let all: BTreeSet<&Arc<str>> = owners.chain(uncontrolled).collect();
+    json(&all)
+}
+
+fn etcd_fact(standing: &quorum::Standing, fact: &str) -> Option<String> {
+    match fact {
+        "cluster-id" => json(&standing.cluster_id),
+        "voters" => json(&standing.voters),
+        "learners" => json(&standing.learners),
+        "alarms" => json(&standing.alarms),
+        "healthy" => json(&standing.healthy.len()),
+        _ => None,
+    }
+}
+
+/// The facts about the etcd clusters that lose members, for the first step that removes one: those after
+/// it find what it left, and are judged by the guard alone.
+pub(super) fn etcd(
+    items: &BTreeMap<&NodeName, &Item<'_>>,
+    steps: &[Step],
+    clusters: &Clusters<'_>,
+    result: &mut Vec<Reliance>,
+) {
+    for watched in clusters.all() {
+        let (cluster, Some(seen)) = (&watched.cluster, watched.seen) else {
+            continue;
+        };
+        let is_of = |removal: &EtcdRemoval| removal.cluster == cluster.name;
+        let first = steps.iter().position(|step| {
+            let parameters = step.parameters.as_ref();
+            step.id.kind == StepKind::RemoveEtcd
+                && parameters.is_some_and(|all| all.etcd_members.iter().any(is_of))
+        });
+        let (Some(first), Some(standing)) = (first, quorum::standing(cluster, seen)) else {
+            continue;
+        };
+        // All that do not come back, and the neediest of those that do.
+        let (mut gone, mut needed) = (Vec::new(), 0);
+        for item in items.values() {
+            let Some(leave) = &item.work.leave else {
+                continue;
+            };
+            let removals = of_cluster(&leave.etcd, &cluster.name);
+            if item.comes_back() {
+                needed = needed.max(quorum::needed(cluster, seen, &removals));
+            } else {
+                gone.extend(removals);
+            }
+        }
+        if !gone.is_empty() {
+            needed = needed.max(quorum::needed(cluster, seen, &gone));
+        }
+        let subject: Arc<str> = Arc::from(format!("{ETCD}{}", cluster.name));
+        for fact in ["alarms", "cluster-id", "healthy", "learners", "voters"] {
+            let (expected, relation) = if fact == "healthy" {
+                (json(&needed), Relation::AtLeast)
+            } else {
+                (etcd_fact(&standing, fact), Relation::Equal)
+            };
+            let Some(expected) = expected else {
+                continue;
+            };
+            result.push(Reliance {
+                subject: subject.clone(),
+                fact: Arc::from(fact),
+                expected: Arc::from(expected),
+                relation,
+                steps: vec![StepIndex::from_position(first)],
+            });
+        }
+    }
+}
+
 /// A fact as compact JSON, sorted where it is a list; `None` where it was not seen. `like` is the
 /// expected value, which says which labels and disks are meant.
-pub(super) fn seen(node: &ObservedNode, fact: &str, like: &str) -> Option<String> {
+fn seen(node: &ObservedNode, fact: &str, like: &str) -> Option<String> {
     match fact {
         "provision" => node.provision.known().and_then(json),
         "power" => node.power.known().and_then(json),
@@ -77,6 +224,7 @@ fn labels<'k>(node: &ObservedNode, keys: impl Iterator<Item = &'k Arc<str>>) -> 
 pub(super) fn all<'a>(
     items: &BTreeMap<&'a NodeName, &'a Item<'a>>,
     steps: &[Step],
+    clusters: &Clusters<'_>,
     observed: bool,
 ) -> Vec<Reliance> {
     let mut of_node: BTreeMap<&NodeName, Vec<StepIndex>> = BTreeMap::new();
@@ -97,19 +245,36 @@ pub(super) fn all<'a>(
             continue;
         };
         let subject: Arc<str> = Arc::from(format!("{MACHINE}{name}"));
+        let drains = |index: &&StepIndex| steps[index.0 as usize].id.kind == StepKind::Drain;
+        let drain = indexes.iter().find(drains).copied();
         match item.subject.seen.node() {
             Some(node) => of_machine(&words, &subject, node, item, steps, &indexes, &mut result),
             // Nobody looked. What is built must at least not stand on what is there already.
-            None if !observed && item.work.deploy && !item.work.destroy => result.push(Reliance {
-                subject,
-                fact: words.fact("provision"),
-                expected: words.not_deployed.clone(),
-                relation: Relation::Subset,
-                steps: indexes,
-            }),
+            None if !observed && item.work.deploy && !item.work.tears_down() => {
+                result.push(Reliance {
+                    subject,
+                    fact: words.fact("provision"),
+                    expected: words.not_deployed.clone(),
+                    relation: Relation::Subset,
+                    steps: indexes,
+                })
+            }
             None => {}
         }
+        if let (Some(drain), Some(pods)) = (drain, item.subject.pods)
+            && let Some(expected) = local_data(pods)
+        {
+            result.push(Reliance {
+                subject: Arc::from(format!("{MACHINE}{name}")),
+                fact: Arc::from(LOCAL_DATA),
+                expected: Arc::from(expected),
+                relation: Relation::Subset,
+                steps: vec![drain],
+            });
+        }
     }
+    etcd(items, steps, clusters, &mut result);
+    result.sort();
     result
 }
 
@@ -270,7 +435,7 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> Digest {
 }
 
 /// Facts of a machine that are known, for the sentence about one that is not.
-pub(super) fn why_unseen(node: Option<&ObservedNode>, fact: &str) -> String {
+fn why_unseen(node: Option<&ObservedNode>, fact: &str) -> String {
     let Some(node) = node else {
         return "it was not looked at".to_owned();
     };

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::relies::{MACHINE, holds, records_digest, seen, why_unseen};
+use super::relies::{holds, records_digest};
 use super::{Plan, Reliance};
-use crate::design::{Design, Digest, NodeName, RunId};
+use crate::design::{Design, Digest, EtcdCluster, NodeName, RunId};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
 
@@ -138,34 +138,37 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
     }
     if let Some(observations) = now.observations {
         let facts = plan.relies_on.iter();
-        found.extend(facts.filter_map(|reliance| broken(reliance, observations)));
+        let clusters = &now.design.etcd_clusters;
+        found.extend(facts.filter_map(|reliance| broken(reliance, observations, clusters)));
     }
     found
 }
 
 /// What is wrong with a fact, if it does not hold. The same judgement serves each step as it starts.
 #[must_use]
-pub fn broken(reliance: &Reliance, observations: &Observations) -> Option<Staleness> {
+pub fn broken(
+    reliance: &Reliance,
+    observations: &Observations,
+    clusters: &[EtcdCluster],
+) -> Option<Staleness> {
+    let seen = super::relies::fact(reliance, observations, clusters);
     let Reliance {
         subject,
         fact,
         expected,
         ..
     } = reliance;
-    let name = subject.strip_prefix(MACHINE).unwrap_or_default();
-    let node = observations.nodes.get(name);
-    let seen = node.and_then(|node| seen(node, fact, expected));
     let (subject, fact, expected) = (subject.clone(), fact.clone(), expected.clone());
     match seen {
-        Some(seen) if holds(reliance.relation, &expected, &seen) => None,
-        Some(seen) => Some(Staleness::Fact {
+        Ok(seen) if holds(reliance.relation, &expected, &seen) => None,
+        Ok(seen) => Some(Staleness::Fact {
             subject,
             fact,
             expected,
             seen: Arc::from(seen),
         }),
-        None => Some(Staleness::Unseen {
-            reason: Arc::from(why_unseen(node, &fact)),
+        Err(reason) => Some(Staleness::Unseen {
+            reason: Arc::from(reason),
             subject,
             fact,
             expected,

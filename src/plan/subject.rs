@@ -204,6 +204,18 @@ impl Subject<'_> {
         protected.then_some("the provisioner protects it")
     }
 
+    /// Why it is out of service already, if so.
+    pub(super) fn down(&self) -> Option<&'static str> {
+        if self.seen.is_off() {
+            return Some("off");
+        }
+        match self.membership {
+            Membership::In(node) if !node.ready => Some("not Ready"),
+            Membership::In(node) if node.unschedulable => Some("cordoned"),
+            _ => None,
+        }
+    }
+
     /// Names of the disks that a teardown erases: those that the inventory has, or those designed.
     pub(super) fn all_disks(&self) -> Vec<Arc<str>> {
         if let Some(Fact::Known(disks)) = self.seen.node().map(|node| &node.disks)

@@ -80,6 +80,11 @@ fn one<'g>(
     for item in &others {
         context.mend(draft, item);
     }
+    // What is down already goes first: until it is back it takes a place in every wave.
+    let (mut redeploys, up): (Vec<_>, Vec<_>) = redeploys
+        .into_iter()
+        .partition(|item: &&Item<'_>| item.subject.down().is_some());
+    redeploys.extend(up);
     let machines = redeploys.iter().filter_map(|item| item.subject.after);
     let machines: Vec<&NodeDesign> = machines.collect();
     let waves = ground.limits.waves(machines, progress.canary);

@@ -103,11 +103,12 @@ pub(super) fn written(
 pub(super) fn before_machine(leave: &Leave) -> impl Iterator<Item = StepKind> + use<> {
     let in_cluster = leave.node_uid.is_some();
     let removes = !leave.etcd.is_empty();
+    let checks = leave.is_member && (removes || leave.given_up.is_empty());
     [
         (in_cluster, StepKind::Drain),
         (in_cluster, StepKind::ClearLabels),
         (removes, StepKind::RemoveEtcd),
-        (removes, StepKind::CheckEtcd),
+        (checks, StepKind::CheckEtcd),
         (in_cluster && !leave.is_gone, StepKind::ShutdownKubelet),
     ]
     .into_iter()

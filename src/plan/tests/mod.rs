@@ -1,6 +1,7 @@
 //! Worlds written in a test, planned, and told in lines.
 
 mod changes;
+mod leaving;
 mod order;
 mod properties;
 mod saved;

@@ -1,0 +1,154 @@
+//! Checks, as a step starts, that what it relies on still holds: the facts that the plan names, and for the
+//! removal of etcd members the guard of etcd once more.
+//!
+//! Only what a step relies on is looked at, so that a hundred steps are no hundred looks at everything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::Preconditions;
+use crate::backend::{Backends, Look, Order, Pending};
+use crate::design::{Design, EtcdCluster, EtcdMember, NodeName};
+use crate::guard::quorum;
+use crate::observed::{EtcdSeen, Observations};
+use crate::plan::{self, Plan, Reliance, Sources};
+use crate::step::{EtcdRemoval, StepKind};
+
+/// What the steps of a plan rely on.
+pub struct StillHolds {
+    backends: Arc<Backends>,
+    clusters: Vec<EtcdCluster>,
+    /// All members that the plan removes, by cluster and id, with their nodes.
+    leaving: Vec<(NodeName, EtcdRemoval)>,
+    reliances: FxHashMap<String, Vec<Reliance>>,
+}
+
+impl StillHolds {
+    /// What the steps of `plan` rely on, seen through `backends`.
+    #[must_use]
+    pub fn new(plan: &Plan, design: &Design, backends: Arc<Backends>) -> Self {
+        let mut reliances: FxHashMap<String, Vec<Reliance>> = FxHashMap::default();
+        for reliance in &plan.relies_on {
+            for index in &reliance.steps {
+                if let Some(step) = plan.steps.get(index.0 as usize) {
+                    let of_step = reliances.entry(step.id.to_string()).or_default();
+                    of_step.push(reliance.clone());
+                }
+            }
+        }
+        let mut leaving = Vec::new();
+        for step in &plan.steps {
+            if let (Some(node), Some(parameters)) = (&step.id.node, &step.parameters)
+                && step.id.kind == StepKind::RemoveEtcd
+            {
+                let removals = parameters.etcd_members.iter();
+                leaving.extend(removals.map(|removal| (node.clone(), removal.clone())));
+            }
+        }
+        Self {
+            backends,
+            clusters: design.etcd_clusters.clone(),
+            leaving,
+            reliances,
+        }
+    }
+
+    async fn observe(&self, order: &Order, sources: Sources) -> Observations {
+        let nodes: Vec<_> = order.node.iter().cloned().collect();
+        let looks = sources.cluster || sources.pods || sources.etcd;
+        let look = looks.then_some(Look {
+            pods: sources.pods,
+            etcd: sources.etcd,
+        });
+        self.backends.see_only(&nodes, sources.machines, look).await
+    }
+
+    /// Whether every etcd cluster still bears the removals of a step.
+    fn guard(&self, order: &Order, seen: &Observations) -> Result<(), Arc<str>> {
+        let (Some(node), Some(parameters)) = (&order.step.id.node, &order.step.parameters) else {
+            return Ok(());
+        };
+        let mut by_cluster: BTreeMap<_, Vec<&EtcdRemoval>> = BTreeMap::new();
+        for removal in &parameters.etcd_members {
+            by_cluster
+                .entry(&removal.cluster)
+                .or_default()
+                .push(removal);
+        }
+        for (name, planned) in by_cluster {
+            let designed = self.clusters.iter().find(|cluster| cluster.name == *name);
+            let (Some(designed), Some(seen)) = (designed, seen.etcd.get(name)) else {
+                return Err(format!("etcd cluster `{name}` could not be looked at").into());
+            };
+            let cluster = self.with_leaving(designed, seen);
+            let found = quorum::removal(&cluster, seen, node, false);
+            let found = found.map_err(|refusal| Arc::from(refusal.to_string()))?;
+            let is_planned = |found: &EtcdRemoval| {
+                let mut planned = planned.iter();
+                planned.any(|planned| {
+                    planned.member_id == found.member_id && planned.cluster_id == found.cluster_id
+                })
+            };
+            if let Some(other) = found.iter().find(|found| !is_planned(found)) {
+                return Err(format!(
+                    "{node} is member {} of etcd cluster `{name}` now, which is not the one that was planned",
+                    other.member_id
+                )
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The designed cluster with the members of nodes that left the design and are still in it.
+    fn with_leaving(&self, designed: &EtcdCluster, seen: &EtcdSeen) -> EtcdCluster {
+        let mut cluster = designed.clone();
+        for (node, removal) in &self.leaving {
+            let is_known = cluster.members.iter().any(|member| member.node == *node);
+            if removal.cluster != cluster.name || is_known {
+                continue;
+            }
+            let answers = seen.answers.values().filter_map(|answer| answer.known());
+            let mut members = answers.flat_map(|answer| &answer.members);
+            let live = members.find(|member| member.id == removal.member_id);
+            let urls = live.and_then(|live| Some((live, live.peer_urls.first()?)));
+            if let Some((live, peer_url)) = urls {
+                cluster.members.push(EtcdMember {
+                    node: node.clone(),
+                    name: removal.name.clone(),
+                    peer_url: peer_url.clone(),
+                    client_url: live.client_urls.first().cloned().unwrap_or_default(),
+                });
+            }
+        }
+        cluster
+    }
+}
+
+impl Preconditions for StillHolds {
+    fn check<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
+        Box::pin(async move {
+            let reliances = self.reliances.get(&order.step.id.to_string());
+            let reliances = reliances.map_or(&[][..], |all| all);
+            let removes = order.step.id.kind == StepKind::RemoveEtcd;
+            let mut sources = plan::sources(reliances);
+            sources.etcd |= removes;
+            if sources == Sources::default() {
+                return Ok(());
+            }
+            let seen = self.observe(order, sources).await;
+            let broken = reliances
+                .iter()
+                .find_map(|reliance| plan::broken(reliance, &seen, &self.clusters));
+            if let Some(broken) = broken {
+                return Err(Arc::from(broken.to_string()));
+            }
+            if removes {
+                self.guard(order, &seen)?;
+            }
+            Ok(())
+        })
+    }
+}

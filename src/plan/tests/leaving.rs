@@ -1,0 +1,489 @@
+//! Nodes that leave their clusters, and the guard of etcd over all of a plan.
+
+use super::*;
+use crate::design::{ClusterName, EtcdCluster, EtcdMember};
+use crate::observed::{
+    ClusterFacts, EtcdAnswer, EtcdMemberSeen, EtcdSeen, LocalData, NodePods, PodName,
+};
+use crate::step::{OnDrainTimeout, StepKind};
+use proptest::prelude::*;
+
+/// A site whose nodes are all in one Kubernetes cluster.
+pub(super) fn clustered(names: &[&str]) -> World {
+    let mut world = World::settled(names);
+    let seen = world.observations.as_mut().unwrap();
+    seen.cluster = Some(ClusterFacts {
+        version: Arc::from("v1.33.0"),
+        shutdown_daemon_set: true,
+    });
+    for name in names {
+        world.seen(name).cluster = Fact::Known(Some(ClusterNode {
+            uid: Arc::from(format!("uid-{name}")),
+            ready: true,
+            labels: [(Arc::from("role"), Arc::from("old"))].into(),
+            ..ClusterNode::default()
+        }));
+    }
+    world
+}
+
+/// Makes nodes members of an etcd cluster; those in `dead` do not answer.
+pub(super) fn with_etcd(world: &mut World, members: &[&str], dead: &[&str]) {
+    let name = ClusterName::from("main");
+    let cluster = EtcdCluster {
+        name: name.clone(),
+        minimum_healthy: members.len() / 2 + 1,
+        members: members
+            .iter()
+            .map(|node| EtcdMember {
+                node: NodeName::from(*node),
+                name: Arc::from(*node),
+                peer_url: Arc::from(format!("https://{node}:2380")),
+                client_url: Arc::from(format!("https://{node}:2379")),
+            })
+            .collect(),
+        credentials: BTreeMap::new(),
+        mark: mark(),
+    };
+    let live: Vec<EtcdMemberSeen> = members
+        .iter()
+        .map(|node| EtcdMemberSeen {
+            id: Arc::from(format!("id-{node}")),
+            name: Arc::from(*node),
+            peer_urls: vec![Arc::from(format!("https://{node}:2380"))],
+            client_urls: Vec::new(),
+            learner: false,
+        })
+        .collect();
+    let leader = members.iter().find(|node| !dead.contains(node));
+    let answer = |node: &&&str| EtcdAnswer {
+        cluster_id: Arc::from("c1"),
+        member_id: Arc::from(format!("id-{node}")),
+        members: live.clone(),
+        leader: leader.map(|node| Arc::from(format!("id-{node}"))),
+        learner: false,
+        decides: true,
+        alarms: Vec::new(),
+        errors: Vec::new(),
+        version: Arc::from("3.5.0"),
+        db_size: 1,
+        raft_index: 9,
+        raft_applied: 9,
+        raft_term: 2,
+    };
+    let answers = members.iter().map(|node| {
+        let fact = match dead.contains(node) {
+            true => Fact::Unknown(Arc::from("connection refused")),
+            false => Fact::Known(answer(&node)),
+        };
+        (Arc::from(*node), fact)
+    });
+    let seen = EtcdSeen {
+        answers: answers.collect(),
+        ..EtcdSeen::default()
+    };
+    world.after.etcd_clusters = vec![cluster.clone()];
+    world.old.etcd_clusters = vec![cluster];
+    let observations = world.observations.as_mut().unwrap();
+    observations.etcd.insert(name, seen);
+}
+
+fn redeploy(world: &mut World, names: &[&str]) {
+    for name in names {
+        world.edit(name, Section::OperatingSystem);
+    }
+    world.options.allow_redeploy = all();
+}
+
+fn blocked(plan: &Plan) -> Vec<String> {
+    let blocked = plan.changes.iter().filter_map(|change| {
+        let block = change.blocked.as_ref()?;
+        let flag = block.flag.as_deref().unwrap_or("never");
+        Some(format!("{}: {} [{flag}]", change.node, block.reason))
+    });
+    blocked.collect()
+}
+
+#[test]
+fn a_node_of_the_cluster_leaves_it_before_its_machine_is_destroyed_and_is_waited_for() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
+    redeploy(&mut world, &["n1"]);
+    let plan = world.plan();
+    assert_eq!(
+        work(&plan),
+        "drain/all/n1 clear-labels/all/n1 remove-etcd/all/n1 check-etcd/all/n1 shutdown-kubelet/all/n1 \
+         destroy/all/n1 remove-from-cluster/all/n1 prepare/all/n1 deploy/all/n1 await-ready/all/n1"
+    );
+    let table = [
+        ("drain/all/n1", "wave/all/1"),
+        ("clear-labels/all/n1", "drain/all/n1"),
+        ("remove-etcd/all/n1", "clear-labels/all/n1"),
+        ("check-etcd/all/n1", "remove-etcd/all/n1"),
+        ("shutdown-kubelet/all/n1", "check-etcd/all/n1"),
+        (
+            "destroy/all/n1",
+            "check-etcd/all/n1 shutdown-kubelet/all/n1?",
+        ),
+        ("remove-from-cluster/all/n1", "destroy/all/n1"),
+        ("prepare/all/n1", "remove-from-cluster/all/n1"),
+        ("await-ready/all/n1", "deploy/all/n1"),
+    ];
+    for (step, expected) in table {
+        assert_eq!(needs(&plan, step), expected, "{step}");
+    }
+    let parameters = |id: &str| step(&plan, id).parameters.clone().unwrap();
+    assert_eq!(parameters("drain/all/n1").grace_period, Some(1800));
+    assert_eq!(
+        parameters("drain/all/n1").node_uid.as_deref(),
+        Some("uid-n1")
+    );
+    let removal = &parameters("remove-etcd/all/n1").etcd_members[0];
+    assert_eq!(&*removal.member_id, "id-n1");
+    assert_eq!(step(&plan, "drain/all/n1").timeout, 3600);
+    assert_eq!(step(&plan, "check-etcd/all/n1").timeout, 600);
+    assert_eq!(step(&plan, "await-ready/all/n1").timeout, 1800 + 600);
+}
+
+#[test]
+fn members_go_one_wave_after_the_other_and_each_wave_waits_for_those_before_to_vote_again() {
+    let mut world = clustered(&["n1", "n2", "n3", "n4"]);
+    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
+    redeploy(&mut world, &["n1", "n2", "n4"]);
+    world.options.max_unavailable = Some(4);
+    let plan = world.plan();
+    assert_eq!(needs(&plan, "drain/all/n1"), "wave/all/1");
+    assert_eq!(needs(&plan, "drain/all/n4"), "wave/all/1");
+    assert_eq!(needs(&plan, "drain/all/n2"), "wave/all/2");
+    assert_eq!(
+        needs(&plan, "wave/all/2"),
+        "start/all await-ready/all/n1 await-ready/all/n4?"
+    );
+    let of_etcd: Vec<String> = plan
+        .relies_on
+        .iter()
+        .filter(|each| each.subject.starts_with("etcd/"))
+        .map(|each| {
+            let steps = each
+                .steps
+                .iter()
+                .map(|step| &plan.steps[step.0 as usize].id);
+            let steps: Vec<_> = steps.map(ToString::to_string).collect();
+            format!(
+                "{} {:?} {} {}",
+                each.fact,
+                each.relation,
+                each.expected,
+                steps.join(" ")
+            )
+        })
+        .collect();
+    assert_eq!(
+        of_etcd,
+        [
+            "alarms Equal [] remove-etcd/all/n1",
+            "cluster-id Equal \"c1\" remove-etcd/all/n1",
+            "healthy AtLeast 3 remove-etcd/all/n1",
+            "learners Equal [] remove-etcd/all/n1",
+            "voters Equal [\"id-n1\",\"id-n2\",\"id-n3\"] remove-etcd/all/n1",
+        ]
+    );
+}
+
+#[test]
+fn waves_of_different_groups_wait_for_members_too() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
+    redeploy(&mut world, &["n1", "n2"]);
+    world.after.groups = vec![
+        group("one", &[], named(&["n1"])),
+        group("two", &[], named(&["n2", "n3"])),
+    ];
+    world.options.parallel_groups = 2;
+    let plan = world.plan();
+    assert_eq!(
+        needs(&plan, "wave/two/1"),
+        "await-ready/one/n1 gate-deployed/one? start/two"
+    );
+}
+
+#[test]
+fn what_the_etcd_clusters_would_not_bear_is_blocked_over_all_nodes_of_the_plan() {
+    let names = ["n1", "n2", "n3", "n4", "n5"];
+    // dead, leaves the design, redeployed, blocked
+    type Names = &'static [&'static str];
+    let table: &[(Names, Names, Names, Names)] = &[
+        (&[], &[], &["n1", "n2", "n3"], &[]),
+        (&["n5"], &[], &["n1"], &[]),
+        (&["n4", "n5"], &[], &["n1"], &["n1"]),
+        (&["n4", "n5"], &[], &["n4"], &[]),
+        (&[], &["n1", "n2"], &[], &[]),
+        (&[], &["n1", "n2", "n3"], &[], &["n3"]),
+        (&[], &["n1", "n2"], &["n3"], &["n3"]),
+        (&["n3", "n4", "n5"], &[], &["n5"], &["n5"]),
+    ];
+    for (dead, leave, again, expected) in table {
+        let mut world = clustered(&names);
+        with_etcd(&mut world, &names, dead);
+        redeploy(&mut world, again);
+        world.options.allow_destroy = all();
+        world.options.max_unavailable = Some(9);
+        for name in *leave {
+            world.leave(name);
+            let members = &mut world.after.etcd_clusters[0].members;
+            members.retain(|member| member.node.as_str() != *name);
+        }
+        let plan = world.plan();
+        let found: Vec<&str> = plan.blocked().map(|change| change.node.as_str()).collect();
+        assert_eq!(
+            found,
+            *expected,
+            "{dead:?} {leave:?} {again:?}: {:?}",
+            blocked(&plan)
+        );
+    }
+}
+
+#[test]
+fn a_cluster_of_one_member_ends_only_where_somebody_chose_it() {
+    let mut world = clustered(&["n1"]);
+    with_etcd(&mut world, &["n1"], &[]);
+    redeploy(&mut world, &["n1"]);
+    assert_eq!(
+        blocked(&world.plan()),
+        ["n1: etcd cluster `main` has no other member and would be lost [--destroy-etcd main]"]
+    );
+    world.options.leaving.destroy_etcd = these(&["main"]);
+    assert_eq!(
+        work(&world.plan()),
+        "drain/all/n1 clear-labels/all/n1 shutdown-kubelet/all/n1 destroy/all/n1 \
+         remove-from-cluster/all/n1 prepare/all/n1 deploy/all/n1 await-ready/all/n1"
+    );
+}
+
+#[test]
+fn an_etcd_that_the_design_does_not_list_blocks_a_teardown() {
+    for by_pod in [true, false] {
+        let mut world = clustered(&["n1"]);
+        if by_pod {
+            let pods = NodePods {
+                runs_etcd: true,
+                ..NodePods::default()
+            };
+            let seen = world.observations.as_mut().unwrap();
+            seen.pods.insert(NodeName::from("n1"), pods);
+        } else if let Fact::Known(Some(node)) = &mut world.seen("n1").cluster {
+            let label = "node-role.kubernetes.io/control-plane";
+            node.labels.insert(Arc::from(label), Arc::from(""));
+        }
+        redeploy(&mut world, &["n1"]);
+        let found = blocked(&world.plan());
+        assert!(found[0].ends_with("[--no-etcd-here n1]"), "{found:?}");
+        world.options.leaving.no_etcd_here = these(&["n1"]);
+        assert_eq!(blocked(&world.plan()), [""; 0]);
+    }
+}
+
+#[test]
+fn a_cluster_that_could_not_be_seen_keeps_its_nodes() {
+    let mut world = clustered(&["n1"]);
+    world.seen("n1").cluster = Fact::Unknown(Arc::from("connection refused"));
+    redeploy(&mut world, &["n1"]);
+    assert_eq!(
+        blocked(&world.plan()),
+        ["n1: whether it is a node of the cluster could not be seen: connection refused [never]"]
+    );
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
+    world.observations.as_mut().unwrap().etcd.clear();
+    redeploy(&mut world, &["n1"]);
+    assert_eq!(
+        blocked(&world.plan()),
+        ["n1: it is a member of etcd cluster `main`, which was not looked at [never]"]
+    );
+}
+
+#[test]
+fn a_node_that_is_not_in_the_cluster_has_nothing_to_leave_and_the_plan_says_so() {
+    let mut world = clustered(&["n1"]);
+    world.seen("n1").cluster = Fact::Known(None);
+    redeploy(&mut world, &["n1"]);
+    let plan = world.plan();
+    assert_eq!(work(&plan), "destroy/all/n1 prepare/all/n1 deploy/all/n1");
+    let said = "is no node of the cluster: there is nothing to drain";
+    assert!(
+        plan.changes[0]
+            .reasons
+            .iter()
+            .any(|reason| &**reason == said)
+    );
+}
+
+#[test]
+fn machines_that_are_down_take_places_of_the_limit() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    world.options.max_unavailable = Some(1);
+    redeploy(&mut world, &["n1", "n2"]);
+    if let Fact::Known(Some(node)) = &mut world.seen("n3").cluster {
+        node.ready = false;
+    }
+    let reason = "at most 1 machine may be unavailable, and n3 is not Ready [never]";
+    assert_eq!(
+        blocked(&world.plan()),
+        [format!("n1: {reason}"), format!("n2: {reason}")]
+    );
+    // What is down itself is mended by its redeploy, and goes first.
+    redeploy(&mut world, &["n3"]);
+    let plan = world.plan();
+    assert_eq!(blocked(&plan), [""; 0]);
+    assert_eq!(needs(&plan, "drain/all/n3"), "wave/all/1");
+}
+
+#[test]
+fn a_machine_that_is_gone_is_not_waited_for() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut world, &["n1", "n2", "n3"], &["n1"]);
+    world.leave("n1");
+    world.options.allow_destroy = all();
+    world.options.leaving.gone = these(&["n1"]);
+    assert_eq!(
+        blocked(&world.plan()),
+        ["n1: it is said to be gone, and it is on [--i-have-checked --node-is-gone n1]"]
+    );
+    world.seen("n1").power = Fact::Known(PowerState::Off);
+    let plan = world.plan();
+    assert_eq!(
+        work(&plan),
+        "drain/n1 clear-labels/n1 remove-etcd/n1 check-etcd/n1 destroy/n1 remove-from-cluster/n1"
+    );
+    assert!(
+        step(&plan, "drain/n1")
+            .parameters
+            .as_ref()
+            .unwrap()
+            .node_is_gone
+    );
+}
+
+#[test]
+fn whose_data_a_drain_loses_is_relied_on_and_what_its_pods_are_is_not() {
+    let mut world = clustered(&["n1"]);
+    let pods = NodePods {
+        evicted: 7,
+        uncontrolled: vec![PodName {
+            namespace: Arc::from("web"),
+            name: Arc::from("lonely"),
+            uid: Arc::from("pod-1"),
+        }],
+        local_data: vec![LocalData {
+            owner: Arc::from("StatefulSet db/main"),
+            kind: Arc::from("emptyDir"),
+            pods: 2,
+        }],
+        ..NodePods::default()
+    };
+    let seen = world.observations.as_mut().unwrap();
+    seen.pods.insert(NodeName::from("n1"), pods);
+    redeploy(&mut world, &["n1"]);
+    world.options.leaving.on_drain_timeout = Some(OnDrainTimeout::Continue);
+    let plan = world.plan();
+    let facts: Vec<_> = plan
+        .relies_on
+        .iter()
+        .filter(|each| {
+            each.steps
+                .iter()
+                .any(|step| plan.steps[step.0 as usize].id.kind == StepKind::Drain)
+        })
+        .map(|each| format!("{} {:?} {}", each.fact, each.relation, each.expected))
+        .collect();
+    assert_eq!(
+        facts,
+        [
+            "kubernetes-node Equal \"uid-n1\"",
+            "local-data Subset [\"StatefulSet db/main\",\"pod-1\"]",
+        ]
+    );
+}
+
+/// Who votes, of some members, when steps have removed and brought back members.
+fn quorum_holds(members: usize, dead: usize, out: usize) -> bool {
+    let (voters, healthy) = (members - out, members - dead - out);
+    healthy > voters / 2
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_order_that_the_needs_allow_takes_a_cluster_below_its_quorum(
+        members in 3_usize..8,
+        dead in 0_usize..3,
+        leaving in prop::collection::btree_set(0_usize..8, 0..3),
+        again in prop::collection::btree_set(0_usize..8, 0..6),
+        limit in 1_usize..9,
+        groups in 1_usize..4,
+        choices in prop::collection::vec(any::<prop::sample::Index>(), 400),
+    ) {
+        let names: Vec<String> = (0..members).map(|number| format!("n{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let dead = dead.min(members);
+        let mut world = clustered(&names);
+        with_etcd(&mut world, &names, &names[..dead]);
+        let again: Vec<&str> = again.iter().filter(|number| **number < members && !leaving.contains(number))
+            .map(|number| names[*number]).collect();
+        redeploy(&mut world, &again);
+        world.options.allow_destroy = all();
+        world.options.max_unavailable = Some(limit);
+        world.options.skip_blocked = true;
+        world.options.parallel_groups = groups;
+        for number in leaving.iter().filter(|number| **number < members) {
+            world.leave(names[*number]);
+            let cluster = &mut world.after.etcd_clusters[0];
+            cluster.members.retain(|member| member.node.as_str() != names[*number]);
+        }
+        world.after.groups = (0..groups)
+            .map(|group_number| {
+                let mine: Vec<&str> = names.iter().enumerate()
+                    .filter(|(number, _)| number % groups == group_number)
+                    .map(|(_, name)| *name).collect();
+                group(&format!("g{group_number}"), &[], named(&mine))
+            })
+            .collect();
+        let plan = world.plan();
+        // A run in some order: any step whose needs have ended may be next.
+        let mut ended = vec![false; plan.steps.len()];
+        let mut out: BTreeSet<NodeName> = BTreeSet::new();
+        for choice in choices {
+            let ready: Vec<usize> = (0..plan.steps.len())
+                .filter(|index| !ended[*index])
+                .filter(|index| plan.steps[*index].needs.iter().all(|need| ended[need.step.0 as usize]))
+                .collect();
+            if ready.is_empty() {
+                break;
+            }
+            let next = *choice.get(&ready);
+            ended[next] = true;
+            let id = &plan.steps[next].id;
+            match (id.kind, &id.node) {
+                (StepKind::RemoveEtcd, Some(node)) => drop(out.insert(node.clone())),
+                (StepKind::AwaitReady, Some(node)) => drop(out.remove(node)),
+                _ => {}
+            }
+            let is_dead = |node: &NodeName| names[..dead].contains(&node.as_str());
+            let dead_out = out.iter().filter(|node| is_dead(node)).count();
+            let healthy_out = out.len() - dead_out;
+            prop_assert!(
+                quorum_holds(members - dead_out, dead - dead_out, healthy_out)
+                    || quorum_was_lost(members, dead),
+                "{out:?} of {members} with {dead} dead"
+            );
+        }
+        prop_assert!(ended.iter().all(|ended| *ended));
+    }
+}
+
+/// Nothing may be removed then, and nothing is.
+fn quorum_was_lost(members: usize, dead: usize) -> bool {
+    members - dead <= members / 2
+}
