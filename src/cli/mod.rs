@@ -20,6 +20,7 @@ mod render;
 mod revision;
 mod secrets;
 mod selection;
+mod status;
 mod validate;
 
 use std::ffi::OsString;
@@ -84,6 +85,8 @@ enum Command {
     Log(log::LogCommand),
     /// Show a saved plan or a past run
     Show(log::ShowCommand),
+    /// Show each node as design, records, machines and cluster see it
+    Status(status::StatusCommand),
     /// List the nodes that names, groups and flags select
     Nodes(nodes::NodesCommand),
     /// Give an interrupted run up, and say what stays half-done
@@ -165,6 +168,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Log(command) => log::log(&mut context, &command),
         Command::Show(command) => log::show(&mut context, &command),
         Command::Init(command) => init::run(&mut context, &command),
+        Command::Status(command) => status::run(&mut context, &command),
         Command::Nodes(command) => nodes::run(&mut context, &command),
         Command::Abort(command) => interrupted::run_abort(&mut context, &command),
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),

@@ -28,7 +28,7 @@ use super::secrets::ProcessSecrets;
 const LARGEST_SNAPSHOT: u64 = 1 << 30;
 
 /// What shapes a plan.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct PlanArguments {
     /// Only these: node names, globs, groups, racks or tags
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
@@ -83,7 +83,7 @@ pub(super) struct PlanArguments {
 }
 
 /// How records are shared.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct RemoteArguments {
     /// The remote that records, tags and the lock are shared through [default: the branch's]
     #[arg(long, value_name = "NAME")]
@@ -141,6 +141,20 @@ fn set(names: &[String]) -> BTreeSet<Arc<str>> {
 }
 
 impl PlanArguments {
+    /// What a look at the site asks, which nothing is going to be done about.
+    pub(super) fn for_a_look(
+        observed: Option<PathBuf>,
+        allow_missing_sources: bool,
+        remote: RemoteArguments,
+    ) -> Self {
+        Self {
+            observed,
+            allow_missing_sources,
+            remote,
+            ..Self::default()
+        }
+    }
+
     fn options(&self, context: &Context) -> Options {
         let today = || context.now().to_zoned(jiff::tz::TimeZone::UTC).date();
         Options {
@@ -168,6 +182,10 @@ pub(super) struct Planned {
     pub(super) plan: Plan,
     pub(super) site: Site,
     pub(super) state: SiteState,
+    /// What was done to each node.
+    pub(super) records: BTreeMap<NodeName, NodeRecord>,
+    /// What was seen, where anybody looked.
+    pub(super) observations: Option<Observations>,
     /// The designs of the nodes as they were applied last, of those that have left the design or
     /// differ from it.
     pub(super) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
@@ -324,6 +342,8 @@ pub(super) fn make(
         plan,
         site,
         state: state.site,
+        records,
+        observations,
         applied,
         runtime,
         hardware,

@@ -15,7 +15,7 @@ use super::{Failure, FailureKind};
 pub(super) struct ReadArguments {
     /// A substitution whose source is not there is a warning
     #[arg(long)]
-    allow_missing_sources: bool,
+    pub(super) allow_missing_sources: bool,
 }
 
 impl ReadArguments {

@@ -38,6 +38,14 @@ pub(super) struct SelectionArguments {
     maintenance: bool,
 }
 
+impl SelectionArguments {
+    /// Whether nothing narrows it.
+    pub(super) fn is_all(&self) -> bool {
+        let lists = [&self.names, &self.group, &self.tag, &self.rack, &self.label];
+        lists.iter().all(|list| list.is_empty()) && !self.retired && !self.maintenance
+    }
+}
+
 /// The nodes in which all criteria that were given agree.
 pub(super) fn select<'a>(
     command: &SelectionArguments,

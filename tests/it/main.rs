@@ -13,6 +13,8 @@ mod cli_nodes;
 #[cfg(test)]
 mod cli_saved_plan;
 #[cfg(test)]
+mod cli_status;
+#[cfg(test)]
 mod design_seaworthy;
 #[cfg(test)]
 mod document;

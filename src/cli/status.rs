@@ -1,0 +1,117 @@
+//! `trueup status`: each node as the design, the records, its machine and the cluster see it, and what differs.
+//!
+//! What differs is what a plan of this moment would change, so that status and plan never disagree.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+
+use crate::design::NodeName;
+use crate::plan::{Change, ChangeKind};
+use crate::report;
+use crate::report::run::StatusRow;
+
+use super::Failure;
+use super::context::Context;
+use super::planning::{self, PlanArguments, RemoteArguments};
+use super::revision::{Checkout, RevisionArguments};
+use super::selection::{SelectionArguments, select};
+
+#[derive(Debug, Args)]
+pub(super) struct StatusCommand {
+    #[command(flatten)]
+    selection: SelectionArguments,
+    /// Only those that are not as designed
+    #[arg(long)]
+    differing: bool,
+    #[command(flatten)]
+    revision: RevisionArguments,
+    /// Read what was seen from a file, or `none`: by records alone
+    #[arg(long, value_name = "FILE|none")]
+    observed: Option<PathBuf>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    remote: RemoteArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = Checkout::find(context, &repository)?;
+    let (at, _) = command.revision.find(&checkout)?;
+    let connection = command.remote.connection(&repository)?;
+    let arguments = PlanArguments::for_a_look(
+        command.observed.clone(),
+        command.revision.read.allow_missing_sources,
+        command.remote.clone(),
+    );
+    let planned = planning::make(context, &checkout, at, &arguments, &connection)?;
+    let (design, records) = (&planned.site.design, &planned.records);
+    let seen = planned.observations.as_ref();
+    let changes: BTreeMap<&NodeName, &Change> = planned
+        .plan
+        .changes
+        .iter()
+        .filter(|change| change.kind != ChangeKind::None)
+        .map(|change| (&change.node, change))
+        .collect();
+    let wanted = select(
+        &command.selection,
+        design,
+        records,
+        &planned.plan.options.as_of,
+    )?;
+    let mut names: Vec<(&NodeName, bool)> =
+        wanted.iter().map(|row| (&row.design.name, true)).collect();
+    if command.selection.is_all() {
+        let left = records
+            .keys()
+            .filter(|name| !design.nodes.contains_key(*name));
+        names.extend(left.map(|name| (name, false)));
+        names.sort_unstable();
+    }
+    let rows: Vec<StatusRow<'_>> = names
+        .into_iter()
+        .map(|(node, designed)| StatusRow {
+            node,
+            designed,
+            record: records.get(node),
+            observed: seen.and_then(|seen| seen.nodes.get(node)),
+            differs: changes
+                .get(node)
+                .map_or_else(Vec::new, |change| words(change)),
+        })
+        .filter(|row| !command.differing || !row.designed || !row.differs.is_empty())
+        .collect();
+    let mut out = String::new();
+    match command.format {
+        Format::Text => report::run::status(&mut out, &rows, context.printer.out)?,
+        Format::Json => report::run::status_json(&mut out, &rows)?,
+    }
+    context.printer.print(&out)?;
+    Ok(0)
+}
+
+/// What differs, one phrase each: what nobody edited in words, what was edited by its field.
+fn words(change: &Change) -> Vec<Arc<str>> {
+    let fields = change
+        .fields
+        .iter()
+        .map(|field| Arc::from(format!("{} differs", field.path)));
+    let words: Vec<Arc<str>> = change.reasons.iter().cloned().chain(fields).collect();
+    if words.is_empty() {
+        return vec![Arc::from("differs from what was applied")];
+    }
+    words
+}
