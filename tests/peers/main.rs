@@ -7,4 +7,6 @@
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod kubernetes;
+#[cfg(test)]
 mod site;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::call::Trouble;
-use super::errand::{Errand, Outage, PACE};
+use super::errand::{Errand, Outage, PACE, count};
 use super::labels::labels_to_clear;
 use super::object::{Node, Pod};
 use super::pods::{Fate, fate};
@@ -105,7 +105,7 @@ async fn settle(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
                 }
                 errand.progress(match names.len() {
                     0 => "waiting whether pods come or go".to_owned(),
-                    count => format!("{count} pods still have to go"),
+                    number => format!("{} still to go", count(number, "pod")),
                 });
                 errand.pause(PACE / 2).await;
             }

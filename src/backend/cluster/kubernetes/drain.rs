@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::call::{Server, Trouble, pods_in};
 use super::discovery;
-use super::errand::{Errand, Outage, PACE};
+use super::errand::{Errand, Outage, PACE, count};
 use super::evict::{Answer, delay, evict};
 use super::look::attached;
 use super::node::cordon;
@@ -122,8 +122,8 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
         let left = describe(drain.left.values());
         match errand.on_timeout() {
             OnDrainTimeout::Fail => {
-                let count = drain.left.len();
-                let text = format!("{count} pods are left after {timeout} s: {left}");
+                let pods = count(drain.left.len(), "pod");
+                let text = format!("{pods} left after {timeout} s: {left}");
                 return Err(errand.failure(text));
             }
             OnDrainTimeout::Continue => {
@@ -449,16 +449,17 @@ pub(super) async fn release(errand: &Errand<'_>) -> Result<(), ActError> {
                 outage.ends();
                 let names = volumes.iter().map(|name| &**name).take(NAMED);
                 let names = names.collect::<Vec<_>>().join(", ");
-                let text = format!("{} volumes are still attached: {names}", volumes.len());
+                let text = format!("{} still attached", count(volumes.len(), "volume"));
                 if errand.is_over() {
                     return match errand.on_timeout() {
                         OnDrainTimeout::Continue => Ok(()),
                         OnDrainTimeout::Fail | OnDrainTimeout::ForceDelete => {
-                            Err(errand.failure(format!("{text}, after {} s", errand.timeout())))
+                            let seconds = errand.timeout();
+                            Err(errand.failure(format!("{text} after {seconds} s: {names}")))
                         }
                     };
                 }
-                errand.progress(text);
+                errand.progress(format!("{text}: {names}"));
                 errand.pause(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }

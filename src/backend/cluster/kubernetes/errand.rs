@@ -167,6 +167,14 @@ impl<'a> Errand<'a> {
     }
 }
 
+/// A number of things, in words (`1 pod is`, `2 pods are`).
+pub(super) fn count(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing} is"),
+        _ => format!("{number} {thing}s are"),
+    }
+}
+
 /// How the error of a kind of step begins, as the specification calls it where it does.
 fn reason(kind: StepKind) -> &'static str {
     match kind {
@@ -184,24 +192,33 @@ fn problem(kind: StepKind, trouble: Trouble) -> ActError {
     trouble.into_error(reason(kind))
 }
 
-/// How long a server has not answered, so that a short absence is waited out.
+/// How long a server has not answered as it should, so that a short absence is waited out.
 #[derive(Debug)]
 pub(super) struct Outage {
     since: Option<Instant>,
+    /// It has answered this step before.
+    knows_us: bool,
 }
 
 impl Outage {
-    /// It answered until now.
+    /// Nothing is known of it yet.
     pub(super) fn none() -> Self {
-        Self { since: None }
+        Self {
+            since: None,
+            knows_us: false,
+        }
     }
 
     /// It answers.
     pub(super) fn ends(&mut self) {
         self.since = None;
+        self.knows_us = true;
     }
 
     /// Something went wrong; an error where it cannot pass, or has not for too long.
+    ///
+    /// A server that has just started knows nobody's rights for some seconds: what it allowed before it
+    /// will allow again.
     pub(super) async fn bear(
         &mut self,
         errand: &Errand<'_>,
@@ -209,7 +226,9 @@ impl Outage {
     ) -> Result<(), ActError> {
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
-        if !trouble.passes() || now - since >= OUTAGE || errand.is_over() {
+        let forgot = self.knows_us && matches!(trouble.code(), Some(401 | 403));
+        let passes = trouble.passes() || forgot;
+        if !passes || now - since >= OUTAGE || errand.is_over() {
             return Err(errand.trouble(trouble));
         }
         errand.progress(format!("{trouble}; trying again"));

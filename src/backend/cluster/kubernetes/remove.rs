@@ -11,7 +11,7 @@ use tokio::time::{Duration, Instant};
 use super::call::{NODES, Trouble};
 use super::discovery;
 use super::drain::{force, release};
-use super::errand::{Errand, Outage, PACE};
+use super::errand::{Errand, Outage, PACE, count};
 use super::labels::labels_to_clear;
 use super::node::cordon;
 use super::object::Node;
@@ -79,14 +79,17 @@ async fn check(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
     let left = pods.iter().filter(|pod| fate(pod).leaves()).count();
     let forced = errand.on_timeout() == OnDrainTimeout::Continue;
     if left > 0 && !forced {
-        missing.push(format!("it is not drained: {left} pods are left"));
+        missing.push(format!("it is not drained: {} left", count(left, "pod")));
     }
     if !missing.is_empty() {
         return Err(conflict(errand, &missing.join("; ")));
     }
     if left > 0 {
         silent(errand).await?;
-        errand.progress(format!("deleting {left} pods that the drain left"));
+        errand.progress(format!(
+            "deleting pods: {} left by the drain",
+            count(left, "pod")
+        ));
         force(errand).await?;
     }
     Ok(())

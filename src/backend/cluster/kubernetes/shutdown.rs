@@ -116,15 +116,11 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
     }
     let mut outage = Outage::none();
     loop {
-        match errand.present().await {
-            Err(ActError::Permanent(text)) => return Err(ActError::Permanent(text)),
-            Err(ActError::Passing(text) | ActError::Ambiguous(text)) => {
-                outage
-                    .bear(errand, Trouble::Unreachable(text.to_string()))
-                    .await?;
-            }
-            Ok(node) if !node.status.is_ready() => return Ok(()),
-            Ok(_) => {
+        match errand.meant().await {
+            Err(trouble) => outage.bear(errand, trouble).await?,
+            Ok(None) => drop(errand.present().await?),
+            Ok(Some(node)) if !node.status.is_ready() => return Ok(()),
+            Ok(Some(_)) => {
                 outage.ends();
                 if errand.is_over() {
                     let text = format!("the node is still Ready after {} s", errand.timeout());

@@ -1,0 +1,335 @@
+//! Draining: budgets that refuse, pods that never end, many pods, a server that goes away.
+
+use std::time::Duration;
+
+use serde_json::json;
+use trueup::backend::{ActError, Probe};
+use trueup::step::{OnDrainTimeout, Parameters, StepKind};
+
+use super::world::{RUN, permanent, until};
+use super::{World, parameters};
+
+const CLUSTERS: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
+
+fn grace(seconds: u64) -> Parameters {
+    Parameters {
+        grace_period: Some(seconds),
+        ..parameters()
+    }
+}
+
+#[tokio::test]
+async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() {
+    let Some(world) = World::start(CLUSTERS).await else {
+        return;
+    };
+    world.register("n1").await;
+    world.register("n2").await;
+    let kubelets = world.play_kubelets();
+    let front = json!({"metadata": {"labels": {"app": "front"}}});
+    world.run("front-1", "n1", front.clone()).await;
+    world.run("front-2", "n2", front.clone()).await;
+    world.run("lone", "n1", json!({})).await;
+    world
+        .run(
+            "api",
+            "n1",
+            json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}),
+        )
+        .await;
+    let set = world
+        .create(&json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "net", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "net"}}, "template": {
+                "metadata": {"labels": {"app": "net"}},
+                "spec": {"tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": "net", "image": "example.org/net:1"}]}}}}))
+        .await;
+    assert!(set.metadata.uid.is_some());
+    bind_daemon_set(&world, "net-").await;
+    world
+        .create(
+            &json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "front", "namespace": "default"},
+            "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "front"}}}}),
+        )
+        .await;
+
+    assert_eq!(
+        world.probe(StepKind::Drain, "n1", grace(1)).await,
+        Probe::NotBegun
+    );
+    let (order, heard) = world.order(StepKind::Drain, "n1", 120, grace(1));
+    let backend = world.backend.clone();
+    let drain = tokio::spawn({
+        let order = order.clone();
+        async move { backend.act(&order).await }
+    });
+    until("the budget refuses", || async {
+        heard.has("default/front-1 (held by budget `front`, which needs 2 and has 2)")
+    })
+    .await;
+    until("the other pod is gone", || async {
+        !world.pod_names().await.contains(&"lone".to_owned())
+    })
+    .await;
+    let held = world.pods().get("front-1").await.unwrap();
+    assert!(held.metadata.deletion_timestamp.is_none());
+    assert_eq!(
+        world.probe(StepKind::Drain, "n1", grace(1)).await,
+        Probe::UnderWay
+    );
+    let node = world.nodes().get("n1").await.unwrap();
+    assert_eq!(
+        node.metadata.annotations.unwrap()["trueup.dev/cordoned-by"],
+        RUN
+    );
+
+    // One who dies meanwhile is followed by one who goes on.
+    drain.abort();
+    assert!(drain.await.unwrap_err().is_cancelled());
+    let backend = world.backend.clone();
+    let drain = tokio::spawn(async move { backend.act(&order).await });
+    world.run("front-3", "n2", front).await;
+    drain.await.unwrap().unwrap();
+    let names = world.pod_names().await;
+    assert!(!names.contains(&"front-1".to_owned()), "{names:?}");
+    for stays in ["front-2", "front-3", "api"] {
+        assert!(names.contains(&stays.to_owned()), "{stays}: {names:?}");
+    }
+    assert!(
+        names.iter().any(|name| name.starts_with("net-")),
+        "{names:?}"
+    );
+    assert_eq!(
+        world.probe(StepKind::Drain, "n1", grace(1)).await,
+        Probe::Done
+    );
+
+    // What trueup cordoned it undoes; what somebody else cordoned it leaves.
+    world
+        .act(StepKind::Uncordon, "n1", 30, parameters())
+        .await
+        .unwrap();
+    assert_eq!(
+        world.probe(StepKind::Uncordon, "n1", parameters()).await,
+        Probe::Done
+    );
+    let node = world.nodes().get("n1").await.unwrap();
+    let annotations = node.metadata.annotations.unwrap_or_default();
+    assert!(!annotations.contains_key("trueup.dev/cordoned-by"));
+    world.nodes().cordon("n2").await.unwrap();
+    let refused = permanent(world.act(StepKind::Uncordon, "n2", 30, parameters()).await);
+    assert!(
+        refused.starts_with("Conflict: node `n2` was not cordoned by trueup"),
+        "{refused}"
+    );
+    kubelets.abort();
+}
+
+/// Plays the scheduler for the pods that the controller made of a DaemonSet.
+async fn bind_daemon_set(world: &World, prefix: &str) {
+    until("a pod of the DaemonSet is bound", || async {
+        let pods = world.pods().list(&Default::default()).await.unwrap().items;
+        let mut bound = false;
+        for pod in pods {
+            let name = pod.metadata.name.clone().unwrap();
+            let node = serde_json::to_value(&pod).unwrap()["spec"]["affinity"]["nodeAffinity"]
+                ["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]["matchFields"][0]
+                ["values"][0]
+                .clone();
+            if name.starts_with(prefix) && node == "n1" {
+                let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+                    "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}});
+                let request = kube::core::Request::new("/api/v1/namespaces/default/pods");
+                let body = serde_json::to_vec(&binding).unwrap();
+                let request = request.create_subresource("binding", &name, &Default::default(), body);
+                bound = world.client.request_text(request.unwrap()).await.is_ok();
+            }
+        }
+        bound
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen() {
+    let Some(world) = World::start(CLUSTERS).await else {
+        return;
+    };
+    let uid = world.register("n1").await;
+    let kubelets = world.play_kubelets();
+    let refused = permanent(world.act(StepKind::Drain, "n1", 60, grace(60)).await);
+    assert!(
+        refused.starts_with("BadRequest: pods have 60 s to end"),
+        "{refused}"
+    );
+    assert!(
+        world
+            .nodes()
+            .get("n1")
+            .await
+            .unwrap()
+            .spec
+            .unwrap()
+            .unschedulable
+            .is_none()
+    );
+
+    world.run_stubborn("stuck", "n1").await;
+    world.run("lone", "n1", json!({})).await;
+    let failed = permanent(world.act(StepKind::Drain, "n1", 4, grace(1)).await);
+    assert_eq!(
+        failed,
+        "DrainNodeError: 1 pod is left after 4 s: default/stuck (is ending)"
+    );
+
+    let chosen = |on_drain_timeout| Parameters {
+        on_drain_timeout: Some(on_drain_timeout),
+        node_uid: Some(uid.clone()),
+        ..grace(1)
+    };
+    world
+        .act(StepKind::Drain, "n1", 4, chosen(OnDrainTimeout::Continue))
+        .await
+        .unwrap();
+    assert_eq!(world.pod_names().await, ["stuck"]);
+    // The kubelet still reports, so that the machine is not off, and nothing is forced.
+    let removal = world.act(
+        StepKind::RemoveFromCluster,
+        "n1",
+        3,
+        chosen(OnDrainTimeout::Continue),
+    );
+    let refused = permanent(removal.await);
+    assert!(
+        refused.contains("it is Ready: its kubelet reports"),
+        "{refused}"
+    );
+    assert_eq!(world.pod_names().await, ["stuck"]);
+
+    world
+        .act(
+            StepKind::Drain,
+            "n1",
+            4,
+            chosen(OnDrainTimeout::ForceDelete),
+        )
+        .await
+        .unwrap();
+    assert!(world.pod_names().await.is_empty());
+
+    world.run_stubborn("stuck", "n1").await;
+    world.say_ready("n1", false).await;
+    world
+        .act(
+            StepKind::RemoveFromCluster,
+            "n1",
+            30,
+            chosen(OnDrainTimeout::Continue),
+        )
+        .await
+        .unwrap();
+    assert!(world.pod_names().await.is_empty());
+    assert!(world.nodes().get_opt("n1").await.unwrap().is_none());
+    kubelets.abort();
+}
+
+#[tokio::test]
+async fn three_hundred_pods_go_though_the_server_goes_away_in_the_middle() {
+    let Some(world) = World::start(CLUSTERS).await else {
+        return;
+    };
+    world.register("n1").await;
+    for number in 0..300 {
+        world.run(&format!("p{number}"), "n1", json!({})).await;
+    }
+    let kubelets = world.play_kubelets();
+    let (order, heard) = world.order(StepKind::Drain, "n1", 300, grace(1));
+    let backend = world.backend.clone();
+    let drain = tokio::spawn(async move { backend.act(&order).await });
+    until("some pods are gone", || async {
+        let left = world.pod_names().await.len();
+        assert!(left > 0, "too fast to be disturbed");
+        left < 250
+    })
+    .await;
+    // One that comes late is evicted too.
+    world.run("late", "n1", json!({})).await;
+    assert!(!drain.is_finished());
+    world.kill();
+    until("the drain notices", || async {
+        heard.has("does not answer")
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!drain.is_finished());
+    world.revive().await;
+    drain.await.unwrap().unwrap();
+    assert_eq!(world.pod_names().await, Vec::<String>::new());
+    kubelets.abort();
+}
+
+#[tokio::test]
+async fn volumes_are_waited_for_before_the_machine_may_go_off() {
+    let Some(world) = World::start(CLUSTERS).await else {
+        return;
+    };
+    world.register("n1").await;
+    let attachment = json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+        "metadata": {"name": "a1"}, "spec": {"attacher": "csi.example.org", "nodeName": "n1",
+            "source": {"persistentVolumeName": "pv-1"}}});
+    world.create(&attachment).await;
+    let failed = permanent(world.act(StepKind::Drain, "n1", 4, grace(1)).await);
+    assert_eq!(
+        failed,
+        "DrainNodeError: 1 volume is still attached after 4 s: pv-1"
+    );
+    let (order, heard) = world.order(StepKind::Drain, "n1", 60, grace(1));
+    let backend = world.backend.clone();
+    let drain = tokio::spawn(async move { backend.act(&order).await });
+    until("it waits", || async {
+        heard.has("1 volume is still attached")
+    })
+    .await;
+    let attachments: kube::Api<k8s_openapi::api::storage::v1::VolumeAttachment> =
+        kube::Api::all(world.client.clone());
+    attachments.delete("a1", &Default::default()).await.unwrap();
+    drain.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_and_may_come_back() {
+    let nowhere = "clusters: {kubernetes: {kubeconfig: {env: SITE}, context: other}}\n";
+    let Some(world) = World::start(CLUSTERS).await else {
+        return;
+    };
+    let kubeconfig = std::fs::read_to_string(world.kubeconfig()).unwrap();
+    world.kill();
+    let (order, _) = world.order(StepKind::Drain, "n1", 60, grace(1));
+    match world.backend.act(&order).await {
+        Err(ActError::Passing(text)) => {
+            assert!(
+                text.starts_with("DrainNodeError: the API server does not answer"),
+                "{text}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.backend.probe(&order).await, Probe::UnderWay);
+
+    let secrets = super::world::secret(kubeconfig);
+    let backend = super::world::open(nowhere, secrets);
+    let text = permanent(backend.act(&order).await);
+    assert!(
+        text.contains("failed to load current context: other"),
+        "{text}"
+    );
+    assert!(
+        text.contains("`clusters.kubernetes` of the site's Backends document"),
+        "{text}"
+    );
+    let backend = super::world::open(CLUSTERS, super::world::no_secrets());
+    let text = permanent(backend.act(&order).await);
+    assert!(text.contains("its kubeconfig cannot be had"), "{text}");
+}

@@ -1,0 +1,402 @@
+//! A cluster of its own for each test, who plays its kubelets, and orders for the backend.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::iter;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use trueup::backend::cluster;
+use trueup::backend::{
+    ActError, Cluster, Context, Listener, NoSecrets, Order, Pending, Probe, Reporter, Secret,
+    SecretError, Secrets,
+};
+use trueup::design::{Design, NodeName, Reference, RunId, SiteName};
+use trueup::diagnostic::SourceId;
+use trueup::document::{Limits, load_values};
+use trueup::step::{Parameters, Step, StepId, StepKind};
+
+use crate::harness::{Peer, shared};
+
+/// The rights that the documentation lists.
+const RIGHTS: &str = include_str!("../../../docs/kubernetes.md");
+
+/// The run in whose name orders are given.
+pub(crate) const RUN: &str = "01JB0000000000000000000000";
+
+/// A cluster, and the backend before it.
+pub(crate) struct World {
+    peer: Peer,
+    port: String,
+    pub(crate) client: Client,
+    pub(crate) backend: Arc<dyn Cluster>,
+    /// Names of pods that never end by themselves.
+    stubborn: Arc<Mutex<BTreeSet<String>>>,
+}
+
+/// Knows one kubeconfig.
+#[derive(Debug)]
+struct OneSecret(String);
+
+impl Secrets for OneSecret {
+    fn reveal(&self, _: &Reference) -> Result<Secret, SecretError> {
+        Ok(Secret::new(self.0.clone()))
+    }
+}
+
+/// Remembers what a step said.
+#[derive(Default)]
+pub(crate) struct Heard(Mutex<Vec<Arc<str>>>);
+
+impl Heard {
+    /// Whether anything that was said holds this.
+    pub(crate) fn has(&self, text: &str) -> bool {
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|said| said.contains(text))
+    }
+}
+
+impl Listener for Heard {
+    fn progress(&self, text: Arc<str>) {
+        self.0.lock().unwrap().push(text);
+    }
+
+    fn note<'a>(&'a self, _: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Nothing but defaults.
+pub(crate) fn parameters() -> Parameters {
+    Parameters::default()
+}
+
+/// A design whose Backends document has this `clusters`.
+pub(crate) fn design(data: &str) -> Design {
+    let (mut values, problems) = load_values(SourceId(0), data, &Limits::default());
+    assert!(problems.is_empty(), "{problems:?}");
+    let mut design = Design::empty(SiteName::from("lab"));
+    let data = values.remove(0);
+    for node in ["n1", "n2"] {
+        let name = data
+            .at(&["names", node, "kubernetes"])
+            .and_then(|name| name.as_str());
+        if let Some(name) = name {
+            let names = [(Arc::from("kubernetes"), Arc::from(name))];
+            design
+                .backends
+                .names
+                .insert(NodeName::from(node), names.into_iter().collect());
+        }
+    }
+    design.backends.data = Some(data);
+    design
+}
+
+/// Opens the backend of a design.
+pub(crate) fn open(data: &str, secrets: Arc<dyn Secrets>) -> Arc<dyn Cluster> {
+    let context = Context {
+        simulated_state: "unused".into(),
+        secrets,
+    };
+    cluster::choose(&design(data), &context).unwrap().unwrap()
+}
+
+impl World {
+    /// Starts a cluster; `None`, said loudly, where that cannot be.
+    pub(crate) async fn start(data: &str) -> Option<Self> {
+        let peer = Peer::start("kube-up.sh", |ports| vec![ports.at(0).to_string()])?;
+        let port = peer.ports().at(0).to_string();
+        let kubeconfig = std::fs::read_to_string(peer.path("kubeconfig")).unwrap();
+        let config = Kubeconfig::from_yaml(&kubeconfig).unwrap();
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+        let client = Client::try_from(config.unwrap()).unwrap();
+        let limited =
+            kubeconfig.replace("{token: admin-token}", "{token: admin-token, as: trueup}");
+        assert_ne!(limited, kubeconfig);
+        let backend = open(data, Arc::new(OneSecret(limited)));
+        let world = Self {
+            peer,
+            port,
+            client,
+            backend,
+            stubborn: Arc::default(),
+        };
+        world.grant().await;
+        Some(world)
+    }
+
+    /// Gives the backend's user the rights that the documentation lists.
+    async fn grant(&self) {
+        let manifest = RIGHTS
+            .split("```yaml\n")
+            .find(|block| block.contains("kind: ClusterRole\n"));
+        let manifest = manifest.unwrap().split("```").next().unwrap();
+        for document in manifest
+            .split("---\n")
+            .filter(|text| !text.trim().is_empty())
+        {
+            let object: Value = serde_yaml::from_str(document).unwrap();
+            self.create(&object).await;
+        }
+    }
+
+    /// Where the kubeconfig of somebody who may do everything lies.
+    pub(crate) fn kubeconfig(&self) -> std::path::PathBuf {
+        self.peer.path("kubeconfig")
+    }
+
+    /// Kills all of the cluster's servers.
+    pub(crate) fn kill(&self) {
+        for name in ["kube-controller-manager", "kube-apiserver", "etcd"] {
+            self.peer.kill(&format!("{name}.pid"));
+        }
+    }
+
+    /// Starts them again with what they had.
+    pub(crate) async fn revive(&self) {
+        let script = shared("peers").unwrap().join("kube-up.sh");
+        let (folder, port) = (self.peer.folder().to_owned(), self.port.clone());
+        let status = tokio::task::spawn_blocking(move || {
+            Command::new(script)
+                .arg(folder)
+                .arg(port)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+        });
+        assert!(status.await.unwrap().unwrap().success());
+    }
+
+    /// Creates an object of whatever kind.
+    pub(crate) async fn create(&self, object: &Value) -> DynamicObject {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (group, version) = match object["apiVersion"].as_str().unwrap().split_once('/') {
+            Some((group, version)) => (group, version),
+            None => ("", object["apiVersion"].as_str().unwrap()),
+        };
+        let kind = text(&object["kind"]);
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+        let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    /// A node as its kubelet registers it, Ready; gives its UID.
+    pub(crate) async fn register(&self, name: &str) -> Arc<str> {
+        let node = json!({"metadata": {"name": name, "labels": {
+            "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "rack": "r1"}}});
+        let parameters = PostParams {
+            field_manager: Some("kubelet".to_owned()),
+            ..PostParams::default()
+        };
+        let node = serde_json::from_value(node).unwrap();
+        let node = self.nodes().create(&parameters, &node).await.unwrap();
+        self.say_ready(name, true).await;
+        node.metadata.uid.unwrap().into()
+    }
+
+    /// Has a kubelet report, or its silence noticed.
+    pub(crate) async fn say_ready(&self, node: &str, ready: bool) {
+        let (status, message) = match ready {
+            true => ("True", "kubelet is posting ready status"),
+            false => ("Unknown", "Kubelet stopped posting node status."),
+        };
+        let condition = json!({"type": "Ready", "status": status, "message": message,
+            "reason": "Kubelet", "lastTransitionTime": null, "lastHeartbeatTime": null});
+        let patch = json!({"status": {"conditions": [condition]}});
+        let (nodes, parameters) = (self.nodes(), PatchParams::default());
+        let patch = Patch::Merge(patch);
+        nodes.patch_status(node, &parameters, &patch).await.unwrap();
+    }
+
+    /// A pod on a node, running and ready; gives its UID.
+    pub(crate) async fn run(&self, name: &str, node: &str, more: Value) -> String {
+        let mut pod = json!({"metadata": {"name": name}, "spec": {"nodeName": node,
+            "containers": [{"name": "main", "image": "example.org/main:1"}]}});
+        merge(&mut pod, more);
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let pod = self
+            .pods()
+            .create(&PostParams::default(), &pod)
+            .await
+            .unwrap();
+        let status = json!({"status": {"phase": "Running", "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": null}]}});
+        let parameters = PatchParams::default();
+        self.pods()
+            .patch_status(name, &parameters, &Patch::Merge(status))
+            .await
+            .unwrap();
+        pod.metadata.uid.unwrap()
+    }
+
+    /// A pod that never ends by itself.
+    pub(crate) async fn run_stubborn(&self, name: &str, node: &str) {
+        self.stubborn.lock().unwrap().insert(name.to_owned());
+        self.run(name, node, json!({"metadata": {"labels": {"app": name}}}))
+            .await;
+    }
+
+    /// The names of all pods.
+    pub(crate) async fn pod_names(&self) -> Vec<String> {
+        let list = self.pods().list(&ListParams::default()).await.unwrap();
+        list.items
+            .into_iter()
+            .map(|pod| pod.metadata.name.unwrap())
+            .collect()
+    }
+
+    /// Plays the kubelets until the test ends: pods that shall end, end.
+    pub(crate) fn play_kubelets(&self) -> tokio::task::JoinHandle<()> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let (client, stubborn) = (self.client.clone(), self.stubborn.clone());
+        tokio::spawn(async move {
+            let now = DeleteParams::default().grace_period(0);
+            loop {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let Ok(list) = pods.list(&ListParams::default()).await else {
+                    continue;
+                };
+                let ending = list
+                    .items
+                    .into_iter()
+                    .map(|pod| pod.metadata)
+                    .filter(|pod| {
+                        let name = pod.name.as_deref().unwrap();
+                        pod.deletion_timestamp.is_some() && !stubborn.lock().unwrap().contains(name)
+                    });
+                iter(ending)
+                    .for_each_concurrent(8, |pod| {
+                        let api: Api<Pod> =
+                            Api::namespaced(client.clone(), pod.namespace.as_deref().unwrap());
+                        let now = &now;
+                        async move {
+                            let _ = api.delete(pod.name.as_deref().unwrap(), now).await;
+                        }
+                    })
+                    .await;
+            }
+        })
+    }
+
+    /// An order for a node.
+    pub(crate) fn order(
+        &self,
+        kind: StepKind,
+        node: &str,
+        timeout: u64,
+        parameters: Parameters,
+    ) -> (Order, Arc<Heard>) {
+        let heard = Arc::new(Heard::default());
+        let step = Step {
+            id: StepId {
+                kind,
+                group: None,
+                node: Some(NodeName::from(node)),
+                wave: None,
+            },
+            timeout,
+            effect: kind.facts().effect,
+            standby: false,
+            parameters: Some(Arc::new(parameters)),
+            needs: Vec::new(),
+        };
+        let order = Order {
+            run: RunId::from(RUN),
+            step: Arc::new(step),
+            node: None,
+            notes: Vec::new(),
+            reporter: Reporter::new(heard.clone()),
+        };
+        (order, heard)
+    }
+
+    /// Carries a step out.
+    pub(crate) async fn act(
+        &self,
+        kind: StepKind,
+        node: &str,
+        timeout: u64,
+        parameters: Parameters,
+    ) -> Result<(), ActError> {
+        let (order, _) = self.order(kind, node, timeout, parameters);
+        self.backend.act(&order).await
+    }
+
+    /// Looks how far a step is.
+    pub(crate) async fn probe(&self, kind: StepKind, node: &str, parameters: Parameters) -> Probe {
+        let (order, _) = self.order(kind, node, 60, parameters);
+        self.backend.probe(&order).await
+    }
+}
+
+/// Waits until something holds that has to be asked for; fails the test when it does not within a minute.
+#[track_caller]
+pub(crate) fn until<F: Future<Output = bool>>(
+    what: &str,
+    mut holds: impl FnMut() -> F,
+) -> impl Future<Output = ()> {
+    let what = what.to_owned();
+    async move {
+        for _ in 0..1200 {
+            if holds().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{what}");
+    }
+}
+
+/// What an error says.
+#[track_caller]
+pub(crate) fn permanent(ended: Result<(), ActError>) -> String {
+    match ended {
+        Err(ActError::Permanent(text)) => text.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Knows one text.
+pub(crate) fn secret(text: String) -> Arc<dyn Secrets> {
+    Arc::new(OneSecret(text))
+}
+
+/// Knows nothing.
+pub(crate) fn no_secrets() -> Arc<dyn Secrets> {
+    Arc::new(NoSecrets)
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
