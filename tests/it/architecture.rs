@@ -131,6 +131,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("jsonschema", &["design"]),
     ("petgraph", &["design", "plan"]),
     ("similar", &["diff"]),
+    ("kube", &["backend"]),
+    ("k8s_openapi", &["backend"]),
     // `cli`: it hands the terminal to the reporter.
     ("indicatif", &["cli", "report"]),
     ("clap", &["cli"]),

@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use kube::api::{DeleteParams, Preconditions};
 use tokio::time::Instant;
 
-use super::call::{Server, Trouble, pods_in};
+use super::call::Trouble;
 use super::discovery;
 use super::errand::{Errand, Outage, PACE, count};
 use super::evict::{Answer, delay, evict};
-use super::look::attached;
+use super::force::{force, give_up};
 use super::node::cordon;
 use super::object::Pod;
 use super::pods::{fate, name};
+use super::volumes::{attached, release};
 use super::watch::{Event, Watch};
 use crate::backend::{ActError, Pending, Probe};
 use crate::observed::PodName;
@@ -33,16 +33,13 @@ use crate::step::OnDrainTimeout;
 const GRACE: u64 = 1800;
 
 /// Requests for evictions and deletions at the same time.
-const PARALLEL: usize = 32;
+pub(super) const PARALLEL: usize = 32;
 
 /// The longest time that is kept for deleting what is left.
 const LONGEST_RESERVE: Duration = Duration::from_secs(60);
 
 /// Pods that a message names.
-const NAMED: usize = 10;
-
-/// How often volumes are looked for: each look is a list of all of the cluster.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+pub(super) const NAMED: usize = 10;
 
 /// A pod that has to leave.
 #[derive(Debug)]
@@ -69,6 +66,7 @@ struct Drain<'e, 'a> {
     flights: FuturesUnordered<Flight>,
     outage: Outage,
     said: String,
+    told: Option<Instant>,
 }
 
 /// Whether the node is cordoned and empty, or on its way there by this run.
@@ -101,13 +99,12 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
         return Err(ActError::Permanent(text.into()));
     }
     let node = errand.present().await?;
+    if errand.parameters.node_is_gone {
+        return give_up(errand, &node).await;
+    }
     cordon(errand, &node)
         .await
         .map_err(|trouble| errand.trouble(trouble))?;
-    if errand.parameters.node_is_gone {
-        // Nobody is there to end a pod; remove-from-cluster deletes them.
-        return Ok(());
-    }
     let version = discovery::eviction(&errand.server).await;
     let mut drain = Drain {
         errand,
@@ -117,6 +114,7 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
         flights: FuturesUnordered::new(),
         outage: Outage::none(),
         said: String::new(),
+        told: None,
     };
     if !drain.empty().await? {
         let left = describe(drain.left.values());
@@ -213,7 +211,7 @@ impl Drain<'_, '_> {
                     None => return Ok(()),
                 },
                 Some((uid, answer)) = self.flights.next(), if !self.flights.is_empty() => {
-                    self.hear(&uid, answer).await?;
+                    self.hear(&uid, answer)?;
                 }
                 () = tokio::time::sleep_until(wake) => {}
             }
@@ -272,11 +270,7 @@ impl Drain<'_, '_> {
     }
 
     /// Takes an answer in.
-    async fn hear(
-        &mut self,
-        uid: &Arc<str>,
-        answer: Result<Answer, Trouble>,
-    ) -> Result<(), ActError> {
+    fn hear(&mut self, uid: &Arc<str>, answer: Result<Answer, Trouble>) -> Result<(), ActError> {
         let answer = match answer {
             Ok(answer) => {
                 self.outage.ends();
@@ -284,7 +278,7 @@ impl Drain<'_, '_> {
             }
             Err(trouble) => {
                 // The answer may be lost and the eviction done: then the pod says so, or a second one is none.
-                self.outage.bear(self.errand, trouble).await?;
+                self.outage.note(self.errand, trouble)?;
                 Answer::Busy(0)
             }
         };
@@ -313,8 +307,12 @@ impl Drain<'_, '_> {
         Ok(())
     }
 
-    /// Says what is left, where that has changed.
+    /// Says what is left, where that has changed, at most once a second.
     fn tell(&mut self) {
+        let now = Instant::now();
+        if self.told.is_some_and(|told| now - told < PACE / 2) {
+            return;
+        }
         let held = self
             .left
             .values()
@@ -335,6 +333,7 @@ impl Drain<'_, '_> {
         if text != self.said {
             self.errand.progress(&*text);
             self.said = text;
+            self.told = Some(now);
         }
     }
 }
@@ -357,112 +356,5 @@ fn said(left: &Left) -> String {
         _ if left.going => format!("{name} (is ending)"),
         Some(by) => format!("{name} (held by {by})"),
         None => name,
-    }
-}
-
-/// Deletes what a drain evicts, at once and without regard to budgets, and waits until it is gone.
-///
-/// Only where a person chose so, or the machine was seen off: a pod that is deleted in this way may still
-/// run.
-pub(super) async fn force(errand: &Errand<'_>) -> Result<(), ActError> {
-    let mut outage = Outage::none();
-    loop {
-        let pods = match errand.pods().await {
-            Ok((pods, _)) => pods,
-            Err(trouble) => {
-                outage.bear(errand, trouble).await?;
-                continue;
-            }
-        };
-        outage.ends();
-        let left: Vec<PodName> = pods
-            .iter()
-            .filter(|pod| fate(pod).leaves())
-            .map(name)
-            .collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        if errand.is_over() {
-            let names: Vec<String> = left
-                .iter()
-                .take(NAMED)
-                .map(|pod| format!("{}/{}", pod.namespace, pod.name))
-                .collect();
-            let names = names.join(", ");
-            let text = format!(
-                "{} pods were deleted and are still there: {names}",
-                left.len()
-            );
-            return Err(errand.failure(text));
-        }
-        let mut deletions: FuturesUnordered<_> = FuturesUnordered::new();
-        let mut waiting = left.into_iter();
-        loop {
-            let free = PARALLEL - deletions.len();
-            for pod in waiting.by_ref().take(free) {
-                let server = errand.server.clone();
-                deletions.push(async move { delete(&server, &pod).await });
-            }
-            match deletions.next().await {
-                None => break,
-                Some(Ok(())) => {}
-                Some(Err(trouble)) => outage.bear(errand, trouble).await?,
-            }
-        }
-        // A finalizer may keep them for a while.
-        errand.pause(PACE / 4).await;
-    }
-}
-
-/// Deletes a pod, if it is still the one that is meant.
-async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble> {
-    let parameters = DeleteParams {
-        grace_period_seconds: Some(0),
-        preconditions: Some(Preconditions {
-            uid: Some(pod.uid.to_string()),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    match server
-        .delete(&pods_in(&pod.namespace), &pod.name, &parameters)
-        .await
-    {
-        Err(trouble) if trouble.code() == Some(409) => Ok(()),
-        answer => answer.map(drop),
-    }
-}
-
-/// Waits until no volume is attached to the node.
-///
-/// Before the machine goes off: a volume that it has not let go of may be mounted elsewhere only after
-/// minutes, or be damaged.
-pub(super) async fn release(errand: &Errand<'_>) -> Result<(), ActError> {
-    let mut outage = Outage::none();
-    let mut pause = PACE / 2;
-    loop {
-        match attached(&errand.server, &errand.node).await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
-            Ok(volumes) if volumes.is_empty() => return Ok(()),
-            Ok(volumes) => {
-                outage.ends();
-                let names = volumes.iter().map(|name| &**name).take(NAMED);
-                let names = names.collect::<Vec<_>>().join(", ");
-                let text = format!("{} still attached", count(volumes.len(), "volume"));
-                if errand.is_over() {
-                    return match errand.on_timeout() {
-                        OnDrainTimeout::Continue => Ok(()),
-                        OnDrainTimeout::Fail | OnDrainTimeout::ForceDelete => {
-                            let seconds = errand.timeout();
-                            Err(errand.failure(format!("{text} after {seconds} s: {names}")))
-                        }
-                    };
-                }
-                errand.progress(format!("{text}: {names}"));
-                errand.pause(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
-        }
     }
 }

@@ -175,6 +175,12 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     }
 }
 
+/// The error of a node that may not be removed.
+pub(super) fn conflict(errand: &Errand<'_>, why: &str) -> ActError {
+    let text = format!("Conflict: node `{}` cannot be removed: {why}", errand.node);
+    ActError::Permanent(text.into())
+}
+
 /// How the error of a kind of step begins, as the specification calls it where it does.
 fn reason(kind: StepKind) -> &'static str {
     match kind {
@@ -196,8 +202,9 @@ fn problem(kind: StepKind, trouble: Trouble) -> ActError {
 #[derive(Debug)]
 pub(super) struct Outage {
     since: Option<Instant>,
-    /// It has answered this step before.
-    knows_us: bool,
+    /// It has answered this step before, and was away since then.
+    knew_us: bool,
+    was_away: bool,
 }
 
 impl Outage {
@@ -205,33 +212,40 @@ impl Outage {
     pub(super) fn none() -> Self {
         Self {
             since: None,
-            knows_us: false,
+            knew_us: false,
+            was_away: false,
         }
     }
 
     /// It answers.
     pub(super) fn ends(&mut self) {
         self.since = None;
-        self.knows_us = true;
+        self.knew_us = true;
     }
 
     /// Something went wrong; an error where it cannot pass, or has not for too long.
     ///
     /// A server that has just started knows nobody's rights for some seconds: what it allowed before it
     /// will allow again.
+    pub(super) fn note(&mut self, errand: &Errand<'_>, trouble: Trouble) -> Result<(), ActError> {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        self.was_away |= trouble.passes();
+        let forgot = self.knew_us && self.was_away && matches!(trouble.code(), Some(401 | 403));
+        if !(trouble.passes() || forgot) || now - since >= OUTAGE || errand.is_over() {
+            return Err(errand.trouble(trouble));
+        }
+        errand.progress(format!("{trouble}; trying again"));
+        Ok(())
+    }
+
+    /// The same, and waits a moment.
     pub(super) async fn bear(
         &mut self,
         errand: &Errand<'_>,
         trouble: Trouble,
     ) -> Result<(), ActError> {
-        let now = Instant::now();
-        let since = *self.since.get_or_insert(now);
-        let forgot = self.knows_us && matches!(trouble.code(), Some(401 | 403));
-        let passes = trouble.passes() || forgot;
-        if !passes || now - since >= OUTAGE || errand.is_over() {
-            return Err(errand.trouble(trouble));
-        }
-        errand.progress(format!("{trouble}; trying again"));
+        self.note(errand, trouble)?;
         errand.pause(PACE / 2).await;
         Ok(())
     }

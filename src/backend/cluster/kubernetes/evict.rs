@@ -77,6 +77,8 @@ fn meaning(status: &Status) -> Option<Answer> {
         403 if cause("NamespaceTerminating").is_some() => Some(Answer::Held(Arc::from(
             "its namespace, which is being deleted",
         ))),
+        // The server is there and cannot do it: as long as that is said of a pod, the pod stays.
+        500.. => Some(Answer::Held(said(&status.message))),
         // Admission webhooks hold pods back until whoever owns them is ready.
         400 | 403 if status.message.starts_with("admission webhook") => {
             let message = status
@@ -88,6 +90,12 @@ fn meaning(status: &Status) -> Option<Answer> {
         }
         _ => None,
     }
+}
+
+/// A server's words, made short and of one line.
+fn said(message: &str) -> Arc<str> {
+    let message = message.chars().filter(|each| !each.is_control()).take(200);
+    message.collect::<String>().into()
 }
 
 /// The budget that a server speaks of (`The disruption budget front needs 2 healthy pods and has 2
@@ -213,7 +221,7 @@ mod tests {
                 None,
             ),
             (422, "invalid", none.clone(), None),
-            (500, "etcd is away", none, None),
+            (500, "etcd is away", none, held("etcd is away")),
         ];
         for (code, message, details, expected) in table {
             assert_eq!(

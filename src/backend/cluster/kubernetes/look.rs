@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ListParams;
@@ -138,19 +137,6 @@ async fn attachments(
     };
     let list = server
         .list(ATTACHMENTS, &ListParams::default(), BTreeMap::new, take)
-        .await?;
-    Ok(list.0)
-}
-
-/// The volumes that are attached to one node, by name.
-pub(super) async fn attached(server: &Server, node: &str) -> Result<BTreeSet<Arc<str>>, Trouble> {
-    let take = |all: &mut BTreeSet<_>, each: VolumeAttachment| {
-        if &*each.spec.node_name == node {
-            all.insert(each.spec.source.persistent_volume_name);
-        }
-    };
-    let list = server
-        .list(ATTACHMENTS, &ListParams::default(), BTreeSet::new, take)
         .await?;
     Ok(list.0)
 }

@@ -23,6 +23,7 @@ mod discovery;
 mod drain;
 mod errand;
 mod evict;
+mod force;
 mod forecast;
 mod labels;
 mod look;
@@ -34,6 +35,7 @@ mod ready;
 mod remove;
 mod settings;
 mod shutdown;
+mod volumes;
 mod watch;
 
 use std::collections::BTreeSet;

@@ -5,32 +5,15 @@
 //! its machine is neither: nothing is forced then.
 
 use kube::api::{DeleteParams, Preconditions};
-use serde_json::{Value, json};
-use tokio::time::{Duration, Instant};
 
 use super::call::{NODES, Trouble};
-use super::discovery;
-use super::drain::{force, release};
-use super::errand::{Errand, Outage, PACE, count};
+use super::errand::{Errand, Outage, PACE, conflict, count};
+use super::force::{force, give_up, silent};
 use super::labels::labels_to_clear;
-use super::node::cordon;
 use super::object::Node;
 use super::pods::fate;
 use crate::backend::{ActError, Probe};
 use crate::step::OnDrainTimeout;
-
-/// The taint that says that a machine is off for good: pods that do not tolerate it are deleted and their
-/// volumes detached at once.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-
-/// The version since which clusters know the taint; it does no harm in those where it is switched off.
-const KNOWS_OUT_OF_SERVICE: (u32, u32) = (1, 24);
-
-/// How long a machine that was switched off may still count as Ready.
-const SILENCE: Duration = Duration::from_secs(120);
-
-/// How long the cluster may take to let go of the volumes of a machine that is gone.
-const RELEASE: Duration = Duration::from_secs(60);
 
 /// Whether the UID that is meant is gone.
 pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
@@ -49,11 +32,7 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
     };
     if node.metadata.deletion_timestamp.is_none() {
         if errand.parameters.node_is_gone {
-            silent(errand).await?;
-            cordon(errand, &node).await.map_err(trouble)?;
-            out_of_service(errand, &node).await.map_err(trouble)?;
-            force(errand).await?;
-            let _ = tokio::time::timeout(RELEASE, release(errand)).await;
+            give_up(errand, &node).await?;
         } else {
             check(errand, &node).await?;
         }
@@ -95,65 +74,6 @@ async fn check(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
     Ok(())
 }
 
-fn conflict(errand: &Errand<'_>, why: &str) -> ActError {
-    let text = format!("Conflict: node `{}` cannot be removed: {why}", errand.node);
-    ActError::Permanent(text.into())
-}
-
-/// Waits until the node is not Ready: what was switched off a moment ago still counts as Ready.
-async fn silent(errand: &Errand<'_>) -> Result<(), ActError> {
-    let began = Instant::now();
-    let mut outage = Outage::none();
-    loop {
-        match errand.meant().await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
-            Ok(None) => return Ok(()),
-            Ok(Some(node)) if !node.status.is_ready() => return Ok(()),
-            Ok(Some(_)) => {
-                outage.ends();
-                if errand.is_over() || began.elapsed() >= SILENCE {
-                    let why = "it is Ready: its kubelet reports, so that its machine is not off";
-                    return Err(conflict(errand, why));
-                }
-                errand.progress("waiting until the kubelet is silent");
-                errand.pause(PACE).await;
-            }
-        }
-    }
-}
-
-/// Says that the machine is off for good, where the cluster knows how that is said.
-async fn out_of_service(errand: &Errand<'_>, node: &Node) -> Result<(), Trouble> {
-    let version = discovery::version(&errand.server).await?;
-    if numbers(&version).is_none_or(|version| version < KNOWS_OUT_OF_SERVICE) {
-        return Ok(());
-    }
-    // The whole object, since taints are a list that a patch replaces.
-    let Some(whole) = errand.server.get::<Value>(NODES, &errand.node).await? else {
-        return Ok(());
-    };
-    let mut taints = whole["spec"]["taints"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let there = taints
-        .iter()
-        .any(|taint| taint["key"] == OUT_OF_SERVICE && taint["effect"] == "NoExecute");
-    if there {
-        return Ok(());
-    }
-    taints.push(json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}));
-    let version = &whole["metadata"]["resourceVersion"];
-    let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
-    errand.change(node, patch).await.map(drop)
-}
-
-/// Major and minor of a version such as `v1.33.2`.
-fn numbers(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.strip_prefix('v')?.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
 async fn delete(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
     let parameters = DeleteParams {
         preconditions: Some(Preconditions {
@@ -193,19 +113,5 @@ async fn gone(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
                 errand.pause(PACE / 2).await;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_compared_by_their_numbers() {
-        assert_eq!(numbers("v1.33.2"), Some((1, 33)));
-        assert_eq!(numbers("v1.20.2-dirty"), Some((1, 20)));
-        assert_eq!(numbers("1.20"), None);
-        assert!(numbers("v1.9.0").unwrap() < KNOWS_OUT_OF_SERVICE);
-        assert!(numbers("v2.0.0").unwrap() >= KNOWS_OUT_OF_SERVICE);
     }
 }

@@ -1,0 +1,188 @@
+//! Deletes the pods of a node, where nobody is left to end them or a person chose so.
+//!
+//! The one way around a budget: a drain whose time is over and that was told so, a machine that was seen
+//! off, or one that is gone for good. A node that is Ready has a kubelet, so that its machine is neither
+//! of the last two: nothing is forced then.
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use kube::api::{DeleteParams, Preconditions};
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, timeout};
+
+use super::call::{NODES, Server, Trouble, pods_in};
+use super::discovery;
+use super::drain::{NAMED, PARALLEL};
+use super::errand::{Errand, Outage, PACE, conflict, count};
+use super::node::cordon;
+use super::object::Node;
+use super::pods::{fate, name};
+use super::volumes::release;
+use crate::backend::ActError;
+use crate::observed::PodName;
+
+/// The taint that says that a machine is off for good: pods that do not tolerate it are deleted and their
+/// volumes detached at once.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// The version since which clusters know the taint; it does no harm in those where it is switched off.
+const KNOWS_OUT_OF_SERVICE: (u32, u32) = (1, 24);
+
+/// How long a machine that was switched off may still count as Ready.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// How long the cluster may take to let go of the volumes of a machine that is gone.
+const RELEASE: Duration = Duration::from_secs(60);
+
+/// Takes everything off a node whose machine is gone for good: nothing of it is waited for.
+pub(super) async fn give_up(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
+    silent(errand).await?;
+    cordon(errand, node)
+        .await
+        .map_err(|trouble| errand.trouble(trouble))?;
+    out_of_service(errand, node)
+        .await
+        .map_err(|trouble| errand.trouble(trouble))?;
+    force(errand).await?;
+    // What the cluster does not let go of by then it may never: there is nobody who would.
+    let _ = timeout(RELEASE, release(errand)).await;
+    Ok(())
+}
+
+/// Waits until the node is not Ready: what was switched off a moment ago still counts as Ready.
+pub(super) async fn silent(errand: &Errand<'_>) -> Result<(), ActError> {
+    let began = Instant::now();
+    let mut outage = Outage::none();
+    loop {
+        match errand.meant().await {
+            Err(trouble) => outage.bear(errand, trouble).await?,
+            Ok(None) => return Ok(()),
+            Ok(Some(node)) if !node.status.is_ready() => return Ok(()),
+            Ok(Some(_)) => {
+                outage.ends();
+                if errand.is_over() || began.elapsed() >= SILENCE {
+                    let why = "it is Ready: its kubelet reports, so that its machine is not off";
+                    return Err(conflict(errand, why));
+                }
+                errand.progress("waiting until the kubelet is silent");
+                errand.pause(PACE).await;
+            }
+        }
+    }
+}
+
+/// Says that the machine is off for good, where the cluster knows how that is said.
+async fn out_of_service(errand: &Errand<'_>, node: &Node) -> Result<(), Trouble> {
+    let version = discovery::version(&errand.server).await?;
+    if numbers(&version).is_none_or(|version| version < KNOWS_OUT_OF_SERVICE) {
+        return Ok(());
+    }
+    // The whole object, since taints are a list that a patch replaces.
+    let Some(whole) = errand.server.get::<Value>(NODES, &errand.node).await? else {
+        return Ok(());
+    };
+    let mut taints = whole["spec"]["taints"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let there = taints
+        .iter()
+        .any(|taint| taint["key"] == OUT_OF_SERVICE && taint["effect"] == "NoExecute");
+    if there {
+        return Ok(());
+    }
+    taints.push(json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}));
+    let version = &whole["metadata"]["resourceVersion"];
+    let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
+    errand.change(node, patch).await.map(drop)
+}
+
+/// Major and minor of a version such as `v1.33.2`.
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.strip_prefix('v')?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Deletes what a drain evicts, at once and without regard to budgets, and waits until it is gone.
+///
+/// Only where a person chose so, or the machine was seen off: a pod that is deleted in this way may still
+/// run.
+pub(super) async fn force(errand: &Errand<'_>) -> Result<(), ActError> {
+    let mut outage = Outage::none();
+    loop {
+        let pods = match errand.pods().await {
+            Ok((pods, _)) => pods,
+            Err(trouble) => {
+                outage.bear(errand, trouble).await?;
+                continue;
+            }
+        };
+        outage.ends();
+        let left: Vec<PodName> = pods
+            .iter()
+            .filter(|pod| fate(pod).leaves())
+            .map(name)
+            .collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if errand.is_over() {
+            let names: Vec<String> = left
+                .iter()
+                .take(NAMED)
+                .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+                .collect();
+            let names = names.join(", ");
+            let pods = count(left.len(), "pod");
+            return Err(errand.failure(format!("{pods} deleted and still there: {names}")));
+        }
+        let mut deletions: FuturesUnordered<_> = FuturesUnordered::new();
+        let mut waiting = left.into_iter();
+        loop {
+            let free = PARALLEL - deletions.len();
+            for pod in waiting.by_ref().take(free) {
+                let server = errand.server.clone();
+                deletions.push(async move { delete(&server, &pod).await });
+            }
+            match deletions.next().await {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(trouble)) => outage.note(errand, trouble)?,
+            }
+        }
+        // A finalizer may keep them for a while.
+        errand.pause(PACE / 4).await;
+    }
+}
+
+/// Deletes a pod, if it is still the one that is meant.
+async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble> {
+    let parameters = DeleteParams {
+        grace_period_seconds: Some(0),
+        preconditions: Some(Preconditions {
+            uid: Some(pod.uid.to_string()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match server
+        .delete(&pods_in(&pod.namespace), &pod.name, &parameters)
+        .await
+    {
+        Err(trouble) if trouble.code() == Some(409) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert_eq!(numbers("v1.33.2"), Some((1, 33)));
+        assert_eq!(numbers("v1.20.2-dirty"), Some((1, 20)));
+        assert_eq!(numbers("1.20"), None);
+        assert!(numbers("v1.9.0").unwrap() < KNOWS_OUT_OF_SERVICE);
+        assert!(numbers("v2.0.0").unwrap() >= KNOWS_OUT_OF_SERVICE);
+    }
+}

@@ -1,0 +1,63 @@
+//! The volumes of a node: what is attached to it, and waiting until nothing is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::ListParams;
+
+use super::call::{ATTACHMENTS, Server, Trouble};
+use super::drain::NAMED;
+use super::errand::{Errand, Outage, PACE, count};
+use super::object::VolumeAttachment;
+use crate::backend::ActError;
+use crate::step::OnDrainTimeout;
+
+/// How often volumes are looked for: each look is a list of all of the cluster.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// The volumes that are attached to one node, by name.
+pub(super) async fn attached(server: &Server, node: &str) -> Result<BTreeSet<Arc<str>>, Trouble> {
+    let take = |all: &mut BTreeSet<_>, each: VolumeAttachment| {
+        if &*each.spec.node_name == node {
+            all.insert(each.spec.source.persistent_volume_name);
+        }
+    };
+    let list = server
+        .list(ATTACHMENTS, &ListParams::default(), BTreeSet::new, take)
+        .await?;
+    Ok(list.0)
+}
+
+/// Waits until no volume is attached to the node.
+///
+/// Before the machine goes off: a volume that it has not let go of may be mounted elsewhere only after
+/// minutes, or be damaged.
+pub(super) async fn release(errand: &Errand<'_>) -> Result<(), ActError> {
+    let mut outage = Outage::none();
+    let mut pause = PACE / 2;
+    loop {
+        match attached(&errand.server, &errand.node).await {
+            Err(trouble) => outage.bear(errand, trouble).await?,
+            Ok(volumes) if volumes.is_empty() => return Ok(()),
+            Ok(volumes) => {
+                outage.ends();
+                let names = volumes.iter().map(|name| &**name).take(NAMED);
+                let names = names.collect::<Vec<_>>().join(", ");
+                let text = format!("{} still attached", count(volumes.len(), "volume"));
+                if errand.is_over() {
+                    return match errand.on_timeout() {
+                        OnDrainTimeout::Continue => Ok(()),
+                        OnDrainTimeout::Fail | OnDrainTimeout::ForceDelete => {
+                            let seconds = errand.timeout();
+                            Err(errand.failure(format!("{text} after {seconds} s: {names}")))
+                        }
+                    };
+                }
+                errand.progress(format!("{text}: {names}"));
+                errand.pause(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
