@@ -14,6 +14,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use trueup::backend::cluster;
+use trueup::backend::hardware::sim::Simulators;
 use trueup::backend::{
     ActError, Cluster, Context, Listener, NoSecrets, Order, Pending, Probe, Reporter, Secret,
     SecretError, Secrets,
@@ -109,7 +110,11 @@ pub(crate) fn open(data: &str, secrets: Arc<dyn Secrets>) -> Arc<dyn Cluster> {
         simulated_state: "unused".into(),
         secrets,
     };
-    cluster::choose(&design(data), &context).unwrap().unwrap()
+    let design = design(data);
+    let mut simulators = Simulators::new(&design, &context).unwrap();
+    cluster::choose(&design, &context, &mut simulators)
+        .unwrap()
+        .unwrap()
 }
 
 impl World {
