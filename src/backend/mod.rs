@@ -109,6 +109,12 @@ pub trait Cluster: Send + Sync {
     /// are wanted, where [`Look::pods`] is asked for.
     fn observe<'a>(&'a self, pods_of: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight>;
 
+    /// Whether it knows the nodes of Kubernetes. An etcd alone does not: what the machines' backends say
+    /// of them then counts.
+    fn knows_nodes(&self) -> bool {
+        true
+    }
+
     /// Tells from outside how far a step is.
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe>;
 

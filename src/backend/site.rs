@@ -51,10 +51,15 @@ impl Backends {
         Self { hardware, cluster }
     }
 
+    /// Whether there is a cluster that knows the nodes of Kubernetes.
+    fn knows_nodes(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|it| it.knows_nodes())
+    }
+
     /// Who carries an order out: labels are the cluster's where there is one.
     fn actor(&self, order: &Order) -> Actor {
         match order.step.id.kind {
-            StepKind::Relabel if self.cluster.is_some() => Actor::Cluster,
+            StepKind::Relabel if self.knows_nodes() => Actor::Cluster,
             kind => kind.facts().actor,
         }
     }
@@ -97,7 +102,8 @@ impl Backends {
             seen.cluster = sight.facts;
             seen.pods = sight.pods;
             seen.etcd = sight.etcd;
-            for (name, machine) in &mut machines {
+            let knows_nodes = self.knows_nodes();
+            for (name, machine) in machines.iter_mut().filter(|_| knows_nodes) {
                 machine.capabilities.insert(Capability::Relabel);
                 machine.cluster = match &mut sight.nodes {
                     Fact::Known(nodes) => Fact::Known(nodes.remove(name)),

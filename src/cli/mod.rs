@@ -8,6 +8,7 @@ mod apply;
 mod context;
 mod demo;
 mod diff;
+mod etcd;
 mod failure;
 mod init;
 mod interrupted;
@@ -89,6 +90,8 @@ enum Command {
     Status(status::StatusCommand),
     /// List the nodes that names, groups and flags select
     Nodes(nodes::NodesCommand),
+    /// Show how healthy the etcd clusters are, and what they can lose
+    Etcd(etcd::EtcdCommand),
     /// Give an interrupted run up, and say what stays half-done
     Abort(interrupted::AbortCommand),
     /// Release the lock that a dead run left
@@ -170,6 +173,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Init(command) => init::run(&mut context, &command),
         Command::Status(command) => status::run(&mut context, &command),
         Command::Nodes(command) => nodes::run(&mut context, &command),
+        Command::Etcd(command) => etcd::run(&mut context, &command),
         Command::Abort(command) => interrupted::run_abort(&mut context, &command),
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde::ser::SerializeStruct;
+use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use super::json;
@@ -116,39 +116,78 @@ impl Status {
     pub fn to_json(&self) -> Result<String, fmt::Error> {
         json::pretty(self)
     }
+
+    /// The same, with one more field in its details.
+    ///
+    /// # Errors
+    ///
+    /// The field cannot be written as JSON (a map whose keys are no texts).
+    pub fn to_json_with<T: Serialize>(
+        &self,
+        name: &'static str,
+        value: &T,
+    ) -> Result<String, fmt::Error> {
+        json::pretty(&Object {
+            status: self,
+            more: Some((name, value)),
+        })
+    }
 }
 
-#[derive(Serialize)]
-struct Details<'a> {
-    #[serde(rename = "errorCount")]
-    error_count: usize,
-    #[serde(rename = "messageList")]
-    message_list: &'a [Message],
+/// A status with one more field in its details.
+struct Object<'a, T> {
+    status: &'a Status,
+    more: Option<(&'static str, &'a T)>,
+}
+
+struct Details<'a, T> {
+    messages: &'a [Message],
+    more: Option<(&'static str, &'a T)>,
 }
 
 #[derive(Serialize)]
 struct Metadata {}
 
-impl Serialize for Status {
+impl<T: Serialize> Serialize for Details<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let code = self.reason.code();
         let errors = self.messages.iter().filter(|message| message.error);
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("errorCount", &errors.count())?;
+        object.serialize_entry("messageList", self.messages)?;
+        if let Some((name, value)) = self.more {
+            object.serialize_entry(name, value)?;
+        }
+        object.end()
+    }
+}
+
+impl<T: Serialize> Serialize for Object<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let code = self.status.reason.code();
         let mut object = serializer.serialize_struct("Status", 8)?;
         object.serialize_field("kind", "Status")?;
         object.serialize_field("apiVersion", "v1.0")?;
         object.serialize_field("metadata", &Metadata {})?;
         object.serialize_field("status", if code < 400 { "Success" } else { "Failure" })?;
-        object.serialize_field("reason", self.reason.as_str())?;
-        object.serialize_field("message", &self.message)?;
+        object.serialize_field("reason", self.status.reason.as_str())?;
+        object.serialize_field("message", &self.status.message)?;
         object.serialize_field("code", &code)?;
-        object.serialize_field(
-            "details",
-            &Details {
-                error_count: errors.count(),
-                message_list: &self.messages,
-            },
-        )?;
+        let details = Details {
+            messages: &self.status.messages,
+            more: self.more,
+        };
+        object.serialize_field("details", &details)?;
         object.end()
+    }
+}
+
+impl Serialize for Status {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let object: Object<'_, ()> = Object {
+            status: self,
+            more: None,
+        };
+        object.serialize(serializer)
     }
 }
 

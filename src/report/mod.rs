@@ -9,6 +9,7 @@ pub mod airship;
 pub mod diagnostics;
 pub mod diff;
 mod escape;
+pub mod etcd;
 pub mod json;
 mod palette;
 pub mod plan;

@@ -2,8 +2,10 @@
 //!
 //! [`choose`] reads `clusters` of the site's `trueup/Backends/v1` and the site's
 //! `promenade/EtcdClusters/v1`, and gives one [`super::Cluster`]. A site whose machines are simulated
-//! has a simulated cluster, unless it names a real one.
+//! has a simulated cluster, etcd included, unless it names a real one.
 
+mod both;
+pub mod etcd;
 mod kubernetes;
 
 use std::sync::Arc;
@@ -12,6 +14,9 @@ use super::hardware::sim::Simulators;
 use super::{Cluster, Context, Error};
 use crate::design::{BackendKind, Design};
 use crate::document::Node;
+
+use both::Both;
+use etcd::Etcd;
 
 /// Opens the cluster of a site; `None` where it has none.
 ///
@@ -27,7 +32,29 @@ pub fn choose(
         return Ok(Some(simulators.cluster()?));
     }
     let kubernetes = kubernetes::Kubernetes::open(design, context);
-    Ok(kubernetes.map(|cluster| Arc::new(cluster) as Arc<dyn Cluster>))
+    let kubernetes = kubernetes.map(|cluster| Arc::new(cluster) as Arc<dyn Cluster>);
+    let etcd = real_etcd(design, context);
+    Ok(match (kubernetes, etcd) {
+        (Some(kubernetes), Some(etcd)) => Some(Arc::new(Both { kubernetes, etcd })),
+        (one, other) => one.or(other),
+    })
+}
+
+/// Opens the etcd clusters of a site alone; `None` where it has none.
+///
+/// # Errors
+///
+/// The simulated site cannot be used.
+pub fn choose_etcd(design: &Design, context: &Context) -> Result<Option<Arc<dyn Cluster>>, Error> {
+    if is_simulated(design) {
+        return Ok(Some(Simulators::new(design, context)?.cluster()?));
+    }
+    Ok(real_etcd(design, context))
+}
+
+fn real_etcd(design: &Design, context: &Context) -> Option<Arc<dyn Cluster>> {
+    let clusters = &design.etcd_clusters;
+    (!clusters.is_empty()).then(|| Arc::new(Etcd::new(clusters, &context.secrets)) as _)
 }
 
 /// Whether a site's cluster is the simulator's: it says so, or its machines are simulated and it names no
@@ -44,5 +71,5 @@ fn is_simulated(design: &Design) -> bool {
 /// process may still be answered.
 #[must_use]
 pub fn is_real(design: &Design) -> bool {
-    kubernetes::is_named(design)
+    kubernetes::is_named(design) || !design.etcd_clusters.is_empty() && !is_simulated(design)
 }

@@ -99,20 +99,20 @@ impl Answer {
 
     /// The failure that a refusal is, in the service's own words.
     pub(super) fn into_failure(self, request: &Request<'_>) -> Failure {
-        let words = request.words_of(&self).unwrap_or_else(|| {
-            if self.body.is_empty() {
-                String::new()
-            } else {
-                self.first_words()
-            }
-        });
-        let words = plain(&request.without_secrets(words), 400);
+        let printable = |words: String| plain(&request.without_secrets(words), 400);
+        let own = request.words_of(&self).map(printable);
+        let words = match &own {
+            Some(own) => own.clone(),
+            None if self.body.is_empty() => String::new(),
+            None => printable(self.first_words()),
+        };
         let text = match words.as_str() {
             "" => self.status.to_string(),
             words => format!("{}: {words}", self.status),
         };
         Failure::new(self.origin.clone(), request.class_of(&self), text)
             .with_status(self.status)
+            .with_words(own)
             .with_retry_after(retry_after(&self))
     }
 

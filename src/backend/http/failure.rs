@@ -46,6 +46,7 @@ pub struct Failure {
     class: Class,
     text: String,
     status: Option<StatusCode>,
+    words: Option<String>,
     retry_after: Option<Duration>,
 }
 
@@ -56,12 +57,18 @@ impl Failure {
             class,
             text,
             status: None,
+            words: None,
             retry_after: None,
         }
     }
 
     pub(super) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = Some(status);
+        self
+    }
+
+    pub(super) fn with_words(mut self, words: Option<String>) -> Self {
+        self.words = words;
         self
     }
 
@@ -87,6 +94,12 @@ impl Failure {
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
         self.status
+    }
+
+    /// The service's own words alone, where it refused with some ([`super::Dialect::words`]).
+    #[must_use]
+    pub fn words(&self) -> Option<&str> {
+        self.words.as_deref()
     }
 
     /// How long the service asks to wait.

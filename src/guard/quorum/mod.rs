@@ -38,7 +38,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::design::{EtcdCluster, EtcdMember, NodeName, quorum};
-use crate::observed::{EtcdAlarm, EtcdMemberSeen, EtcdSeen, Fact};
+use crate::observed::{EtcdAlarm, EtcdAnswer, EtcdMemberSeen, EtcdSeen, Fact};
 use crate::step::EtcdRemoval;
 
 pub use refusal::Refusal;
@@ -292,6 +292,51 @@ pub fn without(seen: &EtcdSeen, removals: &[EtcdRemoval]) -> EtcdSeen {
     }
 }
 
+/// A member, as it is designed and as it lives.
+#[derive(Clone, Debug)]
+pub struct Member<'a> {
+    /// Its design; `None` where the design does not know it.
+    pub designed: Option<&'a EtcdMember>,
+    /// The member of the live cluster; `None` where it has none.
+    pub live: Option<&'a EtcdMemberSeen>,
+    /// What it said when it was asked for itself.
+    pub answer: Option<&'a EtcdAnswer>,
+    /// What keeps it from being a healthy voter, as the end of a sentence about it.
+    pub problem: Option<String>,
+}
+
+/// All members: those of the design in its order, then those that only the live cluster has.
+#[must_use]
+pub fn members<'a>(cluster: &'a EtcdCluster, seen: &'a EtcdSeen) -> Vec<Member<'a>> {
+    let view = View::new(cluster, seen, None);
+    let live = view.membership().unwrap_or_default();
+    let known: Vec<_> = live.iter().map(|live| view.designed(live)).collect();
+    let designed = cluster.members.iter().map(|member| {
+        let mut both = live.iter().zip(&known);
+        let mine = both.find(|(_, known)| known.as_ref().is_ok_and(|it| it.name == member.name));
+        Member {
+            designed: Some(member),
+            live: mine.map(|(live, _)| live),
+            answer: view.answer(member),
+            problem: view.problem(member),
+        }
+    });
+    let strangers = live.iter().zip(&known).filter_map(|(live, known)| {
+        let problem = match known {
+            Ok(_) => return None,
+            Err(Refusal::Stranger { .. }) => "is not in the design",
+            Err(_) => "has a name and a peer URL that do not belong together in the design",
+        };
+        Some(Member {
+            designed: None,
+            live: Some(live),
+            answer: None,
+            problem: Some(problem.to_owned()),
+        })
+    });
+    designed.chain(strangers).collect()
+}
+
 /// What a machine still lacks to be a started voter of a cluster again; `None` where it lacks nothing,
 /// or is no designed member of it.
 #[must_use]
@@ -316,6 +361,29 @@ pub fn missing(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> Optio
             "member {name} of etcd cluster `{cluster}` {problem}"
         ))
     })
+}
+
+/// What keeps a cluster from being healthy: its alarms, and the members that are not healthy, those of
+/// a machine left out where one is to be ignored.
+#[must_use]
+pub fn problems(
+    cluster: &EtcdCluster,
+    seen: &EtcdSeen,
+    ignoring: Option<&NodeName>,
+) -> Vec<String> {
+    let view = View::new(cluster, seen, ignoring);
+    let alarms = view.alarms().into_iter();
+    let mut problems: Vec<_> = alarms
+        .map(|alarm| {
+            format!(
+                "member {} raised the alarm {}",
+                view.name(&alarm.member),
+                alarm.kind
+            )
+        })
+        .collect();
+    problems.append(&mut view.unwell());
+    problems
 }
 
 /// What keeps a designed member from being a healthy voter, as the end of a sentence about it

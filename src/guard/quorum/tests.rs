@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::design::{ClusterName, EtcdMember};
 use crate::diagnostic::{Mark, SourceId};
-use crate::observed::{EtcdAnswer, EtcdMemberSeen};
 
 /// What becomes of a member of [`World`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +114,11 @@ impl World {
                 Healthy | CutOff | Learner => Fact::Known(EtcdAnswer {
                     cluster_id: Arc::from("c1"),
                     member_id: Arc::from(format!("{position:x}")),
-                    members: self.members(),
+                    // A learner does not answer this.
+                    members: match state {
+                        Learner => Vec::new(),
+                        _ => self.members(),
+                    },
                     leader: leader
                         .filter(|_| *state != CutOff)
                         .map(|leader| Arc::from(format!("{:x}", leader + 1))),

@@ -66,10 +66,12 @@ impl<'a> View<'a> {
         others.filter_map(move |member| Some((member, self.answer(member)?)))
     }
 
-    /// The answer that knows most: one through the quorum before one from memory, then the latest.
+    /// The answer that knows most: one through the quorum before one from memory, then the latest. A
+    /// learner does not say who the members are.
     pub(super) fn latest(self) -> Option<&'a EtcdAnswer> {
         let age = |answer: &EtcdAnswer| (answer.decides, answer.raft_term, answer.raft_index);
         let answers = self.answers().map(|(_, answer)| answer);
+        let answers = answers.filter(|answer| !answer.learner);
         answers.reduce(|one, other| if age(other) > age(one) { other } else { one })
     }
 
@@ -99,7 +101,7 @@ impl<'a> View<'a> {
     }
 
     /// The designed member of a live one.
-    fn designed(self, live: &EtcdMemberSeen) -> Result<&'a EtcdMember, Refusal> {
+    pub(super) fn designed(self, live: &EtcdMemberSeen) -> Result<&'a EtcdMember, Refusal> {
         let cluster = || self.cluster.name.clone();
         let (id, name) = (live.id.clone(), live.name.clone());
         let members = &self.cluster.members;
@@ -159,7 +161,7 @@ impl<'a> View<'a> {
     /// All survivors that answer tell of the same cluster and the same members, and some do answer.
     pub(super) fn agree(self) -> Result<(), Refusal> {
         let cluster = || self.cluster.name.clone();
-        let mut answers = self.answers();
+        let mut answers = self.answers().filter(|(_, answer)| !answer.learner);
         let Some((one, first)) = answers.next() else {
             return Err(Refusal::Silent {
                 cluster: cluster(),
@@ -252,14 +254,19 @@ impl<'a> View<'a> {
         let Some(alarm) = self.alarms().into_iter().next() else {
             return Ok(());
         };
-        let members = self.membership().unwrap_or_default();
-        let live = members.iter().find(|live| live.id == alarm.member);
-        let name = live.map(|live| &live.name).filter(|name| !name.is_empty());
         Err(Refusal::Alarm {
             cluster: self.cluster.name.clone(),
             kind: alarm.kind.clone(),
-            member: name.unwrap_or(&alarm.member).clone(),
+            member: self.name(&alarm.member),
         })
+    }
+
+    /// The name of a member by its id; the id where it has none.
+    pub(super) fn name(self, id: &Arc<str>) -> Arc<str> {
+        let members = self.membership().unwrap_or_default();
+        let live = members.iter().find(|live| live.id == *id);
+        let name = live.map(|live| &live.name).filter(|name| !name.is_empty());
+        name.unwrap_or(id).clone()
     }
 
     /// What keeps a designed member from being a healthy voter, as the end of a sentence about it.

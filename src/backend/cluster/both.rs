@@ -1,0 +1,57 @@
+//! Kubernetes and etcd as one cluster: each step goes to whom it is for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::backend::{ActError, Cluster, Look, Order, Pending, Probe, Sight};
+use crate::design::NodeName;
+use crate::step::StepKind;
+
+/// The two of them.
+pub(super) struct Both {
+    pub(super) kubernetes: Arc<dyn Cluster>,
+    pub(super) etcd: Arc<dyn Cluster>,
+}
+
+/// Who carries a kind of step out, in this order.
+fn actors(both: &Both, kind: StepKind) -> Vec<&dyn Cluster> {
+    match kind {
+        StepKind::RemoveEtcd | StepKind::CheckEtcd => vec![&*both.etcd],
+        StepKind::AwaitReady => vec![&*both.kubernetes, &*both.etcd],
+        _ => vec![&*both.kubernetes],
+    }
+}
+
+impl Cluster for Both {
+    fn observe<'a>(&'a self, pods_of: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight> {
+        Box::pin(async move {
+            let (mut sight, etcd) = tokio::join!(
+                self.kubernetes.observe(pods_of, look),
+                self.etcd.observe(pods_of, look)
+            );
+            sight.etcd = etcd.etcd;
+            sight
+        })
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        Box::pin(async move {
+            for actor in actors(self, order.step.id.kind) {
+                let found = actor.probe(order).await;
+                if found != Probe::Done {
+                    return found;
+                }
+            }
+            Probe::Done
+        })
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(async move {
+            for actor in actors(self, order.step.id.kind) {
+                actor.act(order).await?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! One etcd cluster through the JSON gateway of its members, each asked for itself.
+//!
+//! Without a quorum a member answers some requests from memory, some after seven seconds, and some never;
+//! so every request has a time limit, and what counts is read through the quorum first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::answer::{Alarms, Headed, Id, Members, Status};
+use crate::backend::http::{
+    Answer, Client, Dialect, Endpoint, Failure, Identity, Limits, Request, Trust,
+};
+use crate::backend::{Secret, Secrets};
+use crate::design::{EtcdCluster, EtcdMember};
+use crate::observed::{EtcdAnswer, EtcdSeen, Fact};
+
+/// The time limit of a request that only reads: longer than the seven seconds after which a member without
+/// a quorum gives up by itself, so that its own words are heard.
+pub(super) const READ: Duration = Duration::from_secs(10);
+
+/// The time limit of a removal, which a member without a quorum never answers.
+pub(super) const REMOVE: Duration = Duration::from_secs(30);
+
+/// A cluster and how to reach it.
+pub(super) struct Gateway {
+    pub(super) cluster: EtcdCluster,
+    secrets: Arc<dyn Secrets>,
+    client: OnceCell<Result<Client, Arc<str>>>,
+}
+
+/// Why a member did not say what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum CallError {
+    /// The request could not be made: an address, a certificate, a credential.
+    #[error("{0}")]
+    Setup(Arc<str>),
+    /// It was made.
+    #[error("{}", .0.text())]
+    Failed(Failure),
+}
+
+/// How etcd says no: `{"error": …, "message": …, "code": …}`.
+struct Words;
+
+impl Dialect for Words {
+    fn words(&self, answer: &Answer) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Refused {
+            message: Option<String>,
+            error: String,
+        }
+        let refused: Refused = answer.json().ok()?;
+        Some(refused.message.unwrap_or(refused.error))
+    }
+}
+
+impl CallError {
+    /// Whether what answered is no etcd.
+    fn is_invalid(&self) -> bool {
+        match self {
+            Self::Setup(_) => false,
+            Self::Failed(failure) => failure.status().is_some() && failure.words().is_none(),
+        }
+    }
+
+    /// etcd's own words.
+    pub(super) fn words(&self) -> Option<&str> {
+        match self {
+            Self::Setup(_) => None,
+            Self::Failed(failure) => failure.words(),
+        }
+    }
+}
+
+impl Gateway {
+    pub(super) fn new(cluster: EtcdCluster, secrets: Arc<dyn Secrets>) -> Self {
+        Self {
+            cluster,
+            secrets,
+            client: OnceCell::new(),
+        }
+    }
+
+    /// The client, made when it is first used: a credential may be the output of a program.
+    async fn client(&self) -> Result<&Client, CallError> {
+        let make = || async {
+            let (credentials, secrets) = (self.cluster.credentials.clone(), self.secrets.clone());
+            let made = tokio::task::spawn_blocking(move || open(&credentials, &*secrets)).await;
+            made.unwrap_or_else(|error| Err(Arc::from(error.to_string())))
+        };
+        let client = self.client.get_or_init(make).await;
+        client
+            .as_ref()
+            .map_err(|error| CallError::Setup(error.clone()))
+    }
+
+    /// One request to one member.
+    async fn call<T: DeserializeOwned>(
+        &self,
+        member: &EtcdMember,
+        path: &str,
+        body: &Value,
+        limit: Duration,
+        repeatable: bool,
+    ) -> Result<T, CallError> {
+        let client = self.client().await?;
+        let setup = |error| CallError::Setup(Arc::from(format!("client_url: {error}")));
+        let endpoint = Endpoint::parse(&member.client_url).map_err(setup)?;
+        let url = endpoint.resolve(path).map_err(setup)?;
+        let subject = format!(
+            "etcd cluster `{}`, member {}",
+            self.cluster.name, member.name
+        );
+        let request = Request::new(&subject, Method::POST, url)
+            .json(body)
+            .timeout(limit)
+            .dialect(&Words);
+        let request = if repeatable {
+            request.repeatable()
+        } else {
+            request
+        };
+        let answer = client.send(&request).await.map_err(CallError::Failed)?;
+        answer.json().map_err(CallError::Failed)
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        member: &EtcdMember,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, CallError> {
+        self.call(member, path, body, READ, true).await
+    }
+
+    /// Whether a member reads through the quorum.
+    async fn decides(&self, member: &EtcdMember) -> Result<bool, CallError> {
+        // Any key serves; etcd's own check of health reads this one.
+        let body = json!({"key": "aGVhbHRo", "limit": "1", "keys_only": true});
+        match self.read::<Headed>(member, "v3/kv/range", &body).await {
+            Ok(_) => Ok(true),
+            // Rights are looked at after the quorum was asked.
+            Err(error) if error.words() == Some("etcdserver: permission denied") => Ok(true),
+            Err(error) if error.is_invalid() => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The members as a member knows them, and whether it asked the quorum just before.
+    pub(super) async fn members(&self, member: &EtcdMember) -> Result<(bool, Members), CallError> {
+        let decides = self.decides(member).await?;
+        let members = self
+            .read(member, "v3/cluster/member/list", &json!({}))
+            .await?;
+        Ok((decides, members))
+    }
+
+    /// All that a member says of itself and of its cluster.
+    async fn answer(&self, member: &EtcdMember) -> Result<EtcdAnswer, CallError> {
+        let (get, empty) = (json!({"action": "GET"}), json!({}));
+        let (status, alarms, members) = tokio::join!(
+            self.read::<Status>(member, "v3/maintenance/status", &empty),
+            self.read::<Alarms>(member, "v3/maintenance/alarm", &get),
+            self.members(member),
+        );
+        let status = status?;
+        let mut errors = status.errors();
+        let (decides, members) = match members {
+            Ok((decides, members)) => (decides, members.seen()),
+            // A learner does not answer this.
+            Err(error) if status.is_learner && error.words().is_some() => (false, Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let alarms = match alarms {
+            Ok(alarms) => alarms.seen(),
+            // They are read through the quorum too: without one there is nothing to add.
+            Err(_) if !decides => Vec::new(),
+            Err(error) => {
+                errors.push(Arc::from(format!("alarms cannot be read: {error}")));
+                Vec::new()
+            }
+        };
+        Ok(EtcdAnswer {
+            cluster_id: status.header.cluster_id.text(),
+            member_id: status.header.member_id.text(),
+            members,
+            leader: status.leader.map(Id::text),
+            learner: status.is_learner,
+            decides,
+            alarms,
+            errors,
+            version: Arc::from(status.version),
+            db_size: status.db_size.0,
+            raft_index: status.raft_index.0,
+            raft_applied: status.raft_applied_index.0,
+            raft_term: status.raft_term.0,
+        })
+    }
+
+    /// All members, each asked for itself, at once.
+    pub(super) async fn look(&self) -> EtcdSeen {
+        let members = self.cluster.members.iter();
+        let answers = members.map(|member| async move { (member, self.answer(member).await) });
+        let mut seen = EtcdSeen::default();
+        for (member, answer) in join_all(answers).await {
+            let fact = answer.map_or_else(
+                |error| {
+                    let text: Arc<str> = Arc::from(error.to_string());
+                    if error.is_invalid() {
+                        seen.invalid.insert(member.name.clone(), text.clone());
+                    }
+                    Fact::Unknown(text)
+                },
+                Fact::Known,
+            );
+            seen.answers.insert(member.name.clone(), fact);
+        }
+        seen
+    }
+
+    /// Asks a member to remove another, by the other's id in hexadecimal digits.
+    pub(super) async fn remove(
+        &self,
+        through: &EtcdMember,
+        id: &str,
+        limit: Duration,
+    ) -> Result<Members, CallError> {
+        let Some(id) = Id::for_gateway(id) else {
+            let message = format!("`{id}` is no id of a member");
+            return Err(CallError::Setup(Arc::from(message)));
+        };
+        let path = "v3/cluster/member/remove";
+        self.call(through, path, &json!({ "ID": id }), limit, false)
+            .await
+    }
+}
+
+/// A client that is who the document says, and trusts whom the document says.
+fn open(
+    credentials: &BTreeMap<Arc<str>, crate::design::Reference>,
+    secrets: &dyn Secrets,
+) -> Result<Client, Arc<str>> {
+    let secret = |name: &str| -> Result<Option<Secret>, Arc<str>> {
+        let Some(reference) = credentials.get(name) else {
+            return Ok(None);
+        };
+        let revealed = secrets.reveal(reference);
+        revealed
+            .map(Some)
+            .map_err(|error| Arc::from(format!("credentials: {name}: {error}")))
+    };
+    let identity = match (secret("cert")?, secret("key")?) {
+        (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
+        (None, None) => None,
+        _ => return Err(Arc::from("credentials: `cert` and `key` go together")),
+    };
+    let trust = Trust {
+        authorities: secret("ca")?,
+        identity,
+        ..Trust::default()
+    };
+    let limits = Limits {
+        connect: Duration::from_secs(5),
+        request: READ,
+        body: 1 << 20,
+        redirects: 0,
+        per_host: 4,
+        ..Limits::default()
+    };
+    Client::new(&trust, limits).map_err(|error| {
+        let mut text = format!("credentials: {error}");
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Arc::from(text)
+    })
+}

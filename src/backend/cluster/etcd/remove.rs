@@ -1,0 +1,264 @@
+//! Removing a machine's members from their clusters, each at most once.
+//!
+//! The id of a member is never used again, so that asking twice removes nobody else; what matters is that
+//! nothing is asked for that the guard would refuse now, that the member itself is never who is asked, and
+//! that a call whose answer was lost is told apart from one that never began.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep};
+
+use super::Etcd;
+use super::gateway::{CallError, Gateway, REMOVE};
+use super::wait::deadline;
+use crate::backend::http::Class;
+use crate::backend::{ActError, Order, Probe};
+use crate::design::{EtcdMember, NodeName};
+use crate::guard::quorum::{Refusal, problem, removal};
+use crate::observed::EtcdSeen;
+use crate::step::EtcdRemoval;
+
+/// etcd counts a member as connected only after five seconds, and refuses changes until enough are.
+const UNTIL_CONNECTED: Duration = Duration::from_secs(6);
+
+/// How often etcd is asked where it says that its cluster is unhealthy although it is not.
+const ATTEMPTS: u32 = 3;
+
+/// What became of one member.
+enum Found {
+    Member,
+    Gone,
+    Unknown(String),
+}
+
+impl Etcd {
+    /// Takes a machine's members out, one after the other.
+    pub(super) async fn remove(&self, order: &Order, node: &NodeName) -> Result<(), ActError> {
+        let end = deadline(order);
+        for removal in removals(order) {
+            let gateway = self.gateway_of(removal).map_err(ActError::Permanent)?;
+            order.reporter.progress(format!(
+                "etcd cluster `{}`: member {}",
+                removal.cluster, removal.name
+            ));
+            gateway.remove_member(removal, node, end).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a machine's members are gone.
+    pub(super) async fn probe_removal(&self, order: &Order, node: &NodeName) -> Probe {
+        let mut all_gone = true;
+        for removal in removals(order) {
+            let gateway = match self.gateway_of(removal) {
+                Ok(gateway) => gateway,
+                Err(reason) => return Probe::Ambiguous(reason),
+            };
+            match gateway.find(removal, node).await {
+                Found::Gone => {}
+                Found::Member => all_gone = false,
+                Found::Unknown(reason) => return Probe::Ambiguous(Arc::from(reason)),
+            }
+        }
+        if all_gone {
+            Probe::Done
+        } else {
+            Probe::NotBegun
+        }
+    }
+
+    fn gateway_of(&self, removal: &EtcdRemoval) -> Result<&Gateway, Arc<str>> {
+        self.gateway(&removal.cluster).ok_or_else(|| {
+            let message = format!("the design has no etcd cluster `{}`", removal.cluster);
+            Arc::from(message)
+        })
+    }
+}
+
+fn removals(order: &Order) -> &[EtcdRemoval] {
+    let parameters = order.step.parameters.as_deref();
+    parameters.map_or(&[], |parameters| &parameters.etcd_members)
+}
+
+impl Gateway {
+    /// The designed members on other machines than this one.
+    fn survivors<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = &'a EtcdMember> {
+        let members = self.cluster.members.iter();
+        members.filter(move |member| member.node != *node)
+    }
+
+    async fn remove_member(
+        &self,
+        wanted: &EtcdRemoval,
+        node: &NodeName,
+        end: Option<Instant>,
+    ) -> Result<(), ActError> {
+        let mut attempt = 1;
+        loop {
+            let seen = self.look().await;
+            let Some(through) = self.way(&seen, wanted, node)? else {
+                return Ok(());
+            };
+            let limit = end.map_or(REMOVE, |end| {
+                end.saturating_duration_since(Instant::now()).min(REMOVE)
+            });
+            match self.remove(through, &wanted.member_id, limit).await {
+                Ok(members) if members.has(&wanted.member_id) => {
+                    let text = self.said(through, wanted, "it is still a member");
+                    return Err(ActError::Ambiguous(text));
+                }
+                Ok(_) => return self.confirm(wanted, node).await,
+                // It went between the look and the request.
+                Err(error) if error.words() == Some("etcdserver: member not found") => {
+                    return self.confirm(wanted, node).await;
+                }
+                Err(error) => {
+                    let is_young = error.words() == Some("etcdserver: unhealthy cluster");
+                    if !is_young || attempt == ATTEMPTS {
+                        return Err(self.refused(through, wanted, error));
+                    }
+                }
+            }
+            attempt += 1;
+            sleep(UNTIL_CONNECTED).await;
+        }
+    }
+
+    /// The member through which to ask for a removal; `None` where there is nothing left to remove.
+    fn way<'a>(
+        &'a self,
+        seen: &EtcdSeen,
+        wanted: &EtcdRemoval,
+        node: &'a NodeName,
+    ) -> Result<Option<&'a EtcdMember>, ActError> {
+        let permanent = |text: String| Err(ActError::Permanent(Arc::from(text)));
+        let found = removal(&self.cluster, seen, node, false).map_err(|refusal| {
+            let text = Arc::from(refusal.to_string());
+            if can_pass(&refusal) {
+                ActError::Passing(text)
+            } else {
+                ActError::Permanent(text)
+            }
+        })?;
+        let Some(first) = found.first() else {
+            return Ok(None);
+        };
+        if first.cluster_id != wanted.cluster_id {
+            return permanent(format!(
+                "etcd cluster `{}` has the id {}, and the plan was made for {}",
+                wanted.cluster, first.cluster_id, wanted.cluster_id
+            ));
+        }
+        if !found.contains(wanted) {
+            // Ids are never used again: somebody removed it, and it joined anew.
+            return permanent(format!(
+                "member {} of etcd cluster `{}` has the id {} now, and the plan was made for {}",
+                wanted.name, wanted.cluster, first.member_id, wanted.member_id
+            ));
+        }
+        let mut survivors = self.survivors(node);
+        let healthy = survivors.find(|member| problem(&self.cluster, seen, &member.name).is_none());
+        match healthy {
+            Some(member) => Ok(Some(member)),
+            None => permanent(format!(
+                "etcd cluster `{}` has no healthy member to ask",
+                wanted.cluster
+            )),
+        }
+    }
+
+    /// Reads back, through the quorum, that a member is gone.
+    async fn confirm(&self, wanted: &EtcdRemoval, node: &NodeName) -> Result<(), ActError> {
+        match self.find(wanted, node).await {
+            Found::Gone => Ok(()),
+            Found::Member => Err(ActError::Ambiguous(Arc::from(format!(
+                "etcd cluster `{}` removed member {} and still has it",
+                wanted.cluster, wanted.name
+            )))),
+            Found::Unknown(reason) => Err(ActError::Ambiguous(Arc::from(reason))),
+        }
+    }
+
+    /// Whether a member is there, by survivors that read through the quorum.
+    async fn find(&self, wanted: &EtcdRemoval, node: &NodeName) -> Found {
+        let asked = self
+            .survivors(node)
+            .map(|member| async move { (member, self.members(member).await) });
+        let mut is_there = false;
+        let mut evidence = Vec::new();
+        for (member, answer) in join_all(asked).await {
+            match answer {
+                Ok((_, members)) if *members.header.cluster_id.text() != *wanted.cluster_id => {
+                    let id = members.header.cluster_id.text();
+                    evidence.push(format!("{} is of cluster {id}", member.name));
+                }
+                Ok((true, members)) if members.has(&wanted.member_id) => is_there = true,
+                // Who reads through the quorum and does not know it any more has the last word: an id that
+                // is gone never comes back.
+                Ok((true, _)) => return Found::Gone,
+                Ok((false, _)) => {
+                    evidence.push(format!("{} cannot read through the quorum", member.name));
+                }
+                Err(error) => evidence.push(format!("{}: {error}", member.name)),
+            }
+        }
+        if is_there {
+            return Found::Member;
+        }
+        Found::Unknown(format!(
+            "whether member {} (id {}) is still in etcd cluster `{}` cannot be told without its quorum ({}); \
+             `etcdctl member list` on a healthy member tells",
+            wanted.name,
+            wanted.member_id,
+            wanted.cluster,
+            evidence.join("; ")
+        ))
+    }
+
+    fn said(&self, through: &EtcdMember, wanted: &EtcdRemoval, what: &str) -> Arc<str> {
+        Arc::from(format!(
+            "etcd cluster `{}`, asked through {} to remove member {} (id {}): {what}",
+            self.cluster.name, through.name, wanted.name, wanted.member_id
+        ))
+    }
+
+    /// What a removal that was not answered well means.
+    fn refused(&self, through: &EtcdMember, wanted: &EtcdRemoval, error: CallError) -> ActError {
+        let text = self.said(through, wanted, &error.to_string());
+        match error {
+            CallError::Setup(_) => ActError::Permanent(text),
+            CallError::Failed(failure) => match (failure.words(), failure.class()) {
+                // Those that etcd says before it asks its members for anything.
+                (
+                    Some(
+                        "etcdserver: unhealthy cluster"
+                        | "etcdserver: re-configuration failed due to not enough started members"
+                        | "etcdserver: permission denied"
+                        | "etcdserver: user name is empty"
+                        | "etcdserver: rpc not supported for learner",
+                    ),
+                    _,
+                ) => ActError::Permanent(text),
+                (None, Class::Passing) => ActError::Passing(text),
+                (None, Class::Permanent) => ActError::Permanent(text),
+                // Time outs, leaders that changed, and whatever else may come after half the work.
+                _ => ActError::Ambiguous(text),
+            },
+        }
+    }
+}
+
+/// Whether a refusal can pass without anybody doing anything: who does not answer may come back, who
+/// disagrees may be behind. The others wait for a person, or for members that have to join first.
+fn can_pass(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Silent { .. }
+            | Refusal::Disagree { .. }
+            | Refusal::Undecided { .. }
+            | Refusal::NoLeader { .. }
+            | Refusal::TwoLeaders { .. }
+    )
+}

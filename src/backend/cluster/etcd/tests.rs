@@ -1,0 +1,360 @@
+//! The client against services that answer as etcd does, and as none does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::backend::NoSecrets;
+use crate::backend::http::tests::server::{Received, Reply, Server};
+use crate::design::{EtcdMember, RunId};
+use crate::diagnostic::{Mark, SourceId};
+use crate::guard::quorum::{Health, health, problem, removal};
+use crate::step::{Effect, EtcdRemoval, Parameters, Step, StepId};
+
+/// A member's answers as etcd 3.4 gives them: numbers as strings, empty fields left out, a trailer behind
+/// what is no success.
+fn etcd(position: u64, asked: &Received) -> Reply {
+    let header = json!({"cluster_id": "13983733752805916581", "member_id": position.to_string(), "raft_term": "2"});
+    let member = |id: u64| {
+        json!({
+            "ID": id.to_string(), "name": format!("m{id}"),
+            "peerURLs": [format!("http://10.0.0.{id}:2380")], "clientURLs": [format!("http://10.0.0.{id}:2379")],
+        })
+    };
+    match asked.path.as_str() {
+        "/v3/maintenance/status" => Reply::json(
+            200,
+            json!({
+                "header": header, "version": "3.4.23", "dbSize": "20480", "leader": "1", "raftIndex": "9",
+                "raftTerm": "2", "raftAppliedIndex": "9",
+            }),
+        ),
+        "/v3/maintenance/alarm" => Reply::json(200, json!({})),
+        "/v3/kv/range" => Reply::json(200, json!({"header": header})),
+        "/v3/cluster/member/list" => Reply::json(
+            200,
+            json!({"header": header, "members": [member(3), member(1), member(2)]}),
+        ),
+        _ => Reply::json(404, Value::Null),
+    }
+}
+
+fn refusal(status: u16, text: &str) -> Reply {
+    let body = format!(
+        "{{\"error\":\"{text}\",\"message\":\"{text}\",\"code\":14}}Grpc-Trailer-Content-Type: application/grpc\n"
+    );
+    Reply::Raw(
+        format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes(),
+    )
+}
+
+/// Three members at these URLs.
+fn cluster(urls: [&str; 3]) -> EtcdCluster {
+    EtcdCluster {
+        name: ClusterName::from("main"),
+        members: (1..=3)
+            .zip(urls)
+            .map(|(position, url)| EtcdMember {
+                node: NodeName::from(format!("n{position}")),
+                name: Arc::from(format!("m{position}")),
+                peer_url: Arc::from(format!("http://10.0.0.{position}:2380")),
+                client_url: Arc::from(url),
+            })
+            .collect(),
+        minimum_healthy: 2,
+        credentials: BTreeMap::new(),
+        mark: Mark::new(SourceId(u32::MAX), 0),
+    }
+}
+
+/// Three members, the last of which answers some requests otherwise.
+async fn world(
+    otherwise: impl Fn(&Received) -> Option<Reply> + Send + Sync + 'static,
+) -> (Vec<Server>, EtcdCluster, Etcd) {
+    let servers = vec![
+        Server::plain(|asked| etcd(1, asked)).await,
+        Server::plain(|asked| etcd(2, asked)).await,
+        Server::plain(move |asked| otherwise(asked).unwrap_or_else(|| etcd(3, asked))).await,
+    ];
+    let cluster = cluster([&servers[0].url, &servers[1].url, &servers[2].url]);
+    let secrets: Arc<dyn Secrets> = Arc::new(NoSecrets);
+    let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
+    (servers, cluster, etcd)
+}
+
+async fn look(etcd: &Etcd) -> EtcdSeen {
+    etcd.look().await.into_values().next().unwrap()
+}
+
+/// An order to remove `m1`, which the other two are asked for.
+fn order(timeout: u64) -> Order {
+    let removal = EtcdRemoval {
+        cluster: ClusterName::from("main"),
+        cluster_id: Arc::from("c21033c259a2ffa5"),
+        member_id: Arc::from("1"),
+        name: Arc::from("m1"),
+    };
+    let parameters = Parameters {
+        etcd_members: vec![removal],
+        ..Parameters::default()
+    };
+    Order {
+        run: RunId::from("01JH0000000000000000000000"),
+        step: Arc::new(Step {
+            id: StepId {
+                kind: StepKind::RemoveEtcd,
+                group: None,
+                node: Some(NodeName::from("n1")),
+                wave: None,
+            },
+            timeout,
+            effect: Effect::Destructive,
+            standby: false,
+            parameters: Some(Arc::new(parameters)),
+            needs: Vec::new(),
+        }),
+        node: None,
+        notes: Vec::new(),
+        reporter: crate::backend::Reporter::default(),
+    }
+}
+
+#[tokio::test]
+async fn what_a_member_says_is_carried_whole_and_ids_in_hexadecimal() {
+    let (_servers, cluster, etcd) = world(|_| None).await;
+    let seen = look(&etcd).await;
+    assert_eq!(health(&cluster, &seen, None), Health::Healthy);
+    let answer = seen.answers["m2"].known().unwrap();
+    assert_eq!(&*answer.cluster_id, "c21033c259a2ffa5");
+    assert_eq!(
+        (&*answer.member_id, answer.leader.as_deref()),
+        ("2", Some("1"))
+    );
+    assert_eq!((&*answer.version, answer.db_size), ("3.4.23", 20480));
+    assert_eq!(
+        (answer.raft_index, answer.raft_applied, answer.raft_term),
+        (9, 9, 2)
+    );
+    assert!(answer.decides && !answer.learner && answer.alarms.is_empty());
+    let ids: Vec<&str> = answer.members.iter().map(|member| &*member.id).collect();
+    assert_eq!(ids, ["1", "2", "3"]);
+    let removals = removal(&cluster, &seen, &NodeName::from("n1"), false);
+    assert_eq!(
+        removals.unwrap(),
+        order(0).step.parameters.as_ref().unwrap().etcd_members
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_answer_of_etcd_is_told_apart_from_what_is_no_answer() {
+    type Case = (fn(&Received) -> Option<Reply>, bool, &'static str);
+    let cases: [Case; 7] = [
+        (
+            |_| {
+                Some(Reply::Raw(b"HTTP/1.1 404 Not Found\r\ncontent-length: 33\r\n\r\n<html><title>Lamp</title></html>\n".to_vec()))
+            },
+            true,
+            "answers, but not as etcd does: 404 Not Found: a page `Lamp`",
+        ),
+        (
+            |asked| {
+                asked
+                    .path
+                    .ends_with("status")
+                    .then(|| Reply::json(200, json!({"status": "ok"})))
+            },
+            true,
+            "answers, but not as etcd does: an answer that cannot be understood: missing field `header` at line 1 column 15",
+        ),
+        (
+            |asked| {
+                asked.path.ends_with("list").then(|| {
+                    Reply::json(
+                        200,
+                        json!({"header": {"cluster_id": "-1", "member_id": "3"}}),
+                    )
+                })
+            },
+            true,
+            "answers, but not as etcd does: an answer that cannot be understood: invalid digit found in string",
+        ),
+        (
+            |_| {
+                Some(Reply::Json(
+                    302,
+                    vec![("location", "http://127.0.0.1:9/".to_owned())],
+                    Value::Null,
+                ))
+            },
+            true,
+            "answers, but not as etcd does: ",
+        ),
+        (|_| Some(Reply::Raw(Vec::new())), false, "does not answer: "),
+        (
+            |asked| {
+                asked
+                    .path
+                    .ends_with("range")
+                    .then(|| refusal(503, "etcdserver: request timed out"))
+            },
+            false,
+            "cannot read through the quorum",
+        ),
+        (
+            |asked| {
+                asked
+                    .path
+                    .ends_with("status")
+                    .then(|| refusal(401, "etcdserver: user name is empty"))
+            },
+            false,
+            "does not answer: 401 Unauthorized: etcdserver: user name is empty",
+        ),
+    ];
+    for (otherwise, is_invalid, expected) in cases {
+        let (_servers, cluster, etcd) = world(otherwise).await;
+        let seen = look(&etcd).await;
+        let found = problem(&cluster, &seen, "m3").unwrap();
+        assert!(found.starts_with(expected), "{found}");
+        assert_eq!(seen.invalid.contains_key("m3"), is_invalid, "{found}");
+        assert_eq!(
+            health(&cluster, &seen, None),
+            Health::Healthy,
+            "the other two suffice"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_read_the_key_has_read_through_the_quorum_all_the_same() {
+    let denied = |asked: &Received| {
+        asked
+            .path
+            .ends_with("range")
+            .then(|| refusal(403, "etcdserver: permission denied"))
+    };
+    let (_servers, cluster, etcd) = world(denied).await;
+    assert_eq!(problem(&cluster, &look(&etcd).await, "m3"), None);
+}
+
+#[tokio::test]
+async fn without_the_credentials_that_the_document_names_nothing_is_sent() {
+    let (servers, mut cluster, _) = world(|_| None).await;
+    let reference = crate::design::Reference::Env(Arc::from("ETCD_CA"));
+    cluster.credentials.insert(Arc::from("ca"), reference);
+    let secrets: Arc<dyn Secrets> = Arc::new(NoSecrets);
+    let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
+    let seen = look(&etcd).await;
+    let found = problem(&cluster, &seen, "m1").unwrap();
+    assert_eq!(
+        found,
+        "does not answer: credentials: ca: no secrets are to be had here"
+    );
+    assert!(servers[0].received.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_refusal_of_etcd_is_permanent_in_its_own_words_and_a_lost_answer_ambiguous() {
+    type Case = (fn() -> Reply, fn(&ActError) -> bool, &'static str);
+    let cases: [Case; 5] = [
+        (
+            || {
+                refusal(
+                    500,
+                    "etcdserver: re-configuration failed due to not enough started members",
+                )
+            },
+            |error| matches!(error, ActError::Permanent(_)),
+            "not enough started members",
+        ),
+        (
+            || refusal(503, "etcdserver: request timed out"),
+            |error| matches!(error, ActError::Ambiguous(_)),
+            "503 Service Unavailable: etcdserver: request timed out",
+        ),
+        (
+            || Reply::Raw(Vec::new()),
+            |error| matches!(error, ActError::Ambiguous(_)),
+            "m1",
+        ),
+        (
+            || Reply::Silent,
+            |error| matches!(error, ActError::Ambiguous(_)),
+            "no complete answer within",
+        ),
+        (
+            || {
+                Reply::json(
+                    200,
+                    json!({"header": {"cluster_id": "1", "member_id": "2"}, "members": [{"ID": "1"}]}),
+                )
+            },
+            |error| matches!(error, ActError::Ambiguous(_)),
+            "it is still a member",
+        ),
+    ];
+    for (reply, is_right, expected) in cases {
+        let servers = [
+            Server::plain(|asked| etcd(1, asked)).await,
+            Server::plain(move |asked| match asked.path.ends_with("remove") {
+                true => reply(),
+                false => etcd(2, asked),
+            })
+            .await,
+            Server::plain(|asked| etcd(3, asked)).await,
+        ];
+        let cluster = cluster([&servers[0].url, &servers[1].url, &servers[2].url]);
+        let secrets: Arc<dyn Secrets> = Arc::new(NoSecrets);
+        let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
+        let error = etcd.act(&order(3)).await.unwrap_err();
+        assert!(
+            is_right(&error) && error.to_string().contains(expected),
+            "{error:?}"
+        );
+        let asked = servers[0].received.lock().unwrap();
+        assert!(
+            !asked.iter().any(|asked| asked.path.ends_with("remove")),
+            "never through itself"
+        );
+        assert_eq!(etcd.probe(&order(3)).await, Probe::NotBegun);
+    }
+}
+
+#[tokio::test]
+async fn another_cluster_or_another_id_than_planned_is_never_touched() {
+    let (servers, _, etcd) = world(|_| None).await;
+    let changed = |how: fn(&mut EtcdRemoval)| {
+        let mut order = order(5);
+        let step = Arc::make_mut(&mut order.step);
+        let parameters = step.parameters.as_mut().unwrap();
+        how(&mut Arc::make_mut(parameters).etcd_members[0]);
+        order
+    };
+    for (order, expected) in [
+        (
+            changed(|removal| removal.cluster_id = Arc::from("77")),
+            "etcd cluster `main` has the id c21033c259a2ffa5, and the plan was made for 77",
+        ),
+        (
+            changed(|removal| removal.member_id = Arc::from("77")),
+            "member m1 of etcd cluster `main` has the id 1 now, and the plan was made for 77",
+        ),
+        (
+            changed(|removal| removal.cluster = ClusterName::from("other")),
+            "the design has no etcd cluster `other`",
+        ),
+    ] {
+        let acted = etcd.act(&order).await;
+        assert_eq!(acted, Err(ActError::Permanent(Arc::from(expected))));
+    }
+    for server in &servers {
+        let asked = server.received.lock().unwrap();
+        assert!(!asked.iter().any(|asked| asked.path.ends_with("remove")));
+    }
+}

@@ -1,0 +1,120 @@
+//! Waiting for etcd: until every cluster is healthy, until a machine's members vote again.
+//!
+//! Both look at once, then again and again until the step's time is over, and end a little before it with
+//! what is still missing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::Etcd;
+use super::gateway::Gateway;
+use crate::backend::{ActError, Order};
+use crate::design::NodeName;
+use crate::guard::quorum::{Health, health, missing, problems};
+
+/// Between two looks at the health of clusters ("Promenade Check etcd": every 30 s).
+const BETWEEN_CHECKS: Duration = Duration::from_secs(30);
+
+/// Between two looks for a member that comes back.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+
+/// How long before the end of its time a step gives up by itself, so that it can say why.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// When a step should end by itself; `None`: it has no bound.
+pub(super) fn deadline(order: &Order) -> Option<Instant> {
+    let timeout = Duration::from_secs(order.step.timeout);
+    (!timeout.is_zero()).then(|| Instant::now() + timeout.saturating_sub(MARGIN))
+}
+
+/// The same as an instant to sleep until, far away where there is no bound.
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Etcd {
+    /// Waits until every cluster is healthy, a machine's members left out of the count.
+    pub(super) async fn check(
+        &self,
+        order: &Order,
+        node: Option<&NodeName>,
+    ) -> Result<(), ActError> {
+        let gateways: Vec<_> = self.gateways.iter().collect();
+        let lacks = |gateway| unhealthy(gateway, node);
+        self.wait(order, BETWEEN_CHECKS, &gateways, lacks).await
+    }
+
+    /// Waits until a machine's members are started voters of their clusters again.
+    pub(super) async fn await_members(
+        &self,
+        order: &Order,
+        node: &NodeName,
+    ) -> Result<(), ActError> {
+        let gateways: Vec<_> = self.of_node(node).collect();
+        let lacks = |gateway| not_voting(gateway, node);
+        self.wait(order, BETWEEN_LOOKS, &gateways, lacks).await
+    }
+
+    /// Looks until no cluster lacks anything.
+    async fn wait<'a, F>(
+        &'a self,
+        order: &Order,
+        between: Duration,
+        gateways: &[&'a Gateway],
+        lacks: impl Fn(&'a Gateway) -> F,
+    ) -> Result<(), ActError>
+    where
+        F: Future<Output = Option<String>>,
+    {
+        let deadline = deadline(order);
+        let mut last = String::from("no member of etcd answered in time");
+        loop {
+            let looks = join_all(gateways.iter().copied().map(&lacks));
+            let found: Vec<String> = tokio::select! {
+                found = looks => found.into_iter().flatten().collect(),
+                () = until(deadline) => return Err(too_late(order, &last)),
+            };
+            if found.is_empty() {
+                return Ok(());
+            }
+            last = found.join("; ");
+            order.reporter.progress(last.as_str());
+            tokio::select! {
+                () = sleep(between) => {}
+                () = until(deadline) => return Err(too_late(order, &last)),
+            }
+        }
+    }
+}
+
+fn too_late(order: &Order, lacks: &str) -> ActError {
+    let seconds = order.step.timeout;
+    ActError::Permanent(Arc::from(format!("not within {seconds} s: {lacks}")))
+}
+
+/// What a machine's member still lacks; `None` where it votes.
+async fn not_voting(gateway: &Gateway, node: &NodeName) -> Option<String> {
+    missing(&gateway.cluster, &gateway.look().await, node)
+}
+
+/// What keeps a cluster from being healthy; `None` where nothing does.
+async fn unhealthy(gateway: &Gateway, node: Option<&NodeName>) -> Option<String> {
+    let (cluster, seen) = (&gateway.cluster, gateway.look().await);
+    let word = match health(cluster, &seen, node) {
+        Health::Healthy => return None,
+        Health::Unhealthy => "is unhealthy",
+        Health::Inaccessible => "cannot be accessed",
+        Health::Invalid => "gives invalid answers",
+    };
+    let problems = problems(cluster, &seen, node).join("; ");
+    Some(format!(
+        "etcd cluster `{}` {word}: {problems}",
+        cluster.name
+    ))
+}

@@ -1,0 +1,134 @@
+//! `trueup etcd`: how healthy the etcd clusters of the site are, and what each can still lose.
+
+use std::collections::BTreeSet;
+
+use clap::{Args, ValueEnum};
+
+use crate::backend::Look;
+use crate::backend::cluster::choose_etcd;
+use crate::design::{Design, EtcdCluster};
+use crate::diagnostic::nearest;
+use crate::guard::quorum::{Health, health, problems};
+use crate::observed::EtcdSeen;
+use crate::report::airship::{Reason, Status};
+use crate::report::etcd::{self, Row};
+use crate::site::{Depth, Loader, Settings};
+
+use super::context::Context;
+use super::planning::{backend_context, runtime};
+use super::revision::{Checkout, load_sound};
+use super::{Failure, FailureKind};
+
+#[derive(Debug, Args)]
+pub(super) struct EtcdCommand {
+    /// A cluster; none: all
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
+    #[arg(long, value_name = "R", default_value = "worktree")]
+    rev: String,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// A substitution whose source is not there is a warning
+    #[arg(long)]
+    allow_missing_sources: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table for each cluster.
+    Text,
+    /// Airship's status object.
+    Json,
+}
+
+pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = Checkout::find(context, &repository)?;
+    let at = checkout.resolve(&command.rev)?;
+    let location = checkout.location_at(at)?;
+    let mut loader = Loader::new(&repository);
+    let settings = Settings {
+        depth: Depth::Typed,
+        allow_missing_sources: command.allow_missing_sources,
+    };
+    let site = load_sound(context, &mut loader, &location, at, settings)?;
+    let clusters = match select(command, &site.design) {
+        Ok(clusters) => clusters,
+        Err(failure) => {
+            if command.format == Format::Json {
+                let status = Status {
+                    reason: Reason::NotFound,
+                    message: failure.message.clone(),
+                    messages: Vec::new(),
+                };
+                context.printer.print(&status.to_json()?)?;
+            }
+            return Err(failure);
+        }
+    };
+    let backends = backend_context(&repository, &location);
+    let cluster = choose_etcd(&site.design, &backends)
+        .map_err(|error| Failure::from_error(FailureKind::Error, &error, None))?;
+    let look = Look {
+        etcd: true,
+        ..Look::default()
+    };
+    let seen = match cluster {
+        Some(cluster) => {
+            let none = BTreeSet::new();
+            runtime(&site.design)?
+                .block_on(cluster.observe(&none, look))
+                .etcd
+        }
+        None => Default::default(),
+    };
+    let nothing = EtcdSeen::default();
+    let rows: Vec<Row<'_>> = clusters
+        .into_iter()
+        .map(|cluster| Row {
+            cluster,
+            seen: seen.get(&cluster.name).unwrap_or(&nothing),
+        })
+        .collect();
+    let mut out = String::new();
+    match command.format {
+        Format::Text => etcd::text(&mut out, &rows, context.printer.out)?,
+        Format::Json => out = etcd::json(&rows)?,
+    }
+    context.printer.print(&out)?;
+    let invalid = rows
+        .iter()
+        .find(|row| health(row.cluster, row.seen, None) == Health::Invalid);
+    match invalid {
+        Some(row) => Err(Failure::new(
+            FailureKind::Failed,
+            format!(
+                "{}: etcd cluster `{}`: {}",
+                Reason::EtcdNotAccessible,
+                row.cluster.name,
+                problems(row.cluster, row.seen, None).join("; ")
+            ),
+        )),
+        None => Ok(0),
+    }
+}
+
+/// The clusters that are asked for, in the order of the documents.
+fn select<'a>(command: &EtcdCommand, design: &'a Design) -> Result<Vec<&'a EtcdCluster>, Failure> {
+    let all = &design.etcd_clusters;
+    let Some(name) = &command.name else {
+        return Ok(all.iter().collect());
+    };
+    if let Some(found) = all.iter().find(|cluster| cluster.name.as_str() == name) {
+        return Ok(vec![found]);
+    }
+    let failure = Failure::error(format!("there is no etcd cluster `{name}`"));
+    Err(
+        match nearest(name, all.iter().map(|cluster| cluster.name.as_str())) {
+            Some(near) => failure.hint(format!("did you mean `{near}`?")),
+            None => failure,
+        },
+    )
+}

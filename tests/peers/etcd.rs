@@ -1,0 +1,539 @@
+//! The etcd backend against a real etcd: three members, each a process of its own, over mutual TLS.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use trueup::backend::cluster::etcd::Etcd;
+use trueup::backend::{
+    ActError, Cluster as _, Listener, Order, Pending, Probe, Reporter, Secret, SecretError, Secrets,
+};
+use trueup::design::{ClusterName, EtcdCluster, EtcdMember, NodeName, Reference, RunId};
+use trueup::diagnostic::{Mark, SourceId};
+use trueup::guard::quorum::{self, Health};
+use trueup::observed::EtcdSeen;
+use trueup::step::{Effect, EtcdRemoval, Parameters, Step, StepId, StepKind};
+
+use super::harness::{Peer, wait_until};
+
+/// A real etcd cluster whose member `m1` is on machine `n1` and so on.
+struct Real {
+    peer: Peer,
+    scheme: &'static str,
+    count: u16,
+}
+
+/// Reads the files that references name.
+#[derive(Debug)]
+struct Files;
+
+impl Secrets for Files {
+    fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError> {
+        let Reference::File(path) = reference else {
+            return Err(SecretError("only files are known here".to_owned()));
+        };
+        let text = std::fs::read_to_string(&**path);
+        text.map(Secret::new)
+            .map_err(|error| SecretError(error.to_string()))
+    }
+}
+
+/// Remembers what a step told.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Listener for Heard {
+    fn progress(&self, text: Arc<str>) {
+        self.0.lock().unwrap().push(text.to_string());
+    }
+
+    fn note<'a>(&'a self, _: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Real {
+    /// Three members over TLS, all healthy; `None` where there is no etcd.
+    fn three() -> Option<Self> {
+        Self::start(3, "tls")
+    }
+
+    fn start(count: u16, mode: &'static str) -> Option<Self> {
+        let peer = Peer::start("etcd-up.sh", |ports| {
+            vec![count.to_string(), ports.at(0).to_string(), mode.to_owned()]
+        })?;
+        let scheme = if mode == "tls" { "https" } else { "http" };
+        let real = Self {
+            peer,
+            scheme,
+            count,
+        };
+        assert!(real.peer.said().starts_with(scheme));
+        real.wait_until_all_are_well();
+        Some(real)
+    }
+
+    fn wait_until_all_are_well(&self) {
+        let cluster = self.cluster();
+        wait_until("every member is healthy", || {
+            let seen = self.look();
+            let mut members = cluster.members.iter();
+            members.all(|member| quorum::problem(&cluster, &seen, &member.name).is_none())
+        });
+    }
+
+    fn url(&self, member: u16, peer: u16) -> String {
+        let port = self.peer.ports().at((member - 1) * 10 + peer);
+        format!("{}://127.0.0.1:{port}", self.scheme)
+    }
+
+    fn client_url(&self, member: u16) -> String {
+        self.url(member, 0)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.peer.path(name)
+    }
+
+    fn cluster(&self) -> EtcdCluster {
+        let members = (1..=self.count).map(|position| EtcdMember {
+            node: NodeName::from(format!("n{position}")),
+            name: Arc::from(format!("m{position}")),
+            peer_url: Arc::from(self.url(position, 1)),
+            client_url: Arc::from(self.client_url(position)),
+        });
+        let mut credentials = BTreeMap::new();
+        if self.scheme == "https" {
+            for (name, file) in [
+                ("ca", "ca.crt"),
+                ("cert", "client.crt"),
+                ("key", "client.key"),
+            ] {
+                let path = self.file(file).to_str().unwrap().to_owned();
+                credentials.insert(Arc::from(name), Reference::File(Arc::from(path)));
+            }
+        }
+        EtcdCluster {
+            name: ClusterName::from("main"),
+            members: members.collect(),
+            minimum_healthy: usize::from(self.count) / 2 + 1,
+            credentials,
+            mark: Mark::new(SourceId(u32::MAX), 0),
+        }
+    }
+
+    fn etcd(&self) -> Etcd {
+        let secrets: Arc<dyn Secrets> = Arc::new(Files);
+        Etcd::new(&[self.cluster()], &secrets)
+    }
+
+    fn look(&self) -> EtcdSeen {
+        let seen = on_runtime(async { self.etcd().look().await });
+        seen.into_values().next().unwrap()
+    }
+
+    fn removal(&self, node: &str) -> Result<Vec<EtcdRemoval>, String> {
+        let node = NodeName::from(node);
+        quorum::removal(&self.cluster(), &self.look(), &node, false)
+            .map_err(|refusal| format!("{}: {refusal}", refusal.rule()))
+    }
+
+    #[track_caller]
+    fn refused(&self, node: &str) -> String {
+        let text = self.removal(node).expect_err("it is refused");
+        text.replace(&self.peer.ports().at(0).to_string(), "PORT")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let standing = quorum::standing(&self.cluster(), &self.look()).unwrap();
+        let ids = standing.voters.into_iter().chain(standing.learners);
+        ids.map(|id| id.to_string()).collect()
+    }
+
+    /// Asks a member something as a person would by `curl`.
+    fn ask(&self, member: u16, path: &str, body: &Value) -> Value {
+        let mut command = Command::new("curl");
+        command.args(["-s", "--max-time", "20", "-d", &body.to_string()]);
+        if self.scheme == "https" {
+            for (option, file) in [
+                ("--cacert", "ca.crt"),
+                ("--cert", "client.crt"),
+                ("--key", "client.key"),
+            ] {
+                command.arg(option).arg(self.file(file));
+            }
+        }
+        let url = format!("{}/{path}", self.client_url(member));
+        let output = command.arg(url).output().unwrap();
+        let mut values = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
+        values
+            .next()
+            .map_or(Value::Null, |value| value.unwrap_or(Value::Null))
+    }
+
+    fn kill(&self, member: u16) {
+        self.peer.kill(&format!("m{member}.pid"));
+    }
+
+    fn signal(&self, member: u16, signal: &str) {
+        let pid = std::fs::read_to_string(self.file(&format!("m{member}.pid"))).unwrap();
+        let status = Command::new("kill").args([signal, pid.trim()]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Waits until the members that are left see who is gone: etcd notices on its own time.
+    fn wait_for_refusal(&self, node: &str, rule: &str) {
+        wait_until(&format!("{rule} for {node}"), || {
+            self.removal(node).is_err_and(|text| text.starts_with(rule))
+        });
+    }
+}
+
+fn on_runtime<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+fn order(kind: StepKind, node: &str, members: Vec<EtcdRemoval>, heard: &Arc<Heard>) -> Order {
+    let parameters = Parameters {
+        etcd_members: members,
+        ..Parameters::default()
+    };
+    Order {
+        run: RunId::from("01JH0000000000000000000000"),
+        step: Arc::new(Step {
+            id: StepId {
+                kind,
+                group: None,
+                node: Some(NodeName::from(node)),
+                wave: None,
+            },
+            timeout: 20,
+            effect: Effect::Destructive,
+            standby: false,
+            parameters: Some(Arc::new(parameters)),
+            needs: Vec::new(),
+        }),
+        node: None,
+        notes: Vec::new(),
+        reporter: Reporter::new(heard.clone()),
+    }
+}
+
+fn remove(real: &Real, node: &str, members: Vec<EtcdRemoval>) -> (Result<(), ActError>, Probe) {
+    on_runtime(async {
+        let etcd = real.etcd();
+        let order = order(StepKind::RemoveEtcd, node, members, &Arc::default());
+        let acted = etcd.act(&order).await;
+        (acted, etcd.probe(&order).await)
+    })
+}
+
+#[test]
+fn one_of_three_goes_a_second_stays_and_asking_again_is_no_error() {
+    let Some(real) = Real::three() else { return };
+    let (cluster, seen) = (real.cluster(), real.look());
+    assert_eq!(quorum::health(&cluster, &seen, None), Health::Healthy);
+    assert_eq!(quorum::can_lose(&cluster, &seen), 1);
+    let removals = real.removal("n1").unwrap();
+    assert_eq!(removals.len(), 1);
+    assert_eq!(&*removals[0].name, "m1");
+
+    on_runtime(async {
+        let etcd = real.etcd();
+        let order = order(
+            StepKind::RemoveEtcd,
+            "n1",
+            removals.clone(),
+            &Arc::default(),
+        );
+        assert_eq!(etcd.probe(&order).await, Probe::NotBegun);
+        assert_eq!(etcd.act(&order).await, Ok(()));
+        assert_eq!(etcd.probe(&order).await, Probe::Done);
+        assert_eq!(etcd.act(&order).await, Ok(()), "it is gone already");
+    });
+    assert_eq!(real.names().len(), 2);
+    assert_eq!(real.removal("n1"), Ok(Vec::new()));
+
+    let refused = real.refused("n2");
+    assert!(
+        refused.starts_with(
+            "etcd-minimum: etcd cluster `main` would be left with 1 healthy voter without n2"
+        ),
+        "{refused}"
+    );
+    // A plan that was made before says who is meant by id; the guard says no at the instant.
+    let seen = real.look();
+    let standing = quorum::standing(&real.cluster(), &seen).unwrap();
+    let other = EtcdRemoval {
+        member_id: standing.voters.iter().next().unwrap().clone(),
+        name: Arc::from("m2"),
+        ..removals[0].clone()
+    };
+    let (acted, probed) = remove(&real, "n2", vec![other]);
+    assert!(
+        matches!(&acted, Err(ActError::Permanent(text)) if text.contains("document wants 2")),
+        "{acted:?}"
+    );
+    assert_eq!(probed, Probe::NotBegun);
+    assert_eq!(real.names().len(), 2);
+}
+
+#[test]
+fn with_one_dead_a_healthy_one_stays_and_the_dead_one_goes() {
+    let Some(real) = Real::three() else { return };
+    let before = real.removal("n1").unwrap();
+    real.kill(3);
+    real.wait_for_refusal("n1", "etcd-quorum");
+    let refused = real.refused("n1");
+    assert!(
+        refused.contains("m3 does not answer: cannot be connected to"),
+        "{refused}"
+    );
+
+    let (acted, probed) = remove(&real, "n1", before);
+    assert!(
+        matches!(&acted, Err(ActError::Permanent(text)) if text.contains("would be left with 1 healthy voter without n1, and needs 2")),
+        "{acted:?}"
+    );
+    assert_eq!(probed, Probe::NotBegun);
+    assert_eq!(real.names().len(), 3, "nothing changed");
+
+    let (acted, probed) = remove(&real, "n3", real.removal("n3").unwrap());
+    assert_eq!((acted, probed), (Ok(()), Probe::Done));
+    assert_eq!(real.names().len(), 2);
+
+    // Its place is not taken yet: a teardown that left it out is done, a machine that should be back is not.
+    let heard = Arc::default();
+    on_runtime(async {
+        let etcd = real.etcd();
+        let check = order(StepKind::CheckEtcd, "n3", Vec::new(), &heard);
+        assert_eq!(etcd.act(&check).await, Ok(()));
+        let mut back = order(StepKind::AwaitReady, "n3", Vec::new(), &heard);
+        Arc::make_mut(&mut back.step).timeout = 2;
+        assert_eq!(etcd.probe(&back).await, Probe::NotBegun);
+        let acted = etcd.act(&back).await;
+        let expected = "not within 2 s: member m3 of etcd cluster `main` is not a member";
+        assert_eq!(acted, Err(ActError::Permanent(Arc::from(expected))));
+        let healthy = order(StepKind::AwaitReady, "n1", Vec::new(), &heard);
+        assert_eq!(etcd.act(&healthy).await, Ok(()));
+    });
+}
+
+#[test]
+fn without_a_quorum_everything_ends_in_time_with_a_clear_word_and_nothing_changes() {
+    let Some(real) = Real::three() else { return };
+    let removals = real.removal("n3").unwrap();
+    real.kill(2);
+    real.kill(3);
+    real.wait_for_refusal("n3", "etcd-leader");
+    let seen = real.look();
+    assert_eq!(
+        quorum::health(&real.cluster(), &seen, None),
+        Health::Unhealthy
+    );
+    assert_eq!(quorum::can_lose(&real.cluster(), &seen), 0);
+    let answer = seen.answers["m1"].known().unwrap();
+    assert!(!answer.decides);
+    assert_eq!(answer.members.len(), 3, "told from memory");
+
+    let (acted, probed) = remove(&real, "n3", removals);
+    assert!(
+        matches!(&acted, Err(ActError::Passing(text)) if text.contains("knows no leader")),
+        "{acted:?}"
+    );
+    let Probe::Ambiguous(evidence) = probed else {
+        panic!("{probed:?}")
+    };
+    assert!(
+        evidence.contains("m1 cannot read through the quorum"),
+        "{evidence}"
+    );
+    assert!(evidence.contains("`etcdctl member list`"), "{evidence}");
+
+    let heard: Arc<Heard> = Arc::default();
+    let check = order(StepKind::CheckEtcd, "n3", Vec::new(), &heard);
+    let acted = on_runtime(async { real.etcd().act(&check).await });
+    assert!(
+        matches!(&acted, Err(ActError::Permanent(text)) if text.starts_with("not within 20 s: etcd cluster `main` is unhealthy")),
+        "{acted:?}"
+    );
+    assert!(heard.0.lock().unwrap()[0].contains("m2 does not answer"));
+
+    real.kill(1);
+    let health = quorum::health(&real.cluster(), &real.look(), None);
+    assert_eq!(health.as_str(), "Unable to access Etcd");
+}
+
+#[test]
+fn a_member_that_hangs_is_waited_for_no_longer_than_the_client_says() {
+    let Some(real) = Real::three() else { return };
+    real.signal(2, "-STOP");
+    let seen = real.look();
+    real.signal(2, "-CONT");
+    let problem = quorum::problem(&real.cluster(), &seen, "m2").unwrap();
+    assert!(problem.starts_with("does not answer: no "), "{problem}");
+    assert!(
+        problem.ends_with(" in time") || problem.ends_with("within 10 s"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn an_alarm_is_seen_and_nothing_goes_while_it_lasts() {
+    let Some(real) = Real::three() else { return };
+    let alarm = |action: &str| {
+        let seen = real.look();
+        let id = &seen.answers["m2"].known().unwrap().member_id;
+        let id = u64::from_str_radix(id, 16).unwrap().to_string();
+        real.ask(
+            1,
+            "v3/maintenance/alarm",
+            &json!({"action": action, "memberID": id, "alarm": "NOSPACE"}),
+        )
+    };
+    alarm("ACTIVATE");
+    wait_until("the alarm is told", || real.removal("n1").is_err());
+    assert_eq!(
+        real.refused("n1"),
+        "etcd-alarm: etcd cluster `main` has the alarm NOSPACE, raised by member m2"
+    );
+    assert_eq!(
+        quorum::health(&real.cluster(), &real.look(), None),
+        Health::Unhealthy
+    );
+    alarm("DEACTIVATE");
+    wait_until("the alarm is over", || real.removal("n1").is_ok());
+}
+
+#[test]
+fn a_learner_blocks_every_machine_but_its_own() {
+    let Some(mut real) = Real::three() else {
+        return;
+    };
+    real.count = 4;
+    let peer_url = real.url(4, 1);
+    // etcd takes no change before its members are connected for some seconds.
+    let learner = json!({"peerURLs": [peer_url], "isLearner": true});
+    wait_until("a learner is added", || {
+        let added = real.ask(1, "v3/cluster/member/add", &learner);
+        added["member"]["isLearner"] == json!(true)
+    });
+    assert_eq!(
+        real.refused("n1"),
+        "etcd-learner: member m4 of etcd cluster `main`, on n4, is a learner: a change of members is under way"
+    );
+
+    // Once it runs, it answers for itself, but not for who the members are.
+    let folder = real.peer.folder().to_owned();
+    let initial: Vec<String> = (1..=4)
+        .map(|m| format!("m{m}={}", real.url(m, 1)))
+        .collect();
+    let log = std::fs::File::create(folder.join("m4.log")).unwrap();
+    let (client_url, cert) = (real.client_url(4), folder.join("server.crt"));
+    let child = Command::new("etcd")
+        .args(["--name", "m4", "--initial-cluster-state", "existing"])
+        .arg("--data-dir")
+        .arg(folder.join("m4"))
+        .args([
+            "--listen-client-urls",
+            &client_url,
+            "--advertise-client-urls",
+            &client_url,
+        ])
+        .args([
+            "--listen-peer-urls",
+            &peer_url,
+            "--initial-advertise-peer-urls",
+            &peer_url,
+        ])
+        .args(["--initial-cluster", &initial.join(",")])
+        .arg("--cert-file")
+        .arg(&cert)
+        .arg("--key-file")
+        .arg(folder.join("server.key"))
+        .arg("--client-cert-auth")
+        .arg("--trusted-ca-file")
+        .arg(folder.join("ca.crt"))
+        .arg("--peer-cert-file")
+        .arg(&cert)
+        .arg("--peer-key-file")
+        .arg(folder.join("server.key"))
+        .arg("--peer-client-cert-auth")
+        .arg("--peer-trusted-ca-file")
+        .arg(folder.join("ca.crt"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    std::fs::write(folder.join("m4.pid"), child.id().to_string()).unwrap();
+    wait_until("the learner answers", || {
+        real.look().answers["m4"].known().is_some()
+    });
+    let cluster = real.cluster();
+    let problem = quorum::missing(&cluster, &real.look(), &NodeName::from("n4"));
+    assert_eq!(
+        problem.as_deref(),
+        Some("member m4 of etcd cluster `main` is a learner")
+    );
+    assert!(real.refused("n1").starts_with("etcd-learner"));
+
+    let (acted, probed) = remove(&real, "n4", real.removal("n4").unwrap());
+    assert_eq!((acted, probed), (Ok(()), Probe::Done));
+    assert!(
+        real.refused("n1").starts_with("etcd-minimum"),
+        "four are designed, three are wanted"
+    );
+}
+
+#[test]
+fn an_only_member_is_never_asked_to_go() {
+    let Some(real) = Real::start(1, "plain") else {
+        return;
+    };
+    assert!(real.refused("n1").starts_with("etcd-only-member"));
+    let node = NodeName::from("n1");
+    let destroyed = quorum::removal(&real.cluster(), &real.look(), &node, true);
+    assert_eq!(destroyed, Ok(Vec::new()));
+}
+
+#[test]
+fn who_is_not_trusted_and_who_speaks_no_etcd_are_told_apart() {
+    let Some(real) = Real::three() else { return };
+    let text = |cluster: EtcdCluster| {
+        let secrets: Arc<dyn Secrets> = Arc::new(Files);
+        let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
+        let seen = on_runtime(async { etcd.look().await })
+            .into_values()
+            .next()
+            .unwrap();
+        let health = quorum::health(&cluster, &seen, None);
+        (health, quorum::problem(&cluster, &seen, "m1").unwrap())
+    };
+    let mut without_ca = real.cluster();
+    without_ca.credentials.remove("ca");
+    let (health, problem) = text(without_ca);
+    assert_eq!(health, Health::Inaccessible);
+    assert!(
+        problem.contains("its certificate is not trusted"),
+        "{problem}"
+    );
+
+    let mut anonymous = real.cluster();
+    anonymous.credentials.retain(|name, _| &**name == "ca");
+    let (health, problem) = text(anonymous);
+    assert_eq!(health, Health::Inaccessible);
+    assert!(problem.contains("does not answer"), "{problem}");
+
+    let mut plain = real.cluster();
+    for member in &mut plain.members {
+        member.client_url = Arc::from(member.client_url.replace("https", "http"));
+    }
+    let (health, problem) = text(plain);
+    assert!(health.is_error(), "{problem}");
+}
