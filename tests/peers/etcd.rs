@@ -17,6 +17,7 @@ use trueup::observed::EtcdSeen;
 use trueup::step::{Effect, EtcdRemoval, Parameters, Step, StepId, StepKind};
 
 use super::harness::{Peer, wait_until};
+use super::site::Site;
 
 /// A real etcd cluster whose member `m1` is on machine `n1` and so on.
 struct Real {
@@ -435,7 +436,7 @@ fn a_learner_blocks_every_machine_but_its_own() {
         .collect();
     let log = std::fs::File::create(folder.join("m4.log")).unwrap();
     let (client_url, cert) = (real.client_url(4), folder.join("server.crt"));
-    let child = Command::new("etcd")
+    let mut child = Command::new("etcd")
         .args(["--name", "m4", "--initial-cluster-state", "existing"])
         .arg("--data-dir")
         .arg(folder.join("m4"))
@@ -489,6 +490,8 @@ fn a_learner_blocks_every_machine_but_its_own() {
         real.refused("n1").starts_with("etcd-minimum"),
         "four are designed, three are wanted"
     );
+    real.kill(4);
+    child.wait().unwrap();
 }
 
 #[test]
@@ -536,4 +539,111 @@ fn who_is_not_trusted_and_who_speaks_no_etcd_are_told_apart() {
     }
     let (health, problem) = text(plain);
     assert!(health.is_error(), "{problem}");
+}
+
+impl Real {
+    /// A site whose document names this cluster; `swapped`: each URL where the other should be.
+    fn site(&self, swapped: bool) -> Site {
+        let members = (1..=self.count).map(|position| {
+            let (peer, client) = (self.url(position, 1), self.client_url(position));
+            let (peer, client) = if swapped { (client, peer) } else { (peer, client) };
+            format!("{{node: n{position}, name: m{position}, peer_url: '{peer}', client_url: '{client}'}}")
+        });
+        let members: Vec<String> = members.collect();
+        let credentials = |name: &str, file: &str| {
+            let path = self.file(file);
+            format!("{name}: {{file: '{}'}}", path.display())
+        };
+        let text = format!(
+            "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {{name: lab}}\ndata: {{}}\n\
+             ---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata: {{hardware: {{kind: redfish}}}}\n\
+             ---\nschema: promenade/EtcdClusters/v1\nmetadata: {{name: etcd}}\ndata:\n  clusters:\n  - name: main\n    \
+             members: [{}]\n    credentials: {{{}, {}, {}}}\n",
+            members.join(", "),
+            credentials("ca", "ca.crt"),
+            credentials("cert", "client.crt"),
+            credentials("key", "client.key"),
+        );
+        Site::new(&[("site.yaml", &text)])
+    }
+}
+
+#[test]
+fn the_command_tells_of_each_cluster_in_the_words_of_the_specification() {
+    let Some(real) = Real::three() else { return };
+    let site = real.site(false);
+    let text = site.trueup(&["etcd"], &[]).with(0).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "main: Healthy; it can lose 1 member");
+    assert!(lines[1].starts_with("MEMBER  NODE  ROLE"), "{text}");
+    assert_eq!(lines.len(), 5, "{text}");
+    assert_eq!(text.matches(" leader ").count(), 1, "{text}");
+    assert_eq!(text.matches(" voter ").count(), 2, "{text}");
+    assert_eq!(text.matches(" healthy\n").count(), 3, "{text}");
+
+    let status = site
+        .trueup(&["etcd", "main", "--format", "json"], &[])
+        .with(0)
+        .json();
+    let message =
+        json!({"message": "Healthy", "error": false, "kind": "HealthMessage", "name": "main"});
+    assert_eq!(status["details"]["messageList"], json!([message]));
+    let head = ["kind", "apiVersion", "status", "reason", "code"].map(|key| status[key].clone());
+    assert_eq!(
+        json!(head),
+        json!(["Status", "v1.0", "Success", "Success", 200])
+    );
+    let members = &status["details"]["clusters"][0]["members"];
+    assert_eq!(members[1]["node"], "n2");
+    assert!(
+        members[1]["db_size"].as_u64().is_some_and(|size| size > 0),
+        "{members}"
+    );
+
+    real.kill(3);
+    let text = site.trueup(&["etcd", "main"], &[]).with(0).stdout;
+    assert!(
+        text.starts_with("main: Healthy; it can lose no member"),
+        "{text}"
+    );
+    assert!(
+        text.contains("does not answer: cannot be connected to: connection refused"),
+        "{text}"
+    );
+
+    let wrong = site
+        .trueup(&["etcd", "mian", "--format", "json"], &[])
+        .with(1);
+    assert!(
+        wrong.stderr.contains("there is no etcd cluster `mian`"),
+        "{wrong:?}"
+    );
+    assert!(wrong.stderr.contains("did you mean `main`?"), "{wrong:?}");
+    assert_eq!(wrong.json()["reason"], "NotFound");
+
+    let invalid = real
+        .site(true)
+        .trueup(&["etcd", "--format", "json"], &[])
+        .with(7);
+    assert!(
+        invalid
+            .stderr
+            .contains("EtcdNotAccessible: etcd cluster `main`: m1 answers, but not as etcd does"),
+        "{invalid:?}"
+    );
+    let status = invalid.json();
+    assert_eq!(
+        json!([status["reason"], status["code"]]),
+        json!(["EtcdNotAccessible", 500])
+    );
+
+    real.kill(1);
+    real.kill(2);
+    let status = site
+        .trueup(&["etcd", "--format", "json"], &[])
+        .with(0)
+        .json();
+    let message = json!({"message": "Unable to access Etcd", "error": true, "kind": "HealthMessage", "name": "main"});
+    assert_eq!(status["details"]["messageList"], json!([message]));
+    assert_eq!(status["details"]["errorCount"], 1);
 }

@@ -1,4 +1,5 @@
-//! Etcd clusters: members that are there, thresholds that can be met, quorum after retirement.
+//! Etcd clusters: members that are there, URLs of their own, whole credentials, thresholds that can be met, quorum after
+//! retirement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,11 +21,14 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
         .filter_map(|(_, data)| text(data, "hostname"))
         .collect();
     let mut names: BTreeMap<Arc<str>, Mark> = BTreeMap::new();
+    let mut urls: BTreeMap<String, Mark> = BTreeMap::new();
     for (_, data) in catalog.of(kind::ETCD_CLUSTERS) {
         for cluster in items(data, "clusters") {
             once(cluster.get("name"), "etcd cluster", &mut names, findings);
             check_name(cluster, findings);
             check_members(cluster, &genesis, design, findings);
+            check_urls(cluster, &mut urls, findings);
+            check_credentials(cluster, findings);
             check_threshold(cluster, findings);
             check_quorum(cluster, design, &retires, findings);
         }
@@ -83,6 +87,49 @@ fn check_members(cluster: &Node, genesis: &[Arc<str>], design: &Design, findings
             );
         }
     }
+}
+
+/// Each URL once, in all clusters: two members cannot be reached in the same place.
+fn check_urls(cluster: &Node, seen: &mut BTreeMap<String, Mark>, findings: &mut Findings) {
+    let members = items(cluster, "members").iter();
+    let urls = members.flat_map(|member| [member.get("peer_url"), member.get("client_url")]);
+    for (node, url) in urls
+        .flatten()
+        .filter_map(|node| Some((node, text_of(node)?)))
+    {
+        let place = url.trim_end_matches('/').to_ascii_lowercase();
+        match seen.get(&place) {
+            Some(first) => findings.push(
+                Diagnostic::error(
+                    "rule-etcd-repeated",
+                    node.mark,
+                    format!("the URL `{url}` is there twice"),
+                )
+                .related(*first, "first here"),
+            ),
+            None => {
+                seen.insert(place, node.mark);
+            }
+        }
+    }
+}
+
+/// A certificate is nothing without its key.
+fn check_credentials(cluster: &Node, findings: &mut Findings) {
+    let Some(credentials) = cluster.get("credentials") else {
+        return;
+    };
+    let (given, missing) = match (credentials.get("cert"), credentials.get("key")) {
+        (Some(cert), None) => (cert, "key"),
+        (None, Some(key)) => (key, "cert"),
+        _ => return,
+    };
+    let message = format!("`cert` and `key` go together, and there is no `{missing}`");
+    findings.push(Diagnostic::error(
+        "rule-etcd-credentials",
+        given.mark,
+        message,
+    ));
 }
 
 fn minimum(cluster: &Node) -> Option<u64> {

@@ -317,12 +317,12 @@ async fn a_refusal_of_etcd_is_permanent_in_its_own_words_and_a_lost_answer_ambig
             is_right(&error) && error.to_string().contains(expected),
             "{error:?}"
         );
+        assert_eq!(etcd.probe(&order(3)).await, Probe::NotBegun);
         let asked = servers[0].received.lock().unwrap();
         assert!(
             !asked.iter().any(|asked| asked.path.ends_with("remove")),
             "never through itself"
         );
-        assert_eq!(etcd.probe(&order(3)).await, Probe::NotBegun);
     }
 }
 
