@@ -242,6 +242,31 @@ fn only_member(cluster: &EtcdCluster, seen: &EtcdSeen, destroy: bool) -> Result<
     })
 }
 
+/// The cluster with more designed members: those of the live one that the design does not know by name nor
+/// by peer URL, and for which `machine` names a machine. So are members counted whose machines have left
+/// the design and still run.
+#[must_use]
+pub fn knowing(
+    cluster: &EtcdCluster,
+    seen: &EtcdSeen,
+    machine: impl Fn(&EtcdMemberSeen) -> Option<NodeName>,
+) -> EtcdCluster {
+    let view = View::new(cluster, seen, None);
+    let live = view.membership().unwrap_or_default().iter();
+    let strangers =
+        live.filter(|live| matches!(view.designed(live), Err(Refusal::Stranger { .. })));
+    let mut known = cluster.clone();
+    known.members.extend(strangers.filter_map(|live| {
+        Some(EtcdMember {
+            node: machine(live)?,
+            name: live.name.clone(),
+            peer_url: live.peer_urls.first()?.clone(),
+            client_url: live.client_urls.first().cloned().unwrap_or_default(),
+        })
+    }));
+    known
+}
+
 /// The healthy voters that a cluster must have now, so that removals that [`removal`] allowed stay
 /// allowed: those that leave included.
 #[must_use]

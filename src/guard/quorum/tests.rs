@@ -374,6 +374,34 @@ fn who_is_who_must_be_plain_before_anything_goes() {
 }
 
 #[test]
+fn members_whose_machines_left_the_design_are_counted_when_somebody_names_them() {
+    let world = world(&[Healthy; 5]);
+    let (mut cluster, mut seen) = (world.cluster(), world.seen());
+    cluster.members.truncate(3);
+    cluster.minimum_healthy = 2;
+    seen.answers.retain(|name, _| &**name < "m4");
+    assert_eq!(rule(&cluster, &seen, 1), "etcd-stranger");
+    assert_eq!(
+        rule(&cluster, &seen, 4),
+        "0 removed",
+        "it is no member by the design"
+    );
+    let half = knowing(&cluster, &seen, |live| (&*live.id == "4").then(|| node(4)));
+    assert_eq!(rule(&half, &seen, 4), "etcd-stranger");
+    let known = knowing(&cluster, &seen, |live| {
+        Some(NodeName::from(format!("n{}", live.id)))
+    });
+    assert_eq!(
+        rule(&known, &seen, 4),
+        "1 removed",
+        "three of five are a majority without it"
+    );
+    assert_eq!(rule(&known, &seen, 1), "etcd-quorum");
+    change(&mut seen, "m1", |answer| answer.decides = false);
+    assert_eq!(rule(&known, &seen, 4), "etcd-quorum");
+}
+
+#[test]
 fn somebody_else_at_a_client_url_is_found_out() {
     let world = world(&[Healthy; 3]);
     for (asked, expected) in [

@@ -16,7 +16,7 @@ use super::wait::deadline;
 use crate::backend::http::Class;
 use crate::backend::{ActError, Order, Probe};
 use crate::design::{EtcdMember, NodeName};
-use crate::guard::quorum::{Refusal, problem, removal};
+use crate::guard::quorum::{Refusal, knowing, problem, removal};
 use crate::observed::EtcdSeen;
 use crate::step::EtcdRemoval;
 
@@ -99,7 +99,7 @@ impl Gateway {
         loop {
             let seen = self.look().await;
             let Some(through) = self.way(&seen, wanted, node)? else {
-                return Ok(());
+                return self.confirm(wanted, node).await;
             };
             let limit = end.map_or(REMOVE, |end| {
                 end.saturating_duration_since(Instant::now()).min(REMOVE)
@@ -134,7 +134,15 @@ impl Gateway {
         node: &'a NodeName,
     ) -> Result<Option<&'a EtcdMember>, ActError> {
         let permanent = |text: String| Err(ActError::Permanent(Arc::from(text)));
-        let found = removal(&self.cluster, seen, node, false).map_err(|refusal| {
+        // Machines that have left the design are still where their members are; which of them a plan knows
+        // was checked before.
+        let cluster = knowing(&self.cluster, seen, |live| {
+            if live.id == wanted.member_id {
+                return Some(node.clone());
+            }
+            Some(NodeName::from(format!("member {}", live.id)))
+        });
+        let found = removal(&cluster, seen, node, false).map_err(|refusal| {
             let text = Arc::from(refusal.to_string());
             if can_pass(&refusal) {
                 ActError::Passing(text)
@@ -151,7 +159,10 @@ impl Gateway {
                 wanted.cluster, first.cluster_id, wanted.cluster_id
             ));
         }
-        if !found.contains(wanted) {
+        if !found
+            .iter()
+            .any(|found| found.member_id == wanted.member_id)
+        {
             // Ids are never used again: somebody removed it, and it joined anew.
             return permanent(format!(
                 "member {} of etcd cluster `{}` has the id {} now, and the plan was made for {}",

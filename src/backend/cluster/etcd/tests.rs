@@ -358,3 +358,48 @@ async fn another_cluster_or_another_id_than_planned_is_never_touched() {
         assert!(!asked.iter().any(|asked| asked.path.ends_with("remove")));
     }
 }
+
+#[tokio::test]
+async fn a_member_whose_machine_left_the_design_is_removed_and_not_taken_for_gone() {
+    for is_left in [false, true] {
+        let removed = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let answer = |position: u64| {
+            let removed = removed.clone();
+            move |asked: &Received| {
+                use std::sync::atomic::Ordering::SeqCst;
+                let header = json!({"cluster_id": "13983733752805916581", "member_id": position.to_string()});
+                let members = |ids: &[u64]| {
+                    let members = ids.iter().map(|id| {
+                        json!({"ID": id.to_string(), "name": format!("m{id}"), "peerURLs": [format!("http://10.0.0.{id}:2380")]})
+                    });
+                    json!({"header": header, "members": members.collect::<Vec<_>>()})
+                };
+                if asked.path.ends_with("remove") {
+                    removed.store(true, SeqCst);
+                    assert_eq!(asked.body, json!({"ID": "1"}));
+                } else if !asked.path.ends_with("list") {
+                    return etcd(position, asked);
+                }
+                match removed.load(SeqCst) {
+                    true => Reply::json(200, members(&[2, 3])),
+                    false => Reply::json(200, members(&[1, 2, 3])),
+                }
+            }
+        };
+        let servers = [
+            Server::plain(answer(1)).await,
+            Server::plain(answer(2)).await,
+            Server::plain(answer(3)).await,
+        ];
+        let mut cluster = cluster([&servers[0].url, &servers[1].url, &servers[2].url]);
+        if is_left {
+            cluster.members.remove(0);
+        }
+        let secrets: Arc<dyn Secrets> = Arc::new(NoSecrets);
+        let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
+        assert_eq!(etcd.probe(&order(20)).await, Probe::NotBegun);
+        assert_eq!(etcd.act(&order(20)).await, Ok(()));
+        assert!(removed.load(std::sync::atomic::Ordering::SeqCst));
+        assert_eq!(etcd.probe(&order(20)).await, Probe::Done);
+    }
+}
