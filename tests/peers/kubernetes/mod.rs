@@ -5,6 +5,7 @@
 
 mod drain;
 mod look;
+mod measure;
 mod nodes;
 mod world;
 
