@@ -27,6 +27,7 @@ fn files(folder: &Path, prefix: &str, found: &mut BTreeMap<String, Vec<u8>>) {
 fn each_example_is_a_site_without_a_problem() {
     let table = [
         ("edge", None, 3, 1),
+        ("control-plane", None, 5, 2),
         ("one-rack", None, 13, 5),
         ("multi-site", Some("north"), 5, 2),
         ("multi-site", Some("south"), 4, 2),

@@ -51,6 +51,7 @@
 //! | `rule-cleaning-tie` | two clean steps of one interface with the same priority | |
 //! | `rule-window-empty` | a maintenance window without time | |
 //! | `rule-backend-settings` | settings of another backend than the one chosen (warning) | |
+//! | `rule-simulated-nobody` | a fault or a workload of a simulator for nodes that are not there (warning) | |
 //! | `rule-backend-name` | two nodes with the same name elsewhere | |
 //! | `rule-tls-unverified` | certificates that are not verified (warning) | |
 //! | `rule-one-document` | two documents of a kind that a site has one of | |

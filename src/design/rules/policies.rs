@@ -117,15 +117,21 @@ fn check_policy(data: &Node, design: &Design, findings: &mut Findings) {
 
 fn check_backends(data: &Node, design: &Design, findings: &mut Findings) {
     if let Some(hardware) = data.get("hardware") {
-        check_hardware(hardware, data, findings);
+        check_hardware(hardware, data, design, findings);
     }
     for entry in items(data, "overrides") {
         if let Some(selector) = entry.get("selector") {
             check_selector(selector, design, findings);
         }
         if let Some(hardware) = entry.get("hardware") {
-            check_hardware(hardware, data, findings);
+            check_hardware(hardware, data, design, findings);
         }
+    }
+    let clusters = data.get("clusters").and_then(Node::as_map);
+    let clusters = clusters.into_iter().flat_map(Map::iter);
+    for settings in clusters.filter_map(|(_, field)| field.node.get("sim")) {
+        check_patterns(settings, "pods", design, findings);
+        check_patterns(settings, "faults", design, findings);
     }
     let mut seen: BTreeMap<(Arc<str>, Arc<str>), Mark> = BTreeMap::new();
     let names = data.get("names").and_then(Node::as_map);
@@ -155,7 +161,7 @@ fn check_backends(data: &Node, design: &Design, findings: &mut Findings) {
     }
 }
 
-fn check_hardware(hardware: &Node, data: &Node, findings: &mut Findings) {
+fn check_hardware(hardware: &Node, data: &Node, design: &Design, findings: &mut Findings) {
     let Some(chosen) = text(hardware, "kind") else {
         return;
     };
@@ -175,6 +181,9 @@ fn check_hardware(hardware: &Node, data: &Node, findings: &mut Findings) {
     let Some(settings) = hardware.get(&chosen) else {
         return;
     };
+    if &*chosen == "sim" {
+        check_patterns(settings, "faults", design, findings);
+    }
     if let Some(verify) = settings
         .get("verify")
         .filter(|node| node.as_bool() == Some(false))
@@ -200,6 +209,34 @@ fn check_hardware(hardware: &Node, data: &Node, findings: &mut Findings) {
                     format!("`clusters` has no `{name}`"),
                 )
                 .did_you_mean(&name, known),
+            );
+        }
+    }
+}
+
+/// Warns of what a simulator is told about nodes that are not there. A node that has left the design may
+/// still be torn down, so that it is no error.
+fn check_patterns(settings: &Node, list: &str, design: &Design, findings: &mut Findings) {
+    for pattern in items(settings, list)
+        .iter()
+        .flat_map(|entry| items(entry, "nodes"))
+    {
+        let Some(text) = text_of(pattern) else {
+            continue;
+        };
+        // Whoever opens the simulator says what is no pattern.
+        let Ok(glob) = globset::Glob::new(&text) else {
+            continue;
+        };
+        let is_there = design.index().position(&text).is_some() || {
+            let glob = glob.compile_matcher();
+            design.nodes.keys().any(|name| glob.is_match(name.as_str()))
+        };
+        if !is_there {
+            let message = format!("no node is called `{text}`");
+            findings.push(
+                Diagnostic::warning("rule-simulated-nobody", pattern.mark, message)
+                    .did_you_mean(&text, names_near(&text, design)),
             );
         }
     }

@@ -590,5 +590,21 @@ fn policies() {
                 "reference-backend-node 18:60 there is no node `n3`",
             ],
         ),
+        (
+            "what a simulator is told about nobody",
+            vec![
+                NODE,
+                OTHER,
+                (
+                    kind::BACKENDS,
+                    "b",
+                    "hardware: {kind: sim, sim: {faults: [{nodes: [n1, 'n?', n11], outcome: fail}]}}\nclusters: {kubernetes: {kind: sim, sim: {pods: [{name: web, nodes: ['web*']}], faults: [{nodes: [n2], outcome: fail}]}}}",
+                ),
+            ],
+            &[
+                "rule-simulated-nobody 15:59 no node is called `n11` (did you mean `n1`?)",
+                "rule-simulated-nobody 16:71 no node is called `web*`",
+            ],
+        ),
     ]);
 }

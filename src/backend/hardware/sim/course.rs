@@ -113,6 +113,19 @@ pub(super) fn course_of(
     };
     match kind {
         StepKind::Clean => clean::course(order, node, machine, change.now, lasts),
+        StepKind::Provide
+            if order
+                .step
+                .parameters
+                .as_ref()
+                .is_some_and(|parameters| !parameters.clean_steps.is_empty()) =>
+        {
+            let lasts = simulator.lasts(StepKind::Clean).as_millis();
+            let lasts = u64::try_from(lasts).unwrap_or(u64::MAX);
+            let mut course = clean::course(order, node, machine, change.now, lasts)?;
+            course.effects.push(Effect::Provided);
+            Ok(course)
+        }
         StepKind::Drain => drain(simulator, change, order, node, machine),
         StepKind::RemoveEtcd => {
             let mut course = plain(vec![Effect::LeftEtcd]);
@@ -132,7 +145,7 @@ pub(super) fn course_of(
             Ok(plain(vec![match kind {
                 StepKind::Uncordon if cluster.cordoned_by.is_none() => {
                     return permanent(format!(
-                        "Conflict: `{}` was cordoned by somebody else",
+                        "Conflict: node `{}` was not cordoned by trueup, which therefore leaves it so",
                         node.name
                     ));
                 }
@@ -152,14 +165,11 @@ fn found<'a>(
     machine: &'a Machine,
 ) -> Result<&'a ClusterNode, ActError> {
     let Some(cluster) = &machine.cluster else {
-        return permanent(format!(
-            "NotFound: there is no node `{}` in the cluster",
-            node.name
-        ));
+        return permanent(format!("NotFound: the cluster has no node `{}`", node.name));
     };
     if !is_meant(cluster, order.step.parameters.as_deref()) {
         return permanent(format!(
-            "Conflict: `{}` is another node by now, with the UID {}",
+            "Conflict: node `{}` was made anew: its UID is {}, and not the one that is meant",
             node.name, cluster.uid
         ));
     }
@@ -239,26 +249,31 @@ fn leftovers(
 ) -> Result<Vec<Stage>, ActError> {
     let name = &node.name;
     let parameters = order.step.parameters.as_deref();
-    if !cluster.unschedulable {
-        return permanent(format!("Conflict: `{name}` is not cordoned"));
-    }
-    let labels = cleared(cluster);
-    if !labels.is_empty() {
-        let labels: Vec<String> = labels.iter().map(|key| format!("`{key}`")).collect();
-        let labels = labels.join(", ");
-        return permanent(format!("Conflict: `{name}` still has labels: {labels}"));
-    }
+    let is_gone = parameters.is_some_and(|parameters| parameters.node_is_gone);
     let left = pods::left(&simulator.settings.cluster, name, machine);
-    let may_delete = machine.power == PowerState::Off
-        && parameters.is_some_and(|parameters| {
-            parameters.on_drain_timeout == Some(OnDrainTimeout::Continue)
-        })
-        || parameters.is_some_and(|parameters| parameters.node_is_gone);
-    if !left.is_empty() && !may_delete {
-        let pods = if left.len() == 1 { "pod" } else { "pods" };
+    let mut missing = Vec::new();
+    if !is_gone {
+        if !cluster.unschedulable {
+            missing.push("it is not cordoned".to_owned());
+        }
+        let labels = cleared(cluster);
+        if !labels.is_empty() {
+            missing.push(format!("it has the labels {}", labels.join(", ")));
+        }
+        let forced =
+            parameters.is_some_and(|each| each.on_drain_timeout == Some(OnDrainTimeout::Continue));
+        if !left.is_empty() && !forced {
+            missing.push(format!("it is not drained: {} pods are left", left.len()));
+        }
+    }
+    if cluster.ready && (is_gone || !left.is_empty()) && missing.is_empty() {
+        let why = "it is Ready: its kubelet reports, so that its machine is not off";
+        missing.push(why.to_owned());
+    }
+    if !missing.is_empty() {
         return permanent(format!(
-            "Conflict: `{name}` is not drained: {} {pods} left",
-            left.len()
+            "Conflict: node `{name}` cannot be removed: {}",
+            missing.join("; ")
         ));
     }
     let deleted = left.into_iter().map(Effect::PodDeleted);

@@ -31,9 +31,31 @@ pub struct Member {
     pub client_url: Arc<str>,
     /// From when on it votes, in milliseconds of the world's time; before, it is a learner.
     pub votes_from: u64,
+    /// How long it is a learner, in milliseconds.
+    #[serde(default)]
+    pub votes_after: u64,
     /// Whether its data was wiped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
+}
+
+/// The time of what does not come by itself.
+const NEVER: u64 = u64::MAX;
+
+impl Member {
+    /// It stops at some time: a learner learns no more.
+    pub(super) fn stop(&mut self, at: u64) {
+        if self.votes_from > at {
+            self.votes_from = NEVER;
+        }
+    }
+
+    /// It starts at some time: a learner that was stopped begins again.
+    pub(super) fn start(&mut self, at: u64) {
+        if self.votes_from == NEVER && !self.lost {
+            self.votes_from = at.saturating_add(self.votes_after);
+        }
+    }
 }
 
 /// A member, and how it is.

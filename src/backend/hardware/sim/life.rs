@@ -80,8 +80,8 @@ impl Machine {
 
     fn suffer(&mut self, node: &NodeName, effect: &Effect, at: u64) {
         match effect {
-            Effect::PoweredOn => self.switch(PowerState::On),
-            Effect::PoweredOff => self.switch(PowerState::Off),
+            Effect::PoweredOn => self.switch(PowerState::On, at),
+            Effect::PoweredOff => self.switch(PowerState::Off, at),
             Effect::Prepared => {
                 self.provision = ProvisionState::Available;
                 self.prepared = true;
@@ -90,7 +90,7 @@ impl Machine {
             Effect::WroteDisk(name) => self.partition(node, name, true),
             Effect::WipedDisk(name) => self.partition(node, name, false),
             Effect::Deployed { image, uid, labels } => {
-                self.deployed(node, image, uid, labels.clone())
+                self.deployed(node, image, uid, labels.clone(), at)
             }
             Effect::Destroyed => {
                 self.rest();
@@ -98,9 +98,10 @@ impl Machine {
                 self.image = None;
                 self.last_error = None;
                 for member in self.members.values_mut() {
+                    member.stop(at);
                     member.lost = true;
                 }
-                self.switch(self.power);
+                self.switch(self.power, at);
             }
             Effect::Retired(reason) => {
                 // A retired machine is never available (ironic-retirement).
@@ -162,6 +163,7 @@ impl Machine {
                     peer_url: peer_url.clone(),
                     client_url: client_url.clone(),
                     votes_from: at.saturating_add(*votes_after),
+                    votes_after: *votes_after,
                     lost: false,
                 };
                 self.members.insert(cluster.clone(), member);
@@ -179,7 +181,7 @@ impl Machine {
                     let (key, value) = DECOMMISSION;
                     cluster.labels.insert(Arc::from(key), Arc::from(value));
                 }
-                self.switch(self.power);
+                self.switch(self.power, at);
             }
             _ => {
                 if let Some(cluster) = &mut self.cluster {
@@ -195,6 +197,7 @@ impl Machine {
         image: &Arc<str>,
         uid: &Arc<str>,
         mut labels: std::collections::BTreeMap<Arc<str>, Arc<str>>,
+        at: u64,
     ) {
         labels.insert(Arc::from(HOST_NAME), Arc::from(node.as_str()));
         self.provision = ProvisionState::Active;
@@ -208,7 +211,7 @@ impl Machine {
             ..ClusterNode::default()
         });
         self.last_error = None;
-        self.switch(self.power);
+        self.switch(self.power, at);
     }
 
     /// Where a machine waits that nobody uses.
@@ -220,7 +223,13 @@ impl Machine {
         };
     }
 
-    fn switch(&mut self, power: PowerState) {
+    fn switch(&mut self, power: PowerState, at: u64) {
+        for member in self.members.values_mut() {
+            match power {
+                PowerState::On => member.start(at),
+                PowerState::Off => member.stop(at),
+            }
+        }
         self.power = power;
         let runs = power == PowerState::On && self.image.is_some() && !self.kubelet_stopped;
         if let Some(cluster) = &mut self.cluster {

@@ -2,11 +2,12 @@
 
 use super::machine::Machine;
 use crate::design::NodeName;
-use crate::lifecycle::ProvisionState;
+use crate::lifecycle::{self, Flags, ProvisionState, Verb};
 use crate::step::StepKind;
 
-/// From which states each kind of step may begin; what is not here may begin in any.
-const LEGAL: [(StepKind, &[ProvisionState]); 7] = [
+/// From which states each kind of step may begin that is more than one verb; the others by the node's
+/// life ([`lifecycle::step`]), where they are a verb, else in any.
+const LEGAL: [(StepKind, &[ProvisionState]); 4] = [
     (
         StepKind::Prepare,
         &[
@@ -33,23 +34,6 @@ const LEGAL: [(StepKind, &[ProvisionState]); 7] = [
         ],
     ),
     (StepKind::Relabel, &[ProvisionState::Active]),
-    (
-        StepKind::Manage,
-        &[
-            ProvisionState::Enroll,
-            ProvisionState::Available,
-            ProvisionState::CleanFailed,
-            ProvisionState::InspectFailed,
-        ],
-    ),
-    (
-        StepKind::Provide,
-        &[ProvisionState::Manageable, ProvisionState::CleanFailed],
-    ),
-    (
-        StepKind::Clean,
-        &[ProvisionState::Manageable, ProvisionState::CleanFailed],
-    ),
 ];
 
 /// For each kind of step the state while it is under way and the one after it failed; what is not
@@ -81,11 +65,20 @@ impl Machine {
     /// Why a kind of step may not begin now, naming the state and what was asked; `None` if it may.
     #[must_use]
     pub fn refusal(&self, node: &NodeName, kind: StepKind) -> Option<String> {
-        let state = state_name(self.provision);
+        if let Some(verb) = verb_of(kind) {
+            let flags = Flags {
+                retired: self.retired.is_some(),
+                maintenance: self.maintenance.is_some(),
+                protected: self.protected,
+            };
+            let refused = lifecycle::step(self.provision, verb, flags).err();
+            return refused.map(|refusal| format!("`{node}`: {refusal}"));
+        }
+        let state = self.provision;
         if let Some((_, legal)) = LEGAL.iter().find(|(each, _)| *each == kind)
             && !legal.contains(&self.provision)
         {
-            let legal: Vec<_> = legal.iter().map(|each| state_name(*each)).collect();
+            let legal: Vec<&str> = legal.iter().map(|each| each.as_str()).collect();
             return Some(format!(
                 "`{node}` is {state}, and `{kind}` can begin only where it is {}",
                 legal.join(", ")
@@ -100,10 +93,8 @@ impl Machine {
                 "`{node}` is in maintenance ({reason}), and `{kind}` is refused there"
             ));
         }
-        if matches!(
-            kind,
-            StepKind::Prepare | StepKind::Deploy | StepKind::Provide
-        ) && let Some(reason) = &self.retired
+        if matches!(kind, StepKind::Prepare | StepKind::Deploy)
+            && let Some(reason) = &self.retired
         {
             return Some(format!(
                 "`{node}` is {state} and retired ({reason}), and `{kind}` is refused there"
@@ -128,10 +119,14 @@ pub(super) fn states_of(kind: StepKind) -> Option<(StepKind, ProvisionState, Pro
     STATES.into_iter().find(|(each, ..)| *each == kind)
 }
 
-/// A state by the name that it has in files and in output.
-fn state_name(state: ProvisionState) -> String {
-    match serde_json::to_value(state) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => format!("{state:?}"),
-    }
+/// What a kind of step asks of the machine, where it is one verb.
+const fn verb_of(kind: StepKind) -> Option<Verb> {
+    Some(match kind {
+        StepKind::Manage => Verb::Manage,
+        StepKind::Provide => Verb::Provide,
+        StepKind::Clean => Verb::Clean,
+        StepKind::PowerOn => Verb::PowerOn,
+        StepKind::PowerOff => Verb::PowerOff,
+        _ => return None,
+    })
 }

@@ -33,6 +33,20 @@ pub(super) fn permanent<T>(message: impl Into<Arc<str>>) -> Result<T, ActError> 
     Err(ActError::Permanent(message.into()))
 }
 
+/// What is said of a step that failed, after the reason that the specification gives it
+/// (airship-node-teardown, "Responses").
+fn with_reason(kind: StepKind, message: Arc<str>) -> Arc<str> {
+    let reason = match kind {
+        StepKind::Drain => "DrainNodeError",
+        StepKind::ClearLabels => "ClearLabelsError",
+        StepKind::RemoveEtcd => "RemoveEtcdError",
+        StepKind::ShutdownKubelet => "ShutdownKubeletError",
+        StepKind::RemoveFromCluster => "DeleteNodeError",
+        _ => return message,
+    };
+    Arc::from(format!("{reason}: {message}"))
+}
+
 impl Simulator {
     /// How far a step is, from outside.
     pub(super) fn tell_of(&self, order: &Order) -> Probe {
@@ -207,7 +221,7 @@ impl Simulator {
             let first = course.stages.first();
             let announced = usize::from(first.is_some_and(|stage| announces(&stage.effect)));
             course.stages.truncate(announced);
-            let message = fault.said(&otherwise);
+            let message = with_reason(kind, fault.said(&otherwise));
             course.effects = vec![Effect::Failed { kind, message }];
         };
         let outcome = fault.map(|fault| (fault, fault.outcome));
@@ -306,8 +320,13 @@ impl Simulator {
                 Some(_) => {}
             }
         }
+        let parameters = order.step.parameters.as_ref();
+        let given_up = parameters.map_or(&[][..], |parameters| &parameters.etcd_given_up);
         for cluster in &self.settings.cluster.etcd {
             let name = &cluster.name;
+            if is_check && given_up.contains(name) {
+                continue;
+            }
             let is_here =
                 |each: &&crate::design::EtcdMember| node.is_some_and(|node| node.name == each.node);
             let here = cluster.members.iter().find(is_here);

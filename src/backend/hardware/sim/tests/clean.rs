@@ -1,0 +1,177 @@
+//! Cleaning, step by step.
+
+use std::time::Duration;
+
+use super::*;
+use crate::lifecycle::ProvisionState;
+use crate::step::CleanStep;
+
+fn steps(names: &[&str]) -> Parameters {
+    let steps = names.iter().map(|name| {
+        let (interface, step) = name.split_once('.').unwrap();
+        CleanStep {
+            interface: Arc::from(interface),
+            step: Arc::from(step),
+            arguments: None,
+        }
+    });
+    Parameters {
+        clean_steps: steps.collect(),
+        ..Parameters::default()
+    }
+}
+
+async fn managed(site: &Site, simulator: &Simulator) {
+    for kind in [StepKind::Prepare, StepKind::Manage] {
+        let order = site.order("R0", kind, 0);
+        simulator.act(&order).await.unwrap();
+    }
+}
+
+fn begun(ledger: &[Effect]) -> Vec<String> {
+    let steps = ledger.iter().filter_map(|effect| match effect {
+        Effect::CleanStepBegun(step) => Some(step.to_string()),
+        _ => None,
+    });
+    steps.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn automated_steps_run_in_the_order_of_their_priorities() {
+    let site = Site::new(1);
+    let simulator = site.open("{}");
+    managed(&site, &simulator).await;
+    let order = site.order("R1", StepKind::Clean, 0);
+    let acting = simulator.act(&order);
+    let halfway = Duration::from_secs(450);
+    assert!(tokio::time::timeout(halfway, acting).await.is_err());
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::Cleaning);
+    assert_eq!(
+        machine.clean_step.as_deref(),
+        Some("firmware.verify_firmware")
+    );
+    simulator.act(&order).await.unwrap();
+    let ledger = site.ledger(&simulator, 0);
+    let expected = [
+        "management.verify_properties",
+        "firmware.verify_firmware",
+        "deploy.erase_devices_metadata",
+        "deploy.erase_devices",
+    ];
+    assert_eq!(begun(&ledger), expected);
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::Manageable);
+    assert_eq!((machine.clean_step, machine.last_error), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_was_begun_at_a_death_is_not_begun_again() {
+    let site = Site::new(1);
+    managed(&site, &site.open("{}")).await;
+    let names = [
+        "bios.reset_bios",
+        "deploy.erase_devices",
+        "bios.apply_bios_settings",
+    ];
+    let order = site.order_with("R1", StepKind::Clean, 0, Some(steps(&names)));
+    for seconds in [10, 290, 300, 10] {
+        let simulator = site.open("{}");
+        let acting = simulator.act(&order);
+        let _ = tokio::time::timeout(Duration::from_secs(seconds), acting).await;
+    }
+    let simulator = site.open("{}");
+    assert_eq!(simulator.probe(&order).await, Probe::UnderWay);
+    simulator.act(&order).await.unwrap();
+    assert_eq!(begun(&site.ledger(&simulator, 0)), names);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cleaning_that_fails_fences_the_machine_and_leaves_its_power_alone() {
+    let site = Site::new(1);
+    let simulator =
+        site.open("{faults: [{step: clean, outcome: fail, message: disk is dead, times: 1}]}");
+    managed(&site, &simulator).await;
+    let power = site.machine(&simulator, 0).power;
+    let order = site.order_with(
+        "R1",
+        StepKind::Clean,
+        0,
+        Some(steps(&["deploy.erase_devices"])),
+    );
+    let answer = simulator.act(&order).await;
+    assert_eq!(answer, Err(ActError::Permanent(Arc::from("disk is dead"))));
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::CleanFailed);
+    assert_eq!(machine.maintenance.as_deref(), Some("disk is dead"));
+    assert_eq!(machine.last_error.as_deref(), Some("disk is dead"));
+    assert_eq!(machine.clean_step.as_deref(), Some("deploy.erase_devices"));
+    assert_eq!(machine.power, power);
+    for kind in [StepKind::Prepare, StepKind::Deploy, StepKind::Destroy] {
+        let answer = simulator.act(&site.order("R2", kind, 0)).await;
+        assert!(matches!(answer, Err(ActError::Permanent(_))), "{kind}");
+    }
+    // Power, cleaning again, and going on without it are the operator's.
+    for kind in [StepKind::PowerOff, StepKind::PowerOn, StepKind::Clean] {
+        simulator.act(&site.order("R3", kind, 0)).await.unwrap();
+    }
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::Manageable);
+    for kind in [StepKind::UnsetMaintenance, StepKind::Provide] {
+        simulator.act(&site.order("R3", kind, 0)).await.unwrap();
+    }
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::Available);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_machine_does_not_offer_or_its_state_does_not_allow_is_refused() {
+    let site = Site::new(1);
+    let simulator = site.open("{}");
+    let odd = site.order_with("R1", StepKind::Clean, 0, Some(steps(&["raid.polish"])));
+    let Err(ActError::Permanent(message)) = simulator.act(&odd).await else {
+        panic!("it was begun");
+    };
+    assert!(message.contains("`clean` is refused while the machine is available"));
+    managed(&site, &simulator).await;
+    let Err(ActError::Permanent(message)) = simulator.act(&odd).await else {
+        panic!("it was begun");
+    };
+    assert!(message.starts_with("`n1` has no clean step `raid.polish`; it has management."));
+    // A retired machine is never available again.
+    for (kind, is_ok) in [(StepKind::SetRetired, true), (StepKind::Provide, false)] {
+        let answer = simulator.act(&site.order("R1", kind, 0)).await;
+        assert_eq!(answer.is_ok(), is_ok, "{kind} {answer:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_local_storage_preserved_no_step_touches_another_disk_than_the_systems() {
+    let site = Site::new(1);
+    let simulator = site.open("{}");
+    let preserve = || Parameters {
+        preserve_local_storage: true,
+        ..Parameters::default()
+    };
+    site.deployed(&simulator).await;
+    let mut first = site.ledger(&simulator, 0).len();
+    for kind in [
+        StepKind::Destroy,
+        StepKind::Manage,
+        StepKind::Clean,
+        StepKind::Prepare,
+        StepKind::Deploy,
+    ] {
+        let order = site.order_with("R1", kind, 0, Some(preserve()));
+        simulator.act(&order).await.unwrap();
+        let ledger = site.ledger(&simulator, 0);
+        for effect in &ledger[first..] {
+            if let Effect::WipedDisk(disk) | Effect::WroteDisk(disk) = effect {
+                assert_eq!(&**disk, "sda", "{kind}");
+            }
+        }
+        first = ledger.len();
+    }
+    let machine = site.machine(&simulator, 0);
+    assert!(machine.disks.iter().all(|disk| disk.partitioned));
+}
