@@ -555,8 +555,7 @@ impl Real {
             format!("{name}: {{file: '{}'}}", path.display())
         };
         let text = format!(
-            "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {{name: lab}}\ndata: {{}}\n\
-             ---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata: {{hardware: {{kind: redfish}}}}\n\
+            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata: {{hardware: {{kind: redfish}}}}\n\
              ---\nschema: promenade/EtcdClusters/v1\nmetadata: {{name: etcd}}\ndata:\n  clusters:\n  - name: main\n    \
              members: [{}]\n    credentials: {{{}, {}, {}}}\n",
             members.join(", "),
@@ -564,7 +563,8 @@ impl Real {
             credentials("cert", "client.crt"),
             credentials("key", "client.key"),
         );
-        Site::new(&[("site.yaml", &text)])
+        let site = "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab}\ndata: {}\n";
+        Site::new(&[("site-definition.yaml", site), ("site.yaml", &text)])
     }
 }
 
