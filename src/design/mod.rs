@@ -128,13 +128,7 @@ impl Design {
     /// The policy by which a node is cleaned, if there is one.
     #[must_use]
     pub fn cleaning_of(&self, node: &NodeDesign) -> Option<&CleaningPolicy> {
-        self.cleaning.iter().find(|policy| {
-            policy.selectors.is_empty()
-                || policy
-                    .selectors
-                    .iter()
-                    .any(|selector| selector.matches(node))
-        })
+        self.cleaning.iter().find(|policy| policy.is_about(node))
     }
 
     /// The hardware backend of a node: the first override that selects it, or the site's.
@@ -391,6 +385,14 @@ pub struct CleaningPolicy {
     pub priorities: BTreeMap<Arc<str>, u32>,
     /// Where it was written.
     pub mark: Mark,
+}
+
+impl CleaningPolicy {
+    /// Whether it is for this node.
+    #[must_use]
+    pub fn is_about(&self, node: &NodeDesign) -> bool {
+        self.selectors.is_empty() || self.selectors.iter().any(|each| each.matches(node))
+    }
 }
 
 /// `trueup/Policy/v1`: what a run may do to the site.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::redfish::{self, Redfish};
 use super::sim::{Settings, Simulators};
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, cluster};
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
@@ -56,15 +57,21 @@ pub fn clock(design: &Design) -> Clock {
 /// waits it out. The simulator has no requests.
 #[must_use]
 pub fn longest_request(design: &Design) -> Duration {
+    /// Where no setting says it.
+    const UNSAID: Duration = Duration::from_secs(60);
     let backends = &design.backends;
     let overrides = backends.overrides.iter().map(|(_, backend)| backend);
-    let mut all = overrides.chain([&backends.hardware]);
-    let is_simulated = all.all(|each| matches!(each.kind, BackendKind::Sim | BackendKind::None));
-    if is_simulated && !cluster::is_real(design) {
-        Duration::ZERO
-    } else {
-        Duration::from_secs(60)
-    }
+    let machines = overrides
+        .chain([&backends.hardware])
+        .map(|backend| match backend.kind {
+            BackendKind::Sim | BackendKind::None => Duration::ZERO,
+            BackendKind::Redfish => redfish::longest_request(backend),
+            BackendKind::Ipmi | BackendKind::Ironic | BackendKind::Metal3 | BackendKind::Maas => {
+                UNSAID
+            }
+        });
+    let cluster = cluster::is_real(design).then_some(UNSAID);
+    machines.chain(cluster).max().unwrap_or_default()
 }
 
 /// Opens the backends of a site.
@@ -92,7 +99,7 @@ pub fn choose(
     for (selector, backend) in &backends.overrides {
         overrides.push((selector.clone(), opened.len()));
         let written = written.next().unwrap_or(data);
-        opened.push(open(backend, written, context, simulators)?);
+        opened.push(open(backend, written, design, context, simulators)?);
     }
     if backends.hardware.kind == BackendKind::None && overrides.is_empty() {
         return Err(Error::NoBackends);
@@ -101,7 +108,7 @@ pub fn choose(
         BackendKind::None => None,
         _ => {
             let written = data.get("hardware").unwrap_or(data);
-            opened.push(open(&backends.hardware, written, context, simulators)?);
+            opened.push(open(&backends.hardware, written, design, context, simulators)?);
             Some(opened.len() - 1)
         }
     };
@@ -119,13 +126,17 @@ pub fn choose(
 fn open(
     backend: &HardwareBackend,
     written: &Node,
-    _: &Context,
+    design: &Design,
+    context: &Context,
     simulators: &mut Simulators,
 ) -> Result<Arc<dyn Hardware>, Error> {
     let name = match backend.kind {
         BackendKind::Sim => return Ok(simulators.open(backend)?),
         BackendKind::None => return Err(Error::NoBackends),
-        BackendKind::Redfish => "redfish",
+        BackendKind::Redfish => {
+            let redfish = Redfish::open(backend, written.mark, design, context)?;
+            return Ok(Arc::new(redfish));
+        }
         BackendKind::Ipmi => "ipmi",
         BackendKind::Ironic => "ironic",
         BackendKind::Metal3 => "metal3",
@@ -133,8 +144,8 @@ fn open(
     };
     let mark = written.get("kind").unwrap_or(written).mark;
     let message = format!("backend `{name}` is not available in this build");
-    let diagnostic =
-        Diagnostic::error("rule-backend-kind", mark, message).hint("this build has `sim`");
+    let diagnostic = Diagnostic::error("rule-backend-kind", mark, message)
+        .hint("this build has `sim` and `redfish`");
     Err(Error::Settings(Box::new(diagnostic)))
 }
 
@@ -174,10 +185,14 @@ impl Hardware for Routes {
                     }
                 }
             }
-            for (backend, share) in self.opened.iter().zip(&shares) {
-                if !share.is_empty() {
-                    seen.append(&mut backend.observe(share).await);
-                }
+            let asked = self
+                .opened
+                .iter()
+                .zip(&shares)
+                .filter(|(_, share)| !share.is_empty());
+            let looks = asked.map(|(backend, share)| backend.observe(share));
+            for mut part in futures_util::future::join_all(looks).await {
+                seen.append(&mut part);
             }
             seen
         })

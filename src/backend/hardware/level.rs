@@ -20,19 +20,22 @@ const INTERVAL: (Duration, Duration) = (Duration::from_millis(200), Duration::fr
 
 /// How patiently a level is waited for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct Pace<'a> {
+    /// What it is, for the sentence that it did not come about: ``node `n04`: 10.0.0.4:443: power``.
+    pub(super) what: &'a str,
     /// How long a controller may take to show what was set.
     pub(super) settling: Duration,
     /// When it is given up.
     pub(super) deadline: Instant,
 }
 
-impl Pace {
+impl<'a> Pace<'a> {
     /// Gives up after a time from now on.
-    pub(super) fn within(settling: Duration, time: Duration) -> Self {
+    pub(super) fn within(what: &'a str, settling: Duration, time: Duration) -> Self {
         // An instant that far away cannot be reached, nor always be told.
         let time = time.min(Duration::from_secs(365 * 24 * 3600));
         Self {
+            what,
             settling,
             deadline: Instant::now() + time,
         }
@@ -76,7 +79,11 @@ where
 /// # Errors
 ///
 /// It was not seen there in time ([`ActError::Passing`], with what was seen last), or reading it failed for good.
-pub(super) async fn seen<V, F>(wanted: V, pace: Pace, read: impl Fn() -> F) -> Result<(), ActError>
+pub(super) async fn seen<V, F>(
+    wanted: V,
+    pace: Pace<'_>,
+    read: impl Fn() -> F,
+) -> Result<(), ActError>
 where
     V: Copy + PartialEq + Debug,
     F: Future<Output = Result<V, ActError>>,
@@ -94,7 +101,7 @@ where
             return Err(error);
         }
         if pace.is_over() {
-            return Err(too_late(wanted, last));
+            return Err(too_late(pace.what, wanted, last));
         }
         sleep(pace.interval()).await;
     }
@@ -108,7 +115,7 @@ where
 /// The first look failed, asking was refused, or it was not seen there in time ([`ActError::Passing`]).
 pub(super) async fn bring<V, F, G>(
     wanted: V,
-    pace: Pace,
+    pace: Pace<'_>,
     read: impl Fn() -> F,
     ask: impl Fn() -> G,
 ) -> Result<(), ActError>
@@ -143,12 +150,14 @@ where
     }
 }
 
-fn too_late<V: Debug>(wanted: V, last: Result<V, ActError>) -> ActError {
+fn too_late<V: Debug>(what: &str, wanted: V, last: Result<V, ActError>) -> ActError {
     let last = match last {
         Ok(value) => format!("was last seen {value:?}"),
         Err(error) => format!("cannot be seen: {error}"),
     };
-    ActError::Passing(Arc::from(format!("is not {wanted:?} in time, {last}")))
+    ActError::Passing(Arc::from(format!(
+        "{what} is not {wanted:?} in time, {last}"
+    )))
 }
 
 #[cfg(test)]
@@ -198,7 +207,7 @@ mod tests {
         within: u64,
     ) -> Result<(), ActError> {
         let seconds = Duration::from_secs;
-        let pace = Pace::within(seconds(settling), seconds(within));
+        let pace = Pace::within("the lamp", seconds(settling), seconds(within));
         bring(
             value,
             pace,
@@ -250,7 +259,7 @@ mod tests {
             ..Lamp::default()
         });
         let error = to(&lamp, true, 1, 50).await.unwrap_err();
-        let text = "is not true in time, was last seen false";
+        let text = "the lamp is not true in time, was last seen false";
         assert_eq!(error, ActError::Passing(Arc::from(text)));
         assert_eq!(lamp.lock().unwrap().asked.len(), 2);
     }
@@ -258,7 +267,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refusal_counts_unless_the_level_is_there_after_all() {
         let refuse = || async { Err(ActError::Permanent(Arc::from("no"))) };
-        let pace = || Pace::within(Duration::from_secs(1), Duration::from_secs(100));
+        let pace = || Pace::within("the lamp", Duration::from_secs(1), Duration::from_secs(100));
         let off = || async { Ok(false) };
         let error = bring(true, pace(), off, refuse).await.unwrap_err();
         assert_eq!(error.to_string(), "no");
@@ -274,7 +283,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_seen_at_first_is_not_waited_for() {
         let dead = || async { Err(ActError::Passing(Arc::from("refused"))) };
-        let pace = Pace::within(Duration::from_secs(1), Duration::from_secs(100));
+        let pace = Pace::within("the lamp", Duration::from_secs(1), Duration::from_secs(100));
         let before = Instant::now();
         let error = bring(true, pace, dead, || async { Ok(()) }).await;
         assert_eq!(error.unwrap_err().to_string(), "refused");

@@ -4,11 +4,8 @@
 //! order to the backend of its node.
 
 mod choose;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "for controllers that are driven directly")
-)]
 mod level;
+mod redfish;
 pub mod sim;
 
 pub use choose::{Clock, choose, clock, longest_request};

@@ -62,6 +62,17 @@ impl Failure {
         }
     }
 
+    /// The failure of a request that was not sent, since it cannot be; permanent.
+    #[must_use]
+    pub fn unsent(subject: &str, authority: &str, what: &str, text: &str) -> Self {
+        let origin = Origin {
+            subject: Arc::from(subject),
+            authority: Arc::from(authority),
+            what: Arc::from(what),
+        };
+        Self::new(Arc::new(origin), Class::Permanent, text.to_owned())
+    }
+
     pub(super) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = Some(status);
         self

@@ -1,0 +1,95 @@
+//! Clean steps of trueup's own, as far as a controller offers them (ironic-cleaning).
+
+use super::machine::Machine;
+use super::settings::field;
+use crate::backend::{ActError, Order};
+use crate::design::{NodeDesign, Section};
+use crate::lifecycle::in_order;
+
+impl Machine<'_> {
+    /// Runs the steps that are named, or the automated ones in their order.
+    pub(super) async fn clean(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
+        let asked = order.step.parameters.as_deref();
+        let asked = asked.map_or(&[][..], |parameters| &parameters.clean_steps);
+        if asked.is_empty() {
+            for name in self.automated_steps(node).await? {
+                self.clean_step(order, node, &name, None).await?;
+            }
+        }
+        for step in asked {
+            let name = format!("{}.{}", step.interface, step.step);
+            self.clean_step(order, node, &name, step.arguments.as_deref())
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn automated_steps(&self, node: &NodeDesign) -> Result<Vec<String>, ActError> {
+        let offered = self.observe(node).await?.clean_steps;
+        match in_order(&offered, &self.backend.priorities(node)) {
+            Ok(steps) => Ok(steps.iter().map(|step| step.name()).collect()),
+            Err(tie) => self.refuse(&tie.to_string()),
+        }
+    }
+
+    async fn clean_step(
+        &self,
+        order: &Order,
+        node: &NodeDesign,
+        name: &str,
+        arguments: Option<&str>,
+    ) -> Result<(), ActError> {
+        order.reporter.progress(name);
+        match name {
+            "deploy.erase_devices" => {
+                let system = self.read_system().await?;
+                let drives = self.drives(&system).await?;
+                if drives.is_empty() {
+                    return self.refuse("it shows no drive that could be erased");
+                }
+                self.erase(order, &drives).await
+            }
+            "bios.reset_bios" => self.reset_bios(order).await,
+            "bios.apply_bios_settings" => self.apply_bios_settings(order, node, arguments).await,
+            "management.verify_properties" => self.verify_properties(node).await,
+            "firmware.verify_firmware" => self.verify_firmware(node).await,
+            _ => self.refuse(&format!("it does not offer the clean step `{name}`")),
+        }
+    }
+
+    /// Compares it with what the design says of it, and with the maker in its hardware profile.
+    async fn verify_properties(&self, node: &NodeDesign) -> Result<(), ActError> {
+        let system = self.read_system().await?;
+        self.identify(node, &system).await?;
+        let vendor = field(node, Section::Hardware, &["hardware_profile", "vendor"]);
+        let vendor = vendor.and_then(|vendor| vendor.scalar_text());
+        if let (Some(wanted), Some(found)) = (vendor, system.text("/Manufacturer"))
+            && !found.to_lowercase().contains(&wanted.to_lowercase())
+        {
+            return self.refuse(&format!(
+                "it was made by {found}, its hardware profile says {wanted}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Compares the version of its firmware with its hardware profile.
+    async fn verify_firmware(&self, node: &NodeDesign) -> Result<(), ActError> {
+        let wanted = field(
+            node,
+            Section::Hardware,
+            &["hardware_profile", "bios_version"],
+        );
+        let Some(wanted) = wanted.and_then(|wanted| wanted.scalar_text()) else {
+            return Ok(());
+        };
+        let system = self.read_system().await?;
+        let found = system.text("/BiosVersion").unwrap_or("none");
+        if found != wanted {
+            return self.refuse(&format!(
+                "its firmware has the version {found}, its hardware profile says {wanted}"
+            ));
+        }
+        Ok(())
+    }
+}

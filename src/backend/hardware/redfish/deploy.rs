@@ -1,0 +1,137 @@
+//! Deploying over plain Redfish: off, boot override, on, and wait for as much as can be seen.
+//!
+//! Nothing tells a controller what was installed. That a port answers, or that the override was used up,
+//! says that the machine booted; who answers is not verified, and the step says so. Until the machine is
+//! switched on everything can be done again; after that a crash leaves it ambiguous.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::boot::Kept;
+use super::machine::Machine;
+use super::notes::{Before, Note, Standing, standing};
+use super::settings::{Source, field};
+use super::time_of;
+use crate::backend::{ActError, Order, Probe};
+use crate::design::{NodeDesign, Section};
+
+/// What is noted before the machine is switched on.
+const BOOT: &str = "boot";
+/// Between two looks at the port or the override.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+impl Machine<'_> {
+    /// Has it boot into what installs or is its system.
+    pub(super) async fn deploy(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
+        let settings = &self.backend.settings;
+        let until = Instant::now() + time_of(order);
+        let answers_at = match settings.deploy.port {
+            Some(port) => Some((self.address(node)?, port)),
+            None => None,
+        };
+        self.switch_off(order, Duration::ZERO).await?;
+        if settings.deploy.from == Source::VirtualMedia {
+            order.reporter.progress("inserting the image");
+            self.insert(node).await?;
+        }
+        order.reporter.progress("setting from where it boots");
+        let kept = self.boot_next(node).await?;
+        let note = Note::Asked {
+            what: Arc::from(BOOT),
+            before: Before::default(),
+        };
+        self.note(order, note).await?;
+        self.switch_on(order).await?;
+        match (&answers_at, kept) {
+            (Some((address, port)), _) => {
+                let text =
+                    format!("waiting for {address}:{port} (unverified: whoever answers there)");
+                order.reporter.progress(text);
+                self.await_port(address, *port, until).await?;
+            }
+            (None, Kept::Once) => {
+                order
+                    .reporter
+                    .progress("waiting until it has booted (unverified)");
+                self.await_boot(until).await?;
+            }
+            (None, Kept::No | Kept::Continuous) => {
+                let time = settings.deploy.boot_time;
+                order
+                    .reporter
+                    .progress(format!("{} s to boot (unverified)", time.as_secs()));
+                sleep(time.min(until.saturating_duration_since(Instant::now()))).await;
+            }
+        }
+        if kept == Kept::Continuous {
+            self.boot_as_usual().await?;
+        }
+        // Without a port nobody knows whether the image is still being read.
+        if answers_at.is_some() && settings.deploy.from == Source::VirtualMedia {
+            self.eject().await?;
+        }
+        Ok(())
+    }
+
+    /// How far a deploy came: until the machine is to be switched on, everything can be done again.
+    pub(super) fn probe_deploy(&self, order: &Order) -> Probe {
+        if standing(&order.notes, BOOT) == Standing::NotAsked {
+            return Probe::NotBegun;
+        }
+        Probe::Ambiguous(Arc::from(self.about(
+            "it was switched on to be deployed, and how far that came is not known: look at its console, and \
+             whether it is the new system that answers",
+        )))
+    }
+
+    /// The node's address on its primary network.
+    fn address(&self, node: &NodeDesign) -> Result<Arc<str>, ActError> {
+        let primary = field(node, Section::Network, &["primary_network"]);
+        let network = primary.and_then(|network| network.scalar_text());
+        let address = network.and_then(|network| node.addresses.get(&*network));
+        match address {
+            Some(address) => Ok(address.clone()),
+            None => self.refuse(
+                "`deploy.port` asks for a port, and the node has no fixed address on its primary network",
+            ),
+        }
+    }
+
+    async fn await_port(&self, address: &str, port: u16, until: Instant) -> Result<(), ActError> {
+        loop {
+            let last = match timeout(INTERVAL, TcpStream::connect((address, port))).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "no answer".to_owned(),
+            };
+            if Instant::now() + INTERVAL > until {
+                let text = format!("{address}:{port} does not answer in time: {last}");
+                return Err(ActError::Ambiguous(Arc::from(self.about(&text))));
+            }
+            sleep(INTERVAL).await;
+        }
+    }
+
+    async fn await_boot(&self, until: Instant) -> Result<(), ActError> {
+        loop {
+            match self.override_is_used().await {
+                Ok(true) => return Ok(()),
+                Err(error @ ActError::Permanent(_)) => return Err(error),
+                Ok(false) | Err(_) => {}
+            }
+            let interval = self
+                .backend
+                .settings
+                .settling
+                .clamp(Duration::from_millis(200), INTERVAL);
+            if Instant::now() + interval > until {
+                let text = "it is on, and has not used its boot override in time";
+                return Err(ActError::Ambiguous(Arc::from(self.about(text))));
+            }
+            sleep(interval).await;
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What a machine is: its drives and network interfaces, and whether it is the one that is meant.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+
+use super::machine::Machine;
+use super::power::power_of;
+use super::resource::Resource;
+use super::settings::{field, parameter};
+use crate::backend::ActError;
+use crate::design::{NodeDesign, Section};
+use crate::lifecycle::{OWN_STEPS, OfferedStep};
+use crate::observed::{Capability, Disk, Fact, ObservedNode};
+
+/// Most drives, or interfaces, of one machine that are looked at.
+const MOST: usize = 1000;
+/// Requests at once to one controller.
+const AT_ONCE: usize = 2;
+
+/// Said where the provision state would be.
+const KEPT_BY_RECORDS: &str = "a management controller keeps no provision state; the records do";
+/// Said where the Kubernetes node would be.
+const NO_CLUSTER: &str = "a management controller knows no cluster";
+
+/// A drive of a machine.
+#[derive(Clone, Debug)]
+pub(super) struct Drive {
+    /// Its name: its id, with that of its storage where another drive has the same.
+    pub(super) name: Arc<str>,
+    pub(super) resource: Resource,
+}
+
+impl Drive {
+    pub(super) fn serial(&self) -> &str {
+        self.resource.text("/SerialNumber").unwrap_or_default()
+    }
+
+    pub(super) fn can_be_erased(&self) -> bool {
+        self.resource.action("Drive.SecureErase").is_some()
+    }
+
+    /// Whether it is called so: by its name, the controller's name for it, or its serial number.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        let own = [
+            Some(&*self.name),
+            Some(self.resource.id()),
+            self.resource.text("/Name"),
+        ];
+        let own = own.into_iter().flatten();
+        own.chain([self.serial()])
+            .any(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+impl Machine<'_> {
+    /// Sees it.
+    pub(super) async fn observe(&self, node: &NodeDesign) -> Result<ObservedNode, ActError> {
+        let system = self.read_system().await?;
+        let Some(power) = power_of(&system) else {
+            return self.refuse("its controller does not say whether it is on (`PowerState`)");
+        };
+        let drives = self.drives(&system).await;
+        let mut capabilities: BTreeSet<Capability> = [
+            Capability::Prepare,
+            Capability::Deploy,
+            Capability::Clean,
+            Capability::Retire,
+        ]
+        .into();
+        if system.action("ComputerSystem.Reset").is_some() {
+            capabilities.insert(Capability::Power);
+        }
+        if let Ok(drives) = &drives {
+            if !drives.is_empty() && drives.iter().all(Drive::can_be_erased) {
+                capabilities.insert(Capability::Wipe);
+            }
+            if self
+                .system_drive(node, drives)
+                .is_some_and(Drive::can_be_erased)
+            {
+                capabilities.insert(Capability::WipeOperatingSystemDisk);
+            }
+        }
+        let clean_steps = self.offered_steps(&system, drives.as_deref().unwrap_or_default());
+        Ok(ObservedNode {
+            power: Fact::Known(power.into()),
+            disks: match drives {
+                Ok(drives) => Fact::Known(drives.iter().map(disk).collect()),
+                Err(error) => Fact::Unknown(Arc::from(error.to_string())),
+            },
+            cluster: Fact::Unknown(Arc::from(NO_CLUSTER)),
+            capabilities,
+            clean_steps,
+            kept_by_records: true,
+            ..ObservedNode::unknown(KEPT_BY_RECORDS)
+        })
+    }
+
+    /// Reads resources, in their order, not more at once than a controller bears.
+    async fn read_all(&self, paths: &[Arc<str>]) -> Result<Vec<Resource>, ActError> {
+        let mut read = Vec::with_capacity(paths.len().min(MOST));
+        for some in paths[..paths.len().min(MOST)].chunks(AT_ONCE) {
+            read.extend(try_join_all(some.iter().map(|path| self.controller.get(path))).await?);
+        }
+        Ok(read)
+    }
+
+    /// Its drives, sorted by name; absent ones left out.
+    pub(super) async fn drives(&self, system: &Resource) -> Result<Vec<Drive>, ActError> {
+        let Some(storage) = system.link("/Storage") else {
+            return Ok(Vec::new());
+        };
+        let members = self.controller.members(storage).await?;
+        let units = self.read_all(&members).await?;
+        let (ids, paths): (Vec<Arc<str>>, Vec<Arc<str>>) = units
+            .iter()
+            .flat_map(|unit| {
+                let id: Arc<str> = Arc::from(unit.id());
+                let drives = unit.links("/Drives").into_iter();
+                drives.map(move |drive| (id.clone(), drive))
+            })
+            .unzip();
+        let read = ids.into_iter().zip(self.read_all(&paths).await?);
+        let is_there = |drive: &Resource| drive.text("/Status/State") != Some("Absent");
+        let read: Vec<_> = read.filter(|(_, drive)| is_there(drive)).collect();
+        let mut ids = BTreeSet::new();
+        let all_differ = read
+            .iter()
+            .all(|(_, drive)| ids.insert(drive.id().to_owned()));
+        let mut drives: Vec<Drive> = read
+            .into_iter()
+            .map(|(unit, resource)| Drive {
+                name: Arc::from(match all_differ {
+                    true => resource.id().to_owned(),
+                    false => format!("{unit}/{}", resource.id()),
+                }),
+                resource,
+            })
+            .collect();
+        drives.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(drives)
+    }
+
+    /// The drive of the operating system: the one that the settings or the design name.
+    pub(super) fn system_drive<'d>(
+        &self,
+        node: &NodeDesign,
+        drives: &'d [Drive],
+    ) -> Option<&'d Drive> {
+        let named = |name: &str| drives.iter().find(|drive| drive.is_called(name));
+        if let Some(name) = &self.backend.settings.system_drive {
+            return named(name);
+        }
+        let devices = field(node, Section::Storage, &["storage", "physical_devices"])?.as_map()?;
+        let boots = devices.iter().find(|(_, device)| {
+            let label = device.node.at(&["labels", "bootdrive"]);
+            label
+                .and_then(|label| label.scalar_text())
+                .is_some_and(|text| text == "true")
+        });
+        boots.and_then(|(name, _)| named(&name.text))
+    }
+
+    /// The clean steps of trueup's own that it can run.
+    fn offered_steps(&self, system: &Resource, drives: &[Drive]) -> Vec<OfferedStep> {
+        let erasable = !drives.is_empty() && drives.iter().all(Drive::can_be_erased);
+        let has_bios = system.link("/Bios").is_some();
+        let offered = OWN_STEPS.into_iter().filter(|own| match own.step {
+            "erase_devices" => erasable,
+            "reset_bios" | "apply_bios_settings" => has_bios,
+            "verify_properties" | "verify_firmware" => true,
+            _ => false,
+        });
+        offered.map(OfferedStep::from).collect()
+    }
+
+    /// The hardware addresses of its network interfaces, in lower case.
+    async fn interfaces(&self, system: &Resource) -> Result<BTreeSet<String>, ActError> {
+        let Some(collection) = system.link("/EthernetInterfaces") else {
+            return Ok(BTreeSet::new());
+        };
+        let members = self.controller.members(collection).await?;
+        let interfaces = self.read_all(&members).await?;
+        let addresses = interfaces.iter().flat_map(|interface| {
+            ["/MACAddress", "/PermanentMACAddress"].map(|pointer| interface.text(pointer))
+        });
+        Ok(addresses
+            .flatten()
+            .map(|address| hardware_address(address))
+            .collect())
+    }
+
+    /// Whether it is the machine that the design means, and can boot from where it should.
+    pub(super) async fn prepare(&self, node: &NodeDesign) -> Result<(), ActError> {
+        let system = self.read_system().await?;
+        self.identify(node, &system).await?;
+        self.check_boot(&system).await?;
+        // The inventory must be there to be read; what it holds was in the plan.
+        if system.link("/Storage").is_some()
+            && let Err(error @ ActError::Passing(_)) = self.drives(&system).await
+        {
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Compares what the design says about the machine itself: UUID, serial number, boot interface.
+    pub(super) async fn identify(
+        &self,
+        node: &NodeDesign,
+        system: &Resource,
+    ) -> Result<(), ActError> {
+        for (name, pointer) in [("uuid", "/UUID"), ("serial", "/SerialNumber")] {
+            let Some(wanted) = parameter(node, name) else {
+                continue;
+            };
+            let found = system.text(pointer).unwrap_or("none");
+            if !found.eq_ignore_ascii_case(&wanted) {
+                return self.refuse(&format!(
+                    "it is another machine: its {name} is {found}, the design says {wanted}"
+                ));
+            }
+        }
+        let wanted = field(node, Section::Inventory, &["metadata", "boot_mac"]);
+        if let Some(wanted) = wanted.and_then(|wanted| wanted.scalar_text()) {
+            let found = self.interfaces(system).await?;
+            if !found.is_empty() && !found.contains(&hardware_address(&wanted)) {
+                let found: Vec<_> = found.into_iter().collect();
+                return self.refuse(&format!(
+                    "it is another machine: it has no interface {wanted}, but {}",
+                    found.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn disk(drive: &Drive) -> Disk {
+    Disk {
+        name: drive.name.clone(),
+        serial: Arc::from(drive.serial()),
+        size: drive.resource.number("/CapacityBytes").unwrap_or(0),
+        // Nobody can look.
+        partitioned: true,
+    }
+}
+
+/// A hardware address in one form.
+fn hardware_address(text: &str) -> String {
+    text.trim().to_ascii_lowercase().replace('-', ":")
+}

@@ -1,0 +1,219 @@
+//! One machine behind its controller: where it is, which of the controller's systems it is.
+
+use std::net::Ipv6Addr;
+use std::sync::{Arc, PoisonError};
+
+use super::Redfish;
+use super::controller::Controller;
+use super::resource::{Resource, last};
+use super::settings::{for_node, parameter, reference_for};
+use crate::backend::ActError;
+use crate::backend::http::{Credentials, Endpoint, Failure, plain};
+use crate::design::NodeDesign;
+
+/// Most systems of one controller that are read to find one by name.
+const MOST_READ: usize = 100;
+
+/// What was found out about a controller.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    authority: Arc<str>,
+    system: Arc<str>,
+    sessions: Option<Arc<str>>,
+    tasks: Option<Arc<str>>,
+}
+
+/// A machine that can be asked for something.
+pub(super) struct Machine<'a> {
+    pub(super) backend: &'a Redfish,
+    pub(super) controller: Controller,
+    /// ``node `n04` ``, by which what is said about it begins.
+    pub(super) subject: Arc<str>,
+    /// The path of its system.
+    pub(super) system: Arc<str>,
+    /// The path of the task service.
+    pub(super) tasks: Option<Arc<str>>,
+}
+
+impl Redfish {
+    /// Finds a node's controller, logs in and finds its system.
+    ///
+    /// # Errors
+    ///
+    /// It has no address or no account that can be had, does not answer, or has no such system.
+    pub(super) async fn reach(&self, node: &NodeDesign) -> Result<Machine<'_>, ActError> {
+        let subject: Arc<str> = Arc::from(format!("node `{}`", node.name));
+        let refuse = |text: String| ActError::Permanent(Arc::from(format!("{subject}: {text}")));
+        let endpoint = self.endpoint(node).map_err(refuse)?;
+        let account = self.account(node).map_err(refuse)?;
+        let authority = endpoint.authority().clone();
+        let client = self.client.clone();
+        let mut controller = Controller::new(client, subject.clone(), endpoint, account);
+        let known = self
+            .known(node)
+            .filter(|known| known.authority == authority);
+        let known = match known {
+            Some(known) => {
+                controller.log_in(known.sessions.clone()).await?;
+                known
+            }
+            None => {
+                let root = controller.root().await?;
+                let sessions = root.link("/Links/Sessions").map(Arc::from).or_else(|| {
+                    Some(Arc::from(format!(
+                        "{}/Sessions",
+                        root.link("/SessionService")?
+                    )))
+                });
+                controller.log_in(sessions.clone()).await?;
+                let own = parameter(node, "system");
+                let general = self.settings.system.as_deref();
+                let wanted = own.or_else(|| general.map(|text| for_node(text, node)));
+                let found = find_system(&controller, &root, wanted.as_deref(), node).await?;
+                let known = Known {
+                    authority,
+                    system: found.map_err(refuse)?,
+                    sessions,
+                    tasks: root.link("/Tasks").map(Arc::from),
+                };
+                let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                all.insert(node.name.clone(), known.clone());
+                known
+            }
+        };
+        Ok(Machine {
+            backend: self,
+            controller,
+            subject,
+            system: known.system,
+            tasks: known.tasks,
+        })
+    }
+
+    fn known(&self, node: &NodeDesign) -> Option<Known> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&node.name).cloned()
+    }
+
+    fn endpoint(&self, node: &NodeDesign) -> Result<Endpoint, String> {
+        let Some(address) = &node.out_of_band.address else {
+            let message = "it has no address of a management controller: `oob.network` names a network on \
+                           which the node has an address";
+            return Err(message.to_owned());
+        };
+        let host = match address.parse::<Ipv6Addr>() {
+            Ok(address) => format!("[{address}]"),
+            Err(_) => address.to_string(),
+        };
+        let port = match (parameter(node, "port"), self.settings.port) {
+            (Some(port), _) => format!(":{port}"),
+            (None, Some(port)) => format!(":{port}"),
+            (None, None) => String::new(),
+        };
+        let url = format!("{}://{host}{port}", self.settings.scheme.as_str());
+        Endpoint::parse(&url).map_err(|error| error.to_string())
+    }
+
+    fn account(&self, node: &NodeDesign) -> Result<Option<Credentials>, String> {
+        let Some(account) = &self.settings.account else {
+            return Ok(None);
+        };
+        let password = self
+            .secrets
+            .reveal(&reference_for(&account.password, node))
+            .map_err(|error| format!("the password of its controller cannot be had: {error}"))?;
+        Ok(Some(Credentials::Basic {
+            username: account.username.clone(),
+            password,
+        }))
+    }
+}
+
+impl Machine<'_> {
+    /// Reads the machine.
+    pub(super) async fn read_system(&self) -> Result<Resource, ActError> {
+        Ok(self.controller.get(&self.system).await?)
+    }
+
+    /// Something that cannot be done to this machine.
+    pub(super) fn refuse<T>(&self, text: &str) -> Result<T, ActError> {
+        Err(ActError::Permanent(Arc::from(self.about(text))))
+    }
+
+    /// A sentence about it: the node, its controller, the text.
+    pub(super) fn about(&self, text: &str) -> String {
+        let authority = self.controller.endpoint().authority();
+        format!("{}: {authority}: {text}", self.subject)
+    }
+}
+
+/// Finds the system that is meant; without a name the only one, else the one that is called like the node.
+/// `Ok(Err(_))`: why there is none.
+async fn find_system(
+    controller: &Controller,
+    root: &Resource,
+    wanted: Option<&str>,
+    node: &NodeDesign,
+) -> Result<Result<Arc<str>, String>, Failure> {
+    if let Some(path) = wanted.filter(|wanted| wanted.starts_with('/')) {
+        return Ok(Ok(Arc::from(path)));
+    }
+    let systems = root.link("/Systems").unwrap_or("/redfish/v1/Systems");
+    if let Some(wanted) = wanted
+        && is_one_part(wanted)
+    {
+        let path = format!("{}/{wanted}", systems.trim_end_matches('/'));
+        if let Some(system) = controller.get_if_there(&path).await?
+            && is_called(&system, wanted)
+        {
+            return Ok(Ok(path_of(&system)));
+        }
+    }
+    let members = controller.members(systems).await?;
+    if let ([only], None) = (&members[..], wanted) {
+        return Ok(Ok(only.clone()));
+    }
+    let wanted = wanted.unwrap_or(node.name.as_str());
+    let by_path = |path: &&Arc<str>| last(path).eq_ignore_ascii_case(wanted);
+    if let Some(path) = members.iter().find(by_path) {
+        return Ok(Ok(path.clone()));
+    }
+    for path in members.iter().take(MOST_READ) {
+        let system = controller.get(path).await?;
+        if is_called(&system, wanted) {
+            return Ok(Ok(path.clone()));
+        }
+    }
+    let wanted = plain(wanted, 80);
+    Ok(Err(match members.len() {
+        0 => "its controller has no system".to_owned(),
+        count if count > MOST_READ => format!(
+            "its controller has {count} systems, too many to look for `{wanted}` among them: name it by \
+             path or id in `oob.system`"
+        ),
+        count => format!(
+            "its controller has {count} systems, and none has the id, UUID or name `{wanted}`: name it in \
+             `oob.system`"
+        ),
+    }))
+}
+
+/// Whether a text can be the last part of a path as it is.
+fn is_one_part(text: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    !text.is_empty() && text != "." && text != ".." && text.chars().all(fits)
+}
+
+fn path_of(system: &Resource) -> Arc<str> {
+    match system.text("/@odata.id") {
+        Some(own) => Arc::from(own),
+        None => system.path.clone(),
+    }
+}
+
+fn is_called(system: &Resource, wanted: &str) -> bool {
+    ["/Id", "/UUID", "/Name", "/HostName", "/SerialNumber"]
+        .into_iter()
+        .filter_map(|pointer| system.text(pointer))
+        .any(|name| name.eq_ignore_ascii_case(wanted))
+}

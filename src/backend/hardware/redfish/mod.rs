@@ -1,0 +1,273 @@
+//! Machines that are driven by their own management controllers, over Redfish (DMTF DSP0266) alone.
+//!
+//! There is no provisioner: a controller knows whether its machine is on, which drives it has, from
+//! where it boots next and how its drives are erased, and nothing else. Provision state, retirement and
+//! maintenance are in trueup's records only, so that setting them asks for nothing here, and a machine
+//! that is on without a record counts as deployed (`ObservedNode::kept_by_records`).
+//!
+//! | step | what is done | done is |
+//! | --- | --- | --- |
+//! | power-on, power-off | asked for where it is not so; off gracefully first | read twice, a settling time apart |
+//! | prepare | the machine is the one that is meant, and can boot from where it should | looked at again |
+//! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
+//! | destroy | SecureErase of each drive, one request each; off | each erase ended; seen off |
+//! | clean | erases, BIOS, comparisons, each once | each ended |
+//!
+//! What must not be asked for twice is noted before it is asked for ([`notes`]), and where its answer was
+//! lost, and no task tells of it, it is ambiguous.
+
+mod bios;
+mod boot;
+mod clean;
+mod controller;
+mod deploy;
+mod erase;
+mod inventory;
+mod machine;
+mod notes;
+mod power;
+mod resource;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+
+use crate::backend::http::{Client, Limits, Trust};
+use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
+use crate::design::{
+    CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy,
+};
+use crate::diagnostic::{Diagnostic, Mark};
+use crate::observed::ObservedNode;
+use crate::step::StepKind;
+
+use machine::Known;
+use settings::{Settings, Source};
+
+/// Machines that are looked at in the same moment.
+const AT_ONCE: usize = 64;
+/// How long a step may take that has no bound of its own.
+const UNBOUNDED: Duration = Duration::from_secs(3600);
+
+/// Machines by their controllers.
+#[derive(Debug)]
+pub(super) struct Redfish {
+    settings: Settings,
+    client: Arc<Client>,
+    secrets: Arc<dyn Secrets>,
+    wipe: WipePolicy,
+    cleaning: Vec<CleaningPolicy>,
+    /// What was found out about each controller, so that it is not asked again.
+    known: Mutex<HashMap<NodeName, Known>>,
+}
+
+/// The longest time for which what a dead process asked for can still come about.
+pub(super) fn longest_request(backend: &HardwareBackend) -> Duration {
+    match Settings::read(backend) {
+        Ok(settings) => settings.longest_request(),
+        // Settings that cannot be read are reported when the backend is opened.
+        Err(_) => Duration::ZERO,
+    }
+}
+
+impl Redfish {
+    /// Opens the backend; nothing is asked of any machine.
+    pub(super) fn open(
+        backend: &HardwareBackend,
+        mark: Mark,
+        design: &Design,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let settings = Settings::read(backend).map_err(Error::Settings)?;
+        let authorities = settings.authorities.as_ref();
+        let at = authorities.map_or(mark, |authorities| authorities.mark);
+        let broken = |message: String| {
+            let diagnostic = Diagnostic::error("rule-backend-trust", at, message);
+            Error::Settings(Box::new(diagnostic))
+        };
+        let authorities = authorities
+            .map(|reference| context.secrets.reveal(&reference.value))
+            .transpose()
+            .map_err(|error| broken(format!("the certificates to trust cannot be had: {error}")))?;
+        let trust = Trust {
+            authorities,
+            fingerprints: settings.fingerprints.clone(),
+            verify: settings.verify,
+            identity: None,
+        };
+        let limits = Limits {
+            connect: settings.request.min(Limits::default().connect),
+            request: settings.request,
+            ..Limits::default()
+        };
+        let client = Client::new(&trust, limits).map_err(|error| {
+            let source = std::error::Error::source(&error);
+            broken(match source {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            })
+        })?;
+        Ok(Self {
+            settings,
+            client: Arc::new(client),
+            secrets: context.secrets.clone(),
+            wipe: design.policy.wipe,
+            cleaning: design.cleaning.clone(),
+            known: Mutex::default(),
+        })
+    }
+
+    async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
+        let kind = order.step.id.kind;
+        match kind {
+            StepKind::VerifySite => return self.verify_site(),
+            // The records keep these; a controller has no place for them.
+            StepKind::PrepareSite
+            | StepKind::Provide
+            | StepKind::SetRetired
+            | StepKind::UnsetRetired
+            | StepKind::SetMaintenance
+            | StepKind::UnsetMaintenance => return Ok(()),
+            _ => {}
+        }
+        let Some(node) = &order.node else {
+            let message = format!("`{}` names no node", order.step.id);
+            return Err(ActError::Permanent(Arc::from(message)));
+        };
+        let machine = self.reach(node).await?;
+        let result = match kind {
+            StepKind::PowerOn => machine.switch_on(order).await,
+            StepKind::PowerOff => machine.switch_off(order, self.settings.shutdown).await,
+            StepKind::Manage => machine.read_system().await.map(drop),
+            StepKind::Prepare => machine.prepare(node).await,
+            StepKind::Deploy => machine.deploy(order, node).await,
+            StepKind::Destroy => machine.destroy(order).await,
+            StepKind::Clean => machine.clean(order, node).await,
+            _ => {
+                let message = format!("a management controller cannot do `{}`", order.step.id);
+                Err(ActError::Permanent(Arc::from(message)))
+            }
+        };
+        machine.controller.log_out().await;
+        result
+    }
+
+    /// What can be told without asking a machine: the account, and what machines boot from.
+    fn verify_site(&self) -> Result<(), ActError> {
+        let refuse = |message: String| Err(ActError::Permanent(Arc::from(message)));
+        let deploy = &self.settings.deploy;
+        if self.settings.image.is_none() && deploy.from != Source::Pxe {
+            return refuse(
+                "`hardware.redfish.image` does not say what machines boot from".to_owned(),
+            );
+        }
+        if let Some(account) = &self.settings.account
+            && !is_of_each_node(&account.password)
+            && let Err(error) = self.secrets.reveal(&account.password)
+        {
+            return refuse(format!(
+                "the password of the controllers cannot be had: {error}"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn look(&self, node: &NodeDesign) -> ObservedNode {
+        let looked = async {
+            let machine = self.reach(node).await?;
+            let observed = machine.observe(node).await;
+            machine.controller.log_out().await;
+            observed
+        };
+        match looked.await {
+            Ok(observed) => observed,
+            Err(error) => ObservedNode::unknown(&error.to_string()),
+        }
+    }
+
+    async fn tell(&self, order: &Order) -> Probe {
+        let kind = order.step.id.kind;
+        let needs_a_look = matches!(
+            kind,
+            StepKind::PowerOn
+                | StepKind::PowerOff
+                | StepKind::Deploy
+                | StepKind::Destroy
+                | StepKind::Clean
+        );
+        // All else can be repeated without harm.
+        let (true, Some(node)) = (needs_a_look, &order.node) else {
+            return Probe::NotBegun;
+        };
+        let told = async {
+            let machine = self.reach(node).await?;
+            let told = match kind {
+                StepKind::PowerOn => machine.probe_power(power::Power::On).await,
+                StepKind::PowerOff => machine.probe_power(power::Power::Off).await,
+                StepKind::Deploy => Ok(machine.probe_deploy(order)),
+                _ => machine.probe_once_only(order, node).await,
+            };
+            machine.controller.log_out().await;
+            told
+        };
+        told.await
+            .unwrap_or_else(|error: ActError| Probe::Ambiguous(Arc::from(error.to_string())))
+    }
+
+    /// The policy's priorities of clean steps for a node.
+    fn priorities(&self, node: &NodeDesign) -> BTreeMap<Arc<str>, u32> {
+        let policy = self.cleaning.iter().find(|policy| policy.is_about(node));
+        policy.map_or_else(BTreeMap::new, |policy| policy.priorities.clone())
+    }
+}
+
+impl Hardware for Redfish {
+    fn observe<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        Box::pin(async move {
+            let mut looks: Vec<Pending<'a, (NodeName, ObservedNode)>> =
+                Vec::with_capacity(nodes.len());
+            for node in nodes {
+                looks.push(Box::pin(async move {
+                    (node.name.clone(), self.look(node).await)
+                }));
+            }
+            stream::iter(looks)
+                .buffer_unordered(AT_ONCE)
+                .collect()
+                .await
+        })
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        Box::pin(self.tell(order))
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(self.carry_out(order))
+    }
+}
+
+/// The time that a step has, a little less than its bound, so that it can say itself what it waited for.
+fn time_of(order: &Order) -> Duration {
+    match order.step.timeout {
+        0 => UNBOUNDED,
+        seconds => Duration::from_secs(seconds).mul_f64(0.95),
+    }
+}
+
+/// Whether a reference is another one for each node.
+fn is_of_each_node(reference: &Reference) -> bool {
+    match reference {
+        Reference::Env(text) | Reference::File(text) => text.contains("{node}"),
+        Reference::Exec(words) => words.iter().any(|word| word.contains("{node}")),
+    }
+}

@@ -1,0 +1,242 @@
+//! The settings of plain Redfish, as `hardware.redfish` of `trueup/Backends/v1` has them, and what a
+//! node's own `oob` says beside them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::backend::http::Fingerprint;
+use crate::design::{HardwareBackend, NodeDesign, Reference, Section};
+use crate::diagnostic::Diagnostic;
+use crate::document::{Marked, Node, from_node};
+
+const CODE: &str = "schema-redfish";
+
+/// The longest duration, in seconds: somewhat more than a month.
+const LONGEST: f64 = 3e6;
+
+/// How machines are driven by their controllers.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// The account; absent: nobody logs in.
+    pub(super) account: Option<Account>,
+    /// The port; absent: the scheme's own.
+    pub(super) port: Option<u16>,
+    pub(super) scheme: Scheme,
+    /// The system, by path, id, UUID or name, where a controller has more than one.
+    pub(super) system: Option<Arc<str>>,
+    /// Where the image is that machines boot from.
+    pub(super) image: Option<Arc<str>>,
+    /// An erase whose answer was lost may be asked for again.
+    pub(super) may_repeat_erase: bool,
+    /// How long a controller may take to show what was set.
+    pub(super) settling: Duration,
+    pub(super) authorities: Option<Marked<Reference>>,
+    pub(super) fingerprints: Vec<Fingerprint>,
+    pub(super) verify: bool,
+    /// Bound of one request.
+    pub(super) request: Duration,
+    /// How long a system may take to shut down before it is switched off; zero: it is not asked to.
+    pub(super) shutdown: Duration,
+    /// The drive of the operating system: id, name or serial number.
+    pub(super) system_drive: Option<Arc<str>>,
+    pub(super) deploy: Deploy,
+}
+
+/// Who logs in.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    pub(super) username: Arc<str>,
+    pub(super) password: Reference,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Scheme {
+    #[default]
+    Https,
+    Http,
+}
+
+impl Scheme {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+        }
+    }
+}
+
+/// How a machine is deployed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deploy {
+    pub(super) from: Source,
+    pub(super) mode: Option<Mode>,
+    /// The TCP port on which the deployed system answers.
+    pub(super) port: Option<u16>,
+    /// How long firmware takes to boot, where it does not say.
+    pub(super) boot_time: Duration,
+}
+
+/// What a machine boots from to be deployed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Source {
+    Pxe,
+    VirtualMedia,
+    UefiHttp,
+}
+
+/// How a machine boots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Mode {
+    Uefi,
+    Legacy,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    credentials: Option<WrittenAccount>,
+    port: Option<u16>,
+    scheme: Scheme,
+    system: Option<Arc<str>>,
+    image: Option<Arc<str>>,
+    erase: WrittenErase,
+    settling_time: Option<Marked<f64>>,
+    ca: Option<Marked<Reference>>,
+    fingerprints: Vec<Marked<Arc<str>>>,
+    verify: Option<bool>,
+    request_timeout: Option<Marked<f64>>,
+    shutdown_time: Option<Marked<f64>>,
+    operating_system_drive: Option<Arc<str>>,
+    deploy: WrittenDeploy,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenAccount {
+    username: Arc<str>,
+    password: Reference,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenErase {
+    #[default]
+    Once,
+    Repeatable,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenDeploy {
+    from: Option<Source>,
+    mode: Option<Mode>,
+    port: Option<u16>,
+    boot_time: Option<Marked<f64>>,
+}
+
+impl Settings {
+    /// Reads the settings of a backend of the kind `redfish`.
+    ///
+    /// # Errors
+    ///
+    /// What does not fit, with its place.
+    pub(super) fn read(backend: &HardwareBackend) -> Result<Self, Box<Diagnostic>> {
+        let written = backend.settings.as_ref().filter(|node| !node.is_null());
+        let written: Written = match written {
+            None => Written::default(),
+            Some(node) => {
+                from_node(node).map_err(|mismatch| Box::new(mismatch.into_diagnostic(CODE)))?
+            }
+        };
+        let otherwise = match written.image {
+            Some(_) => Source::VirtualMedia,
+            None => Source::Pxe,
+        };
+        Ok(Self {
+            account: written.credentials.map(|account| Account {
+                username: account.username,
+                password: account.password,
+            }),
+            port: written.port,
+            scheme: written.scheme,
+            system: written.system,
+            image: written.image,
+            may_repeat_erase: written.erase == WrittenErase::Repeatable,
+            settling: seconds(written.settling_time, 5)?,
+            authorities: written.ca,
+            fingerprints: written
+                .fingerprints
+                .iter()
+                .map(fingerprint)
+                .collect::<Result<_, _>>()?,
+            verify: written.verify.unwrap_or(true),
+            request: seconds(written.request_timeout, 60)?.max(Duration::from_millis(100)),
+            shutdown: seconds(written.shutdown_time, 120)?,
+            system_drive: written.operating_system_drive,
+            deploy: Deploy {
+                from: written.deploy.from.unwrap_or(otherwise),
+                mode: written.deploy.mode,
+                port: written.deploy.port,
+                boot_time: seconds(written.deploy.boot_time, 300)?,
+            },
+        })
+    }
+
+    /// The longest time for which what was asked for can still come about after the process is gone.
+    pub(super) fn longest_request(&self) -> Duration {
+        self.request + self.settling
+    }
+}
+
+fn fingerprint(written: &Marked<Arc<str>>) -> Result<Fingerprint, Box<Diagnostic>> {
+    written.value.parse().map_err(|error| {
+        let error: crate::backend::http::TrustError = error;
+        Box::new(Diagnostic::error(CODE, written.mark, error.to_string()))
+    })
+}
+
+fn seconds(written: Option<Marked<f64>>, otherwise: u64) -> Result<Duration, Box<Diagnostic>> {
+    let Some(Marked { mark, value }) = written else {
+        return Ok(Duration::from_secs(otherwise));
+    };
+    if !(0.0..=LONGEST).contains(&value) {
+        let message = format!("a duration is from 0 to {LONGEST} seconds");
+        return Err(Box::new(Diagnostic::error(CODE, mark, message)));
+    }
+    Ok(Duration::from_secs_f64(value))
+}
+
+/// A text with the node's name in the place of `{node}`.
+pub(super) fn for_node(text: &str, node: &NodeDesign) -> String {
+    text.replace("{node}", node.name.as_str())
+}
+
+/// A reference with the node's name in the place of `{node}`.
+pub(super) fn reference_for(reference: &Reference, node: &NodeDesign) -> Reference {
+    let put = |text: &Arc<str>| Arc::from(for_node(text, node));
+    match reference {
+        Reference::Env(name) => Reference::Env(put(name)),
+        Reference::File(path) => Reference::File(put(path)),
+        Reference::Exec(words) => Reference::Exec(words.iter().map(put).collect()),
+    }
+}
+
+/// A parameter of the node's out-of-band management (`oob.system`, `oob.port`, `oob.uuid`, `oob.serial`).
+pub(super) fn parameter(node: &NodeDesign, name: &str) -> Option<String> {
+    let section = node.sections.get(&Section::OutOfBand)?;
+    let value = section
+        .at(&["oob", name])
+        .filter(|value| !value.is_null())?;
+    value.scalar_text().map(|text| text.into_owned())
+}
+
+/// A field of one of the node's sections.
+pub(super) fn field<'n>(node: &'n NodeDesign, section: Section, path: &[&str]) -> Option<&'n Node> {
+    let found = node.sections.get(&section)?.at(path)?;
+    (!found.is_null()).then_some(found)
+}
