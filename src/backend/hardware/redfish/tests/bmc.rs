@@ -1,0 +1,395 @@
+//! A management controller of the tests' own: it takes its time, keeps sessions and versions, erases
+//! drives as tasks, and loses or refuses what it is told to.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::backend::http::tests::server::{Received, Reply, Server};
+
+/// How a drive answers when it is to erase itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Erase {
+    /// It cannot.
+    No,
+    /// As a task that has to be looked at this often.
+    Task(usize),
+    /// With a plain yes.
+    Yes,
+    /// It refuses.
+    Refuse,
+    /// It begins, and the answer is lost.
+    LostAnswer,
+    /// It does not begin, and no answer comes.
+    LostRequest,
+}
+
+/// What a controller is, and what happened to it.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) password: Option<&'static str>,
+    pub(super) has_sessions: bool,
+    /// How long switching takes.
+    pub(super) delay: Duration,
+    pub(super) is_on: bool,
+    pub(super) pending: Option<(bool, Instant)>,
+    /// It does not shut down when asked to.
+    pub(super) ignores_shutdown: bool,
+    /// What it keeps when it is asked to boot from something once.
+    pub(super) keeps: &'static str,
+    pub(super) boot: (String, String),
+    pub(super) image: Option<String>,
+    pub(super) drives: Vec<(&'static str, Erase)>,
+    pub(super) erased: Vec<&'static str>,
+    /// For each task its drive and how often it is to be looked at.
+    pub(super) tasks: Vec<(&'static str, usize)>,
+    /// Its systems besides the one that it is about.
+    pub(super) others: Vec<&'static str>,
+    pub(super) version: usize,
+    /// How many changes are refused since the version is an old one.
+    pub(super) moved: usize,
+    sessions: Vec<String>,
+}
+
+/// A running controller.
+pub(super) struct Bmc {
+    pub(super) server: Server,
+    state: Arc<Mutex<State>>,
+}
+
+pub(super) const SYSTEM: &str = "/redfish/v1/Systems/1";
+
+impl Bmc {
+    pub(super) async fn start() -> Self {
+        let state = Arc::new(Mutex::new(State {
+            password: Some("s3cret"),
+            has_sessions: true,
+            delay: Duration::from_millis(120),
+            is_on: false,
+            pending: None,
+            ignores_shutdown: false,
+            keeps: "Once",
+            boot: ("Disabled".to_owned(), "None".to_owned()),
+            image: None,
+            drives: vec![("D1", Erase::Task(2)), ("D2", Erase::Yes)],
+            erased: Vec::new(),
+            tasks: Vec::new(),
+            others: Vec::new(),
+            version: 1,
+            moved: 0,
+            sessions: Vec::new(),
+        }));
+        let handled = state.clone();
+        let server = Server::plain(move |received| handled.lock().unwrap().answer(received)).await;
+        Self { server, state }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.server.url.rsplit_once(':').unwrap().1.parse().unwrap()
+    }
+
+    /// What was asked that changes something.
+    pub(super) fn changes(&self) -> Vec<String> {
+        let received = self.server.received.lock().unwrap();
+        let changes = received.iter().filter(|each| each.method != "GET");
+        changes
+            .map(|each| match each.body["ResetType"].as_str() {
+                Some(kind) => kind.to_owned(),
+                None => each.line().replace(SYSTEM, "~").replace("/redfish/v1", ""),
+            })
+            .collect()
+    }
+
+    pub(super) fn sessions(&self) -> usize {
+        self.state().sessions.len()
+    }
+}
+
+fn link(path: impl AsRef<str>) -> Value {
+    json!({"@odata.id": path.as_ref()})
+}
+
+fn refusal(status: u16, text: &str) -> Reply {
+    let info = json!([{"MessageId": "Base.1.8.GeneralError", "Message": text}]);
+    Reply::json(
+        status,
+        json!({"error": {"code": "Base.1.8.GeneralError", "message": "See @Message.ExtendedInfo", "@Message.ExtendedInfo": info}}),
+    )
+}
+
+impl State {
+    fn settle(&mut self) {
+        if let Some((is_on, at)) = self.pending
+            && at <= Instant::now()
+        {
+            self.pending = None;
+            if is_on && !self.is_on && self.boot.0 == "Once" {
+                self.boot.0 = "Disabled".to_owned();
+            }
+            self.is_on = is_on;
+        }
+    }
+
+    fn is_allowed(&self, received: &Received) -> bool {
+        let Some(password) = self.password else {
+            return true;
+        };
+        // "admin:s3cret"
+        let basic = received.headers.get("authorization");
+        let by_basic =
+            password == "s3cret" && basic.is_some_and(|text| text == "Basic YWRtaW46czNjcmV0");
+        let token = received.headers.get("x-auth-token");
+        by_basic || token.is_some_and(|token| self.sessions.contains(token))
+    }
+
+    fn answer(&mut self, received: &Received) -> Reply {
+        self.settle();
+        let path = received.path.trim_end_matches('/');
+        match (received.method.as_str(), path) {
+            ("GET", "/redfish/v1") => return Reply::json(200, self.root()),
+            ("POST", "/redfish/v1/SessionService/Sessions") if self.has_sessions => {
+                return self.log_in(received);
+            }
+            _ => {}
+        }
+        if !self.is_allowed(received) {
+            return refusal(401, "There is no valid session.");
+        }
+        let below = path.strip_prefix("/redfish/v1").unwrap_or(path);
+        let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
+        match (received.method.as_str(), &parts[..]) {
+            ("DELETE", ["SessionService", "Sessions", token]) => {
+                self.sessions.retain(|each| each != token);
+                Reply::json(204, Value::Null)
+            }
+            ("GET", ["Systems"]) => {
+                let all = self.others.iter().chain([&"1"]);
+                let all: Vec<_> = all
+                    .map(|id| link(format!("/redfish/v1/Systems/{id}")))
+                    .collect();
+                Reply::json(
+                    200,
+                    json!({"Members": all, "Members@odata.count": all.len()}),
+                )
+            }
+            ("GET", ["Systems", "1"]) => {
+                let etag = format!("\"{}\"", self.version);
+                Reply::Json(200, vec![("etag", etag)], self.system())
+            }
+            ("GET", ["Systems", id]) if self.others.contains(id) => Reply::json(
+                200,
+                json!({"Id": id, "Name": format!("System {id}"), "UUID": format!("uuid-{id}")}),
+            ),
+            ("PATCH", ["Systems", "1"]) => self.patch(received),
+            ("POST", ["Systems", "1", "Actions", "ComputerSystem.Reset"]) => self.reset(received),
+            ("GET", ["Systems", "1", "Storage"]) => Reply::json(
+                200,
+                json!({"Members": [link(format!("{SYSTEM}/Storage/R0"))]}),
+            ),
+            ("GET", ["Systems", "1", "Storage", "R0"]) => {
+                let drives = self.drives.iter();
+                let drives: Vec<_> = drives.map(|(id, _)| link(drive_path(id))).collect();
+                Reply::json(200, json!({"Id": "R0", "Drives": drives}))
+            }
+            ("GET", ["Systems", "1", "Storage", "R0", "Drives", id]) => self.drive(id),
+            ("POST", ["Systems", "1", "Storage", "R0", "Drives", id, ..]) => self.erase(id),
+            ("GET", ["TaskService"]) => {
+                Reply::json(200, json!({"Tasks": link("/redfish/v1/TaskService/Tasks")}))
+            }
+            ("GET", ["TaskService", "Tasks"]) => {
+                let all = 0..self.tasks.len();
+                let all: Vec<_> = all
+                    .map(|at| link(format!("/redfish/v1/TaskService/Tasks/{at}")))
+                    .collect();
+                Reply::json(200, json!({"Members": all}))
+            }
+            ("GET", ["TaskService", "Tasks", at]) => self.task(at),
+            ("GET", ["Systems", "1", "EthernetInterfaces"]) => Reply::json(
+                200,
+                json!({"Members": [link(format!("{SYSTEM}/EthernetInterfaces/1"))]}),
+            ),
+            ("GET", ["Systems", "1", "EthernetInterfaces", "1"]) => {
+                Reply::json(200, json!({"MACAddress": "00:5C:52:00:00:01"}))
+            }
+            ("GET", ["Systems", "1", "VirtualMedia"]) => Reply::json(
+                200,
+                json!({"Members": [link(format!("{SYSTEM}/VirtualMedia/Cd"))]}),
+            ),
+            ("GET", ["Systems", "1", "VirtualMedia", "Cd"]) => {
+                let action = |name: &str| json!({"target": format!("{SYSTEM}/VirtualMedia/Cd/Actions/{name}")});
+                Reply::json(
+                    200,
+                    json!({
+                        "MediaTypes": ["CD", "DVD"], "Image": self.image, "Inserted": self.image.is_some(),
+                        "Actions": {"#VirtualMedia.InsertMedia": action("Insert"), "#VirtualMedia.EjectMedia": action("Eject")},
+                    }),
+                )
+            }
+            ("POST", ["Systems", "1", "VirtualMedia", "Cd", "Actions", what]) => {
+                let image = received.body["Image"].as_str();
+                self.image = image.filter(|_| *what == "Insert").map(str::to_owned);
+                Reply::json(204, Value::Null)
+            }
+            _ => refusal(404, "There is no such resource."),
+        }
+    }
+
+    fn root(&self) -> Value {
+        let mut root = json!({
+            "Systems": link("/redfish/v1/Systems"),
+            "Tasks": link("/redfish/v1/TaskService"),
+        });
+        if self.has_sessions {
+            root["Links"] = json!({"Sessions": link("/redfish/v1/SessionService/Sessions")});
+        }
+        root
+    }
+
+    fn log_in(&mut self, received: &Received) -> Reply {
+        if received.body["UserName"] != "admin"
+            || received.body["Password"].as_str() != self.password
+        {
+            let told = received.body["Password"].as_str().unwrap_or_default();
+            return refusal(401, &format!("The password {told} of admin is wrong."));
+        }
+        let token = format!("token-{}", self.version);
+        self.version += 1;
+        self.sessions.push(token.clone());
+        let headers = vec![
+            ("x-auth-token", token.clone()),
+            (
+                "location",
+                format!("/redfish/v1/SessionService/Sessions/{token}"),
+            ),
+        ];
+        Reply::Json(201, headers, json!({"Id": token}))
+    }
+
+    fn system(&self) -> Value {
+        let mut system = json!({
+            "@odata.id": SYSTEM, "Id": "1", "Name": "System 1", "UUID": "uuid-1", "SerialNumber": "S-1",
+            "Manufacturer": "Example Inc.", "BiosVersion": "2.4", "PowerState": if self.is_on { "On" } else { "Off" },
+            "Boot": {
+                "BootSourceOverrideEnabled": self.boot.0, "BootSourceOverrideTarget": self.boot.1,
+                "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe", "Cd", "Hdd"],
+            },
+            "EthernetInterfaces": link(format!("{SYSTEM}/EthernetInterfaces")),
+            "Storage": link(format!("{SYSTEM}/Storage")),
+            "VirtualMedia": link(format!("{SYSTEM}/VirtualMedia")),
+            "Actions": {"#ComputerSystem.Reset": {"target": format!("{SYSTEM}/Actions/ComputerSystem.Reset")}},
+        });
+        let allowed = json!(["On", "ForceOff", "GracefulShutdown"]);
+        system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
+        system
+    }
+
+    fn patch(&mut self, received: &Received) -> Reply {
+        let expected = format!("\"{}\"", self.version);
+        if self.moved > 0 || received.headers.get("if-match") != Some(&expected) {
+            self.moved = self.moved.saturating_sub(1);
+            self.version += 1;
+            return refusal(412, "The resource has changed.");
+        }
+        let boot = &received.body["Boot"];
+        if let Some(target) = boot["BootSourceOverrideTarget"].as_str() {
+            self.boot.1 = target.to_owned();
+        }
+        if let Some(enabled) = boot["BootSourceOverrideEnabled"].as_str() {
+            let kept = if enabled == "Once" {
+                self.keeps
+            } else {
+                enabled
+            };
+            self.boot.0 = kept.to_owned();
+        }
+        self.version += 1;
+        Reply::json(204, Value::Null)
+    }
+
+    fn reset(&mut self, received: &Received) -> Reply {
+        let wanted = match received.body["ResetType"].as_str() {
+            Some("On") => true,
+            Some("ForceOff") => false,
+            Some("GracefulShutdown") if self.ignores_shutdown => {
+                return Reply::json(204, Value::Null);
+            }
+            Some("GracefulShutdown") => false,
+            _ => return refusal(400, "The value of ResetType is not supported."),
+        };
+        // What is so already changes nothing, also not what is still to come.
+        if wanted != self.is_on {
+            self.pending = Some((wanted, Instant::now() + self.delay));
+        }
+        Reply::json(204, Value::Null)
+    }
+
+    fn drive(&self, id: &str) -> Reply {
+        let Some((id, erase)) = self.drives.iter().find(|(name, _)| *name == id) else {
+            return refusal(404, "There is no such drive.");
+        };
+        let mut drive = json!({"Id": id, "SerialNumber": format!("serial-{id}"), "CapacityBytes": 480_103_981_056_u64});
+        if *erase != Erase::No {
+            let target = format!("{}/Actions/Drive.SecureErase", drive_path(id));
+            drive["Actions"] = json!({"#Drive.SecureErase": {"target": target}});
+        }
+        Reply::json(200, drive)
+    }
+
+    fn erase(&mut self, id: &str) -> Reply {
+        let (id, erase) = *self.drives.iter().find(|(name, _)| *name == id).unwrap();
+        let mut begin = |looks| {
+            self.tasks.push((id, looks));
+            let task = format!("/redfish/v1/TaskService/Tasks/{}", self.tasks.len() - 1);
+            Reply::Json(202, vec![("location", task)], Value::Null)
+        };
+        match erase {
+            Erase::Task(looks) => begin(looks),
+            Erase::LostAnswer => {
+                begin(1);
+                Reply::Raw(Vec::new())
+            }
+            Erase::LostRequest => Reply::Raw(Vec::new()),
+            Erase::Yes => {
+                self.erased.push(id);
+                Reply::json(204, Value::Null)
+            }
+            Erase::Refuse => refusal(400, "The drive is part of a volume."),
+            Erase::No => refusal(404, "There is no such action."),
+        }
+    }
+
+    fn task(&mut self, at: &str) -> Reply {
+        let Some((id, looks)) = at
+            .parse::<usize>()
+            .ok()
+            .and_then(|at| self.tasks.get_mut(at))
+        else {
+            return refusal(404, "There is no such task.");
+        };
+        let target = format!("{}/Actions/Drive.SecureErase", drive_path(id));
+        let payload = json!({"TargetUri": target});
+        if *looks > 0 {
+            *looks -= 1;
+            return Reply::json(
+                200,
+                json!({"TaskState": "Running", "PercentComplete": 40, "Payload": payload}),
+            );
+        }
+        if !self.erased.contains(id) {
+            self.erased.push(id);
+        }
+        Reply::json(
+            200,
+            json!({"TaskState": "Completed", "TaskStatus": "OK", "Payload": payload}),
+        )
+    }
+}
+
+fn drive_path(id: &str) -> String {
+    format!("{SYSTEM}/Storage/R0/Drives/{id}")
+}

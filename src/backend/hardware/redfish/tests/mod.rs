@@ -1,0 +1,737 @@
+//! Plain Redfish against controllers of the tests' own, good ones and others.
+
+mod bmc;
+
+use std::sync::PoisonError;
+
+use serde_json::{Value, json};
+
+use super::notes::{Before, Note, erase_of};
+use super::*;
+use crate::backend::http::tests::server::{Reply, Server};
+use crate::backend::{Listener, Reporter, Secret, SecretError, choose};
+use crate::design::{RunId, SiteName, build};
+use crate::diagnostic::Sources;
+use crate::document::{LoadSettings, load};
+use crate::lifecycle::PowerState;
+use crate::observed::{Capability, Fact};
+use crate::step::{CleanStep, Effect, Parameters, Step, StepId};
+use bmc::{Bmc, Erase, SYSTEM};
+
+/// Knows one password, and a reference that cannot be had.
+#[derive(Debug)]
+struct OnePassword;
+
+impl Secrets for OnePassword {
+    fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError> {
+        match reference {
+            Reference::Env(name) if &**name == "PASSWORD" => Ok(Secret::new("s3cret".to_owned())),
+            other => Err(SecretError(format!("{other:?} is not set"))),
+        }
+    }
+}
+
+/// A site of machines behind controllers.
+struct Site {
+    hardware: Arc<dyn Hardware>,
+    nodes: Vec<Arc<NodeDesign>>,
+}
+
+const ACCOUNT: &str = "credentials: {username: admin, password: {env: PASSWORD}}";
+
+/// A site with a node for each port; `more`: further settings, `own`: further fields of each node's `oob`.
+fn site(ports: &[u16], more: &str, own: &str) -> Site {
+    let text = text(ports, more, own);
+    let design = design(&text);
+    let context = Context {
+        simulated_state: "simulated-site.json".into(),
+        secrets: Arc::new(OnePassword),
+    };
+    let backends = choose(&design, &context).unwrap_or_else(|error| panic!("{error}"));
+    let nodes = design.nodes.into_values().map(Arc::new).collect();
+    Site {
+        hardware: backends,
+        nodes,
+    }
+}
+
+fn text(ports: &[u16], more: &str, own: &str) -> String {
+    let settings = format!(
+        "{{scheme: http, settling_time: 0.3, request_timeout: 1, shutdown_time: 2, {ACCOUNT}, {more}}}"
+    );
+    let mut text = format!(
+        "schema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata: {{hardware: {{kind: redfish, redfish: {settings}}}}}\n\
+         ---\nschema: drydock/HardwareProfile/v1\nmetadata: {{name: hw}}\ndata: {{vendor: Example, bios_version: '2.4'}}\n"
+    );
+    for (at, port) in ports.iter().enumerate() {
+        let node = format!(
+            "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: n{at}}}\ndata:\n  hardware_profile: hw\n  \
+             primary_network: oam\n  oob: {{type: redfish, network: oob, port: {port}, {own}}}\n  \
+             addressing: [{{network: oob, address: 127.0.0.1}}, {{network: oam, address: 127.0.0.1}}]\n"
+        );
+        text += &node;
+    }
+    text
+}
+
+fn design(text: &str) -> Design {
+    let mut sources = Sources::new();
+    let id = sources.add("site.yaml", text);
+    let settings = LoadSettings {
+        flat: true,
+        ..LoadSettings::default()
+    };
+    let documents = load(id, text, &settings).documents;
+    let inputs: Vec<_> = documents
+        .iter()
+        .map(|document| (&**document, &document.data))
+        .collect();
+    build(SiteName::from("test"), &inputs).0
+}
+
+/// Remembers what a step tells.
+#[derive(Default)]
+struct Ear {
+    notes: Mutex<Vec<Arc<str>>>,
+    progress: Mutex<Vec<Arc<str>>>,
+}
+
+impl Listener for Ear {
+    fn progress(&self, text: Arc<str>) {
+        self.progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(text);
+    }
+
+    fn note<'a>(&'a self, text: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+        self.notes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(text);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Site {
+    fn order(&self, kind: StepKind) -> Order {
+        self.order_with(kind, None, Vec::new()).0
+    }
+
+    fn order_with(
+        &self,
+        kind: StepKind,
+        parameters: Option<Parameters>,
+        notes: Vec<Arc<str>>,
+    ) -> (Order, Arc<Ear>) {
+        let node = self.nodes[0].clone();
+        let ear = Arc::new(Ear::default());
+        let order = Order {
+            run: RunId::from("run"),
+            step: Arc::new(Step {
+                id: StepId {
+                    kind,
+                    group: None,
+                    node: Some(node.name.clone()),
+                    wave: None,
+                },
+                timeout: 20,
+                effect: Effect::Destructive,
+                standby: false,
+                parameters: parameters.map(Arc::new),
+                needs: Vec::new(),
+            }),
+            node: Some(node),
+            notes,
+            reporter: Reporter::new(ear.clone()),
+        };
+        (order, ear)
+    }
+
+    async fn act(&self, kind: StepKind) -> Result<(), ActError> {
+        self.hardware.act(&self.order(kind)).await
+    }
+
+    async fn see(&self) -> Vec<ObservedNode> {
+        self.hardware
+            .observe(&self.nodes)
+            .await
+            .into_values()
+            .collect()
+    }
+}
+
+fn notes_of(ear: &Ear) -> Vec<Arc<str>> {
+    ear.notes
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+#[tokio::test]
+async fn a_machine_is_switched_on_and_off_and_its_sessions_are_ended() {
+    let bmc = Bmc::start().await;
+    let site = site(&[bmc.port()], "", "");
+    site.act(StepKind::PowerOn).await.unwrap();
+    assert!(bmc.state().is_on);
+    assert_eq!(
+        site.hardware.probe(&site.order(StepKind::PowerOn)).await,
+        Probe::Done
+    );
+    assert_eq!(
+        site.hardware.probe(&site.order(StepKind::PowerOff)).await,
+        Probe::NotBegun
+    );
+    site.act(StepKind::PowerOn).await.unwrap();
+    site.act(StepKind::PowerOff).await.unwrap();
+    assert!(!bmc.state().is_on);
+    let changes = bmc.changes();
+    let asked: Vec<_> = changes
+        .iter()
+        .filter(|line| !line.contains("Session"))
+        .collect();
+    assert_eq!(asked, ["On", "GracefulShutdown"]);
+    assert_eq!(bmc.sessions(), 0);
+    let received = bmc.server.received.lock().unwrap();
+    assert!(
+        received
+            .iter()
+            .all(|each| !each.headers.contains_key("authorization"))
+    );
+}
+
+#[tokio::test]
+async fn a_session_is_ended_also_where_whoever_asked_was_given_up() {
+    let bmc = Bmc::start().await;
+    bmc.state().delay = Duration::from_secs(3600);
+    let site = site(&[bmc.port()], "", "");
+    let order = site.order(StepKind::PowerOn);
+    let given_up =
+        tokio::time::timeout(Duration::from_millis(400), site.hardware.act(&order)).await;
+    assert!(given_up.is_err());
+    while bmc.sessions() > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn where_there_are_no_sessions_each_request_carries_the_account() {
+    let bmc = Bmc::start().await;
+    bmc.state().has_sessions = false;
+    let site = site(&[bmc.port()], "", "");
+    site.act(StepKind::PowerOn).await.unwrap();
+    assert!(bmc.state().is_on);
+    assert_eq!(bmc.changes(), ["On"]);
+}
+
+#[tokio::test]
+async fn a_system_that_does_not_shut_down_is_switched_off_and_a_late_on_does_not_win() {
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    bmc.state().ignores_shutdown = true;
+    let site = site(&[bmc.port()], "", "");
+    site.act(StepKind::PowerOff).await.unwrap();
+    let asked: Vec<_> = bmc.changes();
+    assert!(asked.ends_with(&[
+        "GracefulShutdown".into(),
+        "ForceOff".into(),
+        asked[asked.len() - 1].clone()
+    ]));
+    // On was asked for and is still to come; off is answered, does nothing, and must be asked for again.
+    bmc.state().pending = Some((true, std::time::Instant::now() + Duration::from_millis(150)));
+    bmc.state().ignores_shutdown = false;
+    site.act(StepKind::PowerOff).await.unwrap();
+    assert!(!bmc.state().is_on && bmc.state().pending.is_none());
+}
+
+#[tokio::test]
+async fn what_is_seen_is_power_drives_and_what_can_be_done() {
+    let bmc = Bmc::start().await;
+    let site = site(&[bmc.port()], "operating_system_drive: serial-d1", "");
+    let seen = &site.see().await[0];
+    assert_eq!(seen.power, Fact::Known(PowerState::Off));
+    assert!(seen.kept_by_records && seen.provision.known().is_none());
+    let disks = seen.disks.known().unwrap();
+    let told: Vec<_> = disks
+        .iter()
+        .map(|disk| (&*disk.name, &*disk.serial, disk.size))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("D1", "serial-D1", 480_103_981_056),
+            ("D2", "serial-D2", 480_103_981_056)
+        ]
+    );
+    for capability in [
+        Capability::Wipe,
+        Capability::WipeOperatingSystemDisk,
+        Capability::Power,
+        Capability::Retire,
+    ] {
+        assert!(seen.capabilities.contains(&capability), "{capability:?}");
+    }
+    let steps: Vec<_> = seen.clean_steps.iter().map(|step| step.name()).collect();
+    assert_eq!(
+        steps,
+        [
+            "management.verify_properties",
+            "firmware.verify_firmware",
+            "deploy.erase_devices"
+        ]
+    );
+    bmc.state().drives[1].1 = Erase::No;
+    let seen = &site.see().await[0];
+    assert!(!seen.capabilities.contains(&Capability::Wipe));
+    assert!(
+        seen.capabilities
+            .contains(&Capability::WipeOperatingSystemDisk)
+    );
+}
+
+#[tokio::test]
+async fn a_controller_that_fails_is_an_error_of_its_own_node_and_of_no_other() {
+    let good = Bmc::start().await;
+    let wrong = Bmc::start().await;
+    wrong.state().password = Some("other");
+    let basic = Bmc::start().await;
+    basic.state().password = Some("other");
+    basic.state().has_sessions = false;
+    let raw = |text: &'static str| move |_: &_| Reply::Raw(text.as_bytes().to_vec());
+    let html = Server::plain(raw(
+        "HTTP/1.1 200 OK\r\n\r\n<html><title>Please log in</title></html>",
+    ))
+    .await;
+    let half = Server::plain(raw(
+        "HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"Systems\"",
+    ))
+    .await;
+    let broken = Server::plain(|_| Reply::json(500, json!({}))).await;
+    let endless = Server::plain(|_| Reply::Endless(b"HTTP/1.1 200 OK\r\n\r\n ".to_vec())).await;
+    let elsewhere = Server::plain(|_| {
+        Reply::Json(
+            301,
+            vec![("location", "http://evil.example/".into())],
+            Value::Null,
+        )
+    })
+    .await;
+    let slow = Server::plain(|_| Reply::Silent).await;
+    let lured = Server::plain(|_| {
+        Reply::json(
+            200,
+            json!({"Systems": {"@odata.id": "http://evil.example/redfish"}}),
+        )
+    })
+    .await;
+    let empty = Server::plain(|_| {
+        Reply::json(
+            200,
+            json!({"Systems": {"@odata.id": "/redfish/v1/Systems"}}),
+        )
+    })
+    .await;
+    let port = |server: &Server| server.url.rsplit_once(':').unwrap().1.parse().unwrap();
+    let ports = [
+        good.port(),
+        wrong.port(),
+        basic.port(),
+        port(&html),
+        port(&half),
+        port(&broken),
+        port(&endless),
+        port(&elsewhere),
+        port(&slow),
+        port(&lured),
+        port(&empty),
+        1,
+    ];
+    let expected = [
+        "POST /redfish/v1/SessionService/Sessions: 401 Unauthorized: The password … of admin is wrong.",
+        "GET /redfish/v1/Systems: 401 Unauthorized: There is no valid session.",
+        "GET /redfish/v1/: no JSON but a page `Please log in`",
+        "GET /redfish/v1/: the answer broke off after 10 bytes",
+        "GET /redfish/v1/: 500 Internal Server Error: `{}`",
+        "GET /redfish/v1/: an answer of more than 16777216 bytes",
+        "GET /redfish/v1/: a redirect to another host (http://evil.example), which is not followed",
+        "GET /redfish/v1/: no complete answer within 1 s",
+        "GET http://evil.example/redfish: `http://evil.example/redfish` leads away from 127.0.0.1:PORT",
+        "its controller has no system",
+        "GET /redfish/v1/: cannot be connected to: connection refused",
+    ];
+    let site = site(&ports, "", "");
+    let seen = site.hardware.observe(&site.nodes).await;
+    assert_eq!(seen["n0"].power, Fact::Known(PowerState::Off));
+    for (at, expected) in expected.iter().enumerate() {
+        let node = format!("n{}", at + 1);
+        let Fact::Unknown(reason) = &seen[node.as_str()].power else {
+            panic!("{node} was seen");
+        };
+        let port = format!(":{}", ports[at + 1]);
+        let reason = reason.replace(&port, ":PORT");
+        let named = reason.strip_prefix(&format!("node `{node}`: "));
+        let rest = named.unwrap_or_else(|| panic!("{reason}"));
+        let rest = rest.strip_prefix("127.0.0.1:PORT: ").unwrap_or(rest);
+        assert_eq!(rest, *expected);
+        assert!(!seen[node.as_str()].kept_by_records);
+    }
+    assert!(!format!("{seen:?}").contains("s3cret"));
+}
+
+#[tokio::test]
+async fn the_system_is_found_by_path_id_uuid_or_name_and_never_guessed() {
+    for (more, own, expected) in [
+        (
+            "",
+            "",
+            Err(
+                "its controller has 3 systems, and none has the id, UUID or name `n0`: name it in `oob.system`",
+            ),
+        ),
+        ("", "system: UUID-1", Ok(())),
+        ("", "system: System 1", Ok(())),
+        ("system: '1'", "", Ok(())),
+        ("system: '{node}'", "system: /redfish/v1/Systems/1", Ok(())),
+    ] {
+        let bmc = Bmc::start().await;
+        bmc.state().others = vec!["7", "8"];
+        let site = site(&[bmc.port()], more, own);
+        let seen = site.see().await.remove(0);
+        match (expected, seen.power) {
+            (Ok(()), Fact::Known(_)) => {}
+            (Err(text), Fact::Unknown(reason)) => assert!(reason.ends_with(text), "{reason}"),
+            (expected, found) => panic!("{more} {own}: {found:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_is_another_one_is_refused() {
+    let bmc = Bmc::start().await;
+    for (own, expected) in [
+        ("uuid: UUID-1, serial: s-1", None),
+        (
+            "uuid: uuid-2",
+            Some("it is another machine: its uuid is uuid-1, the design says uuid-2"),
+        ),
+        (
+            "serial: X",
+            Some("it is another machine: its serial is S-1, the design says X"),
+        ),
+    ] {
+        let site = site(&[bmc.port()], "", own);
+        match (site.act(StepKind::Prepare).await, expected) {
+            (Ok(()), None) => {}
+            (Err(ActError::Permanent(text)), Some(expected)) => {
+                assert!(text.ends_with(expected), "{text}")
+            }
+            (found, _) => panic!("{own}: {found:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deploy_is_off_override_on_and_is_ambiguous_once_it_was_to_be_switched_on() {
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    // What was read is old by the time it is changed, once.
+    bmc.state().moved = 1;
+    let site = site(&[bmc.port()], "", "");
+    let (order, ear) = site.order_with(StepKind::Deploy, None, Vec::new());
+    assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
+    site.hardware.act(&order).await.unwrap();
+    let changes = bmc.changes();
+    let asked: Vec<_> = changes
+        .iter()
+        .filter(|line| !line.contains("Session"))
+        .collect();
+    assert_eq!(asked, ["ForceOff", "PATCH ~", "PATCH ~", "On"]);
+    assert_eq!(bmc.state().boot, ("Disabled".to_owned(), "Pxe".to_owned()));
+    let notes = notes_of(&ear);
+    assert_eq!(notes.len(), 1);
+    let (again, _) = site.order_with(StepKind::Deploy, None, notes);
+    assert!(matches!(
+        site.hardware.probe(&again).await,
+        Probe::Ambiguous(_)
+    ));
+    let told = ear.progress.lock().unwrap().join("; ");
+    assert!(told.contains("(unverified)"), "{told}");
+}
+
+#[tokio::test]
+async fn an_image_is_inserted_and_taken_out_when_the_new_system_answers_and_a_lasting_override_is_taken_back()
+ {
+    let bmc = Bmc::start().await;
+    bmc.state().keeps = "Continuous";
+    let system = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = system.local_addr().unwrap().port();
+    let more = format!("image: 'http://images/{{node}}.iso', deploy: {{port: {port}}}");
+    let site = site(&[bmc.port()], &more, "");
+    site.act(StepKind::Deploy).await.unwrap();
+    let changes = bmc.changes();
+    let asked: Vec<_> = changes
+        .iter()
+        .filter(|line| !line.contains("Session"))
+        .collect();
+    let expected = [
+        "POST ~/VirtualMedia/Cd/Actions/Insert",
+        "PATCH ~",
+        "On",
+        "PATCH ~",
+        "POST ~/VirtualMedia/Cd/Actions/Eject",
+    ];
+    assert_eq!(asked, expected);
+    let received = bmc.server.received.lock().unwrap();
+    let inserted = received
+        .iter()
+        .find(|each| each.path.ends_with("Insert"))
+        .unwrap();
+    assert_eq!(inserted.body["Image"], "http://images/n0.iso");
+    drop(received);
+    assert_eq!(bmc.state().boot.0, "Disabled");
+}
+
+#[tokio::test]
+async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    let site = site(&[bmc.port()], "", "");
+    let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+    assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
+    site.hardware.act(&order).await.unwrap();
+    let state = bmc.state();
+    assert!(!state.is_on && state.erased.len() == 2, "{state:?}");
+    drop(state);
+    // Whoever comes again with its notes asks for nothing but that it is off.
+    let before = bmc.changes().len();
+    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&ear));
+    assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
+    site.hardware.act(&again).await.unwrap();
+    let since = bmc.changes().split_off(before);
+    assert!(
+        since.iter().all(|line| line.contains("Session")),
+        "{since:?}"
+    );
+}
+
+#[tokio::test]
+async fn only_the_drives_that_are_named_are_erased_or_the_one_of_the_system() {
+    let only = |parameters: Parameters| async move {
+        let bmc = Bmc::start().await;
+        let site = site(&[bmc.port()], "operating_system_drive: D2", "");
+        let (order, _) = site.order_with(StepKind::Destroy, Some(parameters), Vec::new());
+        let result = site.hardware.act(&order).await;
+        let erased = bmc.state().erased.clone();
+        (result.map_err(|error| error.to_string()), erased)
+    };
+    let named = Parameters {
+        disks: vec!["D1".into()],
+        ..Parameters::default()
+    };
+    assert_eq!(only(named).await, (Ok(()), vec!["D1"]));
+    let system = Parameters {
+        preserve_local_storage: true,
+        ..Parameters::default()
+    };
+    assert_eq!(only(system).await, (Ok(()), vec!["D2"]));
+    let unknown = Parameters {
+        disks: vec!["sda".into()],
+        ..Parameters::default()
+    };
+    let (result, erased) = only(unknown).await;
+    assert!(
+        result
+            .unwrap_err()
+            .ends_with("it has no drive `sda` to erase")
+            && erased.is_empty()
+    );
+}
+
+#[tokio::test]
+async fn an_erase_whose_answer_was_lost_is_found_by_its_task_or_is_ambiguous() {
+    let asked = |serial: &str| {
+        let note = Note::Asked {
+            what: Arc::from(erase_of(&format!("{SYSTEM}/Storage/R0/Drives/D1"))),
+            before: Before {
+                serial: Arc::from(serial),
+                power: "Off".into(),
+            },
+        };
+        vec![Arc::from(serde_json::to_string(&note).unwrap())]
+    };
+    for (how, more, serial, expected) in [
+        (Erase::LostAnswer, "", "serial-D1", "under way"),
+        (Erase::LostRequest, "", "serial-D1", "ambiguous"),
+        (
+            Erase::LostRequest,
+            "erase: repeatable",
+            "serial-D1",
+            "under way",
+        ),
+        (
+            Erase::LostRequest,
+            "erase: repeatable",
+            "serial-old",
+            "ambiguous",
+        ),
+    ] {
+        let bmc = Bmc::start().await;
+        bmc.state().drives = vec![("D1", how)];
+        let site = site(&[bmc.port()], more, "");
+        let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+        let error = site.hardware.act(&order).await.unwrap_err();
+        assert!(matches!(error, ActError::Ambiguous(_)), "{error:?}");
+        assert_eq!(notes_of(&ear), asked("serial-D1"));
+        bmc.state().tasks.iter_mut().for_each(|task| task.1 = 2);
+        let (again, _) = site.order_with(StepKind::Destroy, None, asked(serial));
+        let told = match site.hardware.probe(&again).await {
+            Probe::UnderWay => "under way",
+            Probe::Ambiguous(_) => "ambiguous",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told, expected, "{how:?} {more} {serial}");
+        if how == Erase::LostAnswer {
+            site.hardware.act(&again).await.unwrap();
+            let asked = bmc.changes();
+            let asked = asked.iter().filter(|line| line.ends_with("SecureErase"));
+            assert_eq!((asked.count(), &*bmc.state().erased), (1, &["D1"][..]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_drive_that_refuses_says_why_and_nothing_is_switched_off() {
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    bmc.state().drives = vec![("D1", Erase::Refuse)];
+    let site = site(&[bmc.port()], "", "");
+    let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+    let error = site.hardware.act(&order).await.unwrap_err();
+    assert!(matches!(error, ActError::Permanent(_)));
+    assert!(
+        error
+            .to_string()
+            .ends_with("400 Bad Request: The drive is part of a volume."),
+        "{error}"
+    );
+    assert!(bmc.state().is_on);
+    // It can be asked again: nothing was begun.
+    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&ear));
+    assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
+    bmc.state().drives = vec![("D1", Erase::No)];
+    let error = site.act(StepKind::Destroy).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("its controller cannot erase these drives: D1")
+    );
+}
+
+#[tokio::test]
+async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused() {
+    let bmc = Bmc::start().await;
+    let site = site(&[bmc.port()], "", "");
+    let (order, ear) = site.order_with(StepKind::Clean, None, Vec::new());
+    site.hardware.act(&order).await.unwrap();
+    let told = ear.progress.lock().unwrap().join("; ");
+    let at = |text: &str| told.find(text).unwrap_or_else(|| panic!("{text}: {told}"));
+    assert!(
+        at("verify_properties") < at("verify_firmware")
+            && at("verify_firmware") < at("erase_devices")
+    );
+    assert_eq!(bmc.state().erased.len(), 2);
+    let step = CleanStep {
+        interface: "bios".into(),
+        step: "reset_bios".into(),
+        arguments: None,
+    };
+    let parameters = Parameters {
+        clean_steps: vec![step],
+        ..Parameters::default()
+    };
+    let (order, _) = site.order_with(StepKind::Clean, Some(parameters), Vec::new());
+    let error = site.hardware.act(&order).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("its controller does not show its BIOS")
+    );
+}
+
+#[tokio::test]
+async fn what_no_controller_is_needed_for_is_said_without_asking_one() {
+    let site_of = |more: &str| site(&[1], more, "");
+    site_of("").act(StepKind::VerifySite).await.unwrap();
+    for kind in [
+        StepKind::PrepareSite,
+        StepKind::SetRetired,
+        StepKind::UnsetMaintenance,
+        StepKind::Provide,
+    ] {
+        site_of("").act(kind).await.unwrap();
+    }
+    let error = site_of("deploy: {from: virtual-media}")
+        .act(StepKind::VerifySite)
+        .await;
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("`hardware.redfish.image` does not say")
+    );
+    let text = text(&[1], "", "").replace("env: PASSWORD", "env: NOTHING");
+    let design = design(&text);
+    let context = Context {
+        simulated_state: "x".into(),
+        secrets: Arc::new(OnePassword),
+    };
+    let site = Site {
+        hardware: choose(&design, &context).unwrap_or_else(|error| panic!("{error}")),
+        nodes: design.nodes.into_values().map(Arc::new).collect(),
+    };
+    let error = site.act(StepKind::VerifySite).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the password of the controllers cannot be had")
+    );
+    let mut node = (*site.nodes[0]).clone();
+    node.out_of_band.address = None;
+    let seen = site.hardware.observe(&[Arc::new(node)]).await;
+    let reason = format!("{:?}", seen["n0"].power);
+    assert!(
+        reason.contains("node `n0`: it has no address of a management controller"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn settings_that_do_not_fit_are_pointed_at_and_the_longest_request_is_theirs() {
+    let read = |settings: &str| {
+        let text = format!(
+            "schema: trueup/Backends/v1\nmetadata: {{name: b}}\ndata: {{hardware: {{kind: redfish, redfish: {settings}}}}}\n"
+        );
+        Settings::read(&design(&text).backends.hardware)
+    };
+    for (settings, problem) in [
+        (
+            "{settling_time: -1}",
+            "a duration is from 0 to 3000000 seconds",
+        ),
+        (
+            "{fingerprints: [ab]}",
+            "a fingerprint is the SHA-256 of a certificate: 64 hexadecimal digits",
+        ),
+        ("{deploy: {form: pxe}}", "`form` is not known here"),
+    ] {
+        let error = read(settings).unwrap_err();
+        assert!(error.message.contains(problem), "{}", error.message);
+    }
+    let settings = read("{request_timeout: 30, settling_time: 12}").unwrap();
+    assert_eq!(settings.longest_request(), Duration::from_secs(42));
+    assert_eq!(read("{}").unwrap().deploy.from, Source::Pxe);
+    assert_eq!(
+        read("{image: 'http://x'}").unwrap().deploy.from,
+        Source::VirtualMedia
+    );
+}
