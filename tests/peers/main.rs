@@ -11,4 +11,6 @@ mod harness;
 #[cfg(test)]
 mod kubernetes;
 #[cfg(test)]
+mod redfish;
+#[cfg(test)]
 mod site;

@@ -108,7 +108,13 @@ pub fn choose(
         BackendKind::None => None,
         _ => {
             let written = data.get("hardware").unwrap_or(data);
-            opened.push(open(&backends.hardware, written, design, context, simulators)?);
+            opened.push(open(
+                &backends.hardware,
+                written,
+                design,
+                context,
+                simulators,
+            )?);
             Some(opened.len() - 1)
         }
     };

@@ -41,7 +41,7 @@ impl Machine<'_> {
         let system = self.read_system().await?;
         let all = match self.drives(&system).await {
             Ok(drives) => drives,
-            Err(ActError::Permanent(error)) if may_skip => {
+            Err(error) if may_skip => {
                 order.reporter.progress(format!("not erased: {error}"));
                 Vec::new()
             }

@@ -96,14 +96,15 @@ impl Redfish {
     }
 
     fn endpoint(&self, node: &NodeDesign) -> Result<Endpoint, String> {
-        let Some(address) = &node.out_of_band.address else {
+        let own = parameter(node, "address");
+        let Some(address) = own.as_deref().or(node.out_of_band.address.as_deref()) else {
             let message = "it has no address of a management controller: `oob.network` names a network on \
-                           which the node has an address";
+                           which the node has an address, or `oob.address` says it";
             return Err(message.to_owned());
         };
         let host = match address.parse::<Ipv6Addr>() {
             Ok(address) => format!("[{address}]"),
-            Err(_) => address.to_string(),
+            Err(_) => address.to_owned(),
         };
         let port = match (parameter(node, "port"), self.settings.port) {
             (Some(port), _) => format!(":{port}"),

@@ -226,7 +226,8 @@ pub(super) fn reference_for(reference: &Reference, node: &NodeDesign) -> Referen
     }
 }
 
-/// A parameter of the node's out-of-band management (`oob.system`, `oob.port`, `oob.uuid`, `oob.serial`).
+/// A parameter of the node's out-of-band management (`oob.address`, `oob.port`,
+/// `oob.system`, `oob.uuid`, `oob.serial`).
 pub(super) fn parameter(node: &NodeDesign, name: &str) -> Option<String> {
     let section = node.sections.get(&Section::OutOfBand)?;
     let value = section

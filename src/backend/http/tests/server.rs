@@ -88,8 +88,19 @@ impl Server {
         Self::start(Arc::new(handler), Some(name)).await
     }
 
+    /// Starts without TLS on all addresses of this machine; its URL has none of them.
+    pub(crate) async fn everywhere(
+        handler: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_at("0.0.0.0:0", Arc::new(handler), None).await
+    }
+
     async fn start(handler: Arc<Handler>, name: Option<&str>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1:0", handler, name).await
+    }
+
+    async fn start_at(at: &str, handler: Arc<Handler>, name: Option<&str>) -> Self {
+        let listener = TcpListener::bind(at).await.unwrap();
         let address = listener.local_addr().unwrap();
         let made = name.map(|name| generate_simple_self_signed([name.to_owned()]).unwrap());
         let acceptor = made.as_ref().map(acceptor);

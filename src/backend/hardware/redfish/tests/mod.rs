@@ -1,6 +1,7 @@
 //! Plain Redfish against controllers of the tests' own, good ones and others.
 
 mod bmc;
+mod many;
 
 use std::sync::PoisonError;
 
@@ -41,8 +42,11 @@ const ACCOUNT: &str = "credentials: {username: admin, password: {env: PASSWORD}}
 
 /// A site with a node for each port; `more`: further settings, `own`: further fields of each node's `oob`.
 fn site(ports: &[u16], more: &str, own: &str) -> Site {
-    let text = text(ports, more, own);
-    let design = design(&text);
+    opened(&text(ports, more, own))
+}
+
+fn opened(text: &str) -> Site {
+    let design = design(text);
     let context = Context {
         simulated_state: "simulated-site.json".into(),
         secrets: Arc::new(OnePassword),
@@ -124,7 +128,21 @@ impl Site {
         parameters: Option<Parameters>,
         notes: Vec<Arc<str>>,
     ) -> (Order, Arc<Ear>) {
-        let node = self.nodes[0].clone();
+        self.order_of(0, kind, parameters, notes)
+    }
+
+    fn order_for(&self, at: usize, kind: StepKind) -> Order {
+        self.order_of(at, kind, None, Vec::new()).0
+    }
+
+    fn order_of(
+        &self,
+        at: usize,
+        kind: StepKind,
+        parameters: Option<Parameters>,
+        notes: Vec<Arc<str>>,
+    ) -> (Order, Arc<Ear>) {
+        let node = self.nodes[at].clone();
         let ear = Arc::new(Ear::default());
         let order = Order {
             run: RunId::from("run"),
@@ -499,9 +517,8 @@ async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
     let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
     assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
     site.hardware.act(&order).await.unwrap();
-    let state = bmc.state();
-    assert!(!state.is_on && state.erased.len() == 2, "{state:?}");
-    drop(state);
+    let ended = (bmc.state().is_on, bmc.state().erased.len());
+    assert_eq!(ended, (false, 2));
     // Whoever comes again with its notes asks for nothing but that it is off.
     let before = bmc.changes().len();
     let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&ear));
@@ -680,15 +697,7 @@ async fn what_no_controller_is_needed_for_is_said_without_asking_one() {
             .contains("`hardware.redfish.image` does not say")
     );
     let text = text(&[1], "", "").replace("env: PASSWORD", "env: NOTHING");
-    let design = design(&text);
-    let context = Context {
-        simulated_state: "x".into(),
-        secrets: Arc::new(OnePassword),
-    };
-    let site = Site {
-        hardware: choose(&design, &context).unwrap_or_else(|error| panic!("{error}")),
-        nodes: design.nodes.into_values().map(Arc::new).collect(),
-    };
+    let site = opened(&text);
     let error = site.act(StepKind::VerifySite).await.unwrap_err();
     assert!(
         error
