@@ -23,6 +23,18 @@ const BOOT: &str = "boot";
 /// Between two looks at the port or the override.
 const INTERVAL: Duration = Duration::from_secs(5);
 
+/// How far a deploy came: until the machine is to be switched on, everything can be done again.
+pub(super) fn probe(order: &Order, node: &NodeDesign) -> Probe {
+    if standing(&order.notes, BOOT) == Standing::NotAsked {
+        return Probe::NotBegun;
+    }
+    Probe::Ambiguous(Arc::from(format!(
+        "node `{}` was switched on to be deployed, and how far that came is not known: look at its console, \
+         and whether it is the new system that answers",
+        node.name
+    )))
+}
+
 impl Machine<'_> {
     /// Has it boot into what installs or is its system.
     pub(super) async fn deploy(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
@@ -74,17 +86,6 @@ impl Machine<'_> {
             self.eject().await?;
         }
         Ok(())
-    }
-
-    /// How far a deploy came: until the machine is to be switched on, everything can be done again.
-    pub(super) fn probe_deploy(&self, order: &Order) -> Probe {
-        if standing(&order.notes, BOOT) == Standing::NotAsked {
-            return Probe::NotBegun;
-        }
-        Probe::Ambiguous(Arc::from(self.about(
-            "it was switched on to be deployed, and how far that came is not known: look at its console, and \
-             whether it is the new system that answers",
-        )))
     }
 
     /// The node's address on its primary network.

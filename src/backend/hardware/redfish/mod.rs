@@ -48,6 +48,7 @@ use crate::observed::ObservedNode;
 use crate::step::StepKind;
 
 use machine::Known;
+use power::Power;
 use settings::{Settings, Source};
 
 /// Machines that are looked at in the same moment.
@@ -192,32 +193,44 @@ impl Redfish {
     }
 
     async fn tell(&self, order: &Order) -> Probe {
-        let kind = order.step.id.kind;
-        let needs_a_look = matches!(
-            kind,
-            StepKind::PowerOn
-                | StepKind::PowerOff
-                | StepKind::Deploy
-                | StepKind::Destroy
-                | StepKind::Clean
-        );
-        // All else can be repeated without harm.
-        let (true, Some(node)) = (needs_a_look, &order.node) else {
+        let Some(node) = &order.node else {
             return Probe::NotBegun;
         };
-        let told = async {
-            let machine = self.reach(node).await?;
-            let told = match kind {
-                StepKind::PowerOn => machine.probe_power(power::Power::On).await,
-                StepKind::PowerOff => machine.probe_power(power::Power::Off).await,
-                StepKind::Deploy => Ok(machine.probe_deploy(order)),
-                _ => machine.probe_once_only(order, node).await,
-            };
-            machine.controller.log_out().await;
-            told
-        };
-        told.await
-            .unwrap_or_else(|error: ActError| Probe::Ambiguous(Arc::from(error.to_string())))
+        match order.step.id.kind {
+            kind @ (StepKind::PowerOn | StepKind::PowerOff) => {
+                let wanted = match kind {
+                    StepKind::PowerOn => Power::On,
+                    _ => Power::Off,
+                };
+                // What cannot be seen may be asked for again: it is a level.
+                let told = self.probe_level(node, wanted).await;
+                told.unwrap_or(Probe::NotBegun)
+            }
+            StepKind::Deploy => deploy::probe(order, node),
+            StepKind::Destroy | StepKind::Clean if notes::standings(&order.notes).is_empty() => {
+                Probe::NotBegun
+            }
+            StepKind::Destroy | StepKind::Clean => {
+                let told = self.probe_once_only(node, order).await;
+                told.unwrap_or_else(|error| Probe::Ambiguous(Arc::from(error.to_string())))
+            }
+            // All else can be repeated without harm.
+            _ => Probe::NotBegun,
+        }
+    }
+
+    async fn probe_level(&self, node: &NodeDesign, wanted: Power) -> Result<Probe, ActError> {
+        let machine = self.reach(node).await?;
+        let told = machine.probe_power(wanted).await;
+        machine.controller.log_out().await;
+        told
+    }
+
+    async fn probe_once_only(&self, node: &NodeDesign, order: &Order) -> Result<Probe, ActError> {
+        let machine = self.reach(node).await?;
+        let told = machine.probe_once_only(order).await;
+        machine.controller.log_out().await;
+        told
     }
 
     /// The policy's priorities of clean steps for a node.

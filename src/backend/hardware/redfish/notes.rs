@@ -14,7 +14,6 @@ use super::machine::Machine;
 use super::power::power_of;
 use crate::backend::http::{Class, Failure};
 use crate::backend::{ActError, Order, Probe};
-use crate::design::NodeDesign;
 
 /// A note of this backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,15 +127,8 @@ impl Machine<'_> {
     }
 
     /// How a step stands all of whose parts must not be asked for twice.
-    pub(super) async fn probe_once_only(
-        &self,
-        order: &Order,
-        _: &NodeDesign,
-    ) -> Result<Probe, ActError> {
+    pub(super) async fn probe_once_only(&self, order: &Order) -> Result<Probe, ActError> {
         let standings = standings(&order.notes);
-        if standings.is_empty() {
-            return Ok(Probe::NotBegun);
-        }
         for (what, standing) in &standings {
             let evidence = match standing {
                 Standing::NotAsked | Standing::Done => continue,

@@ -259,7 +259,8 @@ async fn a_system_that_does_not_shut_down_is_switched_off_and_a_late_on_does_not
     bmc.state().pending = Some((true, std::time::Instant::now() + Duration::from_millis(150)));
     bmc.state().ignores_shutdown = false;
     site.act(StepKind::PowerOff).await.unwrap();
-    assert!(!bmc.state().is_on && bmc.state().pending.is_none());
+    let pending = bmc.state().pending;
+    assert!(pending.is_none() && !bmc.state().is_on);
 }
 
 #[tokio::test]
@@ -517,8 +518,9 @@ async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
     let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
     assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
     site.hardware.act(&order).await.unwrap();
-    let ended = (bmc.state().is_on, bmc.state().erased.len());
-    assert_eq!(ended, (false, 2));
+    let is_on = bmc.state().is_on;
+    let erased = bmc.state().erased.len();
+    assert_eq!((is_on, erased), (false, 2));
     // Whoever comes again with its notes asks for nothing but that it is off.
     let before = bmc.changes().len();
     let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&ear));
