@@ -115,7 +115,8 @@ impl Connection {
     }
 }
 
-/// An error with its causes, those left out that its own text repeats.
+/// An error with its causes, those left out that its own text repeats; kube's own words for where in it the
+/// error came up (`ServiceError:`) say nothing to anybody else.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -126,5 +127,11 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = cause.source();
     }
-    text
+    match text
+        .strip_prefix("ServiceError: ")
+        .or_else(|| text.strip_prefix("HyperError: "))
+    {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
 }

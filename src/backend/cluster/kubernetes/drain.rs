@@ -65,7 +65,6 @@ struct Drain<'e, 'a> {
     left: BTreeMap<Arc<str>, Left>,
     flights: FuturesUnordered<Flight>,
     outage: Outage,
-    said: String,
     told: Option<Instant>,
 }
 
@@ -113,7 +112,6 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
         left: BTreeMap::new(),
         flights: FuturesUnordered::new(),
         outage: Outage::none(),
-        said: String::new(),
         told: None,
     };
     if !drain.empty().await? {
@@ -307,7 +305,7 @@ impl Drain<'_, '_> {
         Ok(())
     }
 
-    /// Says what is left, where that has changed, at most once a second.
+    /// Says what is left, at most once a second.
     fn tell(&mut self) {
         let now = Instant::now();
         if self.told.is_some_and(|told| now - told < PACE / 2) {
@@ -330,11 +328,8 @@ impl Drain<'_, '_> {
                 describe(self.left.values())
             ),
         };
-        if text != self.said {
-            self.errand.progress(&*text);
-            self.said = text;
-            self.told = Some(now);
-        }
+        self.errand.progress(text);
+        self.told = Some(now);
     }
 }
 

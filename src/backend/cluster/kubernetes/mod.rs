@@ -35,6 +35,8 @@ mod ready;
 mod remove;
 mod settings;
 mod shutdown;
+#[cfg(test)]
+mod tests;
 mod volumes;
 mod watch;
 
