@@ -10,6 +10,8 @@ pub(super) const USAGE: u8 = 64;
 pub enum FailureKind {
     /// Invalid documents, a backend that does not answer, a broken file.
     Error,
+    /// What an action is for is not there.
+    NotFound,
     /// Refused by a guard: blocked change, protected node, intermediate commits, dirty worktree.
     Guard,
     /// The plan is stale.
@@ -90,7 +92,7 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            FailureKind::Error => 1,
+            FailureKind::Error | FailureKind::NotFound => 1,
             FailureKind::Guard => 4,
             FailureKind::Stale => 5,
             FailureKind::Locked => 6,

@@ -4,6 +4,7 @@
 //! its clap type and one function; what it prints for machines goes to stdout, everything else to
 //! stderr. One table ([`Failure::exit_code`]) maps a failure to the exit code.
 
+mod action;
 mod apply;
 mod context;
 mod demo;

@@ -6,19 +6,24 @@ use clap::{Args, ValueEnum};
 
 use crate::plan::{ChangeKind, Plan, saved};
 use crate::report;
+use crate::site::At;
 
-use super::Failure;
+use super::action;
 use super::context::Context;
 use super::planning::{self, PlanArguments};
 use super::revision::Checkout;
+use super::{Failure, FailureKind};
 
 #[derive(Debug, Args)]
 pub(super) struct PlanCommand {
+    /// What to do, `update` where nothing is named, and the nodes to do it to: names, globs, groups, racks or tags
+    #[arg(value_name = "ACTION NODE")]
+    words: Vec<String>,
     #[command(flatten)]
     arguments: PlanArguments,
-    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
-    #[arg(long, value_name = "R", default_value = "worktree")]
-    rev: String,
+    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words [default: worktree, and for actions on nodes committed]
+    #[arg(long, value_name = "R")]
+    rev: Option<String>,
     /// Save the plan, to be applied as it is
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -99,11 +104,23 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
 }
 
 pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Failure> {
+    let Some(request) = command.arguments.request(&command.words)? else {
+        return Err(action::unknown(&command.words[0]));
+    };
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let at = checkout.resolve(&command.rev)?;
     let connection = command.arguments.remote.connection(&repository)?;
-    let planned = planning::make(context, &checkout, at, &command.arguments, &connection)?;
+    let arguments = &command.arguments;
+    let at = match &command.rev {
+        Some(rev) if request.action.has_target_revision() => {
+            let message = format!("`--rev {rev}` does not belong to `{}`", request.action);
+            return Err(Failure::new(FailureKind::Usage, message)
+                .hint("`--target-revision` says of which revision nodes are built"));
+        }
+        Some(rev) => checkout.resolve(rev)?,
+        None => arguments.revision(context, &checkout, &connection, &request, At::Worktree)?,
+    };
+    let planned = planning::make(context, &checkout, at, arguments, &connection, &request)?;
     let plan = &planned.plan;
     if let Some(path) = &command.out {
         let path = context.directory().join(path);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use crate::design::NodeName;
-use crate::plan::{Change, ChangeKind};
+use crate::plan::{Change, ChangeKind, Request};
 use crate::report;
 use crate::report::run::StatusRow;
 
@@ -56,7 +56,14 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         command.revision.read.allow_missing_sources,
         command.remote.clone(),
     );
-    let planned = planning::make(context, &checkout, at, &arguments, &connection)?;
+    let planned = planning::make(
+        context,
+        &checkout,
+        at,
+        &arguments,
+        &connection,
+        &Request::default(),
+    )?;
     let (design, records) = (&planned.site.design, &planned.records);
     let seen = planned.observations.as_ref();
     let changes: BTreeMap<&NodeName, &Change> = planned

@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use super::drift::{Drift, labels_to_set};
 use super::leaving::Leave;
 use super::options::Leaving;
 use super::select::Allowed;
-use super::subject::{Membership, Seen, Subject, state_name};
+use super::subject::{Membership, Seen, Subject};
+use super::work::Work;
 use super::{Block, Change, ChangeKind, Standing};
 use crate::design::{
     Class, DIGEST_VERSION, Design, NodeDesign, RedeployPolicy, Retirement, Section, WipePolicy,
@@ -16,83 +18,7 @@ use crate::design::{
 use crate::diff::Reasons;
 use crate::observed::{Capability, Fact};
 use crate::record::Phase;
-use crate::step::{Effect, Parameters};
-
-/// What the steps of a node are built of.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Work {
-    pub(super) set_retired: Option<Arc<str>>,
-    pub(super) unset_retired: bool,
-    pub(super) power_on: bool,
-    pub(super) relabel: Option<Arc<Parameters>>,
-    pub(super) destroy: bool,
-    /// How it leaves its clusters before, where it is in any.
-    pub(super) leave: Option<Leave>,
-    pub(super) prepare: bool,
-    pub(super) refused: Option<Arc<str>>,
-    pub(super) deploy: bool,
-    pub(super) record: bool,
-    pub(super) adopt: bool,
-}
-
-impl Work {
-    const REDEPLOY: Self = Self {
-        destroy: true,
-        prepare: true,
-        deploy: true,
-        ..Self::NONE
-    };
-    const NONE: Self = Self {
-        set_retired: None,
-        unset_retired: false,
-        power_on: false,
-        relabel: None,
-        destroy: false,
-        leave: None,
-        prepare: false,
-        refused: None,
-        deploy: false,
-        record: false,
-        adopt: false,
-    };
-
-    pub(super) fn is_empty(&self) -> bool {
-        !self.is_in_a_group() && !self.is_outside_groups() && !self.tears_down()
-    }
-
-    /// Whether some of it is done inside the node's groups.
-    pub(super) fn is_in_a_group(&self) -> bool {
-        self.prepare || self.deploy || self.power_on || self.relabel.is_some()
-    }
-
-    /// Whether the node is taken out of service.
-    pub(super) fn tears_down(&self) -> bool {
-        self.destroy || self.leave.is_some()
-    }
-
-    fn is_outside_groups(&self) -> bool {
-        self.record || self.adopt || self.unset_retired || self.set_retired.is_some()
-    }
-
-    /// What a backend must be able to do for it, with the words for it.
-    fn needs(&self) -> impl Iterator<Item = (Capability, &'static str)> {
-        let retire = self.unset_retired || self.set_retired.is_some();
-        [
-            (self.destroy, Capability::Wipe, "erase its disks"),
-            (self.prepare, Capability::Prepare, "prepare it"),
-            (self.deploy, Capability::Deploy, "deploy a system on it"),
-            (
-                self.relabel.is_some(),
-                Capability::Relabel,
-                "set its labels",
-            ),
-            (self.power_on, Capability::Power, "switch it on"),
-            (retire, Capability::Retire, "hold its retired flag"),
-        ]
-        .into_iter()
-        .filter_map(|(needed, capability, words)| needed.then_some((capability, words)))
-    }
-}
+use crate::step::Effect;
 
 /// A change and its work.
 pub(super) struct Item<'a> {
@@ -270,14 +196,35 @@ impl<'a> Rules<'a> {
         }
         if item.work.destroy {
             self.leave(item);
+            self.preserve(item);
         }
+        self.able(item);
+    }
+
+    /// Keeps all disks but that of the operating system, where that was asked for.
+    pub(super) fn preserve(&self, item: &mut Item<'a>) {
+        if !item.work.destroy || !self.leaving.preserve_local_storage {
+            return;
+        }
+        match item.subject.system_disk() {
+            Some(disk) => item.change.disks = vec![disk],
+            None => item.block(
+                "which disk carries its operating system is not known, so that no other can be kept",
+                None,
+            ),
+        }
+    }
+
+    /// Blocks what the backend cannot do.
+    pub(super) fn able(&self, item: &mut Item<'a>) {
+        let subject = item.subject;
         let able = subject.seen.node().map(|node| &node.capabilities);
         let Some(able) = able.filter(|able| !able.is_empty()) else {
             return;
         };
         let missing: Vec<_> = item
             .work
-            .needs()
+            .needs(self.leaving.preserve_local_storage)
             .filter(|(capability, _)| !able.contains(capability))
             .collect();
         for (capability, words) in missing {
@@ -295,12 +242,13 @@ impl<'a> Rules<'a> {
 }
 
 impl<'a> Item<'a> {
-    fn new(subject: Subject<'a>, kind: ChangeKind) -> Self {
+    pub(super) fn new(subject: Subject<'a>, kind: ChangeKind) -> Self {
         Self {
             subject,
             change: Change {
                 node: subject.name.clone(),
                 kind,
+                does: None,
                 group: None,
                 blocked: None,
                 excluded: false,
@@ -373,7 +321,7 @@ impl<'a> Item<'a> {
         self.work = Work::default();
     }
 
-    fn redeploy(&mut self) {
+    pub(super) fn redeploy(&mut self) {
         self.change.kind = ChangeKind::Redeploy;
         self.change.destructive = true;
         self.change.disks = self.subject.all_disks();
@@ -486,90 +434,6 @@ fn drift_of_retired(subject: Subject<'_>) -> Option<Item<'_>> {
         item.show_only();
         item
     })
-}
-
-/// How the world differs from what was last applied.
-struct Drift {
-    /// It is not deployed any more, and what it is instead.
-    gone: Option<String>,
-    off: bool,
-    /// Labels that were applied and are not as they were.
-    labels: Vec<Arc<str>>,
-}
-
-impl Drift {
-    fn of(subject: Subject<'_>, after: &NodeDesign) -> Self {
-        let gone = subject.seen.not_deployed().map(state_name);
-        let applied = subject.before.unwrap_or(after);
-        let labels = match subject.seen.node().map(|node| &node.cluster) {
-            Some(Fact::Known(Some(node))) if gone.is_none() => {
-                let changed = applied.labels.iter().filter(|(key, value)| {
-                    after.labels.get(*key) == Some(value) && node.labels.get(*key) != Some(value)
-                });
-                changed.map(|(key, _)| key.clone()).collect()
-            }
-            _ => Vec::new(),
-        };
-        Self {
-            off: gone.is_none() && subject.seen.is_off(),
-            gone,
-            labels,
-        }
-    }
-
-    fn is_some(&self) -> bool {
-        self.gone.is_some() || self.off || !self.labels.is_empty()
-    }
-
-    fn tell(&self, item: &mut Item<'_>) {
-        if let Some(state) = &self.gone {
-            item.because(format!("recorded as deployed, is {state}"));
-        }
-        if self.off {
-            item.because("is off");
-        }
-        if !self.labels.is_empty() {
-            item.because(format!(
-                "labels are not as applied: {}",
-                self.labels.join(", ")
-            ));
-        }
-    }
-}
-
-/// The labels to set and to take off: against the cluster where it was seen, else against what was
-/// last applied; `None` where there are none. Only labels that the design has or had are touched.
-fn labels_to_set(
-    subject: Subject<'_>,
-    after: &NodeDesign,
-    changed: bool,
-) -> Option<Arc<Parameters>> {
-    let cluster = match subject.seen.node().map(|node| &node.cluster) {
-        Some(Fact::Known(Some(node))) => Some(&node.labels),
-        _ => None,
-    };
-    if cluster.is_none() && !changed {
-        return None;
-    }
-    let before = subject.before.map(|before| &*before.labels);
-    let is_set = |key: &Arc<str>, value: &Arc<str>| {
-        cluster.or(before).and_then(|labels| labels.get(key)) == Some(value)
-    };
-    let is_there = |key: &Arc<str>| cluster.is_none_or(|labels| labels.contains_key(key));
-    let set = after
-        .labels
-        .iter()
-        .filter(|(key, value)| !is_set(key, value));
-    let gone = before.into_iter().flatten().map(|(key, _)| key);
-    let gone = gone.filter(|key| !after.labels.contains_key(*key) && is_there(key));
-    let parameters = Parameters {
-        set_labels: set
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
-        remove_labels: gone.cloned().collect(),
-        ..Parameters::default()
-    };
-    (parameters != Parameters::default()).then(|| Arc::new(parameters))
 }
 
 /// Whether a record's digests could not be compared, since they are of other rules and the design of

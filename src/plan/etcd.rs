@@ -18,7 +18,7 @@ use super::subject::Membership;
 use crate::design::{ClusterName, EtcdCluster, NodeName, quorum as majority};
 use crate::guard::{has_control_plane_label, quorum};
 use crate::observed::EtcdSeen;
-use crate::step::EtcdRemoval;
+use crate::step::{EtcdRemoval, StepKind};
 
 /// A cluster as the design has it, and with the members that have left the design and are still in it.
 pub(super) struct Watched<'a> {
@@ -104,7 +104,10 @@ impl<'a> Clusters<'a> {
         leaving: &Leaving,
         no_etcd_here: &Allowed<'_>,
     ) {
-        let leaves = |item: &&mut Item<'_>| item.work.leave.is_some() && !item.change.excluded;
+        let leaves = |item: &&mut Item<'_>| {
+            let leave = item.work.leave.as_ref();
+            leave.is_some_and(Leave::is_about_etcd) && !item.change.excluded
+        };
         for item in items.iter_mut().filter(leaves) {
             self.settle_one(item, leaving);
             let leave = item.work.leave.as_ref();
@@ -117,6 +120,7 @@ impl<'a> Clusters<'a> {
             if !item.work.leave.as_ref().is_some_and(is_in_any) {
                 item.work.leave = None;
             }
+            only_etcd(item);
         }
         let is_carried = |item: &&mut Item<'_>| {
             let leave = item.work.leave.as_ref();
@@ -130,6 +134,16 @@ impl<'a> Clusters<'a> {
         for item in items.iter_mut().filter(is_carried) {
             if item.comes_back() {
                 self.judge_after(item);
+            }
+        }
+        for item in items.iter_mut() {
+            if item
+                .work
+                .leave
+                .as_ref()
+                .is_some_and(|leave| leave.only_judged)
+            {
+                item.work.leave = None;
             }
         }
     }
@@ -231,6 +245,28 @@ fn block_unlisted(item: &mut Item<'_>) {
         _ => return,
     };
     item.block(why, Some("--no-etcd-here"));
+}
+
+/// Where only members are to be removed, or nobody removes them: what that comes to.
+fn only_etcd(item: &mut Item<'_>) {
+    let Some(leave) = &item.work.leave else {
+        if item.change.does.as_deref() == Some("remove-etcd") {
+            item.because("is a member of no etcd cluster");
+            item.show_only();
+        }
+        return;
+    };
+    let is_destroyed = item.work.destroy && leave.only_judged;
+    if let Some(removal) = leave.etcd.first().filter(|_| is_destroyed) {
+        let reason = format!(
+            "it is a member of etcd cluster `{}`: decommission it first, or tear it down",
+            removal.cluster
+        );
+        item.block(&reason, None);
+    } else if leave.only == Some(StepKind::RemoveEtcd) && leave.etcd.is_empty() {
+        item.because("its members are gone already");
+        item.show_only();
+    }
 }
 
 /// The removals of one cluster.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Base, IntermediateCommit, Options, Target};
+use super::Action;
+use super::{Base, IntermediateCommit, Options, Request, Target};
 use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
 use crate::diff::{FieldChange, Reasons};
 use crate::observed::Observations;
@@ -27,8 +28,8 @@ impl Reasons for NoReasons {
 
 /// All that a plan is made from.
 pub struct Input<'a> {
-    /// `update`.
-    pub action: Arc<str>,
+    /// What is asked for.
+    pub request: Request,
     /// Which documents `after` was made of.
     pub target: Target,
     /// The design to be reached; its site is the plan's.
@@ -64,6 +65,33 @@ pub enum Error {
         what: &'static str,
         /// The name that is nearest.
         near: Option<Arc<str>>,
+    },
+    /// There is no node of a name that an action was asked for.
+    #[error("there is no node, group, rack or tag `{pattern}`{}", hint(.near))]
+    UnknownNode {
+        /// What was given.
+        pattern: Arc<str>,
+        /// The name that is nearest.
+        near: Option<Arc<str>>,
+    },
+    /// An action needs nodes, and none was named.
+    #[error("`{action}` wants at least one node")]
+    NoNodes {
+        /// Which.
+        action: Action,
+    },
+    /// An action is about etcd clusters, and the site has none.
+    #[error("the site's documents list no etcd cluster")]
+    NoEtcd,
+    /// Pods are to be given more time to end than their drain has.
+    #[error(
+        "a drain's grace period must be less than its timeout: {grace} s are not less than {timeout} s"
+    )]
+    GracePeriod {
+        /// The grace period in seconds.
+        grace: u64,
+        /// The timeout in seconds.
+        timeout: u64,
     },
     /// A pattern is no glob.
     #[error("`{flag} {pattern}` is not a pattern: {reason}")]

@@ -10,7 +10,7 @@ use super::subject::{Membership, Seen};
 use crate::design::ClusterName;
 use crate::lifecycle::PowerState;
 use crate::observed::{ClusterNode, Fact};
-use crate::step::{EtcdRemoval, OnDrainTimeout, Parameters};
+use crate::step::{EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
 
 /// What is done before and after a machine is taken away.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,12 @@ pub(super) struct Leave {
     pub(super) given_up: Vec<ClusterName>,
     /// It is gone for good: nothing of it is waited for.
     pub(super) is_gone: bool,
+    /// Its Kubernetes node is deleted at the end.
+    pub(super) delete: bool,
+    /// Only one step of all was asked for.
+    pub(super) only: Option<StepKind>,
+    /// It takes no step, and is judged as if its members went.
+    pub(super) only_judged: bool,
     /// What happens to pods that are left when the drain's time is up.
     pub(super) on_drain_timeout: Option<OnDrainTimeout>,
 }
@@ -35,6 +41,7 @@ impl Leave {
         Self {
             node_uid: Some(node.uid.clone()),
             is_gone: true,
+            delete: true,
             on_drain_timeout: Some(OnDrainTimeout::Continue),
             ..Self::default()
         }
@@ -49,6 +56,22 @@ impl Leave {
         }
     }
 
+    /// Whether the node is out of service after it.
+    pub(super) fn takes_out(&self) -> bool {
+        match self.only {
+            None => true,
+            Some(kind) => matches!(
+                kind,
+                StepKind::Drain | StepKind::ShutdownKubelet | StepKind::RemoveEtcd
+            ),
+        }
+    }
+
+    /// Whether its etcd members are taken out of their clusters, or stop with it.
+    pub(super) fn is_about_etcd(&self) -> bool {
+        self.only.is_none_or(|kind| kind == StepKind::RemoveEtcd)
+    }
+
     /// Whether somebody waits for it to come back.
     pub(super) fn comes_back(&self) -> bool {
         self.node_uid.is_some() || self.is_member
@@ -61,6 +84,7 @@ impl<'a> Rules<'a> {
         let subject = item.subject;
         let mut leave = Leave {
             on_drain_timeout: self.leaving.on_drain_timeout,
+            delete: true,
             ..Leave::default()
         };
         if self.gone.contains(subject.name) {
@@ -86,7 +110,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Whether a machine that is said to be gone may be taken for gone.
-    fn is_gone(&self, item: &Item<'a>) -> Result<(), String> {
+    pub(super) fn is_gone(&self, item: &Item<'a>) -> Result<(), String> {
         if self.leaving.checked_gone {
             return Ok(());
         }

@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::action::Action;
 use super::change::{Item, Retired, Rules, cannot_be_compared};
 use super::etcd::Clusters;
 use super::input::{Error, Input};
 use super::select::Names;
 use super::subject::{Membership, Seen, Subject};
 use super::{
-    ChangeKind, Options, Plan, PlannedGroup, Summary, graph, groups, relies, steps, unavailable,
+    ChangeKind, Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, steps,
+    unavailable,
 };
-use crate::design::{NodeDesign, NodeName};
+use crate::design::{Design, NodeDesign, NodeName};
 use crate::guard::Limits;
 use crate::observed::Fact;
 use crate::record::NodeRecord;
-use crate::step::Step;
+use crate::step::{Step, StepKind};
 
 /// Nodes worked on at the same time, where neither flag nor policy says otherwise.
 const PARALLELISM: usize = 10;
@@ -40,9 +42,15 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         .filter(|(_, retired)| matches!(retired, Retired::By(_) | Retired::ByHand))
         .map(|(name, _)| *name)
         .collect::<FxHashSet<_>>();
-    let groups = groups::in_order(design, &left_out)?;
-    let narrowed = !(options.targets.is_empty() && options.excludes.is_empty());
-    let names = Names::new(design, input.records, &groups, narrowed);
+    let mut groups = groups::in_order(design, &left_out)?;
+    let request = &input.request;
+    let action = request.action;
+    let is_targeted = action.is_targeted();
+    let narrowed = is_targeted || !(options.targets.is_empty() && options.excludes.is_empty());
+    let all_groups = groups.clone();
+    let names = Names::new(design, input.records, &all_groups, narrowed);
+    let asked = names.asked(&request.nodes)?;
+    check_request(input, &options, &asked)?;
     let targets = names.select("--target", &options.targets)?;
     let excludes = names.select("--exclude", &options.excludes)?;
     let rules = Rules {
@@ -57,23 +65,39 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let no_etcd_here = names.named("--no-etcd-here", &options.leaving.no_etcd_here)?;
     let mut clusters = Clusters::of(input);
     let mut down: Vec<(&NodeDesign, &'static str)> = Vec::new();
-    let first_groups = first_groups(&groups);
+    let first_groups = first_groups(&all_groups);
     let mut notes = Notes::default();
     let mut items: Vec<Item<'_>> = Vec::new();
     for name in names.nodes.values().copied() {
         let subject = subject(input, name);
-        notes.about(input, &subject);
         let retired = retired.get(name).copied().unwrap_or(Retired::No);
         let group = first_groups.get(name).copied();
         let is_retired = matches!(retired, Retired::By(_) | Retired::ByHand);
         let ungrouped = subject.after.is_some() && group.is_none() && !is_retired;
-        if ungrouped {
-            notes.ungrouped.push(name);
-        }
         if let (Some(after), Some(why)) = (subject.after, subject.down())
             && subject.is_recorded_deployed()
         {
             down.push((after, why));
+        }
+        if is_targeted {
+            if asked.contains(name) {
+                let mut item = rules.asked(request, subject, retired);
+                if action == Action::Redeploy {
+                    item.change.group = group.map(|group: usize| all_groups[group].name.clone());
+                    if ungrouped {
+                        item.block("no deployment group selects it", None);
+                    }
+                }
+                if item.unwiped && item.work.destroy {
+                    notes.unwiped.push(name);
+                }
+                items.push(item);
+            }
+            continue;
+        }
+        notes.about(input, &subject);
+        if ungrouped {
+            notes.ungrouped.push(name);
         }
         let Some(mut item) = rules.judge(subject, retired) else {
             continue;
@@ -104,30 +128,46 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let skipped = |item: &Item<'_>| item.change.blocked.is_some() || item.change.excluded;
     let partial = narrowed || items.iter().any(skipped);
     let base_digest = input.base.as_ref().map(|base| &base.site_digest);
-    let nothing_new = partial || base_digest == Some(&input.target.site_digest);
-    let steps = if carried.is_empty() && nothing_new {
+    let nothing_new = is_targeted || partial || base_digest == Some(&input.target.site_digest);
+    if is_targeted {
+        groups = asked_groups(groups, &carried, action);
+    }
+    let mut order: Vec<&NodeName> = carried.keys().copied().collect();
+    order.sort_by_key(|name| first_groups.get(name).copied().unwrap_or(usize::MAX));
+    let checks_site = action == Action::CheckEtcd && asked.is_empty();
+    let steps = if carried.is_empty() && nothing_new && !checks_site {
         Vec::new()
     } else {
-        steps::build(&steps::Ground {
+        let ground = steps::Ground {
             design,
             options: &options,
             limits: &limits,
             groups: &groups,
+            order: &order,
             items: &carried,
-        })
+        };
+        steps::build(&ground, action)
     };
-    let summary = summary(&items, left_out.len(), &steps);
+    check_grace(design, &options, &steps)?;
+    let left_out = if is_targeted { 0 } else { left_out.len() };
+    let summary = summary(&items, left_out, &steps);
     let relies_on = relies::all(&carried, &steps, &clusters, input.observations.is_some());
+    let seen = input.observations.and_then(|seen| seen.cluster.as_ref());
+    let has_daemon_set = seen.is_none_or(|cluster| cluster.shutdown_daemon_set);
+    let forecast = forecast::of(&carried, &steps, &clusters, has_daemon_set);
     let records_digest = relies::records_digest(&steps, input.records);
     let warnings = notes.into_warnings(input);
     let changed_here = items.iter().filter(|item| item.subject.after.is_some());
     Ok(Plan {
         site: design.site.clone(),
-        action: input.action.clone(),
+        action: Arc::from(action.as_str()),
         target: input.target.clone(),
         base: input.base.clone(),
         intermediate_commits: input.intermediate_commits.clone(),
-        unchanged: design.nodes.len() - changed_here.count(),
+        unchanged: match is_targeted {
+            true => 0,
+            false => design.nodes.len() - changed_here.count(),
+        },
         changes: items.into_iter().map(|item| item.change).collect(),
         groups,
         steps,
@@ -135,8 +175,69 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         records_digest,
         warnings,
         summary,
+        forecast,
         options,
     })
+}
+
+/// Whether what was asked for can be planned at all.
+fn check_request(
+    input: &Input<'_>,
+    options: &Options,
+    asked: &FxHashSet<&NodeName>,
+) -> Result<(), Error> {
+    let action = input.request.action;
+    if action.wants_nodes() && asked.is_empty() {
+        return Err(Error::NoNodes { action });
+    }
+    let is_about_etcd = matches!(action, Action::CheckEtcd | Action::RemoveEtcd);
+    if is_about_etcd && input.after.etcd_clusters.is_empty() {
+        return Err(Error::NoEtcd);
+    }
+    let given = &options.leaving;
+    if given.drain_grace_period.is_some() || given.drain_timeout.is_some() {
+        return grace(input.after, options);
+    }
+    Ok(())
+}
+
+/// Checks the times of the drains of a plan, where it has any.
+fn check_grace(design: &Design, options: &Options, steps: &[Step]) -> Result<(), Error> {
+    match steps.iter().any(|step| step.id.kind == StepKind::Drain) {
+        true => grace(design, options),
+        false => Ok(()),
+    }
+}
+
+fn grace(design: &Design, options: &Options) -> Result<(), Error> {
+    let (given, configured) = (&options.leaving, &design.configuration);
+    let grace = given
+        .drain_grace_period
+        .unwrap_or(configured.drain_grace_period);
+    let timeout = given.drain_timeout.unwrap_or(configured.drain_timeout);
+    if grace < timeout {
+        return Ok(());
+    }
+    Err(Error::GracePeriod { grace, timeout })
+}
+
+/// The groups of the nodes that are built again, in their order; those without one take no part, and
+/// nothing waits for them.
+fn asked_groups(
+    groups: Vec<PlannedGroup>,
+    items: &BTreeMap<&NodeName, &Item<'_>>,
+    action: Action,
+) -> Vec<PlannedGroup> {
+    if action != Action::Redeploy {
+        return Vec::new();
+    }
+    let holds = |group: &PlannedGroup| group.nodes.iter().any(|name| items.contains_key(name));
+    let mut groups: Vec<PlannedGroup> = groups.into_iter().filter(holds).collect();
+    let names: FxHashSet<_> = groups.iter().map(|group| group.name.clone()).collect();
+    for group in &mut groups {
+        group.depends_on.retain(|name| names.contains(name));
+    }
+    groups
 }
 
 /// The options, with the policy's values where no flag gave one.

@@ -3,8 +3,12 @@
 //! Planning is a function: (design before, design after, observations, records, options) → [`Plan`].
 //! Same input, same bytes; no clock, no network. What a plan may not yet do is in it as blocked.
 
+mod action;
+mod asked;
 mod change;
+mod drift;
 mod etcd;
+mod forecast;
 mod graph;
 mod groups;
 mod input;
@@ -16,10 +20,12 @@ pub mod saved;
 mod select;
 mod stale;
 mod steps;
+mod strictest;
 mod subject;
 #[cfg(test)]
 mod tests;
 mod unavailable;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +35,10 @@ use serde::{Deserialize, Serialize};
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
 use crate::step::{Step, StepIndex};
 
+pub use action::{Action, Request};
+
 pub use crate::diff::{FieldChange, Link, Reasons};
+pub use forecast::{EtcdForecast, Forecast, NodeForecast};
 pub use graph::graph;
 pub use input::{Error, Input, NoReasons};
 pub use make::make;
@@ -37,6 +46,7 @@ pub use options::{Allowance, Leaving, Options};
 pub use relies::{Sources, records_digest, sources};
 pub use saved::digest;
 pub use stale::{Current, Staleness, broken, stale};
+pub use strictest::strictest;
 
 /// The version of the format of a saved plan.
 pub const FORMAT_VERSION: u32 = 1;
@@ -63,6 +73,8 @@ pub enum ChangeKind {
     Retire,
     /// The retired flag is taken off again.
     Unretire,
+    /// `*`: what an action asks for; the design is not compared.
+    Operation,
     /// `!`: the world differs though the design did not change; mended by power-on or relabel.
     Drift,
     /// Nothing.
@@ -80,6 +92,7 @@ impl ChangeKind {
             Self::Redeploy => "-/+",
             Self::Destroy => "-",
             Self::Drift => "!",
+            Self::Operation => "*",
             Self::None => " ",
         }
     }
@@ -103,6 +116,9 @@ pub struct Change {
     pub node: NodeName,
     /// What.
     pub kind: ChangeKind,
+    /// What an action asks for, for an operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub does: Option<Arc<str>>,
     /// The first group in which it is worked on.
     pub group: Option<GroupName>,
     /// Why it is not carried out, where it is not.
@@ -269,4 +285,6 @@ pub struct Plan {
     pub warnings: Vec<Arc<str>>,
     /// Counts.
     pub summary: Summary,
+    /// What is expected to happen to what runs on the nodes; not part of the plan's digest.
+    pub forecast: Forecast,
 }

@@ -332,6 +332,12 @@ fn of_machine(
         StepKind::PowerOn,
         StepKind::SetRetired,
         StepKind::UnsetRetired,
+        StepKind::PowerOff,
+        StepKind::Manage,
+        StepKind::Provide,
+        StepKind::Clean,
+        StepKind::SetMaintenance,
+        StepKind::UnsetMaintenance,
         first,
     ];
     // Of several steps on its node in the cluster, each says itself which node it means.

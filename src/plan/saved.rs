@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::relies::hexadecimal;
 use super::{
-    Base, Change, FORMAT_VERSION, IntermediateCommit, Options, Plan, PlannedGroup, Reliance,
-    Summary, Target,
+    Base, Change, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan, PlannedGroup,
+    Reliance, Summary, Target,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
 use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
@@ -210,12 +210,16 @@ pub fn digest(plan: &Plan) -> Digest {
     hexadecimal(&Sha256::digest(body(plan)))
 }
 
-/// The plan as one line of JSON, with its digest as the last field.
+/// The plan as one line of JSON, its forecast, which the digest is not about, and the digest.
 #[must_use]
 pub fn write(plan: &Plan) -> Vec<u8> {
     let mut text = body(plan);
     let digest = hexadecimal(&Sha256::digest(&text));
     text.pop();
+    if !plan.forecast.is_empty() {
+        text.extend_from_slice(b",\"forecast\":");
+        text.extend(serde_json::to_vec(&plan.forecast).unwrap_or_default());
+    }
     text.extend_from_slice(format!(",\"digest\":\"{digest}\"}}\n").as_bytes());
     text
 }
@@ -246,6 +250,8 @@ struct ReadFile {
     steps: Vec<ReadStep>,
     relies_on: Vec<Reliance>,
     records_digest: Digest,
+    #[serde(default)]
+    forecast: Forecast,
     digest: Digest,
 }
 
@@ -330,6 +336,7 @@ impl ReadFile {
             records_digest: self.records_digest,
             warnings: self.warnings,
             summary: self.summary,
+            forecast: self.forecast,
         })
     }
 }

@@ -98,6 +98,17 @@ impl<'a> Names<'a> {
         Ok(selected)
     }
 
+    /// The nodes that an action was asked for.
+    pub(super) fn asked(
+        &self,
+        patterns: &BTreeSet<Arc<str>>,
+    ) -> Result<FxHashSet<&'a NodeName>, Error> {
+        self.select("NODE", patterns).map_err(|error| match error {
+            Error::NoMatch { pattern, near, .. } => Error::UnknownNode { pattern, near },
+            other => other,
+        })
+    }
+
     /// The nodes that an `--allow-…` or `--adopt` names.
     pub(super) fn allow(
         &self,

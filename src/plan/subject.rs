@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Standing;
 use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
+use crate::document::Node;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode};
 use crate::record::{NodeRecord, Phase};
@@ -202,6 +203,33 @@ impl Subject<'_> {
         }
         let protected = self.seen.node().is_some_and(|node| node.protected);
         protected.then_some("the provisioner protects it")
+    }
+
+    /// The disk that carries its operating system, by the design: the one with the root file system, or
+    /// the one that it boots from.
+    pub(super) fn system_disk(&self) -> Option<Arc<str>> {
+        let node = self.before.or(self.after)?;
+        let storage = node.sections.get(&Section::Storage)?;
+        let devices = storage.at(&["storage", "physical_devices"]);
+        let devices = devices.or_else(|| storage.get("physical_devices"));
+        let devices = devices.and_then(Node::as_map)?;
+        let has_root = |device: &Node| {
+            let partitions = device.get("partitions").and_then(Node::as_list);
+            partitions.into_iter().flatten().any(|partition| {
+                let mount = partition.at(&["filesystem", "mountpoint"]);
+                mount.and_then(Node::as_str) == Some("/")
+            })
+        };
+        let boots = |device: &Node| {
+            let label = device.at(&["labels", "bootdrive"]);
+            label.is_some_and(|label| label.as_bool() != Some(false))
+        };
+        let find = |wanted: &dyn Fn(&Node) -> bool| {
+            let mut devices = devices.iter();
+            let found = devices.find(|(_, field)| wanted(&field.node));
+            found.map(|(key, _)| key.text.clone())
+        };
+        find(&has_root).or_else(|| find(&boots))
     }
 
     /// Why it is out of service already, if so.

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod cli_actions;
 mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;

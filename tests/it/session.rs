@@ -140,6 +140,7 @@ fn plan(nodes: &[&str]) -> Plan {
     let check = add(CriticalCheck, None, vec![(deployed, Done)]);
     add(Tag, None, vec![(check, Done)]);
     let change = |node: &&str| Change {
+        does: None,
         node: NodeName::from(*node),
         kind: ChangeKind::Create,
         group: Some(GroupName::from("g")),
@@ -186,6 +187,7 @@ fn plan(nodes: &[&str]) -> Plan {
         records_digest: Digest::from("r1"),
         warnings: Vec::new(),
         summary: Summary::default(),
+        forecast: trueup::plan::Forecast::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::repository::{CommitId, Selection};
 const LARGEST_FILE: u64 = 64 << 20;
 
 /// Checks that a plan may be applied to a commit, and in this order: nothing in it is blocked (unless
-/// the rest is to be run); the worktree is clean where HEAD is applied; the commit has the files that
+/// the rest is to be run); for a site action, the worktree is clean where HEAD is applied; the commit has the files that
 /// were planned; for a site action, no commits lie between that were not allowed.
 ///
 /// `site_digest` is the digest of the site's files at `commit`. A plan that was made of other files is stale, not refused.
@@ -37,7 +37,8 @@ pub fn admit(
     let reading = |attempt| error::repository(&site.name, attempt);
     let repository = site.repository;
     let head = repository.head().map_err(reading("read `HEAD`"))?;
-    if head == Some(commit) {
+    let is_site_action = &*plan.action == super::tag::SITE_ACTION;
+    if head == Some(commit) && is_site_action {
         let dirty = repository
             .dirty(selection, LARGEST_FILE)
             .map_err(reading("compare the worktree with `HEAD`"))?;
@@ -57,7 +58,7 @@ pub fn admit(
             )],
         });
     }
-    if plan.options.allow_intermediate_commits || &*plan.action != super::tag::SITE_ACTION {
+    if plan.options.allow_intermediate_commits || !is_site_action {
         return Ok(());
     }
     let history = intermediate_commits(repository, &site.name, selection, state, commit)?;

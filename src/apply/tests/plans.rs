@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::design::{GroupName, NodeName, SuccessCriteria};
-use crate::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
+use crate::plan::{
+    Change, ChangeKind, Forecast, Options, Plan, PlannedGroup, Standing, Summary, Target,
+};
 use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// What a plan is made of. Nodes that are not named elsewhere are created.
@@ -237,6 +239,7 @@ impl Site {
             records_digest: "".into(),
             warnings: Vec::new(),
             summary: Summary::default(),
+            forecast: Forecast::default(),
         }
     }
 
@@ -292,6 +295,7 @@ impl Site {
                 Change {
                     node: name.into(),
                     kind,
+                    does: None,
                     group: None,
                     blocked: None,
                     excluded: false,

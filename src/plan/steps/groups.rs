@@ -290,7 +290,7 @@ impl Context<'_> {
             .written(StepKind::Deploy, item)
             .timeout(self.ground.design.configuration.deploy_timeout)
             .effect(item.deploy_effect())
-            .parameters(draft.disks(&item.change.disks))
+            .parameters(draft.disks_of(self.ground, item))
             .success([gate])
             .success(prepared)
             .success(draft.unset_retired.get(item.subject.name).copied());

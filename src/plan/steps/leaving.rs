@@ -148,17 +148,17 @@ pub(super) fn tear_down(
             .destroy(ground, item, place.group)
             .standby(place.standby)
             .success(success)
-            .done(kubelet);
+            .done(kubelet.take());
         success = Some(draft.add(first(written)));
-        kubelet = None;
     }
     if let Some(leave) = &item.work.leave
         && leave.node_uid.is_some()
+        && leave.delete
     {
         let written = written(ground, StepKind::RemoveFromCluster, item, leave, place)
             .success(success)
-            .done(kubelet);
+            .done(kubelet.take());
         success = Some(draft.add(first(written)));
     }
-    success
+    kubelet.or(success)
 }

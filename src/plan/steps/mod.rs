@@ -4,6 +4,7 @@
 //! and the graph has no circle. Barriers (starts, waves, gates, the critical check) keep the number of
 //! edges linear in the number of nodes.
 
+mod asked;
 mod ends;
 mod groups;
 mod leaving;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::action::Action;
 use super::change::Item;
 use super::{Options, PlannedGroup};
 use crate::design::{Design, GroupName, NodeName};
@@ -26,6 +28,8 @@ pub(super) struct Ground<'a> {
     pub(super) options: &'a Options,
     pub(super) limits: &'a Limits<'a>,
     pub(super) groups: &'a [PlannedGroup],
+    /// The nodes that an action names, in the order of their groups.
+    pub(super) order: &'a [&'a NodeName],
     /// Every change that has work, by node.
     pub(super) items: &'a BTreeMap<&'a NodeName, &'a Item<'a>>,
 }
@@ -65,10 +69,19 @@ const FAMILIES: [Family; 7] = [
 ];
 
 /// All steps.
-pub(super) fn build(ground: &Ground<'_>) -> Vec<Step> {
+pub(super) fn build(ground: &Ground<'_>, action: Action) -> Vec<Step> {
     let mut draft = Draft::default();
-    for family in FAMILIES {
-        family(&mut draft, ground);
+    match action {
+        Action::Update => {
+            for family in FAMILIES {
+                family(&mut draft, ground);
+            }
+        }
+        Action::Redeploy => {
+            ends::site(&mut draft, ground);
+            groups::all(&mut draft, ground);
+        }
+        _ => asked::all(&mut draft, ground, action),
     }
     draft.steps
 }
@@ -194,6 +207,17 @@ impl Draft {
     ) -> Written {
         Written::new(StepKind::Destroy, group, Some(item.subject.name))
             .timeout(ground.design.configuration.destroy_timeout)
-            .parameters(self.disks(&item.change.disks))
+            .parameters(self.disks_of(ground, item))
+    }
+
+    /// The disks that a step on a node may erase or write, and whether all others are kept.
+    fn disks_of(&mut self, ground: &Ground<'_>, item: &Item<'_>) -> Option<Arc<Parameters>> {
+        let shared = self.disks(&item.change.disks);
+        if !ground.options.leaving.preserve_local_storage || !item.work.tears_down() {
+            return shared;
+        }
+        let mut parameters = shared.map_or_else(Parameters::default, |shared| (*shared).clone());
+        parameters.preserve_local_storage = true;
+        Some(Arc::new(parameters))
     }
 }

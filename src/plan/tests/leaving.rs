@@ -191,6 +191,33 @@ fn members_go_one_wave_after_the_other_and_each_wave_waits_for_those_before_to_v
 }
 
 #[test]
+fn what_is_expected_is_told_beside_the_digest() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
+    redeploy(&mut world, &["n1", "n2"]);
+    let seen = world.observations.as_mut().unwrap();
+    let pods = |evicted| NodePods {
+        evicted,
+        ..NodePods::default()
+    };
+    seen.pods.insert(NodeName::from("n2"), pods(7));
+    seen.cluster.as_mut().unwrap().shutdown_daemon_set = false;
+    let plan = world.plan();
+    let digest = crate::plan::digest(&plan);
+    let etcd = &plan.forecast.etcd[0];
+    assert_eq!((etcd.now, etcd.meanwhile, etcd.after), (3, 2, 3));
+    assert_eq!(plan.forecast.nodes[0].evicted, 7);
+    assert!(plan.forecast.creates_daemon_set);
+    let seen = world.observations.as_mut().unwrap();
+    seen.pods.insert(NodeName::from("n2"), pods(8));
+    let again = world.plan();
+    assert_ne!(again.forecast, plan.forecast);
+    assert_eq!(crate::plan::digest(&again), digest);
+    let text = crate::plan::saved::write(&plan);
+    assert_eq!(crate::plan::saved::read(&text).unwrap(), plan);
+}
+
+#[test]
 fn waves_of_different_groups_wait_for_members_too() {
     let mut world = clustered(&["n1", "n2", "n3"]);
     with_etcd(&mut world, &["n1", "n2", "n3"], &[]);

@@ -10,7 +10,9 @@ mod stale;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Allowance, Base, ChangeKind, Error, Input, NoReasons, Options, Plan, Target, make};
+use super::{
+    Allowance, Base, ChangeKind, Error, Input, NoReasons, Options, Plan, Request, Target, make,
+};
 use crate::design::{
     DIGEST_VERSION, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand, RunId,
     Section, Selector, SiteName, SuccessCriteria,
@@ -30,6 +32,7 @@ struct World {
     records: BTreeMap<NodeName, NodeRecord>,
     observations: Option<Observations>,
     options: Options,
+    request: Request,
     base: Option<Base>,
     site_digest: Digest,
 }
@@ -48,6 +51,7 @@ impl World {
                 as_of: Arc::from("2030-06-01"),
                 ..Options::default()
             },
+            request: Request::default(),
             base: Some(Base {
                 run: RunId::from("run-1"),
                 revision: Arc::from(REVISION),
@@ -124,7 +128,7 @@ impl World {
     fn try_plan(&self) -> Result<Plan, Error> {
         let designs = [(Arc::from(REVISION), Arc::new(self.old.clone()))].into();
         make(&Input {
-            action: Arc::from("update"),
+            request: self.request.clone(),
             target: Target {
                 revision: Some(Arc::from("r2")),
                 site_digest: self.site_digest.clone(),

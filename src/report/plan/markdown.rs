@@ -7,6 +7,7 @@
 
 use std::fmt::{self, Write};
 
+use super::forecast;
 use super::outline::{Alike, Stage, gather, outline, shown};
 use super::{summary, words};
 use crate::plan::{Change, Plan};
@@ -72,10 +73,36 @@ pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt:
     destructive(&mut page.text, plan, room);
     let room = page.room().saturating_sub(foot.len() + RESERVE);
     blocked_and_warnings(&mut page.text, plan, room);
+    expected(&mut page, plan, foot.len());
     details(&mut page, plan, foot.len());
     picture(&mut page, plan, foot.len());
     page.text.push_str(&foot);
     out.write_str(page.finish())
+}
+
+/// What is expected to happen to what runs on the nodes, as far as there is room.
+fn expected(page: &mut Page, plan: &Plan, reserved: usize) {
+    let lines = forecast::lines(plan);
+    let all = lines.len();
+    let mut lines = lines
+        .iter()
+        .map(|line| format!("- {}\n", markdown_text(line)));
+    let mut text = String::from("\n**Forecast**\n\n");
+    let room = page.room().saturating_sub(reserved + RESERVE);
+    let mut shown = 0;
+    for line in &mut lines {
+        if text.len() + line.len() > room {
+            break;
+        }
+        text.push_str(&line);
+        shown += 1;
+    }
+    if shown < all {
+        let _ = writeln!(text, "- … and {} more", all - shown);
+    }
+    if shown > 0 {
+        page.text.push_str(&text);
+    }
 }
 
 /// A text that must not grow beyond a number of bytes.

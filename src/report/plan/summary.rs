@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::forecast;
 use super::words::duration;
 use crate::plan::{ChangeKind, Plan};
 use crate::report::counted;
 
 /// The kinds in the order of the summary, and whether a 0 is worth saying.
-const ORDER: [(ChangeKind, &str, bool); 10] = [
+const ORDER: [(ChangeKind, &str, bool); 11] = [
     (ChangeKind::Create, "to deploy", true),
     (ChangeKind::Relabel, "to relabel", true),
     (ChangeKind::Redeploy, "to redeploy", true),
@@ -17,6 +18,7 @@ const ORDER: [(ChangeKind, &str, bool); 10] = [
     (ChangeKind::Record, "to record", false),
     (ChangeKind::Retire, "to retire", false),
     (ChangeKind::Unretire, "to unretire", false),
+    (ChangeKind::Operation, "as asked", false),
     (ChangeKind::Drift, "drifted", false),
     (ChangeKind::Unknown, "unknown", false),
 ];
@@ -72,8 +74,9 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         lines.push(format!("BLOCKED: {}; {so}.", parts.join(", ")));
     }
     if done > 0 && summary.longest_path > 0 {
+        let touches = forecast::etcd(plan).map_or_else(String::new, |etcd| format!(", {etcd}"));
         lines.push(format!(
-            "Takes about {} (longest path).",
+            "Takes about {} (longest path){touches}.",
             duration(summary.longest_path)
         ));
     }

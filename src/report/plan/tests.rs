@@ -10,7 +10,8 @@ use crate::design::{Section, SuccessCriteria};
 use crate::diagnostic::Place;
 use crate::diff::{FieldChange, Link};
 use crate::plan::{
-    Base, Block, Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target,
+    Base, Block, Change, ChangeKind, Forecast, Options, Plan, PlannedGroup, Standing, Summary,
+    Target,
 };
 use crate::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
@@ -19,6 +20,7 @@ fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Change {
     Change {
         node: node.into(),
         kind,
+        does: None,
         group: group.map(Into::into),
         blocked: None,
         excluded: false,
@@ -139,6 +141,7 @@ fn empty() -> Plan {
         records_digest: "cc".into(),
         warnings: Vec::new(),
         summary: Summary::default(),
+        forecast: Forecast::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use super::forecast;
 use super::outline::{Alike, Part, Stage, gather, outline, shown};
 use super::summary::summary;
 use super::words;
@@ -49,6 +50,14 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     if !idle.is_empty() && idle.len() < parts.len() {
         let names = idle.join(", ");
         writeln!(out, "\nNothing to do in: {}", Visible(&names))?;
+    }
+    let expected = forecast::lines(plan);
+    if !expected.is_empty() {
+        let title = view.palette.paint(Role::Strong, "Forecast");
+        writeln!(out, "\n{title}")?;
+    }
+    for line in expected {
+        writeln!(out, "  {line}")?;
     }
     steps(out, plan, view)?;
     blocked(out, plan, view.palette)?;

@@ -26,13 +26,17 @@ pub(super) fn verb(kind: ChangeKind) -> &'static str {
         ChangeKind::Retire => "retire",
         ChangeKind::Unretire => "unretire",
         ChangeKind::Drift => "drift",
+        ChangeKind::Operation => "do as asked",
         ChangeKind::None => "none",
     }
 }
 
 /// Verb, disks and whether it is carried out: `redeploy, wipes sda, sdb, BLOCKED`.
 pub(super) fn headline(change: &Change) -> String {
-    let mut text = verb(change.kind).to_owned();
+    let mut text = change
+        .does
+        .as_deref()
+        .map_or_else(|| verb(change.kind).to_owned(), visible);
     if !change.disks.is_empty() {
         let disks: Vec<String> = change.disks.iter().map(|disk| visible(disk)).collect();
         let does = if change.destructive {

@@ -3,198 +3,52 @@
 //! Loads the site, follows the records, asks the backends (or reads what was seen elsewhere), loads the
 //! old designs that are needed for reasons, and calls [`plan::make`].
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::sync::Arc;
+mod arguments;
 
-use clap::Args;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::apply::session::{Connection, History, intermediate_commits};
 use crate::backend::{self, Backends, Clock, Look};
 use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
-use crate::plan::{self, Allowance, Base, IntermediateCommit, Leaving, Options, Plan, Target};
+use crate::plan::{self, Base, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, Store};
-use crate::repository::{CommitId, Patience, Repository};
+use crate::repository::{CommitId, Repository};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
-use super::Failure;
-use super::context::Context;
-use super::revision::{Checkout, load_sound};
-use super::secrets::ProcessSecrets;
+pub(in crate::cli) use arguments::{PlanArguments, RemoteArguments};
+
+use crate::cli::context::Context;
+use crate::cli::revision::{Checkout, load_sound};
+use crate::cli::secrets::ProcessSecrets;
+use crate::cli::{Failure, FailureKind};
 
 /// The largest snapshot that is read, in bytes.
 const LARGEST_SNAPSHOT: u64 = 1 << 30;
 
-/// What shapes a plan.
-#[derive(Debug, Clone, Default, Args)]
-pub(super) struct PlanArguments {
-    /// Only these: node names, globs, groups, racks or tags
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    target: Vec<String>,
-    /// Not these: node names, globs, groups, racks or tags
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    exclude: Vec<String>,
-    /// Redeploy these nodes where the design asks for it, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
-    allow_redeploy: Vec<String>,
-    /// Tear these nodes down where they have left the design, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
-    allow_destroy: Vec<String>,
-    /// Take these machines as they are and write their records, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
-    adopt: Vec<String>,
-    /// Leave blocked changes out and carry out the rest
-    #[arg(long)]
-    skip_blocked: bool,
-    /// Apply although commits lie between the last site action and this one
-    #[arg(long)]
-    allow_intermediate_commits: bool,
-    /// Nodes worked on at the same time inside a group [default: the policy's, else 10]
-    #[arg(long, value_name = "N")]
-    parallelism: Option<usize>,
-    /// Independent groups at the same time
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    parallel_groups: usize,
-    /// Deploy a node as soon as it is prepared and its group's gate can no longer fail
-    #[arg(long)]
-    overlap: bool,
-    /// Most redeploys at the same time [default: the policy's, else 1 control-plane node and 10 others]
-    #[arg(long, value_name = "N")]
-    max_unavailable: Option<usize>,
-    /// Redeploy one node first, alone
-    #[arg(long)]
-    canary: bool,
-    /// Halt when more nodes than this have failed
-    #[arg(long, value_name = "N")]
-    max_failures: Option<u64>,
-    /// The day that retirement is judged by [default: today, UTC]
-    #[arg(long, value_name = "YYYY-MM-DD")]
-    as_of: Option<jiff::civil::Date>,
-    /// Read what was seen from a file, or `none`: plan on records alone
-    #[arg(long, value_name = "FILE|none")]
-    observed: Option<PathBuf>,
-    /// A substitution whose source is not there is a warning
-    #[arg(long)]
-    allow_missing_sources: bool,
-    #[command(flatten)]
-    pub(super) remote: RemoteArguments,
-}
-
-/// How records are shared.
-#[derive(Debug, Clone, Default, Args)]
-pub(super) struct RemoteArguments {
-    /// The remote that records, tags and the lock are shared through [default: the branch's]
-    #[arg(long, value_name = "NAME")]
-    remote: Option<String>,
-    /// Ask no remote; a plan can be made, not applied
-    #[arg(long)]
-    offline: bool,
-    /// Publish neither records nor tags
-    #[arg(long)]
-    no_push: bool,
-}
-
-impl RemoteArguments {
-    pub(super) fn connection<'a>(
-        &self,
-        repository: &'a Repository,
-    ) -> Result<Connection<'a>, Failure> {
-        let name = match &self.remote {
-            Some(name) => Some(name.clone()),
-            None => repository.default_remote()?,
-        };
-        Ok(match name {
-            None => Connection::Alone,
-            Some(_) if self.offline => Connection::Offline,
-            Some(name) => Connection::Shared {
-                remote: repository.remote(&name, patience())?,
-                publish: !self.no_push,
-            },
-        })
-    }
-}
-
-fn patience() -> Patience {
-    use std::io::IsTerminal;
-    if std::io::stdin().is_terminal() {
-        Patience::Attended
-    } else {
-        Patience::Unattended(std::time::Duration::from_secs(120))
-    }
-}
-
-fn allowance(names: &[String]) -> Allowance {
-    Allowance {
-        all: names.iter().any(|name| name == "all"),
-        nodes: names
-            .iter()
-            .filter(|name| *name != "all")
-            .map(|name| Arc::from(name.as_str()))
-            .collect(),
-    }
-}
-
-fn set(names: &[String]) -> BTreeSet<Arc<str>> {
-    names.iter().map(|name| Arc::from(name.as_str())).collect()
-}
-
-impl PlanArguments {
-    /// What a look at the site asks, which nothing is going to be done about.
-    pub(super) fn for_a_look(
-        observed: Option<PathBuf>,
-        allow_missing_sources: bool,
-        remote: RemoteArguments,
-    ) -> Self {
-        Self {
-            observed,
-            allow_missing_sources,
-            remote,
-            ..Self::default()
-        }
-    }
-
-    fn options(&self, context: &Context) -> Options {
-        let today = || context.now().to_zoned(jiff::tz::TimeZone::UTC).date();
-        Options {
-            as_of: Arc::from(self.as_of.unwrap_or_else(today).to_string()),
-            targets: set(&self.target),
-            excludes: set(&self.exclude),
-            allow_redeploy: allowance(&self.allow_redeploy),
-            allow_destroy: allowance(&self.allow_destroy),
-            adopt: allowance(&self.adopt),
-            skip_blocked: self.skip_blocked,
-            allow_intermediate_commits: self.allow_intermediate_commits,
-            parallelism: self.parallelism.unwrap_or(0),
-            parallel_groups: self.parallel_groups,
-            overlap: self.overlap,
-            max_unavailable: self.max_unavailable,
-            canary: self.canary,
-            max_failures: self.max_failures,
-            leaving: Leaving::default(),
-        }
-    }
-}
-
 /// A plan, and what it was made from.
-pub(super) struct Planned {
-    pub(super) plan: Plan,
-    pub(super) site: Site,
-    pub(super) state: SiteState,
+pub(in crate::cli) struct Planned {
+    pub(in crate::cli) plan: Plan,
+    pub(in crate::cli) site: Site,
+    pub(in crate::cli) state: SiteState,
     /// What was done to each node.
-    pub(super) records: BTreeMap<NodeName, NodeRecord>,
+    pub(in crate::cli) records: BTreeMap<NodeName, NodeRecord>,
     /// What was seen, where anybody looked.
-    pub(super) observations: Option<Observations>,
+    pub(in crate::cli) observations: Option<Observations>,
     /// The designs of the nodes as they were applied last, of those that have left the design or
     /// differ from it.
-    pub(super) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
-    pub(super) runtime: tokio::runtime::Runtime,
-    pub(super) hardware: Option<Arc<Backends>>,
+    pub(in crate::cli) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
+    pub(in crate::cli) runtime: tokio::runtime::Runtime,
+    pub(in crate::cli) hardware: Option<Arc<Backends>>,
 }
 
 /// The state file of the simulator.
-pub(super) fn backend_context(repository: &Repository, location: &Location) -> backend::Context {
+pub(in crate::cli) fn backend_context(
+    repository: &Repository,
+    location: &Location,
+) -> backend::Context {
     backend::Context {
         simulated_state: repository
             .common_dir()
@@ -206,7 +60,7 @@ pub(super) fn backend_context(repository: &Repository, location: &Location) -> b
 }
 
 /// A runtime whose clock is the backends'.
-pub(super) fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
+pub(in crate::cli) fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(backend::clock(design) == Clock::Virtual)
@@ -215,7 +69,7 @@ pub(super) fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failur
 }
 
 /// Follows the remote's records into ours.
-pub(super) fn follow(
+pub(in crate::cli) fn follow(
     context: &Context,
     store: &Store<'_>,
     connection: &Connection<'_>,
@@ -233,7 +87,7 @@ pub(super) fn follow(
 }
 
 /// The commit that a record names, fetched where this clone does not have it.
-pub(super) fn recorded(
+pub(in crate::cli) fn recorded(
     checkout: &Checkout<'_>,
     connection: &Connection<'_>,
     revision: &str,
@@ -245,7 +99,7 @@ pub(super) fn recorded(
 }
 
 /// Fetches more of a shallow history, until it reaches the last site action.
-pub(super) fn deepen(
+pub(in crate::cli) fn deepen(
     connection: &Connection<'_>,
     state: &SiteState,
     target: CommitId,
@@ -260,12 +114,13 @@ pub(super) fn deepen(
 }
 
 /// Makes a plan for the documents at a revision.
-pub(super) fn make(
+pub(in crate::cli) fn make(
     context: &Context,
     checkout: &Checkout<'_>,
     at: At,
     arguments: &PlanArguments,
     connection: &Connection<'_>,
+    request: &Request,
 ) -> Result<Planned, Failure> {
     let repository = checkout.repository;
     let store = Store::open(repository, &checkout.location.site)?;
@@ -280,7 +135,8 @@ pub(super) fn make(
         allow_missing_sources: arguments.allow_missing_sources,
     };
     let site = load_sound(context, &mut loader, &location, at, settings)?;
-    let design = site.design.clone();
+    let head = repository.head()?;
+    let design = strictest(&mut loader, checkout, &site, at, request, head)?;
     let old = old_sites(checkout, &mut loader, &records, &design, connection)?;
     let designs: BTreeMap<Arc<str>, Arc<Design>> = old
         .iter()
@@ -299,7 +155,6 @@ pub(super) fn make(
         &loader,
     )?;
 
-    let head = repository.head()?;
     if let Some(commit) = commit_of(at).or(head) {
         deepen(connection, &state.site, commit)?;
     }
@@ -322,7 +177,7 @@ pub(super) fn make(
     };
     let reasons = NodeReasons::new(loader.sources(), &revisions, now);
     let plan = plan::make(&plan::Input {
-        action: Arc::from("update"),
+        request: request.clone(),
         target,
         after: &design,
         designs: &designs,
@@ -337,7 +192,7 @@ pub(super) fn make(
         intermediate_commits: intermediate,
         reasons: &reasons,
     })
-    .map_err(|error| Failure::new(super::FailureKind::Usage, error.to_string()))?;
+    .map_err(|error| refused(&error, arguments))?;
     Ok(Planned {
         plan,
         site,
@@ -350,7 +205,41 @@ pub(super) fn make(
     })
 }
 
-pub(super) fn commit_of(at: At) -> Option<CommitId> {
+/// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
+fn refused(error: &plan::Error, arguments: &PlanArguments) -> Failure {
+    let kind = match error {
+        plan::Error::UnknownNode { .. } | plan::Error::NoEtcd => FailureKind::NotFound,
+        plan::Error::GracePeriod { .. } if !arguments.action.gives_times() => FailureKind::Error,
+        _ => FailureKind::Usage,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+/// The design at a revision; where that is an older one, what HEAD forbids is forbidden too.
+fn strictest(
+    loader: &mut Loader<'_>,
+    checkout: &Checkout<'_>,
+    site: &Site,
+    at: At,
+    request: &Request,
+    head: Option<CommitId>,
+) -> Result<Arc<Design>, Failure> {
+    let (true, Some(head)) = (request.action.has_target_revision(), head) else {
+        return Ok(site.design.clone());
+    };
+    if commit_of(at) == Some(head) {
+        return Ok(site.design.clone());
+    }
+    let settings = Settings {
+        depth: Depth::Typed,
+        allow_missing_sources: true,
+    };
+    let location = checkout.location_at(At::Commit(head))?;
+    let newest = loader.load(&location, At::Commit(head), settings)?;
+    Ok(Arc::new(plan::strictest(&site.design, &newest.design)))
+}
+
+pub(in crate::cli) fn commit_of(at: At) -> Option<CommitId> {
     match at {
         At::Worktree => None,
         At::Commit(commit) => Some(commit),
@@ -416,7 +305,7 @@ fn old_sites(
 }
 
 /// The designs that were applied last, of the nodes whose old design was loaded.
-pub(super) fn applied(
+pub(in crate::cli) fn applied(
     records: &BTreeMap<NodeName, NodeRecord>,
     designs: &BTreeMap<Arc<str>, Arc<Design>>,
 ) -> BTreeMap<NodeName, Arc<NodeDesign>> {
@@ -465,7 +354,10 @@ fn observe(
 }
 
 /// Asks a backend for nodes.
-pub(super) async fn observe_nodes(backends: &Backends, nodes: &[Arc<NodeDesign>]) -> Observations {
+pub(in crate::cli) async fn observe_nodes(
+    backends: &Backends,
+    nodes: &[Arc<NodeDesign>],
+) -> Observations {
     backends.see(nodes, Look::ALL).await
 }
 
@@ -485,8 +377,8 @@ fn subjects(
         .collect()
 }
 
-pub(super) fn backend_failure(error: &backend::Error, loader: &Loader<'_>) -> Failure {
-    let mut failure = Failure::from_error(super::FailureKind::Error, error, None);
+pub(in crate::cli) fn backend_failure(error: &backend::Error, loader: &Loader<'_>) -> Failure {
+    let mut failure = Failure::from_error(FailureKind::Error, error, None);
     if let Some(diagnostic) = error.diagnostic() {
         let place = diagnostic.mark.map(|mark| loader.sources().place(mark));
         failure.message = match place {
@@ -513,7 +405,7 @@ fn allowed_commits(
         state,
         commit,
     )
-    .map_err(|error| super::apply::session_failure(&error))?;
+    .map_err(|error| crate::cli::apply::session_failure(&error))?;
     Ok(match history {
         History::Between(commits) | History::Rollback(commits) => commits,
         History::None | History::Diverged { .. } => Vec::new(),

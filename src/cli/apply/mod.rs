@@ -1,45 +1,47 @@
 //! `trueup apply`: carries a plan out, or goes on with an interrupted run.
 
+mod airship;
+mod process;
+mod resume;
+mod saved;
+
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::apply::session::{
-    self, Actor, Begun, Connection, Proposal, Recorder, TakeOver, Timekeeper, admit, begin,
-    find_interrupted, with_heartbeat,
-};
-use crate::apply::{self, Decision, Event, EventKind, Finished, StillHolds, Stop, Work};
-use crate::backend::{self, Backends};
+use self::process::listen;
+use self::resume::resume;
+use self::saved::apply_saved;
+use crate::apply::session::{self, Begun, Proposal, Recorder, admit, begin, with_heartbeat};
+use crate::apply::{self, Event, EventKind, Finished, StillHolds, Stop, Work};
+use crate::backend::Backends;
+use crate::cli::action;
+use crate::cli::context::Context;
+use crate::cli::interrupted;
+use crate::cli::planning::{self, PlanArguments, observe_nodes};
+use crate::cli::revision::Checkout;
+use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, Digest, NodeDesign, NodeName};
-use crate::plan::{self, Plan, saved};
+use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
 use crate::record::{Outcome, Store};
 use crate::report;
 use crate::report::run::Reporter;
-use crate::repository::{CommitId, Repository};
-use crate::site::{At, Depth, Loader, Settings};
+use crate::repository::CommitId;
+use crate::site::At;
 
-use super::context::Context;
-use super::interrupted;
-use super::planning::{self, PlanArguments, observe_nodes};
-use super::revision::{Checkout, load_sound};
-use super::{Failure, FailureKind};
+pub(in crate::cli) use process::{ProcessClock, actor, session_failure};
 
 /// How often the session looks at its lock and its records.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// The largest saved plan that is read, in bytes.
-const LARGEST_PLAN: u64 = 1 << 30;
-
 #[derive(Debug, Args)]
-pub(super) struct ApplyCommand {
-    /// A saved plan; without one, the committed documents are planned first
-    #[arg(value_name = "PLAN", conflicts_with = "resume")]
-    plan: Option<PathBuf>,
+pub(in crate::cli) struct ApplyCommand {
+    /// A saved plan, or what to do and the nodes to do it to; without any, the committed documents are planned first
+    #[arg(value_name = "PLAN or ACTION NODE", conflicts_with = "resume")]
+    words: Vec<String>,
     #[command(flatten)]
     arguments: PlanArguments,
     /// Do not ask
@@ -76,72 +78,6 @@ enum Format {
     Json,
 }
 
-/// The exit code's kind of a session's failure.
-pub(super) fn session_failure(error: &session::Error) -> Failure {
-    let kind = match error.kind() {
-        session::Kind::Stale => FailureKind::Stale,
-        session::Kind::LockHeld => FailureKind::Locked,
-        session::Kind::Guard => FailureKind::Guard,
-        session::Kind::Interrupted => FailureKind::Interrupted,
-        session::Kind::Error => FailureKind::Error,
-    };
-    Failure::from_error(kind, error, error.hint())
-}
-
-/// The clocks of this process.
-pub(super) struct ProcessClock {
-    begun: Instant,
-}
-
-impl ProcessClock {
-    pub(super) fn new() -> Self {
-        Self {
-            begun: Instant::now(),
-        }
-    }
-}
-
-impl Timekeeper for ProcessClock {
-    fn seconds(&self) -> i64 {
-        jiff::Timestamp::now().as_second()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    fn pause(&self, time: Duration) {
-        std::thread::sleep(time);
-    }
-}
-
-impl apply::Clock for ProcessClock {
-    fn now(&self) -> Arc<str> {
-        Arc::from(format!("{:.3}", jiff::Timestamp::now()))
-    }
-}
-
-/// Who runs trueup: git's identity, else the account.
-pub(super) fn actor(repository: &Repository) -> Result<Actor, Failure> {
-    let account = || std::env::var("USER").unwrap_or_else(|_| "trueup".to_owned());
-    let value = |variable: &str, key: &str| -> Result<Option<String>, Failure> {
-        match std::env::var(variable) {
-            Ok(value) if !value.is_empty() => Ok(Some(value)),
-            _ => Ok(repository.config(key)?),
-        }
-    };
-    let name = value("GIT_COMMITTER_NAME", "user.name")?.unwrap_or_else(account);
-    let email = value("GIT_COMMITTER_EMAIL", "user.email")?
-        .unwrap_or_else(|| format!("{}@localhost", account()));
-    // The standard library seeds each of these from the operating system.
-    let half = || u128::from(RandomState::new().hash_one(std::process::id()));
-    Ok(Actor {
-        name,
-        email,
-        random: (half() << 64) | half(),
-    })
-}
-
 /// What is carried out, and on whom.
 struct Task<'a> {
     plan: &'a Plan,
@@ -152,7 +88,7 @@ struct Task<'a> {
     runtime: &'a tokio::runtime::Runtime,
 }
 
-pub(super) fn run(context: &mut Context, command: &ApplyCommand) -> Result<u8, Failure> {
+fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
     let site = session::Site {
@@ -163,10 +99,43 @@ pub(super) fn run(context: &mut Context, command: &ApplyCommand) -> Result<u8, F
     if command.resume {
         return resume(context, command, &checkout, &site);
     }
+    let Some(request) = command.arguments.request(&command.words)? else {
+        look_out(context, command, &checkout, &site)?;
+        return match &command.words[..] {
+            [path] => apply_saved(context, command, &checkout, &site, path.as_ref()),
+            [word, ..] => Err(action::unknown(word)),
+            [] => Ok(0),
+        };
+    };
     look_out(context, command, &checkout, &site)?;
-    match &command.plan {
-        Some(path) => apply_saved(context, command, &checkout, &site, path),
-        None => apply_new(context, command, &checkout, &site),
+    apply_new(context, command, &checkout, &site, &request)
+}
+
+/// [`carry`], and for an action on nodes its end as Airship's status object, where a script reads it.
+pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Result<u8, Failure> {
+    let result = carry(context, command);
+    if let Err(failure) = &result
+        && command.format == Format::Json
+        && !failure.message.is_empty()
+        && let Some(action) = command.action()
+    {
+        let status = airship::of_failure(action, failure);
+        context.printer.print(&airship::line(&status))?;
+    }
+    result
+}
+
+impl ApplyCommand {
+    /// The action on nodes that was asked for, also where its flags are wrong.
+    fn action(&self) -> Option<Action> {
+        let first = self.words.first()?;
+        let second = self.words.get(1).map(String::as_str);
+        let named = match (first.as_str(), second) {
+            ("power", Some("off")) => Some(Action::PowerOff),
+            ("power", _) => Some(Action::PowerOn),
+            (word, _) => Action::named(word),
+        };
+        named.filter(|action| action.is_targeted())
     }
 }
 
@@ -196,15 +165,16 @@ fn apply_new(
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
     site: &session::Site<'_>,
+    request: &Request,
 ) -> Result<u8, Failure> {
-    let commit = checkout.head()?;
-    let planned = planning::make(
-        context,
-        checkout,
-        At::Commit(commit),
-        &command.arguments,
-        &site.connection,
-    )?;
+    let head = At::Commit(checkout.head()?);
+    let (arguments, connection) = (&command.arguments, &site.connection);
+    let at = arguments.revision(context, checkout, connection, request, head)?;
+    let commit = match planning::commit_of(at) {
+        Some(commit) => commit,
+        None => checkout.head()?,
+    };
+    let planned = planning::make(context, checkout, at, arguments, connection, request)?;
     let plan = &planned.plan;
     let mut text = String::new();
     let view = report::plan::View {
@@ -247,86 +217,6 @@ fn apply_new(
     start(context, command, site, commit, &task, None)
 }
 
-/// Carries a saved plan out, if it still holds.
-fn apply_saved(
-    context: &Context,
-    command: &ApplyCommand,
-    checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
-    path: &std::path::Path,
-) -> Result<u8, Failure> {
-    let path = context.directory().join(path);
-    let unreadable = |kind, error: &dyn std::fmt::Display| {
-        Failure::new(
-            kind,
-            format!("the plan `{}` cannot be applied: {error}", path.display()),
-        )
-    };
-    let size = std::fs::metadata(&path).map(|file| file.len());
-    let size = size.map_err(|error| unreadable(FailureKind::Error, &error))?;
-    if size > LARGEST_PLAN {
-        return Err(unreadable(FailureKind::Error, &"it is too large"));
-    }
-    let bytes = std::fs::read(&path).map_err(|error| unreadable(FailureKind::Error, &error))?;
-    let plan = saved::read(&bytes).map_err(|error| {
-        let kind = match error {
-            saved::SavedError::Altered { .. } => FailureKind::Stale,
-            _ => FailureKind::Error,
-        };
-        unreadable(kind, &error)
-    })?;
-    if plan.site != site.name {
-        return Err(Failure::new(
-            FailureKind::Usage,
-            format!(
-                "the plan is for site `{}`, not for `{}`",
-                plan.site, site.name
-            ),
-        ));
-    }
-    let commit = checkout.head()?;
-    let at = At::Commit(commit);
-    let location = checkout.location_at(at)?;
-    let mut loader = Loader::new(site.repository);
-    let settings = Settings {
-        depth: Depth::Checked,
-        allow_missing_sources: true,
-    };
-    let loaded = load_sound(context, &mut loader, &location, at, settings)?;
-    let store = Store::open(site.repository, &site.name)?;
-    planning::follow(context, &store, &site.connection)?;
-    let state = store.read()?;
-    planning::deepen(&site.connection, &state.site, commit)?;
-    admit(
-        site,
-        &location.selection,
-        &state.site,
-        &plan,
-        commit,
-        &loaded.digest,
-    )
-    .map_err(|error| session_failure(&error))?;
-    if plan.steps.is_empty() {
-        context.printer.tell("Nothing to do.");
-        return Ok(0);
-    }
-    let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
-    let runtime = planning::runtime(&loaded.design)?;
-    let backends = planning::backend_context(site.repository, &location);
-    let hardware = backend::choose(&loaded.design, &backends)
-        .map_err(|error| planning::backend_failure(&error, &loader))?;
-    let nodes = designs(&loaded.design);
-    let task = Task {
-        plan: &plan,
-        design: &loaded.design,
-        nodes: &nodes,
-        applied: &applied,
-        hardware,
-        runtime: &runtime,
-    };
-    start(context, command, site, commit, &task, Some(&loaded.digest))
-}
-
 /// Begins the run and carries it out. `site_digest`: the plan was saved, and everything that it relies
 /// on is observed again before the first step.
 fn start(
@@ -337,8 +227,8 @@ fn start(
     task: &Task<'_>,
     site_digest: Option<&Digest>,
 ) -> Result<u8, Failure> {
-    let plan_bytes = saved::write(task.plan);
-    let plan_digest = saved::digest(task.plan);
+    let plan_bytes = saved_plan::write(task.plan);
+    let plan_digest = saved_plan::digest(task.plan);
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new();
     let store = Store::open(site.repository, &site.name)?;
@@ -379,64 +269,6 @@ fn start(
     carry_out(context, command, task, begun, &clock)
 }
 
-/// Goes on with a run that was interrupted; its commit is kept.
-fn resume(
-    context: &Context,
-    command: &ApplyCommand,
-    checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
-) -> Result<u8, Failure> {
-    let decisions = decisions(&command.decide)?;
-    let interrupted = find_interrupted(site, None).map_err(|error| session_failure(&error))?;
-    let plan = saved::read(&interrupted.plan).map_err(|error| {
-        Failure::error(format!(
-            "the plan of run {} is broken: {error}",
-            interrupted.record.run
-        ))
-    })?;
-    let at = At::Commit(interrupted.commit);
-    let location = checkout.location_at(at)?;
-    let mut loader = Loader::new(site.repository);
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
-    let loaded = loader.load(&location, at, settings)?;
-    let store = Store::open(site.repository, &site.name)?;
-    let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
-    let runtime = planning::runtime(&loaded.design)?;
-    let backends = planning::backend_context(site.repository, &location);
-    let hardware = backend::choose(&loaded.design, &backends)
-        .map_err(|error| planning::backend_failure(&error, &loader))?;
-    let nodes = designs(&loaded.design);
-    let actor = actor(site.repository)?;
-    let clock = ProcessClock::new();
-    let take_over = TakeOver {
-        dead: command.take_over_dead,
-        longest_request: backend::longest_request(&loaded.design),
-    };
-    let begun = session::resume(
-        site,
-        &actor,
-        &clock,
-        &interrupted,
-        &plan,
-        &nodes,
-        decisions,
-        take_over,
-    )
-    .map_err(|error| session_failure(&error))?;
-    let task = Task {
-        plan: &plan,
-        design: &loaded.design,
-        nodes: &nodes,
-        applied: &applied,
-        hardware,
-        runtime: &runtime,
-    };
-    carry_out(context, command, &task, begun, &clock)
-}
-
 fn carry_out(
     context: &Context,
     command: &ApplyCommand,
@@ -452,8 +284,11 @@ fn carry_out(
     let stop = Stop::new();
     session.stop_when_lost(stop.handle());
     let mut reporter = reporter(context, command.format);
+    let action = Action::named(&task.plan.action).filter(|action| action.is_targeted());
+    let mut messages = Vec::new();
     // Whoever reads the events may be gone; the run goes on all the same.
     let mut sink = |event: &Event| {
+        messages.extend(airship::message(event));
         let _ = reporter.event(event);
     };
     sink(&Event {
@@ -513,6 +348,10 @@ fn carry_out(
         report::run::report(&mut out, &report, context.printer.out)?;
         context.printer.print(&out)?;
     }
+    if let (Format::Json, Some(action)) = (command.format, action) {
+        let status = airship::of_report(action, &report, messages);
+        context.printer.print(&airship::line(&status))?;
+    }
     let kind = match report.outcome {
         Outcome::Succeeded => return Ok(0),
         Outcome::Interrupted | Outcome::Running => FailureKind::Interrupted,
@@ -521,28 +360,6 @@ fn carry_out(
         }
     };
     Err(Failure::shown(kind))
-}
-
-/// Turns Ctrl-C and SIGTERM into requests to stop: once gracefully, twice at once.
-async fn listen(stop: apply::StopHandle) {
-    #[cfg(unix)]
-    let mut terminate =
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(terminate) => terminate,
-            Err(_) => return,
-        };
-    loop {
-        #[cfg(unix)]
-        tokio::select! {
-            heard = tokio::signal::ctrl_c() => if heard.is_err() { return },
-            _ = terminate.recv() => {}
-        }
-        #[cfg(not(unix))]
-        if tokio::signal::ctrl_c().await.is_err() {
-            return;
-        }
-        stop.stop();
-    }
 }
 
 fn reporter(context: &Context, format: Format) -> Box<dyn Reporter> {
@@ -592,60 +409,11 @@ fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
     }
 }
 
-fn decisions(texts: &[String]) -> Result<BTreeMap<Arc<str>, Decision>, Failure> {
-    let mut decisions = BTreeMap::new();
-    for text in texts {
-        let decision = match text.rsplit_once('=') {
-            Some((step, "done")) => (Arc::from(step), Decision::Done),
-            Some((step, "not-begun")) => (Arc::from(step), Decision::NotBegun),
-            _ => {
-                return Err(Failure::new(
-                    FailureKind::Usage,
-                    format!("`--decide {text}` is not of the form `STEP=done` or `STEP=not-begun`"),
-                ));
-            }
-        };
-        decisions.insert(decision.0, decision.1);
-    }
-    Ok(decisions)
-}
-
 fn designs(design: &Design) -> BTreeMap<NodeName, Arc<NodeDesign>> {
     let nodes = design.nodes.iter();
     nodes
         .map(|(name, node)| (name.clone(), Arc::new(node.clone())))
         .collect()
-}
-
-/// The designs that were applied last, of the nodes that the plan is about.
-fn applied_of(
-    checkout: &Checkout<'_>,
-    loader: &mut Loader<'_>,
-    store: &Store<'_>,
-    plan: &Plan,
-    connection: &Connection<'_>,
-) -> Result<BTreeMap<NodeName, Arc<NodeDesign>>, Failure> {
-    let mut records = store.nodes(&store.read()?)?;
-    let about: std::collections::BTreeSet<&NodeName> =
-        plan.changes.iter().map(|change| &change.node).collect();
-    records.retain(|name, _| about.contains(name));
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
-    let mut designs: BTreeMap<Arc<str>, Arc<Design>> = BTreeMap::new();
-    for record in records.values() {
-        let Some(revision) = &record.revision else {
-            continue;
-        };
-        if !designs.contains_key(revision) {
-            let at = At::Commit(planning::recorded(checkout, connection, revision)?);
-            let location = checkout.location_at(at)?;
-            let site = loader.load(&location, at, settings)?;
-            designs.insert(revision.clone(), site.design);
-        }
-    }
-    Ok(planning::applied(&records, &designs))
 }
 
 /// The nodes that the plan relies on.

@@ -1,0 +1,303 @@
+//! The words after `plan` and `apply`: an action and the nodes that it is for, and the flags that belong to it.
+//!
+//! A word that names an action is always the action; a file of that name is given as `./drain`. A flag
+//! that does not belong to the action is wrong usage, so that nobody believes it was heeded.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+
+use crate::diagnostic::nearest;
+use crate::plan::{Action, Leaving, Request};
+use crate::step::{CleanStep, OnDrainTimeout};
+
+use super::{Failure, FailureKind};
+
+/// What belongs to actions on nodes.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct ActionArguments {
+    /// Bound of a drain, in seconds [default: the DeploymentConfiguration's, else 3600]
+    #[arg(long, value_name = "SECONDS")]
+    drain_node_timeout: Option<u64>,
+    /// What a drain gives pods to end, in seconds, less than its timeout [default: the DeploymentConfiguration's, else 1800]
+    #[arg(long, value_name = "SECONDS")]
+    drain_node_grace_period: Option<u64>,
+    /// Bound of clear-labels, in seconds [default: the DeploymentConfiguration's, else 1800]
+    #[arg(long, value_name = "SECONDS")]
+    clear_labels_timeout: Option<u64>,
+    /// Bound of remove-etcd, in seconds [default: the DeploymentConfiguration's, else 1800]
+    #[arg(long, value_name = "SECONDS")]
+    remove_etcd_timeout: Option<u64>,
+    /// How long etcd clusters have to be healthy again, in seconds [default: the DeploymentConfiguration's, else 600]
+    #[arg(long, value_name = "SECONDS")]
+    etcd_ready_timeout: Option<u64>,
+    /// What happens to pods that are left when a drain's time is up
+    #[arg(long, value_enum, value_name = "WHAT")]
+    on_drain_timeout: Option<OnTimeout>,
+    /// Erase and write the disk of the operating system only
+    #[arg(long)]
+    preserve_local_storage: bool,
+    /// Of which revision nodes are built [default: successful-site-action]
+    #[arg(long, value_enum, value_name = "REVISION")]
+    target_revision: Option<TargetRevision>,
+    /// Let this etcd cluster of one member end with its machine
+    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
+    destroy_etcd: Vec<String>,
+    /// This node runs no etcd, though it looks as if it did
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    no_etcd_here: Vec<String>,
+    /// This machine is gone for good: nothing of it is waited for
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    node_is_gone: Vec<String>,
+    /// With --node-is-gone: it was not seen off, and somebody has checked that it is
+    #[arg(long)]
+    i_have_checked: bool,
+    /// A clean step, as interface.step; given again, they run in that order
+    #[arg(long, value_name = "I.S")]
+    step: Vec<String>,
+    /// Why a machine is retired or in maintenance
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Take the flag off again
+    #[arg(long)]
+    unset: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnTimeout {
+    /// The drain fails.
+    Fail,
+    /// They are deleted, whatever their budgets say.
+    ForceDelete,
+    /// The drain ends well; they are deleted once the machine was seen off.
+    Continue,
+}
+
+/// A revision that nodes are built of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum TargetRevision {
+    /// HEAD.
+    Committed,
+    /// The last site action that succeeded.
+    SuccessfulSiteAction,
+    /// The last site action, whatever its result.
+    LastSiteAction,
+}
+
+impl TargetRevision {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::SuccessfulSiteAction => "successful-site-action",
+            Self::LastSiteAction => "last-site-action",
+        }
+    }
+}
+
+/// The first words of all actions.
+const WORDS: [&str; 19] = [
+    "update",
+    "redeploy",
+    "teardown",
+    "decommission",
+    "destroy",
+    "drain",
+    "uncordon",
+    "clear-labels",
+    "remove-etcd",
+    "check-etcd",
+    "shutdown-kubelet",
+    "remove-from-cluster",
+    "relabel",
+    "power",
+    "manage",
+    "provide",
+    "clean",
+    "retire",
+    "maintenance",
+];
+
+/// The action that some words ask for, and the nodes; `None` where the first is no action.
+pub(super) fn parse<'w>(
+    words: &'w [String],
+    arguments: &ActionArguments,
+) -> Result<Option<(Action, &'w [String])>, Failure> {
+    let Some((first, rest)) = words.split_first() else {
+        return Ok(Some((Action::Update, &[])));
+    };
+    let action = match (first.as_str(), arguments.unset) {
+        ("retire", true) => Action::Unretire,
+        ("maintenance", true) => Action::UnsetMaintenance,
+        ("power", _) => {
+            return match rest.split_first() {
+                Some((word, nodes)) if word == "on" => Ok(Some((Action::PowerOn, nodes))),
+                Some((word, nodes)) if word == "off" => Ok(Some((Action::PowerOff, nodes))),
+                _ => Err(usage("`power` wants `on` or `off`, and then nodes")),
+            };
+        }
+        (word, _) => match Action::named(word) {
+            Some(action) => action,
+            None => return Ok(None),
+        },
+    };
+    Ok(Some((action, rest)))
+}
+
+/// That a word is no action, with the nearest that is.
+pub(super) fn unknown(word: &str) -> Failure {
+    let near = nearest(word, WORDS.into_iter().chain(["forget"]));
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    usage(&format!("there is no action `{word}`{hint}"))
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::new(FailureKind::Usage, message)
+}
+
+impl ActionArguments {
+    /// What is asked for.
+    ///
+    /// # Errors
+    ///
+    /// A flag does not belong to the action, or does not say what it should.
+    pub(super) fn request(&self, action: Action, nodes: &[String]) -> Result<Request, Failure> {
+        self.check(action)?;
+        if action == Action::Update && !nodes.is_empty() {
+            return Err(usage("`update` is about the whole site")
+                .hint("`--target` narrows it to some nodes"));
+        }
+        let clean_steps = self.step.iter().map(|step| clean_step(step));
+        Ok(Request {
+            action,
+            nodes: nodes.iter().map(|node| Arc::from(node.as_str())).collect(),
+            reason: self.reason.as_deref().map(Arc::from),
+            clean_steps: clean_steps.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// How nodes leave their clusters.
+    pub(super) fn leaving(&self) -> Leaving {
+        let set = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
+        Leaving {
+            drain_timeout: self.drain_node_timeout,
+            drain_grace_period: self.drain_node_grace_period,
+            on_drain_timeout: self.on_drain_timeout.map(|what| match what {
+                OnTimeout::Fail => OnDrainTimeout::Fail,
+                OnTimeout::ForceDelete => OnDrainTimeout::ForceDelete,
+                OnTimeout::Continue => OnDrainTimeout::Continue,
+            }),
+            clear_labels_timeout: self.clear_labels_timeout,
+            remove_etcd_timeout: self.remove_etcd_timeout,
+            etcd_ready_timeout: self.etcd_ready_timeout,
+            preserve_local_storage: self.preserve_local_storage,
+            destroy_etcd: set(&self.destroy_etcd),
+            no_etcd_here: set(&self.no_etcd_here),
+            gone: set(&self.node_is_gone),
+            checked_gone: self.i_have_checked,
+        }
+    }
+
+    /// The word for the revision that an action is planned at; `None`: as every plan.
+    pub(super) fn revision(&self, action: Action) -> Option<&'static str> {
+        match action {
+            Action::Update => None,
+            _ if action.has_target_revision() => Some(
+                self.target_revision
+                    .unwrap_or(TargetRevision::SuccessfulSiteAction)
+                    .as_str(),
+            ),
+            _ => Some("committed"),
+        }
+    }
+
+    /// Whether times were given that may contradict each other.
+    pub(super) fn gives_times(&self) -> bool {
+        self.drain_node_timeout.is_some() || self.drain_node_grace_period.is_some()
+    }
+
+    fn check(&self, action: Action) -> Result<(), Failure> {
+        use Action as A;
+        let leaves = action.leaves_clusters();
+        let drains = leaves || action == A::Drain;
+        let goes = drains || action == A::RemoveFromCluster;
+        let removes = leaves || matches!(action, A::RemoveEtcd | A::Destroy | A::PowerOff);
+        let erases = matches!(action, A::Update | A::Redeploy | A::Teardown | A::Destroy);
+        let gone = removes || goes || matches!(action, A::ClearLabels);
+        let has_reason = matches!(action, A::Retire | A::SetMaintenance);
+        let unsets = matches!(action, A::Unretire | A::UnsetMaintenance);
+        let flags = [
+            (
+                "--drain-node-timeout",
+                self.drain_node_timeout.is_some(),
+                drains,
+            ),
+            (
+                "--drain-node-grace-period",
+                self.drain_node_grace_period.is_some(),
+                drains,
+            ),
+            (
+                "--clear-labels-timeout",
+                self.clear_labels_timeout.is_some(),
+                leaves || action == A::ClearLabels,
+            ),
+            (
+                "--remove-etcd-timeout",
+                self.remove_etcd_timeout.is_some(),
+                leaves || action == A::RemoveEtcd,
+            ),
+            (
+                "--etcd-ready-timeout",
+                self.etcd_ready_timeout.is_some(),
+                leaves || action == A::CheckEtcd,
+            ),
+            ("--on-drain-timeout", self.on_drain_timeout.is_some(), goes),
+            (
+                "--preserve-local-storage",
+                self.preserve_local_storage,
+                erases,
+            ),
+            (
+                "--target-revision",
+                self.target_revision.is_some(),
+                action.has_target_revision(),
+            ),
+            ("--destroy-etcd", !self.destroy_etcd.is_empty(), removes),
+            ("--no-etcd-here", !self.no_etcd_here.is_empty(), removes),
+            ("--node-is-gone", !self.node_is_gone.is_empty(), gone),
+            ("--i-have-checked", self.i_have_checked, gone),
+            ("--step", !self.step.is_empty(), action == A::Clean),
+            ("--reason", self.reason.is_some(), has_reason),
+            ("--unset", self.unset, unsets),
+        ];
+        let stray = flags.iter().find(|(_, given, belongs)| *given && !belongs);
+        if let Some((flag, ..)) = stray {
+            return Err(usage(&format!("`{flag}` does not belong to `{action}`")));
+        }
+        if self.i_have_checked && self.node_is_gone.is_empty() {
+            return Err(usage("`--i-have-checked` says so of a `--node-is-gone`"));
+        }
+        if let (Some(grace), Some(timeout)) =
+            (self.drain_node_grace_period, self.drain_node_timeout)
+            && grace >= timeout
+        {
+            return Err(usage(&format!(
+                "a drain's grace period must be less than its timeout: {grace} s are not less than {timeout} s"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn clean_step(text: &str) -> Result<CleanStep, Failure> {
+    match text.split_once('.') {
+        Some((interface, step)) if !interface.is_empty() && !step.is_empty() => Ok(CleanStep {
+            interface: Arc::from(interface),
+            step: Arc::from(step),
+            arguments: None,
+        }),
+        _ => Err(usage(&format!(
+            "`--step {text}` is not of the form `interface.step`"
+        ))),
+    }
+}

@@ -1,0 +1,98 @@
+//! What a run needs of this process: its clocks, who runs it, its signals, and the kinds of its failures.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::apply;
+use crate::apply::session::{self, Actor, Timekeeper};
+use crate::cli::{Failure, FailureKind};
+use crate::repository::Repository;
+
+/// The exit code's kind of a session's failure.
+pub(in crate::cli) fn session_failure(error: &session::Error) -> Failure {
+    let kind = match error.kind() {
+        session::Kind::Stale => FailureKind::Stale,
+        session::Kind::LockHeld => FailureKind::Locked,
+        session::Kind::Guard => FailureKind::Guard,
+        session::Kind::Interrupted => FailureKind::Interrupted,
+        session::Kind::Error => FailureKind::Error,
+    };
+    Failure::from_error(kind, error, error.hint())
+}
+
+/// The clocks of this process.
+pub(in crate::cli) struct ProcessClock {
+    begun: Instant,
+}
+
+impl ProcessClock {
+    pub(in crate::cli) fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Timekeeper for ProcessClock {
+    fn seconds(&self) -> i64 {
+        jiff::Timestamp::now().as_second()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+impl apply::Clock for ProcessClock {
+    fn now(&self) -> Arc<str> {
+        Arc::from(format!("{:.3}", jiff::Timestamp::now()))
+    }
+}
+
+/// Who runs trueup: git's identity, else the account.
+pub(in crate::cli) fn actor(repository: &Repository) -> Result<Actor, Failure> {
+    let account = || std::env::var("USER").unwrap_or_else(|_| "trueup".to_owned());
+    let value = |variable: &str, key: &str| -> Result<Option<String>, Failure> {
+        match std::env::var(variable) {
+            Ok(value) if !value.is_empty() => Ok(Some(value)),
+            _ => Ok(repository.config(key)?),
+        }
+    };
+    let name = value("GIT_COMMITTER_NAME", "user.name")?.unwrap_or_else(account);
+    let email = value("GIT_COMMITTER_EMAIL", "user.email")?
+        .unwrap_or_else(|| format!("{}@localhost", account()));
+    // The standard library seeds each of these from the operating system.
+    let half = || u128::from(RandomState::new().hash_one(std::process::id()));
+    Ok(Actor {
+        name,
+        email,
+        random: (half() << 64) | half(),
+    })
+}
+
+/// Turns Ctrl-C and SIGTERM into requests to stop: once gracefully, twice at once.
+pub(super) async fn listen(stop: apply::StopHandle) {
+    #[cfg(unix)]
+    let mut terminate =
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(terminate) => terminate,
+            Err(_) => return,
+        };
+    loop {
+        #[cfg(unix)]
+        tokio::select! {
+            heard = tokio::signal::ctrl_c() => if heard.is_err() { return },
+            _ = terminate.recv() => {}
+        }
+        #[cfg(not(unix))]
+        if tokio::signal::ctrl_c().await.is_err() {
+            return;
+        }
+        stop.stop();
+    }
+}

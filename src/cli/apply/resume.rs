@@ -1,0 +1,93 @@
+//! `trueup apply --resume`: goes on with a run that was interrupted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::saved::applied_of;
+use super::{ApplyCommand, ProcessClock, Task, actor, carry_out, designs, session_failure};
+use crate::apply::Decision;
+use crate::apply::session::{self, TakeOver, find_interrupted};
+use crate::backend;
+use crate::cli::context::Context;
+use crate::cli::planning;
+use crate::cli::revision::Checkout;
+use crate::cli::{Failure, FailureKind};
+use crate::plan::saved;
+use crate::record::Store;
+use crate::site::{At, Depth, Loader, Settings};
+
+/// Goes on with a run that was interrupted; its commit is kept.
+pub(super) fn resume(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &session::Site<'_>,
+) -> Result<u8, Failure> {
+    let decisions = decisions(&command.decide)?;
+    let interrupted = find_interrupted(site, None).map_err(|error| session_failure(&error))?;
+    let plan = saved::read(&interrupted.plan).map_err(|error| {
+        Failure::error(format!(
+            "the plan of run {} is broken: {error}",
+            interrupted.record.run
+        ))
+    })?;
+    let at = At::Commit(interrupted.commit);
+    let location = checkout.location_at(at)?;
+    let mut loader = Loader::new(site.repository);
+    let settings = Settings {
+        depth: Depth::Typed,
+        allow_missing_sources: true,
+    };
+    let loaded = loader.load(&location, at, settings)?;
+    let store = Store::open(site.repository, &site.name)?;
+    let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
+    let runtime = planning::runtime(&loaded.design)?;
+    let backends = planning::backend_context(site.repository, &location);
+    let hardware = backend::choose(&loaded.design, &backends)
+        .map_err(|error| planning::backend_failure(&error, &loader))?;
+    let nodes = designs(&loaded.design);
+    let actor = actor(site.repository)?;
+    let clock = ProcessClock::new();
+    let take_over = TakeOver {
+        dead: command.take_over_dead,
+        longest_request: backend::longest_request(&loaded.design),
+    };
+    let begun = session::resume(
+        site,
+        &actor,
+        &clock,
+        &interrupted,
+        &plan,
+        &nodes,
+        decisions,
+        take_over,
+    )
+    .map_err(|error| session_failure(&error))?;
+    let task = Task {
+        plan: &plan,
+        design: &loaded.design,
+        nodes: &nodes,
+        applied: &applied,
+        hardware,
+        runtime: &runtime,
+    };
+    carry_out(context, command, &task, begun, &clock)
+}
+
+fn decisions(texts: &[String]) -> Result<BTreeMap<Arc<str>, Decision>, Failure> {
+    let mut decisions = BTreeMap::new();
+    for text in texts {
+        let decision = match text.rsplit_once('=') {
+            Some((step, "done")) => (Arc::from(step), Decision::Done),
+            Some((step, "not-begun")) => (Arc::from(step), Decision::NotBegun),
+            _ => {
+                return Err(Failure::new(
+                    FailureKind::Usage,
+                    format!("`--decide {text}` is not of the form `STEP=done` or `STEP=not-begun`"),
+                ));
+            }
+        };
+        decisions.insert(decision.0, decision.1);
+    }
+    Ok(decisions)
+}

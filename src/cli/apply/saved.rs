@@ -1,0 +1,135 @@
+//! A saved plan: read, checked against how things stand, and carried out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{ApplyCommand, Task, designs, session_failure, start};
+use crate::apply::session::{self, Connection, admit};
+use crate::backend;
+use crate::cli::context::Context;
+use crate::cli::planning;
+use crate::cli::revision::{Checkout, load_sound};
+use crate::cli::{Failure, FailureKind};
+use crate::design::{Design, NodeDesign, NodeName};
+use crate::plan::{Action, Plan, saved};
+use crate::record::Store;
+use crate::site::{At, Depth, Loader, Settings};
+
+/// The largest saved plan that is read, in bytes.
+const LARGEST_PLAN: u64 = 1 << 30;
+
+/// Carries a saved plan out, if it still holds.
+pub(super) fn apply_saved(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &session::Site<'_>,
+    path: &std::path::Path,
+) -> Result<u8, Failure> {
+    let path = context.directory().join(path);
+    let unreadable = |kind, error: &dyn std::fmt::Display| {
+        Failure::new(
+            kind,
+            format!("the plan `{}` cannot be applied: {error}", path.display()),
+        )
+    };
+    let size = std::fs::metadata(&path).map(|file| file.len());
+    let size = size.map_err(|error| unreadable(FailureKind::Error, &error))?;
+    if size > LARGEST_PLAN {
+        return Err(unreadable(FailureKind::Error, &"it is too large"));
+    }
+    let bytes = std::fs::read(&path).map_err(|error| unreadable(FailureKind::Error, &error))?;
+    let plan = saved::read(&bytes).map_err(|error| {
+        let kind = match error {
+            saved::SavedError::Altered { .. } => FailureKind::Stale,
+            _ => FailureKind::Error,
+        };
+        unreadable(kind, &error)
+    })?;
+    if plan.site != site.name {
+        return Err(Failure::new(
+            FailureKind::Usage,
+            format!(
+                "the plan is for site `{}`, not for `{}`",
+                plan.site, site.name
+            ),
+        ));
+    }
+    // A plan for the site is for whatever commit has its files; one for some nodes is for its own.
+    let is_targeted = Action::named(&plan.action).is_some_and(Action::is_targeted);
+    let commit = match &plan.target.revision {
+        Some(revision) if is_targeted => planning::recorded(checkout, &site.connection, revision)?,
+        _ => checkout.head()?,
+    };
+    let at = At::Commit(commit);
+    let location = checkout.location_at(at)?;
+    let mut loader = Loader::new(site.repository);
+    let settings = Settings {
+        depth: Depth::Checked,
+        allow_missing_sources: true,
+    };
+    let loaded = load_sound(context, &mut loader, &location, at, settings)?;
+    let store = Store::open(site.repository, &site.name)?;
+    planning::follow(context, &store, &site.connection)?;
+    let state = store.read()?;
+    planning::deepen(&site.connection, &state.site, commit)?;
+    admit(
+        site,
+        &location.selection,
+        &state.site,
+        &plan,
+        commit,
+        &loaded.digest,
+    )
+    .map_err(|error| session_failure(&error))?;
+    if plan.steps.is_empty() {
+        context.printer.tell("Nothing to do.");
+        return Ok(0);
+    }
+    let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
+    let runtime = planning::runtime(&loaded.design)?;
+    let backends = planning::backend_context(site.repository, &location);
+    let hardware = backend::choose(&loaded.design, &backends)
+        .map_err(|error| planning::backend_failure(&error, &loader))?;
+    let nodes = designs(&loaded.design);
+    let task = Task {
+        plan: &plan,
+        design: &loaded.design,
+        nodes: &nodes,
+        applied: &applied,
+        hardware,
+        runtime: &runtime,
+    };
+    start(context, command, site, commit, &task, Some(&loaded.digest))
+}
+
+/// The designs that were applied last, of the nodes that the plan is about.
+pub(super) fn applied_of(
+    checkout: &Checkout<'_>,
+    loader: &mut Loader<'_>,
+    store: &Store<'_>,
+    plan: &Plan,
+    connection: &Connection<'_>,
+) -> Result<BTreeMap<NodeName, Arc<NodeDesign>>, Failure> {
+    let mut records = store.nodes(&store.read()?)?;
+    let about: std::collections::BTreeSet<&NodeName> =
+        plan.changes.iter().map(|change| &change.node).collect();
+    records.retain(|name, _| about.contains(name));
+    let settings = Settings {
+        depth: Depth::Typed,
+        allow_missing_sources: true,
+    };
+    let mut designs: BTreeMap<Arc<str>, Arc<Design>> = BTreeMap::new();
+    for record in records.values() {
+        let Some(revision) = &record.revision else {
+            continue;
+        };
+        if !designs.contains_key(revision) {
+            let at = At::Commit(planning::recorded(checkout, connection, revision)?);
+            let location = checkout.location_at(at)?;
+            let site = loader.load(&location, at, settings)?;
+            designs.insert(revision.clone(), site.design);
+        }
+    }
+    Ok(planning::applied(&records, &designs))
+}

@@ -1,0 +1,221 @@
+//! What shapes a plan, and how records are shared, as flags.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::follow;
+use crate::apply::session::Connection;
+use crate::cli::action::{self, ActionArguments};
+use crate::cli::context::Context;
+use crate::cli::revision::Checkout;
+use crate::cli::{Failure, FailureKind};
+use crate::plan::{Allowance, Options, Request};
+use crate::record::Store;
+use crate::repository::{Patience, Repository};
+use crate::site::At;
+
+/// What shapes a plan.
+#[derive(Debug, Clone, Default, Args)]
+pub(in crate::cli) struct PlanArguments {
+    /// Only these: node names, globs, groups, racks or tags
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    target: Vec<String>,
+    /// Not these: node names, globs, groups, racks or tags
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    exclude: Vec<String>,
+    /// Redeploy these nodes where the design asks for it, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    allow_redeploy: Vec<String>,
+    /// Tear these nodes down where they have left the design, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    allow_destroy: Vec<String>,
+    /// Take these machines as they are and write their records, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    adopt: Vec<String>,
+    /// Leave blocked changes out and carry out the rest
+    #[arg(long)]
+    skip_blocked: bool,
+    /// Apply although commits lie between the last site action and this one
+    #[arg(long)]
+    allow_intermediate_commits: bool,
+    /// Nodes worked on at the same time inside a group [default: the policy's, else 10]
+    #[arg(long, value_name = "N")]
+    parallelism: Option<usize>,
+    /// Independent groups at the same time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    parallel_groups: usize,
+    /// Deploy a node as soon as it is prepared and its group's gate can no longer fail
+    #[arg(long)]
+    overlap: bool,
+    /// Most redeploys at the same time [default: the policy's, else 1 control-plane node and 10 others]
+    #[arg(long, value_name = "N")]
+    max_unavailable: Option<usize>,
+    /// Redeploy one node first, alone
+    #[arg(long)]
+    canary: bool,
+    /// Halt when more nodes than this have failed
+    #[arg(long, value_name = "N")]
+    max_failures: Option<u64>,
+    /// The day that retirement is judged by [default: today, UTC]
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    as_of: Option<jiff::civil::Date>,
+    /// Read what was seen from a file, or `none`: plan on records alone
+    #[arg(long, value_name = "FILE|none")]
+    pub(super) observed: Option<PathBuf>,
+    /// A substitution whose source is not there is a warning
+    #[arg(long)]
+    pub(super) allow_missing_sources: bool,
+    #[command(flatten)]
+    pub(in crate::cli) action: ActionArguments,
+    #[command(flatten)]
+    pub(in crate::cli) remote: RemoteArguments,
+}
+
+/// How records are shared.
+#[derive(Debug, Clone, Default, Args)]
+pub(in crate::cli) struct RemoteArguments {
+    /// The remote that records, tags and the lock are shared through [default: the branch's]
+    #[arg(long, value_name = "NAME")]
+    remote: Option<String>,
+    /// Ask no remote; a plan can be made, not applied
+    #[arg(long)]
+    offline: bool,
+    /// Publish neither records nor tags
+    #[arg(long)]
+    no_push: bool,
+}
+
+impl RemoteArguments {
+    pub(in crate::cli) fn connection<'a>(
+        &self,
+        repository: &'a Repository,
+    ) -> Result<Connection<'a>, Failure> {
+        let name = match &self.remote {
+            Some(name) => Some(name.clone()),
+            None => repository.default_remote()?,
+        };
+        Ok(match name {
+            None => Connection::Alone,
+            Some(_) if self.offline => Connection::Offline,
+            Some(name) => Connection::Shared {
+                remote: repository.remote(&name, patience())?,
+                publish: !self.no_push,
+            },
+        })
+    }
+}
+
+fn patience() -> Patience {
+    use std::io::IsTerminal;
+    if std::io::stdin().is_terminal() {
+        Patience::Attended
+    } else {
+        Patience::Unattended(std::time::Duration::from_secs(120))
+    }
+}
+
+fn allowance(names: &[String]) -> Allowance {
+    Allowance {
+        all: names.iter().any(|name| name == "all"),
+        nodes: names
+            .iter()
+            .filter(|name| *name != "all")
+            .map(|name| Arc::from(name.as_str()))
+            .collect(),
+    }
+}
+
+fn set(names: &[String]) -> BTreeSet<Arc<str>> {
+    names.iter().map(|name| Arc::from(name.as_str())).collect()
+}
+
+impl PlanArguments {
+    /// What a look at the site asks, which nothing is going to be done about.
+    pub(in crate::cli) fn for_a_look(
+        observed: Option<PathBuf>,
+        allow_missing_sources: bool,
+        remote: RemoteArguments,
+    ) -> Self {
+        Self {
+            observed,
+            allow_missing_sources,
+            remote,
+            ..Self::default()
+        }
+    }
+
+    /// What some words ask for; `None` where the first is no action.
+    ///
+    /// # Errors
+    ///
+    /// A flag does not belong to the action.
+    pub(in crate::cli) fn request(&self, words: &[String]) -> Result<Option<Request>, Failure> {
+        let Some((action, nodes)) = action::parse(words, &self.action)? else {
+            return Ok(None);
+        };
+        let request = self.action.request(action, nodes)?;
+        let of_update = [
+            ("--target", !self.target.is_empty()),
+            ("--exclude", !self.exclude.is_empty()),
+            ("--allow-redeploy", !self.allow_redeploy.is_empty()),
+            ("--allow-destroy", !self.allow_destroy.is_empty()),
+            ("--adopt", !self.adopt.is_empty()),
+            (
+                "--allow-intermediate-commits",
+                self.allow_intermediate_commits,
+            ),
+        ];
+        let stray = of_update.iter().find(|(_, given)| *given);
+        if let Some((flag, _)) = stray.filter(|_| action.is_targeted()) {
+            let message = format!("`{flag}` does not belong to `{action}`");
+            return Err(
+                Failure::new(FailureKind::Usage, message).hint("name the nodes after the action")
+            );
+        }
+        Ok(Some(request))
+    }
+
+    /// The revision that a request is planned at; `own`: what every other plan is made of.
+    pub(in crate::cli) fn revision(
+        &self,
+        context: &Context,
+        checkout: &Checkout<'_>,
+        connection: &Connection<'_>,
+        request: &Request,
+        own: At,
+    ) -> Result<At, Failure> {
+        match self.action.revision(request.action) {
+            None => Ok(own),
+            Some("committed") => checkout.resolve("committed"),
+            Some(word) => {
+                let store = Store::open(checkout.repository, &checkout.location.site)?;
+                follow(context, &store, connection)?;
+                checkout.resolve(word)
+            }
+        }
+    }
+
+    pub(super) fn options(&self, context: &Context) -> Options {
+        let today = || context.now().to_zoned(jiff::tz::TimeZone::UTC).date();
+        Options {
+            as_of: Arc::from(self.as_of.unwrap_or_else(today).to_string()),
+            targets: set(&self.target),
+            excludes: set(&self.exclude),
+            allow_redeploy: allowance(&self.allow_redeploy),
+            allow_destroy: allowance(&self.allow_destroy),
+            adopt: allowance(&self.adopt),
+            skip_blocked: self.skip_blocked,
+            allow_intermediate_commits: self.allow_intermediate_commits,
+            parallelism: self.parallelism.unwrap_or(0),
+            parallel_groups: self.parallel_groups,
+            overlap: self.overlap,
+            max_unavailable: self.max_unavailable,
+            canary: self.canary,
+            max_failures: self.max_failures,
+            leaving: self.action.leaving(),
+        }
+    }
+}

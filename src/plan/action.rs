@@ -1,0 +1,252 @@
+//! What can be asked for: bring the site true, or something for nodes that are named.
+//!
+//! One table says of each action what it is called, what it does to a node, and what belongs to it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::lifecycle::Verb;
+use crate::step::{CleanStep, StepKind};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Bring the whole site true to its design.
+    #[default]
+    Update,
+    /// Tear nodes down and build them again.
+    Redeploy,
+    /// Decommission nodes, destroy their machines, and delete their Kubernetes nodes.
+    Teardown,
+    /// Take nodes out of their clusters, ready for their machines to be destroyed.
+    Decommission,
+    /// Destroy machines that are in no cluster.
+    Destroy,
+    /// Cordon, and evict pods.
+    Drain,
+    /// Let pods be scheduled again.
+    Uncordon,
+    /// Take labels off.
+    ClearLabels,
+    /// Take members out of their etcd clusters.
+    RemoveEtcd,
+    /// Wait until every etcd cluster meets its threshold.
+    CheckEtcd,
+    /// Stop kubelets.
+    ShutdownKubelet,
+    /// Delete Kubernetes nodes.
+    RemoveFromCluster,
+    /// Set the labels of the design.
+    Relabel,
+    /// Switch machines on.
+    PowerOn,
+    /// Switch machines off.
+    PowerOff,
+    /// Bring machines under management.
+    Manage,
+    /// Make machines available.
+    Provide,
+    /// Run clean steps.
+    Clean,
+    /// Set the retired flag.
+    Retire,
+    /// Take the retired flag off.
+    Unretire,
+    /// Set the maintenance flag.
+    SetMaintenance,
+    /// Take the maintenance flag off.
+    UnsetMaintenance,
+    /// Drop records.
+    Forget,
+}
+
+/// What an action does to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    /// Whatever makes it as designed.
+    Compare,
+    /// It leaves its clusters, is destroyed, and is built again.
+    Rebuild,
+    /// It leaves its clusters; whether its machine is destroyed and its Kubernetes node deleted.
+    Leave { destroy: bool, delete: bool },
+    /// Its machine is destroyed.
+    Destroy,
+    /// One step on its cluster.
+    Cluster(StepKind),
+    /// One step on its machine, which the life of a machine must have.
+    Machine(StepKind, Verb),
+    /// Its labels are set.
+    Relabel,
+    /// Its record is dropped.
+    Forget,
+}
+
+impl Action {
+    /// All actions.
+    pub const ALL: [Self; 23] = [
+        Self::Update,
+        Self::Redeploy,
+        Self::Teardown,
+        Self::Decommission,
+        Self::Destroy,
+        Self::Drain,
+        Self::Uncordon,
+        Self::ClearLabels,
+        Self::RemoveEtcd,
+        Self::CheckEtcd,
+        Self::ShutdownKubelet,
+        Self::RemoveFromCluster,
+        Self::Relabel,
+        Self::PowerOn,
+        Self::PowerOff,
+        Self::Manage,
+        Self::Provide,
+        Self::Clean,
+        Self::Retire,
+        Self::Unretire,
+        Self::SetMaintenance,
+        Self::UnsetMaintenance,
+        Self::Forget,
+    ];
+
+    /// What it is called, in words as they are given on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    pub(super) const fn does(self) -> Does {
+        self.row().1
+    }
+
+    const fn row(self) -> (&'static str, Does) {
+        use StepKind as S;
+        match self {
+            Self::Update => ("update", Does::Compare),
+            Self::Redeploy => ("redeploy", Does::Rebuild),
+            Self::Teardown => (
+                "teardown",
+                Does::Leave {
+                    destroy: true,
+                    delete: true,
+                },
+            ),
+            Self::Decommission => (
+                "decommission",
+                Does::Leave {
+                    destroy: false,
+                    delete: false,
+                },
+            ),
+            Self::Destroy => ("destroy", Does::Destroy),
+            Self::Drain => ("drain", Does::Cluster(S::Drain)),
+            Self::Uncordon => ("uncordon", Does::Cluster(S::Uncordon)),
+            Self::ClearLabels => ("clear-labels", Does::Cluster(S::ClearLabels)),
+            Self::RemoveEtcd => ("remove-etcd", Does::Cluster(S::RemoveEtcd)),
+            Self::CheckEtcd => ("check-etcd", Does::Cluster(S::CheckEtcd)),
+            Self::ShutdownKubelet => ("shutdown-kubelet", Does::Cluster(S::ShutdownKubelet)),
+            Self::RemoveFromCluster => ("remove-from-cluster", Does::Cluster(S::RemoveFromCluster)),
+            Self::Relabel => ("relabel", Does::Relabel),
+            Self::PowerOn => ("power on", Does::Machine(S::PowerOn, Verb::PowerOn)),
+            Self::PowerOff => ("power off", Does::Machine(S::PowerOff, Verb::PowerOff)),
+            Self::Manage => ("manage", Does::Machine(S::Manage, Verb::Manage)),
+            Self::Provide => ("provide", Does::Machine(S::Provide, Verb::Provide)),
+            Self::Clean => ("clean", Does::Machine(S::Clean, Verb::Clean)),
+            Self::Retire => ("retire", Does::Machine(S::SetRetired, Verb::SetRetired)),
+            Self::Unretire => (
+                "retire --unset",
+                Does::Machine(S::UnsetRetired, Verb::UnsetRetired),
+            ),
+            Self::SetMaintenance => (
+                "maintenance",
+                Does::Machine(S::SetMaintenance, Verb::SetMaintenance),
+            ),
+            Self::UnsetMaintenance => (
+                "maintenance --unset",
+                Does::Machine(S::UnsetMaintenance, Verb::UnsetMaintenance),
+            ),
+            Self::Forget => ("forget", Does::Forget),
+        }
+    }
+
+    /// The action of a plan, by the name that the plan has for it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == name)
+    }
+
+    /// Whether it is for nodes that are named, and not for the site as it is designed.
+    #[must_use]
+    pub fn is_targeted(self) -> bool {
+        self != Self::Update
+    }
+
+    /// Whether nodes have to be named.
+    #[must_use]
+    pub fn wants_nodes(self) -> bool {
+        !matches!(self, Self::Update | Self::CheckEtcd)
+    }
+
+    /// Whether it builds of documents, of which a revision can be chosen (`--target-revision`).
+    #[must_use]
+    pub fn has_target_revision(self) -> bool {
+        matches!(self, Self::Redeploy | Self::Teardown)
+    }
+
+    /// Whether nodes leave clusters in it, wholly or in part.
+    #[must_use]
+    pub fn leaves_clusters(self) -> bool {
+        matches!(
+            self,
+            Self::Update | Self::Redeploy | Self::Teardown | Self::Decommission
+        )
+    }
+
+    /// Whether it takes machines out of service, so that they go in waves.
+    pub(super) fn goes_in_waves(self) -> bool {
+        matches!(
+            self,
+            Self::Teardown
+                | Self::Decommission
+                | Self::Destroy
+                | Self::Drain
+                | Self::ShutdownKubelet
+                | Self::RemoveEtcd
+                | Self::PowerOff
+        )
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// An action, for whom, and with what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The action.
+    pub action: Action,
+    /// The nodes: names, globs, groups, racks, tags.
+    pub nodes: BTreeSet<Arc<str>>,
+    /// Why, for flags that are set.
+    pub reason: Option<Arc<str>>,
+    /// The clean steps to run, in order; none: the machine's automated steps.
+    pub clean_steps: Vec<CleanStep>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = Action::ALL.iter().map(|action| action.as_str()).collect();
+        assert_eq!(names.len(), Action::ALL.len());
+        for action in Action::ALL {
+            assert_eq!(Action::named(action.as_str()), Some(action));
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! What an action does to a node that was named for it.
+//!
+//! Naming a node is the allowance. What stands above all flags stands above this too: protection, what a
+//! machine's life allows, what its backend can do, quorum, and machines that are down already.
+
+use std::sync::Arc;
+
+use super::action::{Action, Does, Request};
+use super::change::{Item, Retired, Rules};
+use super::drift::labels_to_set;
+use super::leaving::Leave;
+use super::subject::{Membership, Seen, Subject};
+use super::{ChangeKind, Standing};
+use crate::lifecycle::{self, Flags, Verb};
+use crate::observed::ClusterNode;
+use crate::step::{Parameters, StepKind};
+
+/// The label by which kubelets are shut down (airship-node-teardown, spelled so).
+const SHUTDOWN_LABEL: &str = "promenade-decomission";
+
+/// What a reason is where nobody gave one.
+const BY_HAND: &str = "by hand";
+
+/// One step that was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Single {
+    pub(super) kind: StepKind,
+    pub(super) parameters: Parameters,
+}
+
+impl<'a> Rules<'a> {
+    /// What an action does to a node.
+    pub(super) fn asked(
+        &self,
+        request: &Request,
+        subject: Subject<'a>,
+        retired: Retired<'a>,
+    ) -> Item<'a> {
+        let action = request.action;
+        let mut item = match action.does() {
+            Does::Compare => Item::new(subject, ChangeKind::None),
+            Does::Rebuild => self.rebuild(subject, retired),
+            Does::Leave { destroy, delete } => {
+                let kind = match destroy {
+                    true => ChangeKind::Destroy,
+                    false => ChangeKind::Operation,
+                };
+                let mut item = Item::new(subject, kind);
+                if destroy {
+                    self.destroy(&mut item);
+                }
+                self.leave(&mut item);
+                if let Some(leave) = &mut item.work.leave {
+                    leave.delete = delete;
+                }
+                item
+            }
+            Does::Destroy => {
+                let mut item = Item::new(subject, ChangeKind::Destroy);
+                self.destroy(&mut item);
+                self.only_machine(&mut item);
+                item
+            }
+            Does::Cluster(kind) => self.on_cluster(subject, kind),
+            Does::Machine(kind, verb) => on_machine(request, subject, kind, verb),
+            Does::Relabel => {
+                let mut item = Item::new(subject, ChangeKind::Relabel);
+                match subject
+                    .after
+                    .map(|after| labels_to_set(subject, after, true))
+                {
+                    None => item.block("it is not in the design", None),
+                    Some(None) => {
+                        item.because("its labels are as designed");
+                        item.show_only();
+                    }
+                    Some(labels) => item.work.relabel = labels,
+                }
+                item
+            }
+            Does::Forget => {
+                let mut item = Item::new(subject, ChangeKind::Operation);
+                match subject.record {
+                    None => {
+                        item.because("there is no record of it");
+                        item.show_only();
+                    }
+                    Some(record) => {
+                        item.because(format!("its record says: {}", record.phase.as_str()));
+                        item.work.single = Some(Single {
+                            kind: StepKind::Forget,
+                            parameters: Parameters::default(),
+                        });
+                    }
+                }
+                item
+            }
+        };
+        if item.change.kind == ChangeKind::Operation {
+            item.change.does = Some(Arc::from(action.as_str()));
+        }
+        if action != Action::Redeploy {
+            item.change.counts_as = subject.standing();
+        }
+        if item.work.destroy || action == Action::PowerOff {
+            self.hold_back(&mut item, action);
+        }
+        self.preserve(&mut item);
+        self.able(&mut item);
+        item
+    }
+
+    fn rebuild(&self, subject: Subject<'a>, retired: Retired<'a>) -> Item<'a> {
+        let mut item = Item::new(subject, ChangeKind::Redeploy);
+        item.change.counts_as = Standing::Deployed;
+        item.redeploy();
+        match retired {
+            Retired::By(entry) => {
+                let reason = format!("it is retired: {}", entry.reason);
+                item.block(&reason, None);
+            }
+            Retired::ByHand => item.block("it is retired", None),
+            Retired::No | Retired::NoLonger => {}
+        }
+        if subject.after.is_none() {
+            item.block("it is not in the design of this revision", None);
+        }
+        if let Seen::Unknown(why) = subject.seen {
+            let reason = format!("it could not be observed: {why}");
+            item.block(&reason, None);
+        }
+        self.leave(&mut item);
+        item
+    }
+
+    fn destroy(&self, item: &mut Item<'a>) {
+        let subject = item.subject;
+        item.change.destructive = true;
+        item.change.disks = subject.all_disks();
+        item.work.destroy = true;
+        if self.gone.contains(subject.name) && matches!(subject.seen, Seen::Unknown(_)) {
+            item.because("cannot be reached, so that its disks are not erased");
+            item.work.destroy = false;
+        } else if let Seen::Unknown(why) = subject.seen {
+            let reason = format!("it could not be observed: {why}");
+            item.block(&reason, Some("--node-is-gone"));
+        }
+    }
+
+    /// A machine is taken away from under nothing.
+    fn only_machine(&self, item: &mut Item<'a>) {
+        match item.subject.membership {
+            Membership::In(node) if !node.unschedulable => item.block(
+                "its node in the cluster still takes pods: decommission it first, or tear it down",
+                None,
+            ),
+            Membership::Unseen(why) => {
+                let reason =
+                    format!("whether it is a node of the cluster could not be seen: {why}");
+                item.block(&reason, None);
+            }
+            _ => {}
+        }
+        // Whether it is still a member of an etcd cluster is settled with all nodes.
+        item.work.leave = Some(Leave {
+            only_judged: true,
+            ..Leave::default()
+        });
+    }
+
+    /// One step on the cluster.
+    fn on_cluster(&self, subject: Subject<'a>, kind: StepKind) -> Item<'a> {
+        let mut item = Item::new(subject, ChangeKind::Operation);
+        let mut leave = Leave {
+            on_drain_timeout: self.leaving.on_drain_timeout,
+            only: Some(kind),
+            ..Leave::default()
+        };
+        if self.gone.contains(subject.name) {
+            match self.is_gone(&item) {
+                Ok(()) => leave.is_gone = true,
+                Err(why) => item.block(&why, Some("--i-have-checked --node-is-gone")),
+            }
+        }
+        let node = match subject.membership {
+            Membership::In(node) => Some(node),
+            _ if matches!(kind, StepKind::RemoveEtcd | StepKind::CheckEtcd) => None,
+            Membership::Out => {
+                item.because("is no node of the cluster");
+                item.show_only();
+                return item;
+            }
+            Membership::Unseen(why) => {
+                let reason = format!("the cluster could not be seen: {why}");
+                item.block(&reason, None);
+                None
+            }
+            Membership::NoCluster => {
+                item.block("the site's Backends document names no cluster", None);
+                None
+            }
+            Membership::NotAsked => {
+                item.block("the cluster was not looked at", None);
+                None
+            }
+        };
+        leave.node_uid = node.map(|node| node.uid.clone());
+        match (kind, node) {
+            (StepKind::RemoveFromCluster, Some(node)) => {
+                item.change.destructive = true;
+                if let Some(why) = still_in_use(subject, node) {
+                    item.block(&why, None);
+                }
+            }
+            (StepKind::Uncordon, Some(node)) if !node.unschedulable => {
+                item.because("is not cordoned");
+                item.show_only();
+                return item;
+            }
+            _ => {}
+        }
+        item.work.leave = Some(leave);
+        item
+    }
+
+    /// What holds a machine back from being torn down or switched off.
+    fn hold_back(&self, item: &mut Item<'a>, action: Action) {
+        if action != Action::PowerOff
+            && let Some(why) = item.subject.held()
+        {
+            item.block(&why, None);
+        }
+        if let Some(why) = item.subject.protection(self.design) {
+            item.block(why, None);
+        }
+        if action == Action::PowerOff {
+            item.work.leave = Some(Leave {
+                only_judged: true,
+                ..Leave::default()
+            });
+        }
+    }
+}
+
+/// One step on the machine, where its life has it.
+fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb: Verb) -> Item<'a> {
+    let change = match kind {
+        StepKind::SetRetired => ChangeKind::Retire,
+        StepKind::UnsetRetired => ChangeKind::Unretire,
+        _ => ChangeKind::Operation,
+    };
+    let mut item = Item::new(subject, change);
+    match subject.seen {
+        Seen::NotAsked => item.block("it was not looked at", None),
+        Seen::Unknown(why) => {
+            let reason = format!("it could not be observed: {why}");
+            item.block(&reason, None);
+        }
+        Seen::Known(node, state) => {
+            let flags = Flags {
+                retired: node.retired.is_some(),
+                maintenance: node.maintenance.is_some(),
+                protected: node.protected,
+            };
+            if let Err(refusal) = lifecycle::step(state, verb, flags) {
+                item.block(&refusal.to_string(), None);
+            }
+        }
+    }
+    let mut parameters = Parameters::default();
+    match kind {
+        StepKind::SetRetired | StepKind::SetMaintenance => {
+            let reason = request.reason.clone().unwrap_or_else(|| Arc::from(BY_HAND));
+            item.because(reason.clone());
+            parameters.reason = Some(reason);
+        }
+        StepKind::Clean => {
+            item.change.destructive = true;
+            for step in &request.clean_steps {
+                item.because(format!("{}.{}", step.interface, step.step));
+            }
+            parameters.clean_steps.clone_from(&request.clean_steps);
+        }
+        _ => {}
+    }
+    item.work.single = Some(Single { kind, parameters });
+    item
+}
+
+/// Why a Kubernetes node may not be deleted yet (airship-node-teardown, "Delete Node from Cluster").
+fn still_in_use(subject: Subject<'_>, node: &ClusterNode) -> Option<String> {
+    if !node.unschedulable {
+        return Some("it is not cordoned: drain it first".to_owned());
+    }
+    if let Some(pods) = subject.pods.filter(|pods| pods.evicted > 0) {
+        return Some(format!(
+            "it is not drained: pods that a drain evicts are left on it ({})",
+            pods.evicted
+        ));
+    }
+    let labels = node.labels.keys();
+    let left: Vec<&str> = labels
+        .filter(|label| &***label != SHUTDOWN_LABEL && !node.kept_labels.contains(*label))
+        .map(|label| &**label)
+        .collect();
+    (!left.is_empty()).then(|| format!("it still has labels: {}", left.join(", ")))
+}

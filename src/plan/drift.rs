@@ -1,0 +1,93 @@
+//! What the world did to a node since it was applied, and the labels that are not as they should be.
+
+use std::sync::Arc;
+
+use super::change::Item;
+use super::subject::{Subject, state_name};
+use crate::design::NodeDesign;
+use crate::observed::Fact;
+use crate::step::Parameters;
+
+/// How the world differs from what was last applied.
+pub(super) struct Drift {
+    /// It is not deployed any more, and what it is instead.
+    pub(super) gone: Option<String>,
+    pub(super) off: bool,
+    /// Labels that were applied and are not as they were.
+    labels: Vec<Arc<str>>,
+}
+
+impl Drift {
+    pub(super) fn of(subject: Subject<'_>, after: &NodeDesign) -> Self {
+        let gone = subject.seen.not_deployed().map(state_name);
+        let applied = subject.before.unwrap_or(after);
+        let labels = match subject.seen.node().map(|node| &node.cluster) {
+            Some(Fact::Known(Some(node))) if gone.is_none() => {
+                let changed = applied.labels.iter().filter(|(key, value)| {
+                    after.labels.get(*key) == Some(value) && node.labels.get(*key) != Some(value)
+                });
+                changed.map(|(key, _)| key.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        Self {
+            off: gone.is_none() && subject.seen.is_off(),
+            gone,
+            labels,
+        }
+    }
+
+    pub(super) fn is_some(&self) -> bool {
+        self.gone.is_some() || self.off || !self.labels.is_empty()
+    }
+
+    pub(super) fn tell(&self, item: &mut Item<'_>) {
+        if let Some(state) = &self.gone {
+            item.because(format!("recorded as deployed, is {state}"));
+        }
+        if self.off {
+            item.because("is off");
+        }
+        if !self.labels.is_empty() {
+            item.because(format!(
+                "labels are not as applied: {}",
+                self.labels.join(", ")
+            ));
+        }
+    }
+}
+
+/// The labels to set and to take off: against the cluster where it was seen, else against what was
+/// last applied; `None` where there are none. Only labels that the design has or had are touched.
+pub(super) fn labels_to_set(
+    subject: Subject<'_>,
+    after: &NodeDesign,
+    changed: bool,
+) -> Option<Arc<Parameters>> {
+    let cluster = match subject.seen.node().map(|node| &node.cluster) {
+        Some(Fact::Known(Some(node))) => Some(&node.labels),
+        _ => None,
+    };
+    if cluster.is_none() && !changed {
+        return None;
+    }
+    let before = subject.before.map(|before| &*before.labels);
+    let is_set = |key: &Arc<str>, value: &Arc<str>| {
+        cluster.or(before).and_then(|labels| labels.get(key)) == Some(value)
+    };
+    let is_there = |key: &Arc<str>| cluster.is_none_or(|labels| labels.contains_key(key));
+    let set = after
+        .labels
+        .iter()
+        .filter(|(key, value)| !is_set(key, value));
+    let gone = before.into_iter().flatten().map(|(key, _)| key);
+    let gone = gone.filter(|key| !after.labels.contains_key(*key) && is_there(key));
+    let parameters = Parameters {
+        set_labels: set
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        remove_labels: gone.cloned().collect(),
+        ..Parameters::default()
+    };
+    (parameters != Parameters::default()).then(|| Arc::new(parameters))
+}

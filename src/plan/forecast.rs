@@ -1,0 +1,158 @@
+//! What the plan is expected to do to what runs on its nodes: shown, and outside the plan's digest, since
+//! it changes by itself from one minute to the next.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::change::Item;
+use super::etcd::Clusters;
+use crate::design::{ClusterName, NodeName};
+use crate::guard::quorum;
+use crate::observed::{BlockedBudget, LocalData, PodName};
+use crate::step::{Step, StepKind};
+
+/// What a plan is expected to do to clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forecast {
+    /// The nodes that are drained, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeForecast>,
+    /// The etcd clusters that lose members, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub etcd: Vec<EtcdForecast>,
+    /// The DaemonSet that stops kubelets is not there, and is created.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub creates_daemon_set: bool,
+}
+
+/// What a drain is expected to meet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeForecast {
+    /// Which node.
+    pub node: NodeName,
+    /// Pods that are evicted.
+    pub evicted: usize,
+    /// Budgets that allow no disruption now: the drain waits for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<BlockedBudget>,
+    /// Pods without a controller, which nobody starts again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncontrolled: Vec<PodName>,
+    /// Data that is lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub local_data: Vec<LocalData>,
+}
+
+/// How many members an etcd cluster has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdForecast {
+    /// Which cluster.
+    pub cluster: ClusterName,
+    /// Members that vote, now.
+    pub now: usize,
+    /// The fewest at any time.
+    pub meanwhile: usize,
+    /// At the end.
+    pub after: usize,
+}
+
+impl Forecast {
+    /// Whether there is nothing to tell.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What steps are expected to do.
+pub(super) fn of(
+    items: &BTreeMap<&NodeName, &Item<'_>>,
+    steps: &[Step],
+    clusters: &Clusters<'_>,
+    has_daemon_set: bool,
+) -> Forecast {
+    let mut forecast = Forecast::default();
+    for step in steps {
+        let Some(name) = step.id.node.as_ref().filter(|_| !step.standby) else {
+            continue;
+        };
+        match step.id.kind {
+            StepKind::Drain => {
+                let pods = items.get(name).and_then(|item| item.subject.pods);
+                forecast.nodes.extend(pods.map(|pods| NodeForecast {
+                    node: name.clone(),
+                    evicted: pods.evicted,
+                    blocked: pods.blocked.clone(),
+                    uncontrolled: pods.uncontrolled.clone(),
+                    local_data: pods.local_data.clone(),
+                }));
+            }
+            StepKind::ShutdownKubelet => forecast.creates_daemon_set |= !has_daemon_set,
+            _ => {}
+        }
+    }
+    forecast
+        .nodes
+        .sort_by(|one, other| one.node.cmp(&other.node));
+    let waves = waves(steps);
+    for watched in clusters.all() {
+        let standing = watched
+            .seen
+            .and_then(|seen| quorum::standing(&watched.cluster, seen));
+        let Some(standing) = standing else {
+            continue;
+        };
+        let name = &watched.cluster.name;
+        // By wave, those that come back; and all that do not.
+        let (mut by_wave, mut gone) = (FxHashMap::<Option<usize>, usize>::default(), 0);
+        for (step, wave) in steps.iter().zip(&waves) {
+            let parameters = step.parameters.as_ref();
+            let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
+            let is_removal = step.id.kind == StepKind::RemoveEtcd && !step.standby;
+            let lost = removals.iter().filter(|each| each.cluster == *name).count();
+            let node = step.id.node.as_ref().filter(|_| is_removal && lost > 0);
+            let Some(item) = node.and_then(|node| items.get(node)) else {
+                continue;
+            };
+            if item.comes_back() {
+                *by_wave.entry(*wave).or_default() += lost;
+            } else {
+                gone += lost;
+            }
+        }
+        let most = by_wave.into_values().max().unwrap_or_default();
+        if most + gone > 0 {
+            let now = standing.voters.len();
+            forecast.etcd.push(EtcdForecast {
+                cluster: name.clone(),
+                now,
+                meanwhile: now.saturating_sub(most + gone),
+                after: now.saturating_sub(gone),
+            });
+        }
+    }
+    forecast
+}
+
+/// For each step of a node, the wave that its first step waits for.
+fn waves(steps: &[Step]) -> Vec<Option<usize>> {
+    let mut waves: Vec<Option<usize>> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let wave = step.needs.iter().find_map(|need| {
+            let index = need.step.0 as usize;
+            let other = &steps.get(index)?.id;
+            match other.kind {
+                StepKind::StartWave => Some(index),
+                _ if other.node.is_some() && other.node == step.id.node => waves[index],
+                _ => None,
+            }
+        });
+        waves.push(wave);
+    }
+    waves
+}

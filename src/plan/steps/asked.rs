@@ -1,0 +1,103 @@
+//! The steps of an action on nodes that were named, outside all groups.
+//!
+//! Nodes go side by side, but for those that are taken out of service: they go in waves, in the order of
+//! their groups, as the limits of the site allow.
+
+use std::sync::Arc;
+
+use super::leaving::{Bounds, Place, tear_down, written};
+use super::{Draft, Ground, Written};
+use crate::design::NodeDesign;
+use crate::plan::action::Action;
+use crate::plan::change::Item;
+use crate::step::{Parameters, StepIndex, StepKind};
+
+/// Outside all groups.
+const OUTSIDE: Place<'static> = Place {
+    group: None,
+    standby: false,
+};
+
+/// All nodes that were named, in waves where the action has them.
+pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>, action: Action) {
+    if action == Action::CheckEtcd && ground.items.is_empty() {
+        let kind = StepKind::CheckEtcd;
+        let check = Written::new(kind, None, None).timeout(Bounds::of(ground).of_kind(kind));
+        draft.add(check);
+        return;
+    }
+    let items = || {
+        ground
+            .order
+            .iter()
+            .filter_map(|name| ground.items.get(name))
+    };
+    let machines = items().filter_map(|item| item.subject.after.or(item.subject.before));
+    let machines: Vec<&NodeDesign> = machines.collect();
+    let waves = match action.goes_in_waves() {
+        true => ground.limits.waves(machines, ground.options.canary),
+        false => Vec::new(),
+    };
+    if waves.len() < 2 {
+        for item in items() {
+            one(draft, ground, item, None);
+        }
+        return;
+    }
+    let mut before: Vec<StepIndex> = Vec::new();
+    for (number, nodes) in (1u32..).zip(waves) {
+        let start = Written::new(StepKind::StartWave, None, None).wave(Some(number));
+        let ended = std::mem::take(&mut before);
+        // What the first, alone, does not survive is not done to the others.
+        let start = match ground.options.canary && number == 2 {
+            true => start.success(ended),
+            false => start.done(ended),
+        };
+        let wave = draft.add(start);
+        for item in nodes.iter().filter_map(|name| ground.items.get(*name)) {
+            before.extend(one(draft, ground, item, Some(wave)));
+        }
+    }
+}
+
+/// The steps of one node; the last of them.
+fn one(
+    draft: &mut Draft,
+    ground: &Ground<'_>,
+    item: &Item<'_>,
+    wave: Option<StepIndex>,
+) -> Option<StepIndex> {
+    let configuration = &ground.design.configuration;
+    let name = item.subject.name;
+    if let Some(single) = &item.work.single {
+        let timeout = match single.kind {
+            StepKind::Forget => 0,
+            StepKind::PowerOn | StepKind::PowerOff => configuration.node_status_timeout,
+            StepKind::Clean | StepKind::Provide => configuration.destroy_timeout.max(3600),
+            _ => configuration.prepare_node_timeout,
+        };
+        let parameters = (single.parameters != Parameters::default())
+            .then(|| Arc::new(single.parameters.clone()));
+        let written = Written::new(single.kind, None, Some(name))
+            .timeout(timeout)
+            .parameters(parameters)
+            .success(wave);
+        return Some(draft.add(written));
+    }
+    if let Some(labels) = &item.work.relabel {
+        let written = Written::new(StepKind::Relabel, None, Some(name))
+            .timeout(configuration.relabel_nodes_timeout)
+            .parameters(Some(labels.clone()));
+        return Some(draft.add(written));
+    }
+    if let Some((leave, only)) = item
+        .work
+        .leave
+        .as_ref()
+        .and_then(|leave| Some((leave, leave.only?)))
+    {
+        let written = written(ground, only, item, leave, &OUTSIDE);
+        return Some(draft.add(written.success(wave)));
+    }
+    tear_down(draft, ground, item, &OUTSIDE, |first| first.success(wave))
+}

@@ -1,0 +1,111 @@
+//! What is done to a node, of which its steps are built.
+
+use std::sync::Arc;
+
+use super::asked::Single;
+use super::leaving::Leave;
+use crate::observed::Capability;
+use crate::step::{Parameters, StepKind};
+
+/// What the steps of a node are built of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Work {
+    pub(super) set_retired: Option<Arc<str>>,
+    pub(super) unset_retired: bool,
+    pub(super) power_on: bool,
+    pub(super) relabel: Option<Arc<Parameters>>,
+    pub(super) destroy: bool,
+    /// How it leaves its clusters before, where it is in any.
+    pub(super) leave: Option<Leave>,
+    /// One step that an action asks for.
+    pub(super) single: Option<Single>,
+    pub(super) prepare: bool,
+    pub(super) refused: Option<Arc<str>>,
+    pub(super) deploy: bool,
+    pub(super) record: bool,
+    pub(super) adopt: bool,
+}
+
+impl Work {
+    pub(super) const REDEPLOY: Self = Self {
+        destroy: true,
+        prepare: true,
+        deploy: true,
+        ..Self::NONE
+    };
+    const NONE: Self = Self {
+        set_retired: None,
+        unset_retired: false,
+        power_on: false,
+        relabel: None,
+        destroy: false,
+        leave: None,
+        single: None,
+        prepare: false,
+        refused: None,
+        deploy: false,
+        record: false,
+        adopt: false,
+    };
+
+    pub(super) fn is_empty(&self) -> bool {
+        let is_asked = self.leave.is_some() || self.single.is_some();
+        !self.is_in_a_group() && !self.is_outside_groups() && !self.destroy && !is_asked
+    }
+
+    /// Whether some of it is done inside the node's groups.
+    pub(super) fn is_in_a_group(&self) -> bool {
+        self.prepare || self.deploy || self.power_on || self.relabel.is_some()
+    }
+
+    /// Whether the node is taken out of service.
+    pub(super) fn tears_down(&self) -> bool {
+        let is_off = |single: &Single| single.kind == StepKind::PowerOff;
+        self.destroy
+            || self.leave.as_ref().is_some_and(Leave::takes_out)
+            || self.single.as_ref().is_some_and(is_off)
+    }
+
+    fn is_outside_groups(&self) -> bool {
+        self.record || self.adopt || self.unset_retired || self.set_retired.is_some()
+    }
+
+    /// What a backend must be able to do for it, with the words for it.
+    pub(super) fn needs(&self, preserve: bool) -> impl Iterator<Item = (Capability, &'static str)> {
+        let wipe = match preserve {
+            true => (
+                Capability::WipeOperatingSystemDisk,
+                "erase the disk of its operating system only",
+            ),
+            false => (Capability::Wipe, "erase its disks"),
+        };
+        let single = |kinds: &[StepKind]| {
+            let single = self.single.as_ref();
+            single.is_some_and(|single| kinds.contains(&single.kind))
+        };
+        let retire = self.unset_retired
+            || self.set_retired.is_some()
+            || single(&[StepKind::SetRetired, StepKind::UnsetRetired]);
+        let power = single(&[StepKind::PowerOn, StepKind::PowerOff]);
+        [
+            (self.destroy, wipe.0, wipe.1),
+            (power, Capability::Power, "switch it on and off"),
+            (
+                single(&[StepKind::Clean]),
+                Capability::Clean,
+                "run clean steps",
+            ),
+            (self.prepare, Capability::Prepare, "prepare it"),
+            (self.deploy, Capability::Deploy, "deploy a system on it"),
+            (
+                self.relabel.is_some(),
+                Capability::Relabel,
+                "set its labels",
+            ),
+            (self.power_on, Capability::Power, "switch it on"),
+            (retire, Capability::Retire, "hold its retired flag"),
+        ]
+        .into_iter()
+        .filter_map(|(needed, capability, words)| needed.then_some((capability, words)))
+    }
+}

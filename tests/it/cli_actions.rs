@@ -1,0 +1,290 @@
+//! `trueup plan ACTION NODE…` and `trueup apply ACTION NODE…`, as far as a simulated site goes.
+
+use serde_json::Value;
+
+use super::world::{Ended, World};
+
+/// The example site with an etcd cluster of its three control nodes, deployed.
+fn deployed() -> World {
+    let world = World::one_rack();
+    let members: Vec<String> = (1..=3)
+        .map(|number| {
+            format!(
+                "{{node: control0{number}, name: control0{number}, \
+                 peer_url: 'https://10.20.2.1{number}:2380', client_url: 'https://10.20.2.1{number}:2379'}}"
+            )
+        })
+        .collect();
+    world.checkout.write(
+        "etcd.yaml",
+        format!(
+            "schema: promenade/EtcdClusters/v1\nmetadata: {{name: etcd-clusters}}\ndata:\n  clusters:\n  \
+             - name: kubernetes\n    credentials: {{ca: {{file: ca.pem}}, cert: {{file: cert.pem}}, key: {{file: key.pem}}}}\n    \
+             members: [{}]\n",
+            members.join(", ")
+        ),
+    );
+    world.checkout.commit("An etcd cluster");
+    world
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(0);
+    world
+}
+
+/// The steps on nodes of the plan that was printed as JSON.
+fn steps(ended: &Ended) -> Vec<String> {
+    let plan = ended.json();
+    let steps = plan["steps"].as_array().unwrap().iter();
+    steps
+        .filter(|step| step["node"].is_string())
+        .map(|step| step["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The status object at the end of a run whose events were printed as JSON.
+fn status(ended: &Ended) -> Value {
+    let last = ended.stdout.lines().last().unwrap_or_default();
+    let status: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(status["kind"], "Status", "{}", ended.stdout);
+    status
+}
+
+#[test]
+fn a_control_node_is_redeployed_and_votes_again() {
+    let world = deployed();
+    let planned = world
+        .run(&["plan", "redeploy", "control01", "--format", "json"])
+        .with(0);
+    let kinds = [
+        "drain",
+        "clear-labels",
+        "remove-etcd",
+        "check-etcd",
+        "shutdown-kubelet",
+        "destroy",
+        "remove-from-cluster",
+        "prepare",
+        "deploy",
+        "await-ready",
+    ];
+    assert_eq!(
+        steps(&planned),
+        kinds.map(|kind| format!("{kind}/control-nodes/control01"))
+    );
+    let tags = world.tags();
+    let ended = world
+        .run(&[
+            "apply",
+            "redeploy",
+            "control01",
+            "--yes",
+            "--format",
+            "json",
+        ])
+        .with(0);
+    let status = status(&ended);
+    assert_eq!(
+        (&status["reason"], &status["code"]),
+        (&"Success".into(), &200.into())
+    );
+    assert_eq!(world.tags(), tags);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    // And so may the next one.
+    world
+        .run(&["apply", "redeploy", "control02", "--yes"])
+        .with(0);
+}
+
+#[test]
+fn more_members_than_a_cluster_bears_are_refused_together() {
+    let world = deployed();
+    let ended = world
+        .run(&[
+            "apply",
+            "teardown",
+            "control02",
+            "control03",
+            "--yes",
+            "--format",
+            "json",
+        ])
+        .with(4)
+        .saying("with what else leaves in this plan, etcd cluster `kubernetes`");
+    let status = status(&ended);
+    assert_eq!(
+        (&status["reason"], &status["code"]),
+        (&"Conflict".into(), &409.into())
+    );
+    assert_eq!(world.effects("destroyed"), 0);
+}
+
+#[test]
+fn a_node_is_drained_and_takes_pods_again() {
+    let world = deployed();
+    world.run(&["apply", "drain", "compute11", "--yes"]).with(0);
+    let planned = world
+        .run(&[
+            "plan",
+            "uncordon",
+            "compute11",
+            "compute12",
+            "--format",
+            "json",
+        ])
+        .with(0);
+    assert_eq!(steps(&planned), ["uncordon/compute11"]);
+    world
+        .run(&["apply", "uncordon", "compute11", "--yes"])
+        .with(0);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn a_node_that_was_torn_down_is_built_again_by_the_next_plan() {
+    let world = deployed();
+    world
+        .run(&["apply", "teardown", "monitor01", "--yes"])
+        .with(0);
+    let planned = world.planned(&[]);
+    assert_eq!(planned.get("monitor01").map(String::as_str), Some("create"));
+    world.run(&["apply", "--yes"]).with(0);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn machines_are_switched_off_and_on() {
+    let world = deployed();
+    world
+        .run(&["apply", "power", "off", "compute21", "--yes"])
+        .with(0);
+    let planned = world.planned(&[]);
+    assert_eq!(planned.get("compute21").map(String::as_str), Some("drift"));
+    world
+        .run(&["apply", "power", "on", "compute21", "--yes"])
+        .with(0);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    world
+        .run(&["apply", "power", "off", "ntp01", "--yes"])
+        .with(4);
+}
+
+#[test]
+fn what_is_not_there_or_does_not_belong_is_said_and_nothing_is_done() {
+    let world = deployed();
+    let table: &[(&[&str], i32, &str)] = &[
+        (
+            &["drain", "compute99"],
+            1,
+            "there is no node, group, rack or tag `compute99`; did you mean",
+        ),
+        (&["drain"], 64, "`drain` wants at least one node"),
+        (
+            &["dran", "compute11"],
+            64,
+            "there is no action `dran`; did you mean `drain`?",
+        ),
+        (&["power", "compute11"], 64, "`power` wants `on` or `off`"),
+        (
+            &["drain", "compute11", "--unset"],
+            64,
+            "`--unset` does not belong to `drain`",
+        ),
+        (
+            &["drain", "compute11", "--target", "x"],
+            64,
+            "`--target` does not belong to `drain`",
+        ),
+        (
+            &[
+                "drain",
+                "compute11",
+                "--drain-node-timeout",
+                "60",
+                "--drain-node-grace-period",
+                "60",
+            ],
+            64,
+            "must be less than its timeout: 60 s are not less than 60 s",
+        ),
+        (
+            &["drain", "compute11", "--drain-node-grace-period", "4000"],
+            64,
+            "4000 s are not less than 3600 s",
+        ),
+        (
+            &["update", "compute11"],
+            64,
+            "`update` is about the whole site",
+        ),
+        (
+            &["redeploy", "compute11", "--rev", "HEAD"],
+            64,
+            "`--rev HEAD` does not belong",
+        ),
+        (
+            &["clean", "compute11", "--step", "erase"],
+            64,
+            "is not of the form `interface.step`",
+        ),
+    ];
+    for (arguments, code, words) in table {
+        let mut all = vec!["plan"];
+        all.extend_from_slice(arguments);
+        world.run(&all).with(*code).saying(words);
+    }
+    let ended = world
+        .run(&["apply", "drain", "compute99", "--yes", "--format", "json"])
+        .with(1);
+    assert_eq!(status(&ended)["reason"], "NotFound");
+    let ended = world
+        .run(&[
+            "apply",
+            "drain",
+            "compute11",
+            "--unset",
+            "--yes",
+            "--format",
+            "json",
+        ])
+        .with(64);
+    assert_eq!(status(&ended)["reason"], "BadRequest");
+}
+
+#[test]
+fn a_redeploy_without_a_site_action_before_it_is_an_error_before_anything() {
+    let world = World::one_rack();
+    world
+        .run(&["plan", "redeploy", "compute11"])
+        .with(1)
+        .saying("there is no successful-site-action of site");
+}
+
+#[test]
+fn a_saved_plan_of_an_action_is_applied_like_any_other() {
+    let world = deployed();
+    world
+        .run(&["plan", "drain", "compute13", "-o", "drain"])
+        .with(0);
+    // The word is the action; the file is `./drain`.
+    world.run(&["apply", "drain", "--yes"]).with(64);
+    world.run(&["apply", "./drain"]).with(0);
+    world
+        .run(&["apply", "./drain"])
+        .with(5)
+        .saying("the records of the nodes that the plan touches changed");
+}
+
+#[test]
+fn what_was_decided_since_holds_for_an_older_revision_too() {
+    let world = deployed();
+    world.edit(
+        "policy.yaml",
+        "node_names: [ntp01]",
+        "node_names: [ntp01, compute11]",
+    );
+    world.checkout.commit("Protect one more");
+    world
+        .run(&["apply", "redeploy", "compute11", "--yes"])
+        .with(4)
+        .saying("the policy protects it");
+}
