@@ -3,20 +3,33 @@
 use std::path::Path;
 use std::process::Command;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::report::Role;
 use crate::repository::Repository;
 
 use super::Failure;
 use super::context::Context;
-use super::init::{commit, write_site};
+use super::init::{CONTROL_PLANE, EDGE, Example, commit, write_site};
 
 #[derive(Debug, Args)]
 pub(super) struct DemoCommand {
+    /// Which story to tell
+    #[arg(long, value_enum, default_value_t = Tale::Site)]
+    story: Tale,
+
     /// Keep the folder, to look around in it
     #[arg(long)]
     keep: bool,
+}
+
+/// What can be told.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Tale {
+    /// A site of three machines: deploy it, change it, see a failure and mend it
+    Site,
+    /// A control plane with etcd: redeploy its machines, and see what is refused
+    Redeploy,
 }
 
 const FOURTH_NODE: &str = "---
@@ -45,6 +58,11 @@ const FAULT: &str = "      faults:
         - {nodes: [edge-5], step: prepare, outcome: fail, times: 1, message: the controller does not answer}
 ";
 
+const REDEPLOY_FAULT: &str = "      clock: virtual
+      faults:
+        - {nodes: [control-2], step: deploy, outcome: fail, times: 1, message: the image could not be fetched}
+";
+
 /// The story: a folder, what is told, and a way to run trueup in it.
 struct Story<'a> {
     context: &'a Context,
@@ -54,7 +72,10 @@ struct Story<'a> {
 
 pub(super) fn run(context: &mut Context, command: &DemoCommand) -> Result<u8, Failure> {
     let folder = std::env::temp_dir().join(format!("trueup-demo-{}", std::process::id()));
-    let told = tell(context, &folder);
+    let told = match command.story {
+        Tale::Site => tell_of_site(context, &folder),
+        Tale::Redeploy => tell_of_redeploy(context, &folder),
+    };
     if command.keep {
         context
             .printer
@@ -66,18 +87,13 @@ pub(super) fn run(context: &mut Context, command: &DemoCommand) -> Result<u8, Fa
     Ok(0)
 }
 
-fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
+fn tell_of_site(context: &Context, folder: &Path) -> Result<(), Failure> {
     say(
         context,
         "A site is a folder of YAML documents in git. This one has three machines:",
     )?;
     shown(context, "trueup init edge")?;
-    let repository = write_site(context, folder)?;
-    let story = Story {
-        context,
-        folder,
-        repository,
-    };
+    let story = begin(context, folder, &EDGE)?;
     story.trueup(&["validate"], 0)?;
     say(context, "What would have to be done:")?;
     story.trueup(&["plan"], 0)?;
@@ -127,6 +143,103 @@ fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
     )?;
     story.trueup(&["log"], 0)?;
     story.trueup(&["plan", "--detailed-exitcode"], 0)
+}
+
+fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
+    say(
+        context,
+        "Three machines of this site are its control plane and its etcd cluster, and two are workers:",
+    )?;
+    let story = begin(context, folder, &CONTROL_PLANE)?;
+    story.trueup(&["validate"], 0)?;
+    story.trueup(&["apply", "--yes"], 0)?;
+
+    say(
+        context,
+        "Somebody edits the kernel's parameters of the control plane, which cannot be changed in place:",
+    )?;
+    story.edit("profiles.yaml", |text| {
+        text.replacen("{console: ttyS0}", "{console: ttyS1}", 1)
+    })?;
+    story.commit("Move the console of the control plane")?;
+    story.trueup(&["plan"], 0)?;
+    say(
+        context,
+        "Nothing of that is implied. One of them is allowed: it is drained, leaves etcd, is wiped and built again, and the \
+         run waits until it votes again:",
+    )?;
+    story.trueup(
+        &[
+            "apply",
+            "--yes",
+            "--allow-redeploy",
+            "control-1",
+            "--skip-blocked",
+        ],
+        0,
+    )?;
+
+    say(context, "The next one will not come back at once:")?;
+    story.edit("backends.yaml", |text| {
+        text.replacen("      clock: virtual\n", REDEPLOY_FAULT, 1)
+    })?;
+    story.commit("Let control-2 fail once")?;
+    story.trueup(
+        &[
+            "apply",
+            "--yes",
+            "--allow-redeploy",
+            "control-2",
+            "--skip-blocked",
+            "--allow-intermediate-commits",
+        ],
+        7,
+    )?;
+    say(
+        context,
+        "While it is away, etcd can lose no other member, and no flag takes control-3 away:",
+    )?;
+    story.trueup(&["plan", "--allow-redeploy", "all"], 0)?;
+    story.trueup(&["apply", "--yes", "--allow-redeploy", "all"], 4)?;
+    say(
+        context,
+        "What was begun is ended first; then the last one can go:",
+    )?;
+    story.trueup(
+        &[
+            "apply",
+            "--yes",
+            "--skip-blocked",
+            "--allow-intermediate-commits",
+        ],
+        0,
+    )?;
+    story.trueup(
+        &[
+            "apply",
+            "--yes",
+            "--allow-redeploy",
+            "control-3",
+            "--allow-intermediate-commits",
+        ],
+        0,
+    )?;
+    story.trueup(&["status"], 0)?;
+    story.trueup(&["plan", "--detailed-exitcode"], 0)
+}
+
+/// Writes an example to the folder.
+fn begin<'a>(
+    context: &'a Context,
+    folder: &'a Path,
+    example: &Example,
+) -> Result<Story<'a>, Failure> {
+    let repository = write_site(context, folder, example)?;
+    Ok(Story {
+        context,
+        folder,
+        repository,
+    })
 }
 
 fn say(context: &Context, text: &str) -> Result<(), Failure> {

@@ -11,33 +11,77 @@ use super::apply::actor;
 use super::context::Context;
 use super::{Failure, FailureKind};
 
-/// The files of the example, as they stand in `site-examples/edge`.
-const FILES: [(&str, &str); 6] = [
-    (
-        "backends.yaml",
-        include_str!("../../site-examples/edge/backends.yaml"),
-    ),
-    (
-        "networks.yaml",
-        include_str!("../../site-examples/edge/networks.yaml"),
-    ),
-    (
-        "nodes.yaml",
-        include_str!("../../site-examples/edge/nodes.yaml"),
-    ),
-    (
-        "profiles.yaml",
-        include_str!("../../site-examples/edge/profiles.yaml"),
-    ),
-    (
-        "site-definition.yaml",
-        include_str!("../../site-examples/edge/site-definition.yaml"),
-    ),
-    (
-        "strategy.yaml",
-        include_str!("../../site-examples/edge/strategy.yaml"),
-    ),
-];
+/// An example: its files, and what its first commit says.
+pub(super) struct Example {
+    message: &'static str,
+    files: &'static [(&'static str, &'static str)],
+}
+
+/// Three machines, as they stand in `site-examples/edge`.
+pub(super) const EDGE: Example = Example {
+    message: "Describe a site of three machines",
+    files: &[
+        (
+            "backends.yaml",
+            include_str!("../../site-examples/edge/backends.yaml"),
+        ),
+        (
+            "networks.yaml",
+            include_str!("../../site-examples/edge/networks.yaml"),
+        ),
+        (
+            "nodes.yaml",
+            include_str!("../../site-examples/edge/nodes.yaml"),
+        ),
+        (
+            "profiles.yaml",
+            include_str!("../../site-examples/edge/profiles.yaml"),
+        ),
+        (
+            "site-definition.yaml",
+            include_str!("../../site-examples/edge/site-definition.yaml"),
+        ),
+        (
+            "strategy.yaml",
+            include_str!("../../site-examples/edge/strategy.yaml"),
+        ),
+    ],
+};
+
+/// A control plane with etcd and two workers, as they stand in `site-examples/control-plane`.
+pub(super) const CONTROL_PLANE: Example = Example {
+    message: "Describe a control plane of three machines and two workers",
+    files: &[
+        (
+            "backends.yaml",
+            include_str!("../../site-examples/control-plane/backends.yaml"),
+        ),
+        (
+            "etcd.yaml",
+            include_str!("../../site-examples/control-plane/etcd.yaml"),
+        ),
+        (
+            "networks.yaml",
+            include_str!("../../site-examples/control-plane/networks.yaml"),
+        ),
+        (
+            "nodes.yaml",
+            include_str!("../../site-examples/control-plane/nodes.yaml"),
+        ),
+        (
+            "profiles.yaml",
+            include_str!("../../site-examples/control-plane/profiles.yaml"),
+        ),
+        (
+            "site-definition.yaml",
+            include_str!("../../site-examples/control-plane/site-definition.yaml"),
+        ),
+        (
+            "strategy.yaml",
+            include_str!("../../site-examples/control-plane/strategy.yaml"),
+        ),
+    ],
+};
 
 /// Where the schemas are for the example, and where `init` writes them: a hidden folder, which no site
 /// reads.
@@ -53,7 +97,7 @@ pub(super) struct InitCommand {
 
 pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Failure> {
     let folder = context.directory().join(&command.folder);
-    write_site(context, &folder)?;
+    write_site(context, &folder, &EDGE)?;
     context.printer.tell(&format!(
         "Wrote the site `edge` to {}: three simulated machines, committed to git.\n\nTry it:\n  cd {}\n  trueup validate\n  trueup plan\n  trueup apply",
         command.folder.display(),
@@ -62,8 +106,12 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
     Ok(0)
 }
 
-/// Writes the example and commits it.
-pub(super) fn write_site(context: &Context, folder: &Path) -> Result<Repository, Failure> {
+/// Writes an example and commits it.
+pub(super) fn write_site(
+    context: &Context,
+    folder: &Path,
+    example: &Example,
+) -> Result<Repository, Failure> {
     let writing = |path: &Path, error: std::io::Error| {
         Failure::error(format!(
             "`{}` could not be written: {error}",
@@ -83,7 +131,7 @@ pub(super) fn write_site(context: &Context, folder: &Path) -> Result<Repository,
         let path = folder.join(name);
         std::fs::write(&path, text).map_err(|error| writing(&path, error))
     };
-    for (name, text) in FILES {
+    for (name, text) in example.files {
         write(name, &text.replace(SCHEMAS_OF_EXAMPLE, SCHEMAS))?;
     }
     let schemas = folder.join(SCHEMAS);
@@ -92,7 +140,7 @@ pub(super) fn write_site(context: &Context, folder: &Path) -> Result<Repository,
         write(&format!("{SCHEMAS}{name}"), text)?;
     }
     let repository = Repository::init(folder)?;
-    commit(context, &repository, "Describe a site of three machines")?;
+    commit(context, &repository, example.message)?;
     Ok(repository)
 }
 

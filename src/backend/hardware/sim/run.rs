@@ -365,12 +365,10 @@ impl Simulator {
             0 => UNBOUNDED,
             seconds => Duration::from_secs(seconds).saturating_sub(SPARE),
         };
+        let broken = |error: StateError| ActError::Permanent(Arc::from(with_source(&error)));
         loop {
-            let missing = self
-                .missing(order)
-                .map_err(|error| ActError::Permanent(Arc::from(with_source(&error))))?;
-            let Some(missing) = missing else {
-                return Ok(());
+            let Some(missing) = self.missing(order).map_err(broken)? else {
+                return self.saw(order).map_err(broken);
             };
             let left = bound.saturating_sub(began.elapsed());
             if left.is_zero() {
@@ -386,6 +384,18 @@ impl Simulator {
             order.reporter.progress(missing);
             tokio::time::sleep(left.min(POLL)).await;
         }
+    }
+
+    /// Holds on to what was waited for, so that who comes next sees it too.
+    fn saw(&self, order: &Order) -> Result<(), StateError> {
+        let Some(node) = order.node.as_deref() else {
+            return Ok(());
+        };
+        let mut world = self.world();
+        let mut change = world.change()?;
+        change.machine(node)?;
+        change.see(&node.name)?;
+        change.commit()
     }
 
     /// Lets a fault happen to an order that only looks.

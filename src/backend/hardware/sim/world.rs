@@ -105,6 +105,9 @@ struct Entry {
     /// A fault happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fault: Option<Arc<str>>,
+    /// Somebody saw what had become of it by then: time does not go back behind that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    seen: bool,
 }
 
 /// How an operation goes on.
@@ -126,6 +129,7 @@ impl Entry {
             passed: None,
             stopped: None,
             fault: None,
+            seen: false,
         }
     }
 }
@@ -340,6 +344,7 @@ impl World {
             passed,
             stopped,
             fault,
+            seen,
         } = entry;
         if at > FURTHEST {
             return Err(self.broken("its time is too far away"));
@@ -387,6 +392,7 @@ impl World {
                 };
                 self.sequence = next.max(self.sequence);
             }
+            (None, None, None) if seen => {}
             (None, None, Some(key)) => {
                 let count = machine.faults.entry(key).or_default();
                 *count = count.saturating_add(1);
@@ -491,6 +497,14 @@ impl Change<'_> {
     pub(super) fn stop(&mut self, node: &NodeName) -> Result<(), StateError> {
         self.append(Entry {
             stopped: Some(self.world.sequence),
+            ..Entry::of(self.now, node)
+        })
+    }
+
+    /// Holds on to what was seen of a machine now, which may be there by the passing of time alone.
+    pub(super) fn see(&mut self, node: &NodeName) -> Result<(), StateError> {
+        self.append(Entry {
+            seen: true,
             ..Entry::of(self.now, node)
         })
     }
