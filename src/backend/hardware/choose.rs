@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ironic::Ironic;
 use super::redfish::{self, Redfish};
 use super::sim::{Settings, Simulators};
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, cluster};
@@ -144,14 +145,16 @@ fn open(
             return Ok(Arc::new(redfish));
         }
         BackendKind::Ipmi => "ipmi",
-        BackendKind::Ironic => "ironic",
+        BackendKind::Ironic => {
+            return Ok(Arc::new(Ironic::open(design, backend, written, context)?));
+        }
         BackendKind::Metal3 => "metal3",
         BackendKind::Maas => "maas",
     };
     let mark = written.get("kind").unwrap_or(written).mark;
     let message = format!("backend `{name}` is not available in this build");
     let diagnostic = Diagnostic::error("rule-backend-kind", mark, message)
-        .hint("this build has `sim` and `redfish`");
+        .hint("this build has `sim`, `redfish` and `ironic`");
     Err(Error::Settings(Box::new(diagnostic)))
 }
 

@@ -4,6 +4,7 @@
 //! order to the backend of its node.
 
 mod choose;
+pub mod ironic;
 mod level;
 mod redfish;
 pub mod sim;

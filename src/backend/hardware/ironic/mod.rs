@@ -1,0 +1,217 @@
+//! Machines that Ironic moves: enrol, manage, inspect, clean, deploy, tear down, retire.
+//!
+//! Ironic takes verbs that it should not take in a state, and refuses some that the specifications
+//! promise; so every verb passes trueup's own table ([`crate::lifecycle::step`]) before it is sent, and
+//! what Ironic alone would break (a retired machine that becomes available where cleaning is off) is kept
+//! here. 202 is acceptance, not success: what was asked for is looked at until it ended, by one list for
+//! all who wait ([`watch`]). What must happen at most once leaves a marker first ([`mark`]).
+
+mod api;
+mod carry;
+mod enrol;
+mod mark;
+mod node;
+mod settings;
+mod verbs;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use api::Api;
+use carry::Carrier;
+use settings::Account;
+pub use settings::Settings;
+use watch::Watch;
+
+use crate::backend::http::{Client, Credentials, Limits, Trust};
+use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
+use crate::design::{
+    CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, Selector,
+};
+use crate::diagnostic::{Diagnostic, Mark};
+use crate::document::{Marked, Node as Written};
+use crate::observed::ObservedNode;
+
+/// Most requests to Ironic at once.
+const PER_HOST: usize = 16;
+/// The largest answer: a page of a thousand nodes with much in their `extra`.
+const LARGEST: usize = 64 << 20;
+
+/// An Ironic and what a site's design says about its use.
+pub struct Ironic {
+    settings: Settings,
+    api: Arc<Api>,
+    watch: Arc<Watch>,
+    secrets: Arc<dyn Secrets>,
+    /// Nodes that are called otherwise in Ironic.
+    names: HashMap<NodeName, Arc<str>>,
+    policies: Vec<CleaningPolicy>,
+    /// Nodes that the design has: what left it is removed from Ironic when it is torn down.
+    designed: BTreeSet<NodeName>,
+}
+
+impl Ironic {
+    /// Opens the backend; nothing is asked of Ironic yet. `written`: where the document names it.
+    ///
+    /// # Errors
+    ///
+    /// A setting does not fit, two machines have one name in Ironic, or a secret cannot be had.
+    pub fn open(
+        design: &Design,
+        backend: &HardwareBackend,
+        written: &Written,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
+        let names = names(design).map_err(Error::Settings)?;
+        let secret = |reference: &Marked<Reference>| {
+            context.secrets.reveal(&reference.value).map_err(|error| {
+                let message = format!("a secret of the backend `ironic` cannot be had: {error}");
+                refusal(reference.mark, message)
+            })
+        };
+        let credentials = match &settings.account {
+            Account::Nobody => None,
+            Account::Basic { username, password } => Some(Credentials::Basic {
+                username: username.clone(),
+                password: secret(password)?,
+            }),
+            Account::Token(token) => Some(Credentials::Header {
+                name: "x-auth-token",
+                value: secret(token)?,
+            }),
+        };
+        let trust = Trust {
+            authorities: settings.authorities.as_ref().map(secret).transpose()?,
+            verify: settings.verify,
+            ..Trust::default()
+        };
+        let limits = Limits {
+            request: settings.request_timeout,
+            body: LARGEST,
+            per_host: PER_HOST,
+            ..Limits::default()
+        };
+        let client = Client::new(&trust, limits)
+            .map_err(|error| refusal(written.mark, error.to_string()))?;
+        let api = Arc::new(Api::new(client, settings.endpoint.clone(), credentials));
+        Ok(Self {
+            settings,
+            watch: Arc::new(Watch::new(api.clone())),
+            api,
+            secrets: context.secrets.clone(),
+            names,
+            policies: design.cleaning.clone(),
+            designed: design.nodes.keys().cloned().collect(),
+        })
+    }
+
+    /// The node's name in Ironic.
+    fn name_of(&self, node: &NodeName) -> Arc<str> {
+        let other = self.names.get(node).cloned();
+        other.unwrap_or_else(|| Arc::from(node.as_str()))
+    }
+
+    /// Whether the site's policy wants the machine cleaned by itself; absent: as Ironic has it.
+    fn automated_clean(&self, node: &NodeDesign) -> Option<bool> {
+        let selects = |selector: &Selector| selector.matches(node);
+        let mut policies = self.policies.iter();
+        let policy = policies
+            .find(|policy| policy.selectors.is_empty() || policy.selectors.iter().any(selects));
+        policy.map(|policy| policy.automated)
+    }
+
+    async fn see(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
+        let listed = match self.api.list().await {
+            Ok(listed) => listed,
+            Err(trouble) => {
+                let unknown = ObservedNode::unknown(&trouble.to_string());
+                let each = nodes
+                    .iter()
+                    .map(|node| (node.name.clone(), unknown.clone()));
+                return each.collect();
+            }
+        };
+        let mut by_name: HashMap<&str, &node::Node> = HashMap::with_capacity(listed.len() * 2);
+        for node in &listed {
+            by_name.insert(&node.uuid, node);
+            if let Some(name) = &node.name {
+                by_name.insert(name, node);
+            }
+        }
+        let observed = |node: &Arc<NodeDesign>| {
+            let name = self.name_of(&node.name);
+            let policy = self.automated_clean(node);
+            let observed = match by_name.get(&*name) {
+                Some(found) => found.observed(policy.or(found.automated_clean).unwrap_or(true)),
+                None if self.settings.enrolment.is_some() => {
+                    node::not_enrolled(policy.unwrap_or(true))
+                }
+                None => ObservedNode::unknown(&format!(
+                    "Ironic has no node `{name}`, and the settings name no `driver` to enrol it with"
+                )),
+            };
+            (node.name.clone(), observed)
+        };
+        nodes.iter().map(observed).collect()
+    }
+}
+
+/// The names of nodes that are called otherwise in Ironic; no two nodes may have one name.
+fn names(design: &Design) -> Result<HashMap<NodeName, Arc<str>>, Box<Diagnostic>> {
+    let names = &design.backends.names;
+    let other = |node: &NodeName| names.get(node)?.get("ironic").cloned();
+    let mut owners: HashMap<Arc<str>, &NodeName> = HashMap::new();
+    for node in design.nodes.keys() {
+        let name = other(node).unwrap_or_else(|| Arc::from(node.as_str()));
+        if let Some(owner) = owners.insert(name.clone(), node) {
+            let data = design.backends.data.as_ref();
+            let mark = data
+                .and_then(|data| data.get("names"))
+                .map(|names| names.mark);
+            let message = format!("`{owner}` and `{node}` are both called `{name}` in Ironic");
+            let mark = mark.unwrap_or(design.nodes[node].mark);
+            return Err(Box::new(Diagnostic::error(settings::CODE, mark, message)));
+        }
+    }
+    let others = names
+        .keys()
+        .filter_map(|node| Some((node.clone(), other(node)?)));
+    Ok(others.collect())
+}
+
+fn refusal(mark: Mark, message: String) -> Error {
+    Error::Settings(Box::new(Diagnostic::error(settings::CODE, mark, message)))
+}
+
+impl Hardware for Ironic {
+    fn observe<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        Box::pin(self.see(nodes))
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        Box::pin(async move {
+            match &order.node {
+                Some(node) => Carrier::new(self, order, node).probe().await,
+                // What is asked for the whole site leaves nothing behind.
+                None => Probe::NotBegun,
+            }
+        })
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(async move {
+            match &order.node {
+                Some(node) => Carrier::new(self, order, node).carry_out().await,
+                None => carry::for_site(self, order).await,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,632 @@
+//! The backend against a stand-in that answers as Ironic does, or as nobody should.
+
+mod standin;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::backend::http::tests::server::{Received, Reply, Server};
+use crate::backend::{NoSecrets, Reporter, Secret, SecretError};
+use crate::design::{RunId, SiteName, build};
+use crate::diagnostic::Sources;
+use crate::document::{LoadSettings, load};
+use crate::lifecycle::ProvisionState;
+use crate::observed::Fact;
+use crate::step::{CleanStep, Parameters, Step, StepId, StepKind};
+use standin::StandIn;
+
+const RUN: &str = "01J00000000000000000000001";
+
+fn design(text: &str) -> Design {
+    let mut sources = Sources::new();
+    let id = sources.add("site.yaml", text);
+    let settings = LoadSettings {
+        flat: true,
+        ..LoadSettings::default()
+    };
+    let file = load(id, text, &settings);
+    assert!(!file.diagnostics.has_errors(), "{:#?}", file.diagnostics);
+    let documents: Vec<_> = file
+        .documents
+        .iter()
+        .map(|document| (&**document, &document.data))
+        .collect();
+    build(SiteName::from("test"), &documents).0
+}
+
+fn site(url: &str, settings: &str, nodes: &[String], more: &str) -> Design {
+    let backends = format!(
+        "---\nschema: trueup/Backends/v1\nmetadata: {{name: b}}\ndata:\n  hardware: {{kind: ironic, ironic: {{endpoint: \"{url}\", {settings}}}}}\n{more}"
+    );
+    let machine = |node: &String| {
+        format!(
+            "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: {node}}}\ndata: {{metadata: {{rack: r}}}}\n"
+        )
+    };
+    let machines: String = nodes.iter().map(machine).collect();
+    design(&(backends + &machines))
+}
+
+fn open(design: &Design, secrets: Arc<dyn Secrets>) -> Result<Ironic, Error> {
+    let context = Context {
+        simulated_state: "unused".into(),
+        secrets,
+    };
+    let written = design.backends.data.as_ref().unwrap();
+    Ironic::open(design, &design.backends.hardware, written, &context)
+}
+
+fn opened(url: &str, nodes: &[&str]) -> (Ironic, Design) {
+    let nodes: Vec<String> = nodes.iter().map(|node| (*node).to_owned()).collect();
+    let design = site(url, "driver: fake-hardware", &nodes, "");
+    (open(&design, Arc::new(NoSecrets)).unwrap(), design)
+}
+
+fn order(design: &Design, kind: StepKind, node: &str, parameters: Parameters) -> Order {
+    Order {
+        run: RunId::from(RUN),
+        step: Arc::new(Step {
+            id: StepId {
+                kind,
+                group: None,
+                node: Some(NodeName::from(node)),
+                wave: None,
+            },
+            timeout: 0,
+            effect: kind.facts().effect,
+            standby: false,
+            parameters: Some(Arc::new(parameters)),
+            needs: Vec::new(),
+        }),
+        node: Some(Arc::new(design.nodes[&NodeName::from(node)].clone())),
+        notes: Vec::new(),
+        reporter: Reporter::default(),
+    }
+}
+
+async fn act(ironic: &Ironic, design: &Design, kind: StepKind, node: &str) -> Result<(), ActError> {
+    ironic
+        .act(&order(design, kind, node, Parameters::default()))
+        .await
+}
+
+#[track_caller]
+fn permanent(result: Result<(), ActError>) -> String {
+    match result {
+        Err(ActError::Permanent(text)) => text.to_string(),
+        other => panic!("not refused for good: {other:?}"),
+    }
+}
+
+/// What changed something, in order.
+fn changes(server: &Server) -> Vec<String> {
+    let lines = server.lines();
+    lines
+        .into_iter()
+        .filter(|line| !line.starts_with("GET "))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_ironic_that_is_too_old_or_none_at_all_is_told_so_once() {
+    for (headers, expected) in [
+        (
+            vec![
+                ("x-openstack-ironic-api-minimum-version", "1.1".to_owned()),
+                ("x-openstack-ironic-api-maximum-version", "1.58".to_owned()),
+            ],
+            "speaks versions 1.1 to 1.58 of its API, and trueup needs one from 1.61 (node retirement) to 1.87",
+        ),
+        (Vec::new(), "is it Ironic?"),
+    ] {
+        let server =
+            Server::plain(move |_| Reply::Json(200, headers.clone(), json!({"id": "v1"}))).await;
+        let (ironic, design) = opened(&server.url, &["n1"]);
+        let nodes: Vec<_> = design.nodes.values().cloned().map(Arc::new).collect();
+        let seen = ironic.observe(&nodes).await;
+        match &seen[&NodeName::from("n1")].provision {
+            Fact::Unknown(why) => assert!(why.contains(expected), "{why}"),
+            Fact::Known(state) => panic!("seen {state}"),
+        }
+        let text = permanent(act(&ironic, &design, StepKind::Prepare, "n1").await);
+        assert!(text.contains(expected), "{text}");
+        assert!(changes(&server).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_older_ironic_is_spoken_to_in_its_own_version() {
+    let stand_in = StandIn::new().newest(61);
+    let server = stand_in.serve().await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    act(&ironic, &design, StepKind::Prepare, "n1")
+        .await
+        .unwrap();
+    let received = server.received.lock().unwrap();
+    let versions: BTreeSet<_> = received
+        .iter()
+        .filter_map(|each| each.headers.get("x-openstack-ironic-api-version").cloned())
+        .collect();
+    assert_eq!(versions, BTreeSet::from(["1.61".to_owned()]));
+}
+
+#[tokio::test]
+async fn what_ironic_says_is_dug_out_of_json_inside_json() {
+    let inner =
+        r#"{"faultcode": "Client", "faultstring": "Node n1 is\u001b[31m odd", "debuginfo": null}"#;
+    for (body, expected) in [
+        (
+            json!({"error_message": inner}),
+            r"400 Bad Request: Node n1 is\u{1b}[31m odd",
+        ),
+        (
+            json!({"error_message": {"faultstring": "as it is"}}),
+            "400 Bad Request: as it is",
+        ),
+        (
+            json!({"error_message": "plain words"}),
+            "400 Bad Request: plain words",
+        ),
+        (
+            json!({"error_message": "{\"code\": 406, \"title\": \"T\", \"description\": \"D\"}"}),
+            "400 Bad Request: D",
+        ),
+        (
+            json!({"error": {"message": "from before it"}}),
+            "400 Bad Request: from before it",
+        ),
+        (json!([1]), "400 Bad Request: `[1]`"),
+    ] {
+        let stand_in = StandIn::new();
+        let server = stand_in
+            .serve_but(move |received| {
+                (received.method == "POST").then(|| Reply::json(400, body.clone()))
+            })
+            .await;
+        let (ironic, design) = opened(&server.url, &["n1"]);
+        let text = permanent(act(&ironic, &design, StepKind::Prepare, "n1").await);
+        assert!(
+            text.starts_with("node `n1`: ") && text.ends_with(expected),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_held_is_waited_for_and_a_rule_is_told() {
+    // Held for a while: three answers 409, and then it is free.
+    let stand_in = StandIn::new().with("n1", "manageable");
+    stand_in.hold("n1", 3);
+    let server = stand_in.serve().await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    act(&ironic, &design, StepKind::Provide, "n1")
+        .await
+        .unwrap();
+    assert_eq!(stand_in.state("n1"), "available");
+
+    // A rule: the node is idle, and the answer stays.
+    let stand_in = StandIn::new().with("n1", "manageable");
+    let server = stand_in
+        .serve_but(|received| {
+            let words = json!({"faultstring": "Node n1 must not"}).to_string();
+            (received.method == "PUT").then(|| Reply::json(409, json!({"error_message": words})))
+        })
+        .await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    let text = permanent(act(&ironic, &design, StepKind::Provide, "n1").await);
+    assert!(text.ends_with("409 Conflict: Node n1 must not"), "{text}");
+    assert_eq!(changes(&server).len(), 3);
+}
+
+#[tokio::test]
+async fn what_the_table_does_not_have_is_never_sent() {
+    for (state, kind) in [
+        ("active", StepKind::Provide),
+        ("active", StepKind::Deploy),
+        ("active", StepKind::Prepare),
+        ("active", StepKind::Manage),
+        ("available", StepKind::Clean),
+        ("enroll", StepKind::Provide),
+        ("clean failed", StepKind::Deploy),
+        ("clean failed", StepKind::Prepare),
+        ("clean hold", StepKind::PowerOn),
+        ("deploy hold", StepKind::Destroy),
+        ("rescue", StepKind::Prepare),
+        ("service failed", StepKind::Prepare),
+        ("dreaming", StepKind::Manage),
+        ("dreaming", StepKind::PowerOn),
+    ] {
+        let stand_in = StandIn::new().with("n1", state);
+        let server = stand_in.serve().await;
+        let (ironic, design) = opened(&server.url, &["n1"]);
+        permanent(act(&ironic, &design, kind, "n1").await);
+        assert!(
+            changes(&server).is_empty(),
+            "{kind} while {state}: {:?}",
+            changes(&server)
+        );
+    }
+    // A retired or protected machine, and one in maintenance.
+    for (state, flag, kind) in [
+        ("manageable", "retired", StepKind::Provide),
+        ("manageable", "retired", StepKind::Prepare),
+        ("available", "retired", StepKind::Deploy),
+        ("available", "retired", StepKind::Prepare),
+        ("available", "maintenance", StepKind::Deploy),
+        ("manageable", "maintenance", StepKind::Prepare),
+    ] {
+        let stand_in = StandIn::new().with("n1", state);
+        stand_in.set("n1", flag, json!(true));
+        let server = stand_in.serve().await;
+        let (ironic, design) = opened(&server.url, &["n1"]);
+        permanent(act(&ironic, &design, kind, "n1").await);
+        assert!(
+            changes(&server).is_empty(),
+            "{kind} while {state} and {flag}"
+        );
+    }
+    let stand_in = StandIn::new().with("n1", "active");
+    stand_in.set("n1", "protected", json!(true));
+    let server = stand_in.serve().await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    let text = permanent(act(&ironic, &design, StepKind::Destroy, "n1").await);
+    assert!(text.contains("since it is protected"), "{text}");
+    assert!(!changes(&server).iter().any(|line| line.starts_with("PUT")));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_lost_is_looked_for_before_anything_is_asked_again() {
+    let stand_in = StandIn::new().with("n1", "available");
+    let lost = stand_in.clone();
+    let server = stand_in
+        .serve_but(move |received| {
+            // It is done, and nobody hears of it.
+            (received.method == "PUT").then(|| {
+                lost.begin("n1", "deploying", "active");
+                Reply::Raw(Vec::new())
+            })
+        })
+        .await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    let order = order(&design, StepKind::Deploy, "n1", Parameters::default());
+    match ironic.act(&order).await {
+        Err(ActError::Ambiguous(text)) => assert!(text.contains("states/provision"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(ironic.probe(&order).await, Probe::UnderWay);
+    stand_in.end("n1");
+    assert_eq!(ironic.probe(&order).await, Probe::Done);
+    ironic.act(&order).await.unwrap();
+    let asked = changes(&server);
+    let asked: Vec<_> = asked
+        .iter()
+        .filter(|line| line.starts_with("PUT"))
+        .collect();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+}
+
+#[tokio::test]
+async fn another_runs_deploy_is_not_taken_for_this_ones() {
+    let stand_in = StandIn::new().with("n1", "available");
+    let server = stand_in.serve().await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    act(&ironic, &design, StepKind::Deploy, "n1").await.unwrap();
+    let mut other = order(&design, StepKind::Deploy, "n1", Parameters::default());
+    assert_eq!(ironic.probe(&other).await, Probe::Done);
+    other.run = RunId::from("01J00000000000000000000009");
+    assert_eq!(ironic.probe(&other).await, Probe::NotBegun);
+    // Marked by us, but not what we deployed.
+    stand_in.set(
+        "n1",
+        "instance_uuid",
+        json!("5ce3ed53-0000-4000-8000-000000000001"),
+    );
+    let ours = order(&design, StepKind::Deploy, "n1", Parameters::default());
+    assert!(matches!(ironic.probe(&ours).await, Probe::Ambiguous(_)));
+}
+
+#[tokio::test]
+async fn a_list_that_leads_elsewhere_or_never_ends_is_left() {
+    let stand_in = StandIn::new()
+        .with("n1", "available")
+        .page(1)
+        .with("n2", "active");
+    stand_in.next_host("http://evil.example");
+    let server = stand_in.serve().await;
+    let (ironic, design) = opened(&server.url, &["n1", "n2"]);
+    let nodes: Vec<_> = design.nodes.values().cloned().map(Arc::new).collect();
+    let seen = ironic.observe(&nodes).await;
+    let state = |node: &str| seen[&NodeName::from(node)].provision.known().copied();
+    assert_eq!(state("n1"), Some(ProvisionState::Available));
+    assert_eq!(state("n2"), Some(ProvisionState::Active));
+}
+
+#[tokio::test]
+async fn fields_of_any_shape_are_no_harm() {
+    let odd = json!([
+        {"uuid": "u1", "name": "n1", "provision_state": "\u{1b}[2J", "power_state": "error",
+         "last_error": "line\nline\u{202e}", "clean_step": "x", "extra": 5, "maintenance": true,
+         "retired": true, "unknown": {"a": 1}},
+        {"uuid": "u2", "name": null, "provision_state": null}
+    ]);
+    let stand_in = StandIn::new();
+    let server = stand_in
+        .serve_but(move |received| {
+            received
+                .path
+                .starts_with("/v1/nodes?")
+                .then(|| Reply::json(200, json!({"nodes": odd})))
+        })
+        .await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    let nodes: Vec<_> = design.nodes.values().cloned().map(Arc::new).collect();
+    let seen = &ironic.observe(&nodes).await[&NodeName::from("n1")];
+    assert_eq!(seen.provision, Fact::Known(ProvisionState::Other));
+    assert_eq!(seen.last_error.as_deref(), Some(r"line line\u{202e}"));
+    assert_eq!(seen.maintenance.as_deref(), Some("no reason given"));
+    assert!(seen.capabilities.is_empty());
+    assert!(matches!(&seen.power, Fact::Unknown(why) if &**why == "Ironic says `error`"));
+}
+
+#[tokio::test]
+async fn a_clean_step_that_ironic_leaves_out_is_noticed() {
+    let stand_in = StandIn::new().with("n1", "manageable");
+    stand_in.slow("n1");
+    stand_in.set(
+        "n1",
+        "driver_internal_info",
+        json!({"clean_steps": [{"interface": "bios", "step": "other"}]}),
+    );
+    let server = stand_in.serve().await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    let step = CleanStep {
+        interface: "management".into(),
+        step: "reset".into(),
+        arguments: None,
+    };
+    let parameters = Parameters {
+        clean_steps: vec![step],
+        ..Parameters::default()
+    };
+    match ironic
+        .act(&order(&design, StepKind::Clean, "n1", parameters))
+        .await
+    {
+        Err(ActError::Ambiguous(text)) => {
+            assert!(
+                text.ends_with("left out steps without saying so: management.reset"),
+                "{text}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Knows one secret.
+#[derive(Debug)]
+struct One;
+
+impl Secrets for One {
+    fn reveal(&self, _: &Reference) -> Result<Secret, SecretError> {
+        Ok(Secret::new("s3cret-of-the-bmc".to_owned()))
+    }
+}
+
+const RICH: &str = "---\nschema: drydock/Network/v1\nmetadata: {name: oob}\ndata: {cidr: 10.0.0.0/24}\n\
+---\nschema: drydock/HardwareProfile/v1\nmetadata: {name: hw}\ndata: {boot_mode: uefi, device_aliases: {system: {address: '2:0.1.0', bus_type: scsi, dev_type: RAID}}}\n\
+---\nschema: drydock/BootAction/v1\nmetadata: {name: files}\ndata: {assets: [{type: file, path: /etc/x, data: hello, permissions: '644'}]}\n\
+---\nschema: drydock/BootAction/v1\nmetadata: {name: fetched}\ndata: {assets: [{type: unit, path: /etc/y, location: 'http://x/y'}]}\n\
+---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: rich}\ndata:\n  hardware_profile: hw\n  \
+oob: {type: redfish, network: oob, account: root}\n  platform: {image: noble, kernel: generic}\n  \
+storage: {physical_devices: {system: {labels: {bootdrive: 'true'}}}}\n  \
+addressing: [{network: oob, address: 10.0.0.7}]\n  metadata: {boot_mac: '52:54:00:AA:BB:0C'}\n";
+
+#[tokio::test]
+async fn a_machine_is_enrolled_and_deployed_as_its_design_has_it_and_no_password_is_shown() {
+    let settings = "driver: redfish, resource_class: metal, traits: [CUSTOM_SSD], interfaces: {deploy_interface: direct}, \
+                    driver_info: {deploy_kernel: 'http://x/k'}, properties: {cpu_arch: x86_64}, \
+                    controller: {password: {env: BMC}, port: 8443, verify: false}, \
+                    image: {source: 'http://images/{image}.qcow2', checksum: 'http://images/{image}.sums'}";
+    let stand_in = StandIn::new();
+    let server = stand_in.serve().await;
+    let design = site(&server.url, settings, &[], RICH);
+    let ironic = open(&design, Arc::new(One)).unwrap();
+    act(&ironic, &design, StepKind::Prepare, "rich")
+        .await
+        .unwrap();
+    act(&ironic, &design, StepKind::Deploy, "rich")
+        .await
+        .unwrap();
+    let body_of = |method: &str, path: &str| {
+        let received = server.received.lock().unwrap();
+        let found = received
+            .iter()
+            .find(|each| each.method == method && each.path.contains(path));
+        found
+            .unwrap_or_else(|| panic!("no {method} {path}"))
+            .body
+            .clone()
+    };
+    let mut enrolled = body_of("POST", "/v1/nodes");
+    enrolled.as_object_mut().unwrap().remove("extra");
+    assert_eq!(
+        enrolled,
+        json!({
+            "name": "rich", "driver": "redfish", "resource_class": "metal", "deploy_interface": "direct",
+            "properties": {"capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"},
+            "driver_info": {
+                "redfish_address": "https://10.0.0.7:8443", "redfish_username": "root",
+                "redfish_password": "s3cret-of-the-bmc", "redfish_verify_ca": false, "deploy_kernel": "http://x/k",
+            },
+        })
+    );
+    assert_eq!(body_of("PUT", "/traits"), json!({"traits": ["CUSTOM_SSD"]}));
+    assert_eq!(body_of("POST", "/v1/ports")["address"], "52:54:00:aa:bb:0c");
+    let node = stand_in.node("rich");
+    assert_eq!(
+        node["instance_info"],
+        json!({"image_source": "http://images/noble.qcow2", "image_checksum": "http://images/noble.sums",
+               "root_device": {"hctl": "2:0:1:0"}})
+    );
+    let deploy = {
+        let received = server.received.lock().unwrap();
+        let is_it = |each: &&Received| each.body["target"] == "active";
+        received.iter().find(is_it).unwrap().body.clone()
+    };
+    assert_eq!(
+        deploy["configdrive"],
+        json!({"meta_data": {"name": "rich", "hostname": "rich"},
+               "user_data": "#cloud-config\n{\"write_files\":[{\"content\":\"hello\",\"path\":\"/etc/x\",\"permissions\":\"0644\"}]}"})
+    );
+    assert_eq!(
+        enrol::not_carried(&design.nodes[&NodeName::from("rich")]),
+        [Arc::from("fetched")]
+    );
+
+    // A server that repeats what it was told shows no secret.
+    let stand_in = StandIn::new();
+    let server = stand_in
+        .serve_but(|received| {
+            let words = received.body.to_string();
+            (received.method == "POST").then(|| Reply::json(400, json!({"error_message": words})))
+        })
+        .await;
+    let design = site(&server.url, settings, &[], RICH);
+    let ironic = open(&design, Arc::new(One)).unwrap();
+    let text = permanent(act(&ironic, &design, StepKind::Prepare, "rich").await);
+    assert!(!text.contains("s3cret") && text.contains("400"), "{text}");
+}
+
+#[test]
+fn settings_that_do_not_fit_are_told_with_their_place() {
+    let error = |settings: &str, more: &str| {
+        let nodes = ["n1".to_owned(), "n2".to_owned()];
+        let design = site("http://x", settings, &nodes, more);
+        match open(&design, Arc::new(NoSecrets)) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("{settings} is taken"),
+        }
+    };
+    for (settings, expected) in [
+        (
+            "request_timeout: 0",
+            "a request is bounded by more than 0 and at most 3600 s",
+        ),
+        (
+            "credentials: {username: a, password: {env: P}}, token: {env: T}",
+            "an account and a token: Ironic takes one of them",
+        ),
+        (
+            "token: {env: T}",
+            "a secret of the backend `ironic` cannot be had: no secrets are to be had here",
+        ),
+        (
+            "driver: redfish, driver_info: {redfish_password: x}",
+            "`redfish_password` is a secret: give it by reference, as `controller.password`",
+        ),
+    ] {
+        assert_eq!(error(settings, ""), expected);
+    }
+    assert_eq!(
+        error("driver: d", "  names: {n1: {ironic: n2}}\n"),
+        "`n1` and `n2` are both called `n2` in Ironic"
+    );
+}
+
+#[tokio::test]
+async fn a_node_is_found_by_its_other_name() {
+    let stand_in = StandIn::new().with("metal-7", "manageable");
+    let server = stand_in.serve().await;
+    let design = site(
+        &server.url,
+        "verify: true",
+        &["n1".to_owned()],
+        "  names: {n1: {ironic: metal-7}}\n",
+    );
+    let ironic = open(&design, Arc::new(NoSecrets)).unwrap();
+    act(&ironic, &design, StepKind::Provide, "n1")
+        .await
+        .unwrap();
+    assert_eq!(stand_in.state("metal-7"), "available");
+    // Without a driver nobody is enrolled, and a name that is not there is an error.
+    let design = site(&server.url, "verify: true", &["n2".to_owned()], "");
+    let ironic = open(&design, Arc::new(NoSecrets)).unwrap();
+    let text = permanent(act(&ironic, &design, StepKind::Prepare, "n2").await);
+    assert!(text.contains("name no `driver` to enrol it with"), "{text}");
+}
+
+#[tokio::test]
+async fn all_who_wait_share_one_list() {
+    let names: Vec<String> = (0..100).map(|number| format!("n{number}")).collect();
+    let mut stand_in = StandIn::new();
+    for name in &names {
+        stand_in = stand_in.with(name, "manageable");
+    }
+    let server = stand_in.serve().await;
+    let design = site(&server.url, "verify: true", &names, "");
+    let ironic = open(&design, Arc::new(NoSecrets)).unwrap();
+    let acts = names
+        .iter()
+        .map(|name| act(&ironic, &design, StepKind::Provide, name));
+    for result in futures_util::future::join_all(acts).await {
+        result.unwrap();
+    }
+    let lines = server.lines();
+    let lists = lines
+        .iter()
+        .filter(|line| line.starts_with("GET /v1/nodes?"))
+        .count();
+    let single = lines
+        .iter()
+        .filter(|line| line.starts_with("GET /v1/nodes/"))
+        .count();
+    assert!(lists <= 6, "{lists} lists");
+    assert_eq!(single, names.len(), "one look at each before its verb");
+}
+
+#[tokio::test]
+async fn a_thousand_machines_are_seen_in_two_lists() {
+    let names: Vec<String> = (0..1000).map(|number| format!("n{number}")).collect();
+    let mut stand_in = StandIn::new();
+    for name in &names {
+        stand_in = stand_in.with(name, "active");
+    }
+    let server = stand_in.serve().await;
+    let design = site(&server.url, "verify: true", &names, "");
+    let ironic = open(&design, Arc::new(NoSecrets)).unwrap();
+    let nodes: Vec<_> = design.nodes.values().cloned().map(Arc::new).collect();
+    let began = std::time::Instant::now();
+    let seen = ironic.observe(&nodes).await;
+    eprintln!(
+        "1000 machines observed in {} ms",
+        began.elapsed().as_millis()
+    );
+    assert_eq!(seen.len(), 1000);
+    assert!(
+        seen.values()
+            .all(|node| node.provision == Fact::Known(ProvisionState::Active))
+    );
+    let lines = server.lines();
+    assert_eq!(lines.len(), 2, "the version and one list: {lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_is_no_reason_to_give_up() {
+    let stand_in = StandIn::new().with("n1", "manageable");
+    let failures = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = failures.clone();
+    let server = stand_in
+        .serve_but(move |received| {
+            let is_list = received.path.starts_with("/v1/nodes?");
+            let is_early = || count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 5;
+            (is_list && is_early()).then(|| Reply::json(500, Value::Null))
+        })
+        .await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    act(&ironic, &design, StepKind::Provide, "n1")
+        .await
+        .unwrap();
+    assert!(failures.load(std::sync::atomic::Ordering::SeqCst) >= 5);
+}

@@ -1,0 +1,298 @@
+//! A stand-in for Ironic that keeps nodes in memory and ends every transition with the next look.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use serde_json::{Value, json};
+
+use crate::backend::http::tests::server::{Received, Reply, Server};
+
+/// Shared by its clones.
+#[derive(Clone)]
+pub(super) struct StandIn(Arc<Mutex<World>>);
+
+struct World {
+    nodes: BTreeMap<String, Value>,
+    /// What a node becomes with the next list.
+    pending: BTreeMap<String, String>,
+    /// How many more requests find a node held.
+    held: BTreeMap<String, u32>,
+    /// Nodes on which everything goes on until it is ended by hand.
+    slow: Vec<String>,
+    newest: u32,
+    page: usize,
+    next_host: String,
+    clock: u64,
+}
+
+impl StandIn {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(World {
+            nodes: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            held: BTreeMap::new(),
+            slow: Vec::new(),
+            newest: 115,
+            page: 1000,
+            next_host: String::new(),
+            clock: 0,
+        })))
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn newest(self, minor: u32) -> Self {
+        self.world().newest = minor;
+        self
+    }
+
+    pub(super) fn page(self, size: usize) -> Self {
+        self.world().page = size;
+        self
+    }
+
+    pub(super) fn next_host(&self, host: &str) {
+        self.world().next_host = host.to_owned();
+    }
+
+    pub(super) fn with(self, name: &str, state: &str) -> Self {
+        let node = new_node(name, state);
+        self.world().nodes.insert(name.to_owned(), node);
+        self
+    }
+
+    pub(super) fn set(&self, name: &str, field: &str, value: Value) {
+        self.world().nodes.get_mut(name).unwrap()[field] = value;
+    }
+
+    pub(super) fn node(&self, name: &str) -> Value {
+        self.world().nodes[name].clone()
+    }
+
+    pub(super) fn state(&self, name: &str) -> String {
+        self.node(name)["provision_state"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    pub(super) fn hold(&self, name: &str, requests: u32) {
+        self.world().held.insert(name.to_owned(), requests);
+    }
+
+    pub(super) fn slow(&self, name: &str) {
+        self.world().slow.push(name.to_owned());
+    }
+
+    /// Something goes on until [`Self::end`].
+    pub(super) fn begin(&self, name: &str, during: &str, after: &str) {
+        let mut world = self.world();
+        world.slow.push(name.to_owned());
+        world.moved(name, during);
+        world.pending.insert(name.to_owned(), after.to_owned());
+    }
+
+    pub(super) fn end(&self, name: &str) {
+        let mut world = self.world();
+        world.slow.retain(|slow| slow != name);
+        world.settle();
+    }
+
+    pub(super) async fn serve(&self) -> Server {
+        self.serve_but(|_| None).await
+    }
+
+    /// Serves, but for what `otherwise` answers itself.
+    pub(super) async fn serve_but(
+        &self,
+        otherwise: impl Fn(&Received) -> Option<Reply> + Send + Sync + 'static,
+    ) -> Server {
+        let world = self.clone();
+        Server::plain(move |received| {
+            if received.path == "/v1" {
+                let newest = format!("1.{}", world.world().newest);
+                let headers = vec![
+                    ("x-openstack-ironic-api-minimum-version", "1.1".to_owned()),
+                    ("x-openstack-ironic-api-maximum-version", newest),
+                ];
+                return Reply::Json(200, headers, json!({"id": "v1"}));
+            }
+            otherwise(received).unwrap_or_else(|| world.world().answer(received))
+        })
+        .await
+    }
+}
+
+fn new_node(name: &str, state: &str) -> Value {
+    json!({
+        "uuid": format!("uuid-{name}"), "name": name, "provision_state": state, "power_state": "power off",
+        "retired": false, "maintenance": false, "protected": false, "extra": {}, "instance_info": {},
+        "clean_step": {}, "provision_updated_at": null, "instance_uuid": null,
+    })
+}
+
+fn refusal(status: u16, words: &str) -> Reply {
+    let inner = json!({"faultcode": "Client", "faultstring": words}).to_string();
+    Reply::json(status, json!({"error_message": inner}))
+}
+
+impl World {
+    fn moved(&mut self, name: &str, state: &str) {
+        self.clock += 1;
+        let node = self.nodes.get_mut(name).unwrap();
+        node["provision_state"] = json!(state);
+        node["provision_updated_at"] = json!(format!("2026-01-01T00:00:00.{:06}", self.clock));
+    }
+
+    /// All that goes on comes to its end.
+    fn settle(&mut self) {
+        let slow = self.slow.clone();
+        let ended: Vec<_> = self
+            .pending
+            .keys()
+            .filter(|name| !slow.contains(name))
+            .cloned()
+            .collect();
+        for name in ended {
+            let state = self.pending.remove(&name).unwrap();
+            self.moved(&name, &state);
+        }
+    }
+
+    fn shown(&self, node: &Value) -> Value {
+        let mut node = node.clone();
+        let name = node["name"].as_str().unwrap().to_owned();
+        if self.held.get(&name).is_some_and(|left| *left > 0) {
+            node["reservation"] = json!("conductor");
+        }
+        node
+    }
+
+    fn answer(&mut self, received: &Received) -> Reply {
+        let (path, query) = received
+            .path
+            .split_once('?')
+            .unwrap_or((&received.path, ""));
+        let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
+        match (received.method.as_str(), &parts[..]) {
+            ("GET", ["nodes"]) => self.list(query),
+            ("GET", ["drivers"]) => {
+                Reply::json(200, json!({"drivers": [{"name": "fake-hardware"}]}))
+            }
+            ("GET", ["ports"]) => Reply::json(200, json!({"ports": []})),
+            ("POST", ["ports"]) => Reply::json(201, json!({})),
+            ("POST", ["nodes"]) => {
+                let name = received.body["name"].as_str().unwrap().to_owned();
+                let mut node = new_node(&name, "enroll");
+                node["extra"] = received.body["extra"].clone();
+                self.nodes.insert(name, node.clone());
+                Reply::json(201, node)
+            }
+            (method, ["nodes", of, rest @ ..]) => {
+                let is_it = |node: &&Value| node["uuid"] == **of || node["name"] == **of;
+                let Some(node) = self.nodes.values().find(is_it) else {
+                    return refusal(404, "Node could not be found.");
+                };
+                let name = node["name"].as_str().unwrap().to_owned();
+                if method == "GET" {
+                    let shown = self.shown(&self.nodes[&name].clone());
+                    if let Some(left) = self.held.get_mut(&name) {
+                        *left = left.saturating_sub(1);
+                    }
+                    return Reply::json(200, shown);
+                }
+                self.change(method, &name, rest, &received.body)
+            }
+            _ => refusal(404, "no such thing"),
+        }
+    }
+
+    fn list(&mut self, query: &str) -> Reply {
+        self.settle();
+        let marker = query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("marker="));
+        let names: Vec<String> = self.nodes.keys().cloned().collect();
+        let begin = marker.map_or(0, |marker| {
+            1 + names
+                .iter()
+                .position(|name| format!("uuid-{name}") == marker)
+                .unwrap()
+        });
+        let end = (begin + self.page).min(names.len());
+        let page: Vec<Value> = names[begin..end]
+            .iter()
+            .map(|name| self.shown(&self.nodes[name]))
+            .collect();
+        for left in self.held.values_mut() {
+            *left = left.saturating_sub(1);
+        }
+        let mut body = json!({"nodes": page});
+        if end < names.len() {
+            body["next"] = json!(format!(
+                "{}/v1/nodes?limit=1&marker=uuid-{}",
+                self.next_host,
+                names[end - 1]
+            ));
+        }
+        Reply::json(200, body)
+    }
+
+    fn change(&mut self, method: &str, name: &str, rest: &[&str], body: &Value) -> Reply {
+        if self.held.get(name).is_some_and(|left| *left > 0) {
+            return refusal(409, "Node is locked by host conductor, please retry.");
+        }
+        match (method, rest) {
+            ("PATCH", []) => {
+                let node = self.nodes.get_mut(name).unwrap();
+                for operation in body.as_array().unwrap() {
+                    let path = operation["path"].as_str().unwrap();
+                    let (parent, key) = path.rsplit_once('/').unwrap();
+                    let parent = node.pointer_mut(parent).unwrap();
+                    match operation["op"].as_str().unwrap() {
+                        "add" => parent[key] = operation["value"].clone(),
+                        _ => parent[key] = Value::Null,
+                    }
+                }
+                Reply::json(200, node.clone())
+            }
+            ("PUT", ["states", "provision"]) => {
+                let (during, after) = match body["target"].as_str().unwrap() {
+                    "manage" if self.nodes[name]["provision_state"] != "enroll" => {
+                        self.moved(name, "manageable");
+                        return Reply::json(202, Value::Null);
+                    }
+                    "manage" => ("verifying", "manageable"),
+                    "provide" => ("cleaning", "available"),
+                    "clean" => ("cleaning", "manageable"),
+                    "active" => ("deploying", "active"),
+                    "deleted" => ("deleting", "available"),
+                    other => panic!("verb {other}"),
+                };
+                self.moved(name, during);
+                self.pending.insert(name.to_owned(), after.to_owned());
+                Reply::json(202, Value::Null)
+            }
+            ("PUT", ["states", "power"]) => {
+                self.nodes.get_mut(name).unwrap()["power_state"] = body["target"].clone();
+                Reply::json(202, Value::Null)
+            }
+            ("PUT", ["traits"]) => Reply::json(204, Value::Null),
+            ("PUT", ["maintenance"]) => {
+                self.nodes.get_mut(name).unwrap()["maintenance"] = json!(true);
+                Reply::json(202, Value::Null)
+            }
+            ("DELETE", ["maintenance"]) => {
+                self.nodes.get_mut(name).unwrap()["maintenance"] = json!(false);
+                Reply::json(202, Value::Null)
+            }
+            ("DELETE", []) => {
+                self.nodes.remove(name);
+                Reply::json(204, Value::Null)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Asking Ironic for something and waiting for its end, as safely as one node allows it.
+//!
+//! A verb is sent only where trueup's own table has it, and only to a node that is idle. A 409 is told
+//! apart by looking at the node: held by somebody, it is waited for; idle, it is a rule. An answer that
+//! was lost is never sent again from here: the error says so, and who ordered the step looks first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Ironic;
+use super::api::Trouble;
+use super::node::Node;
+use crate::backend::{ActError, Order, Secret};
+use crate::lifecycle::{self, PowerState, ProvisionState, Verb};
+
+/// How often a node that is idle and answers 409 all the same is asked again.
+const IDLE_REFUSALS: u32 = 3;
+/// How long to wait before that.
+const REFUSED_DELAY: Duration = Duration::from_secs(2);
+/// How many looks may show nothing after a verb was accepted.
+const LOOKS_WITHOUT_CHANGE: u32 = 3;
+
+/// What is done with one node.
+pub(super) struct Mover<'a> {
+    pub(super) backend: &'a Ironic,
+    pub(super) order: &'a Order,
+    /// The node's name in Ironic.
+    pub(super) name: Arc<str>,
+    /// By which failures begin.
+    pub(super) subject: String,
+}
+
+type Result<T> = std::result::Result<T, ActError>;
+
+impl Mover<'_> {
+    pub(super) fn permanent(&self, text: impl std::fmt::Display) -> ActError {
+        ActError::Permanent(Arc::from(format!("{}: {text}", self.subject)))
+    }
+
+    pub(super) fn say(&self, text: impl Into<Arc<str>>) {
+        self.order.reporter.progress(text);
+    }
+
+    /// The node as it is now, where Ironic knows it.
+    pub(super) async fn look(&self) -> Result<Option<Node>> {
+        Ok(self.backend.api.node(&self.subject, &self.name).await?)
+    }
+
+    /// The node as it is now.
+    pub(super) async fn known(&self) -> Result<Node> {
+        let found = self.look().await?;
+        found.ok_or_else(|| self.permanent(format!("Ironic has no node `{}`", self.name)))
+    }
+
+    /// Waits until nothing goes on with the node and nobody holds it.
+    pub(super) async fn settled(&self, node: Node) -> Result<Node> {
+        if node.is_idle() {
+            return Ok(node);
+        }
+        let uuid = node.uuid.clone();
+        let mut waiter = self.backend.watch.wait_for(&uuid);
+        let mut node = node;
+        loop {
+            if node.is_idle() {
+                return Ok(node);
+            }
+            if node.state().is_held() {
+                let state = node.state_name();
+                return Err(
+                    self.permanent(format!("is paused ({state}) until somebody lets it go on"))
+                );
+            }
+            self.say(node.doing());
+            node = self.next(&mut waiter).await?;
+        }
+    }
+
+    /// The node in the next look that shows it.
+    async fn next(&self, waiter: &mut super::watch::Waiter) -> Result<Node> {
+        loop {
+            let round = waiter.next().await;
+            match &round.nodes {
+                Ok(nodes) => {
+                    let node = nodes.get(waiter.uuid()).cloned();
+                    return node.ok_or_else(|| self.permanent("has vanished from Ironic"));
+                }
+                Err(why) => self.say(why.clone()),
+            }
+        }
+    }
+
+    /// Refuses what trueup's own table does not have.
+    pub(super) fn gate(&self, node: &Node, verb: Verb) -> Result<()> {
+        let step = lifecycle::step(node.state(), verb, node.flags());
+        let refusal = match step {
+            Ok(_) => return Ok(()),
+            Err(refusal) => refusal,
+        };
+        let is_power = matches!(verb, Verb::PowerOn | Verb::PowerOff);
+        let evidence = [
+            ("retired", node.retired()),
+            ("in maintenance", node.maintenance()),
+            (
+                "last error",
+                node.error().filter(|_| !is_power).map(Arc::from),
+            ),
+        ];
+        let evidence: String = evidence
+            .iter()
+            .filter_map(|(what, text)| Some(format!(" ({what}: {})", text.as_ref()?)))
+            .collect();
+        Err(self.permanent(format!("{refusal}{evidence}")))
+    }
+
+    /// Sends a request as soon as the node is idle and `verb` is legal, as often as the node turns out to
+    /// be held by somebody else.
+    async fn when_free<T, F>(
+        &self,
+        mut node: Node,
+        verb: Option<Verb>,
+        send: impl Fn(Arc<str>) -> F,
+    ) -> Result<(Node, T)>
+    where
+        F: Future<Output = std::result::Result<T, Trouble>>,
+    {
+        let mut refusals = 0;
+        loop {
+            node = self.settled(node).await?;
+            if let Some(verb) = verb {
+                self.gate(&node, verb)?;
+            }
+            let trouble = match send(node.uuid.clone()).await {
+                Ok(answer) => return Ok((node, answer)),
+                Err(trouble) => trouble,
+            };
+            if trouble.status() != Some(409) {
+                return Err(trouble.into());
+            }
+            // Held, or against a rule? The text and the code do not tell; the node does.
+            node = self.known().await?;
+            if node.is_idle() {
+                refusals += 1;
+                if refusals >= IDLE_REFUSALS {
+                    return Err(trouble.into());
+                }
+                tokio::time::sleep(REFUSED_DELAY).await;
+            } else {
+                self.say(format!("held by somebody else: {}", node.doing()));
+            }
+        }
+    }
+
+    /// Asks for a change of the provision state and waits for its end.
+    pub(super) async fn ask(&self, node: Node, verb: Verb, more: Value) -> Result<Node> {
+        let mut body = more;
+        body["target"] = json!(target(verb));
+        let body = &body;
+        let api = &self.backend.api;
+        let send = |uuid: Arc<str>| async move {
+            api.put_state(&self.subject, &uuid, "provision", body).await
+        };
+        self.say(format!("{}: {verb}", node.state_name()));
+        let (before, ()) = self.when_free(node, Some(verb), send).await?;
+        self.ended(&before, verb).await
+    }
+
+    /// Waits for the end of a verb that was accepted when the node was as `before`.
+    pub(super) async fn ended(&self, before: &Node, verb: Verb) -> Result<Node> {
+        let mut waiter = self.backend.watch.wait_for(&before.uuid);
+        let mut unchanged = 0;
+        let mut checked_steps = verb != Verb::Clean;
+        loop {
+            let node = self.next(&mut waiter).await?;
+            if !node.is_idle() {
+                self.say(node.doing());
+                if node.state().is_held() {
+                    let state = node.state_name();
+                    return Err(self.permanent(format!("`{verb}` is paused ({state})")));
+                }
+                if !checked_steps && node.state().is_cleaning() {
+                    checked_steps = self.check_steps(&node).await?;
+                }
+                continue;
+            }
+            let state = node.state();
+            if ends(verb).contains(&state)
+                && (state != before.state() || node.has_moved_since(before))
+            {
+                return Ok(node);
+            }
+            if node.has_moved_since(before) {
+                return Err(self.permanent(format!("`{verb}` ended in {}", node.failed())));
+            }
+            unchanged += 1;
+            if unchanged >= LOOKS_WITHOUT_CHANGE {
+                let text = format!(
+                    "{}: Ironic accepted `{verb}`, and nothing happens: {}",
+                    self.subject,
+                    node.failed()
+                );
+                return Err(ActError::Passing(Arc::from(text)));
+            }
+        }
+    }
+
+    /// Whether Ironic runs all the steps that were asked for; it leaves some out silently.
+    async fn check_steps(&self, node: &Node) -> Result<bool> {
+        let running = self
+            .backend
+            .api
+            .running_steps(&self.subject, &node.uuid)
+            .await;
+        let (Ok(Some(running)), Some(parameters)) = (running, &self.order.step.parameters) else {
+            return Ok(false);
+        };
+        let asked = parameters.clean_steps.iter();
+        let missing: Vec<String> = asked
+            .map(|step| format!("{}.{}", step.interface, step.step))
+            .filter(|step| !running.contains(step))
+            .collect();
+        if missing.is_empty() || running.is_empty() {
+            return Ok(true);
+        }
+        let missing = missing.join(", ");
+        self.say(format!("Ironic leaves out {missing}"));
+        Err(ActError::Ambiguous(Arc::from(format!(
+            "{}: Ironic has left out steps without saying so: {missing}",
+            self.subject
+        ))))
+    }
+
+    /// Changes fields of the node once it is idle, and gives it as it is then. `verb`: what must be legal.
+    pub(super) async fn patch(
+        &self,
+        node: Node,
+        verb: Option<Verb>,
+        operations: Vec<Value>,
+        secret: Option<&Secret>,
+    ) -> Result<Node> {
+        let operations = &Value::Array(operations);
+        let api = &self.backend.api;
+        let send = |uuid: Arc<str>| async move {
+            api.patch(&self.subject, &uuid, operations, secret).await
+        };
+        let (_, node) = self.when_free(node, verb, send).await?;
+        Ok(node)
+    }
+
+    /// Switches the node on or off, and sees it stay so.
+    pub(super) async fn power(&self, node: Node, wanted: PowerState) -> Result<Node> {
+        let (verb, target) = match wanted {
+            PowerState::On => (Verb::PowerOn, "power on"),
+            PowerState::Off => (Verb::PowerOff, "power off"),
+        };
+        let node = self.settled(node).await?;
+        if node.power() == Some(wanted) {
+            return Ok(node);
+        }
+        let api = &self.backend.api;
+        let body = &json!({ "target": target });
+        let send = |uuid: Arc<str>| async move {
+            api.put_state(&self.subject, &uuid, "power", body).await
+        };
+        self.say(target);
+        let (before, ()) = self.when_free(node, Some(verb), send).await?;
+        let mut waiter = self.backend.watch.wait_for(&before.uuid);
+        let mut seen_so = false;
+        let mut otherwise = 0;
+        loop {
+            let node = self.next(&mut waiter).await?;
+            if !node.is_idle() {
+                self.say(node.doing());
+                continue;
+            }
+            if node.power() == Some(wanted) {
+                if seen_so {
+                    return Ok(node);
+                }
+                seen_so = true;
+                continue;
+            }
+            otherwise += 1;
+            if seen_so || otherwise >= LOOKS_WITHOUT_CHANGE {
+                let why = if seen_so {
+                    "was switched, and switched back: somebody else drives its controller"
+                        .to_owned()
+                } else {
+                    format!("`{target}` had no effect: {}", node.failed())
+                };
+                return Err(ActError::Passing(Arc::from(format!(
+                    "{}: {why}",
+                    self.subject
+                ))));
+            }
+        }
+    }
+
+    /// Sets maintenance or takes it off, and gives the node as it is then.
+    pub(super) async fn maintain(&self, node: Node, reason: Option<&str>) -> Result<Node> {
+        let api = &self.backend.api;
+        let send = |uuid: Arc<str>| async move { api.maintain(&self.subject, &uuid, reason).await };
+        self.when_free(node, None, send).await?;
+        self.known().await
+    }
+
+    /// Takes the node out of Ironic.
+    pub(super) async fn remove(&self, node: Node) -> Result<()> {
+        let api = &self.backend.api;
+        let send = |uuid: Arc<str>| async move { api.remove(&self.subject, &uuid).await };
+        let removed = self.when_free(node, None, send).await;
+        match removed {
+            Ok(_) => Ok(()),
+            Err(error) => match self.look().await? {
+                None => Ok(()),
+                Some(_) => Err(error),
+            },
+        }
+    }
+}
+
+/// What Ironic's API calls a verb.
+fn target(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Deploy => "active",
+        Verb::Delete => "deleted",
+        other => other.as_str(),
+    }
+}
+
+/// In which states a verb ends where it succeeds.
+fn ends(verb: Verb) -> &'static [ProvisionState] {
+    match verb {
+        Verb::Manage | Verb::Inspect | Verb::Clean => &[ProvisionState::Manageable],
+        Verb::Provide => &[ProvisionState::Available],
+        Verb::Delete => &[ProvisionState::Available, ProvisionState::Manageable],
+        Verb::Deploy | Verb::Rebuild | Verb::Adopt => &[ProvisionState::Active],
+        _ => &[],
+    }
+}
