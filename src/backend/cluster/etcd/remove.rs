@@ -26,6 +26,12 @@ const UNTIL_CONNECTED: Duration = Duration::from_secs(6);
 /// How often etcd is asked where it says that its cluster is unhealthy although it is not.
 const ATTEMPTS: u32 = 3;
 
+/// How long an election takes, and more: etcd's members wait a second for their leader.
+const ELECTION: Duration = Duration::from_secs(2);
+
+/// How often what was done is read back before it counts as unknown.
+const READ_BACKS: u32 = 5;
+
 /// What became of one member.
 enum Found {
     Member,
@@ -99,7 +105,7 @@ impl Gateway {
         loop {
             let seen = self.look().await;
             let Some(through) = self.way(&seen, wanted, node)? else {
-                return self.confirm(wanted, node).await;
+                return self.confirm(wanted, node, end).await;
             };
             let limit = end.map_or(REMOVE, |end| {
                 end.saturating_duration_since(Instant::now()).min(REMOVE)
@@ -109,10 +115,10 @@ impl Gateway {
                     let text = self.said(through, wanted, "it is still a member");
                     return Err(ActError::Ambiguous(text));
                 }
-                Ok(_) => return self.confirm(wanted, node).await,
+                Ok(_) => return self.confirm(wanted, node, end).await,
                 // It went between the look and the request.
                 Err(error) if error.words() == Some("etcdserver: member not found") => {
-                    return self.confirm(wanted, node).await;
+                    return self.confirm(wanted, node, end).await;
                 }
                 Err(error) => {
                     let is_young = error.words() == Some("etcdserver: unhealthy cluster");
@@ -180,15 +186,30 @@ impl Gateway {
         }
     }
 
-    /// Reads back, through the quorum, that a member is gone.
-    async fn confirm(&self, wanted: &EtcdRemoval, node: &NodeName) -> Result<(), ActError> {
-        match self.find(wanted, node).await {
-            Found::Gone => Ok(()),
-            Found::Member => Err(ActError::Ambiguous(Arc::from(format!(
-                "etcd cluster `{}` removed member {} and still has it",
-                wanted.cluster, wanted.name
-            )))),
-            Found::Unknown(reason) => Err(ActError::Ambiguous(Arc::from(reason))),
+    /// Reads back, through the quorum, that a member is gone. Where it was the leader, the others elect one
+    /// first.
+    async fn confirm(
+        &self,
+        wanted: &EtcdRemoval,
+        node: &NodeName,
+        end: Option<Instant>,
+    ) -> Result<(), ActError> {
+        let mut attempt = 1;
+        loop {
+            let reason = match self.find(wanted, node).await {
+                Found::Gone => return Ok(()),
+                Found::Member => format!(
+                    "etcd cluster `{}` removed member {} and still has it",
+                    wanted.cluster, wanted.name
+                ),
+                Found::Unknown(reason) => reason,
+            };
+            let is_late = end.is_some_and(|end| Instant::now() + ELECTION >= end);
+            if attempt == READ_BACKS || is_late {
+                return Err(ActError::Ambiguous(Arc::from(reason)));
+            }
+            attempt += 1;
+            sleep(ELECTION).await;
         }
     }
 
