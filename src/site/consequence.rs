@@ -55,13 +55,27 @@ impl Lost {
             .iter()
             .map(|document| document.id.name.clone())
             .collect();
+        // A word that is itself such a name, where it was found missing, explains nothing.
+        let missing: HashSet<Mark> = found
+            .iter()
+            .filter(|problem| is_missing_name(problem))
+            .filter_map(|problem| Some(name_at(problem.mark?, sources)?.0))
+            .collect();
         for source in &self.broken {
-            names.extend(sources.text(*source).split(ends_name).map(Arc::from));
+            let text = sources.text(*source);
+            let mut offset = 0;
+            for word in text.split_inclusive(ends_name) {
+                let name = word.trim_end_matches(ends_name);
+                if !name.is_empty() && !missing.contains(&Mark::new(*source, offset)) {
+                    names.insert(Arc::from(name));
+                }
+                offset += word.len() as u32;
+            }
         }
         // What is no plain name where the problem was found (a path, a selector) may always be explained.
         let is_explained = |problem: &Diagnostic| {
             let name = problem.mark.and_then(|mark| name_at(mark, sources));
-            name.is_none_or(|name| names.contains(&*name))
+            name.is_none_or(|(_, name)| names.contains(&*name))
         };
         found
             .into_iter()
@@ -81,14 +95,15 @@ fn ends_name(character: char) -> bool {
     !(character.is_alphanumeric() || matches!(character, '-' | '_' | '.'))
 }
 
-/// The plain name written at a mark.
-fn name_at(mark: Mark, sources: &Sources) -> Option<String> {
+/// The plain name written at a mark, and where it begins.
+fn name_at(mark: Mark, sources: &Sources) -> Option<(Mark, String)> {
     let text = sources.text(mark.source);
     let rest = text.get(mark.offset as usize..)?;
-    let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest);
-    let name = &rest[..rest.find(ends_name).unwrap_or(rest.len())];
+    let bare = rest.strip_prefix(['"', '\'']).unwrap_or(rest);
+    let name = &bare[..bare.find(ends_name).unwrap_or(bare.len())];
+    let start = mark.offset + (rest.len() - bare.len()) as u32;
     name.starts_with(char::is_alphanumeric)
-        .then(|| name.to_owned())
+        .then(|| (Mark::new(mark.source, start), name.to_owned()))
 }
 
 #[cfg(test)]
@@ -98,7 +113,7 @@ mod tests {
     #[test]
     fn a_name_that_a_broken_file_holds_is_explained_by_it_and_another_is_not() {
         let mut sources = Sources::new();
-        let broken = sources.add("broken.yaml", "name: lost\n\tname: x\n");
+        let broken = sources.add("broken.yaml", "name: lost\n\tname: x\nuses: \"own\"\n");
         let sound = sources.add("sound.yaml", "a: lost\nb: \"gone\"\nc: .path\nd: {e: 1}\n");
         let mut diagnostics = Diagnostics::new();
         diagnostics.push(Diagnostic::error(
@@ -117,6 +132,9 @@ mod tests {
         };
         assert_eq!(own(&diagnostics, "reference-node"), [11]);
         assert_eq!(own(&diagnostics, "schema-type"), [3, 11, 21, 30]);
+        let itself = Diagnostic::error("reference-node", Mark::new(broken, 26), "missing");
+        let left = Lost::of(&diagnostics).own([itself].into_iter().collect(), &[], &sources);
+        assert!(left.has_errors(), "a name does not explain itself");
         diagnostics.push(Diagnostic::error_in(
             "yaml-binary",
             Some("b.yaml"),
