@@ -1,18 +1,25 @@
 //! `trueup log` and `trueup show`: the site actions, and one of them or a saved plan.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, ValueEnum};
 
 use crate::apply::RunReport;
-use crate::design::RunId;
+use crate::apply::session::Connection;
+use crate::design::{RunId, SiteName};
 use crate::plan::saved;
-use crate::record::{RunFile, RunRecord, Store};
+use crate::record::{RunFile, RunRecord, State, Store};
 use crate::report;
+use crate::repository::{PushOutcome, RefUpdate, Repository};
 
 use super::Failure;
 use super::context::Context;
 use super::plan::{ViewArguments, print};
 use super::planning::{RemoteArguments, follow};
 use super::revision::Checkout;
+
+/// How many tags are deleted by one push: its command line is bounded.
+const TAGS_AT_ONCE: usize = 500;
 
 #[derive(Debug, Args)]
 pub(super) struct LogCommand {
@@ -22,6 +29,9 @@ pub(super) struct LogCommand {
     /// Only the newest so many
     #[arg(short = 'n', long, value_name = "N")]
     number: Option<usize>,
+    /// First delete the tags of all site actions but the newest so many, never that of the last success; here and at the remote
+    #[arg(long, value_name = "KEEP")]
+    prune_tags: Option<usize>,
     #[command(flatten)]
     remote: RemoteArguments,
 }
@@ -38,8 +48,22 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
-    follow(context, &store, &command.remote.connection(&repository)?)?;
+    let connection = command.remote.connection(&repository)?;
+    follow(context, &store, &connection)?;
     let state = store.read()?;
+    if let Some(keep) = command.prune_tags {
+        let site = &checkout.location.site;
+        let deleted = prune_tags(&repository, &connection, site, &state, keep)?;
+        for tag in &deleted {
+            context.printer.tell(&format!("deleted {tag}"));
+        }
+        let tags = report::counted(deleted.len(), "tag", "tags");
+        let place = match connection {
+            Connection::Shared { publish: true, .. } => "here and at the remote",
+            Connection::Shared { .. } | Connection::Alone | Connection::Offline => "here",
+        };
+        context.printer.tell(&format!("{tags} deleted {place}"));
+    }
     let mut ids = store.runs(&state)?;
     ids.sort_unstable();
     ids.reverse();
@@ -54,6 +78,78 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     }
     context.printer.print(&out)?;
     Ok(0)
+}
+
+/// Deletes the tags of site actions but the newest `keep`, by their runs, and that of the last success;
+/// gives their names, the oldest first. The state is what counts, so that nothing but the tags is lost.
+fn prune_tags(
+    repository: &Repository,
+    connection: &Connection<'_>,
+    site: &SiteName,
+    state: &State,
+    keep: usize,
+) -> Result<Vec<String>, Failure> {
+    let folders = ["success", "failure"].map(|kind| format!("refs/tags/site-action-{kind}/{site}"));
+    let mut here = BTreeMap::new();
+    for folder in &folders {
+        here.extend(repository.refs(folder)?);
+    }
+    let audience = match connection {
+        Connection::Shared {
+            remote,
+            publish: true,
+        } => Some(remote),
+        Connection::Shared { .. } | Connection::Alone | Connection::Offline => None,
+    };
+    let mut there = BTreeMap::new();
+    if let Some(remote) = audience {
+        let patterns = folders.each_ref().map(|folder| format!("{folder}/*"));
+        there = remote.ls_remote(&patterns.each_ref().map(String::as_str))?;
+    }
+    let run = |name: &str| name.rsplit('/').next().map(str::to_owned);
+    let mut names: Vec<&String> = here.keys().chain(there.keys()).collect();
+    names.sort_unstable_by_key(|name| (run(name), *name));
+    names.dedup();
+    // A run that ends just now is newer than the records that were read.
+    let newest = names
+        .iter()
+        .rfind(|name| name.starts_with(folders[0].as_str()));
+    let newest = newest.map(|name| (*name).clone());
+    let recorded = state
+        .site
+        .last_success
+        .as_ref()
+        .map(|action| action.run.as_str());
+    names.truncate(names.len().saturating_sub(keep));
+    names.retain(|name| newest.as_ref() != Some(*name) && run(name).as_deref() != recorded);
+    if let Some(remote) = audience {
+        let updates: Vec<RefUpdate> = names
+            .iter()
+            .filter_map(|name| {
+                let old = there.get(*name).copied()?;
+                Some(RefUpdate {
+                    name: (*name).clone(),
+                    old: Some(old),
+                    new: None,
+                })
+            })
+            .collect();
+        for some in updates.chunks(TAGS_AT_ONCE) {
+            if let PushOutcome::LostRace { name, .. } = remote.push(some)? {
+                return Err(Failure::error(format!(
+                    "`{name}` is another tag by now at the remote `{}`",
+                    remote.name()
+                )));
+            }
+        }
+    }
+    for name in &names {
+        if let Some(id) = here.get(*name) {
+            repository.delete_ref(name, *id)?;
+        }
+    }
+    let short = |name: &&String| name.trim_start_matches("refs/tags/").to_owned();
+    Ok(names.iter().map(short).collect())
 }
 
 #[derive(Debug, Args)]

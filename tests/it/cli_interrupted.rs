@@ -122,6 +122,7 @@ fn a_run_that_is_killed_over_and_over_does_nothing_twice() {
             deaths += 1;
         }
         let ended = wait(run);
+        eprintln!("{next:?}: {ended:?}");
         match ended.code {
             0 => break,
             // Killed before it held the lock: there is nothing to go on with.

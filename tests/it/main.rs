@@ -10,11 +10,17 @@ mod cli_apply_changes;
 #[cfg(test)]
 mod cli_interrupted;
 #[cfg(test)]
+mod cli_log;
+#[cfg(test)]
 mod cli_nodes;
+#[cfg(test)]
+mod cli_render;
 #[cfg(test)]
 mod cli_saved_plan;
 #[cfg(test)]
 mod cli_status;
+#[cfg(test)]
+mod cli_validate;
 #[cfg(test)]
 mod design_seaworthy;
 #[cfg(test)]

@@ -1,0 +1,167 @@
+//! `trueup validate` as a user runs it: all mistakes at once, each on its line, in every format.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::git::Checkout;
+use super::world::{World, copy_folder};
+
+/// One of the sites in `fixtures`, in a repository of its own.
+pub(crate) fn fixture(site: &str) -> World {
+    let world = World::of(Checkout::new(), site);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(site);
+    copy_folder(&folder, world.checkout.path());
+    world.checkout.commit("The site");
+    world
+}
+
+/// File, line and code.
+type Found = (String, u64, String);
+
+/// What the files say is wrong with them: lines that end with `expect:` and a code.
+fn expected(world: &World) -> BTreeSet<Found> {
+    let mut expected = BTreeSet::new();
+    for entry in std::fs::read_dir(world.checkout.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if !name.ends_with(".yaml") {
+            continue;
+        }
+        for (number, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+            if let Some((_, code)) = line.split_once("# expect: ") {
+                expected.insert((name.clone(), number as u64 + 1, code.to_owned()));
+            }
+        }
+    }
+    assert_eq!(expected.len(), 8);
+    expected
+}
+
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {value}"))
+        .to_owned()
+}
+
+#[test]
+fn eight_mistakes_are_reported_at_once_each_on_its_line() {
+    let world = fixture("eight-errors");
+    let ended = world.run(&["validate", "--format", "json"]).with(1);
+    let report = ended.json();
+    let problems = report["diagnostics"].as_array().unwrap();
+    let found: BTreeSet<Found> = problems
+        .iter()
+        .filter(|problem| problem["severity"] == "error")
+        .map(|problem| {
+            (
+                text(&problem["file"]),
+                problem["line"].as_u64().unwrap(),
+                text(&problem["code"]),
+            )
+        })
+        .collect();
+    assert_eq!(found, expected(&world), "{}", ended.stdout);
+    let hint = |code: &str| {
+        let problem = problems.iter().find(|problem| problem["code"] == code);
+        text(&problem.unwrap()["hint"])
+    };
+    assert_eq!(hint("reference-host-profile"), "did you mean `worker`?");
+    assert!(hint("yaml-tab").contains("spaces"));
+    assert!(hint("yaml-syntax").contains("indent"));
+}
+
+#[test]
+fn people_are_shown_the_lines_and_what_belongs_to_them() {
+    let world = fixture("eight-errors");
+    let ended = world.run(&["validate"]).with(1);
+    for (file, line, code) in expected(&world) {
+        assert!(ended.stdout.contains(&format!("error[{code}]: ")), "{code}");
+        assert!(
+            ended.stdout.contains(&format!("--> {file}:{line}:")),
+            "{file}:{line}"
+        );
+    }
+    for shown in [
+        "hint: did you mean `worker`?",
+        "opened here",
+        "first written here",
+        "the network is here",
+        "first → second → first",
+        "8 errors",
+    ] {
+        assert!(ended.stdout.contains(shown), "`{shown}`\n{}", ended.stdout);
+    }
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+fn every_format_for_machines_has_every_mistake() {
+    let world = fixture("eight-errors");
+    for format in ["github", "sarif", "junit"] {
+        let ended = world.run(&["validate", "--format", format]).with(1);
+        for (file, line, code) in expected(&world) {
+            let told = match format {
+                "github" => vec![format!("file={file},line={line}"), code],
+                "sarif" => vec![file, code],
+                _ => vec![file, format!("{line}:")],
+            };
+            for each in told {
+                assert!(ended.stdout.contains(&each), "{format}: {each}");
+            }
+        }
+    }
+    let sarif = world.run(&["validate", "--format", "sarif"]).json();
+    assert_eq!(sarif["version"], "2.1.0");
+    assert_eq!(sarif["runs"][0]["results"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn a_site_with_mistakes_goes_nowhere_and_a_sound_one_is_valid() {
+    let world = fixture("eight-errors");
+    for command in ["render", "plan", "nodes", "diff"] {
+        world.run(&[command]).with(1).saying("error[yaml-tab]");
+    }
+    world.run(&["apply", "--yes"]).with(1);
+    assert!(world.tags().is_empty());
+
+    let sound = World::one_rack();
+    let ended = sound.run(&["validate"]).with(0);
+    assert!(
+        ended.stdout.contains("site `one-rack` is valid"),
+        "{}",
+        ended.stdout
+    );
+    sound.run(&["validate", "--format", "yaml"]).with(64);
+    sound
+        .run(&["validate", "--rev", "no-such-revision"])
+        .with(1)
+        .saying("no-such-revision");
+    // What is committed counts where it is asked for, and the worktree otherwise.
+    sound.checkout.write("nodes/extra.yaml", "a: [\n");
+    sound.run(&["validate"]).with(1);
+    sound.run(&["validate", "--rev", "committed"]).with(0);
+}
+
+#[test]
+fn a_name_that_a_broken_file_may_hold_is_not_reported_and_any_other_is() {
+    let world = fixture("eight-errors");
+    world.checkout.write(
+        "profiles.yaml",
+        "---\nschema: drydock/HostProfile/v1\nmetadata: {name: worker}\ndata: [\n",
+    );
+    let ended = world.run(&["validate", "--format", "json"]).with(1);
+    let report = ended.json();
+    let missing: Vec<u64> = report["diagnostics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|problem| problem["code"] == "reference-host-profile")
+        .map(|problem| problem["line"].as_u64().unwrap())
+        .collect();
+    assert_eq!(missing, [5], "{}", ended.stdout);
+}
