@@ -7,11 +7,11 @@ use crate::diagnostic::{Diagnostics, Sources};
 use crate::document::{Document, LoadSettings, Node, load, load_values};
 
 /// A site of one file.
-pub(super) struct Site {
-    pub(super) design: Design,
+pub(crate) struct Site {
+    pub(crate) design: Design,
     /// `code line:column message (hint)`, sorted by place.
-    pub(super) problems: Vec<String>,
-    pub(super) sources: Sources,
+    pub(crate) problems: Vec<String>,
+    pub(crate) sources: Sources,
 }
 
 /// Loads documents in the short form of a flat site.
@@ -28,7 +28,7 @@ pub(super) fn documents(text: &str) -> (Sources, Vec<Arc<Document>>) {
 }
 
 /// Builds the design of a text; nothing in it is rendered, and only references are checked.
-pub(super) fn site(text: &str) -> Site {
+pub(crate) fn site(text: &str) -> Site {
     with(text, build)
 }
 

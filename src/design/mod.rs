@@ -10,7 +10,7 @@ mod canonical;
 mod catalog;
 mod cluster;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod hostile;
 mod inherit;

@@ -9,6 +9,8 @@ mod etcd;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod ipmi;
+#[cfg(test)]
 mod ironic;
 #[cfg(test)]
 mod kubernetes;

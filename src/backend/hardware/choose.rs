@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ipmi::Ipmi;
 use super::ironic::Ironic;
 use super::redfish::{self, Redfish};
 use super::sim::{Settings, Simulators};
@@ -144,7 +145,9 @@ fn open(
             let redfish = Redfish::open(backend, written.mark, design, context)?;
             return Ok(Arc::new(redfish));
         }
-        BackendKind::Ipmi => "ipmi",
+        BackendKind::Ipmi => {
+            return Ok(Arc::new(Ipmi::open(backend, design.policy.wipe, context)?));
+        }
         BackendKind::Ironic => {
             return Ok(Arc::new(Ironic::open(design, backend, written, context)?));
         }
@@ -154,7 +157,7 @@ fn open(
     let mark = written.get("kind").unwrap_or(written).mark;
     let message = format!("backend `{name}` is not available in this build");
     let diagnostic = Diagnostic::error("rule-backend-kind", mark, message)
-        .hint("this build has `sim`, `redfish` and `ironic`");
+        .hint("this build has `sim`, `redfish`, `ipmi` and `ironic`");
     Err(Error::Settings(Box::new(diagnostic)))
 }
 

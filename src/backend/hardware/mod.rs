@@ -4,6 +4,7 @@
 //! order to the backend of its node.
 
 mod choose;
+mod ipmi;
 pub mod ironic;
 mod level;
 mod redfish;

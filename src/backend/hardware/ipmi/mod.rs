@@ -1,0 +1,428 @@
+//! Machines by their controllers' IPMI, through the program `ipmitool`.
+//!
+//! IPMI knows power, and what a machine boots from next; it keeps neither provision state nor flags
+//! ([`ObservedNode::kept_by_records`]), shows no disks and erases none.
+//!
+//! | step | what is done | how it is told from outside |
+//! | --- | --- | --- |
+//! | verify-site | `ipmitool` is there | again |
+//! | prepare-site | nothing | |
+//! | prepare | the controller identifies itself, its chassis reports no power fault, its boot parameters can be read | again |
+//! | deploy | off, boot from the network once, on | note before "on": without it not begun; with it, still off is not begun, on is ambiguous |
+//! | destroy | off; only where the policy says that nothing is erased | power |
+//! | power-on, power-off | until it is seen twice | power |
+//! | set and unset retired, maintenance | nothing: the records keep them | |
+//!
+//! A deploy ends when the machine is seen on: whether a system came up is not to be seen over IPMI, and
+//! what waits for the Kubernetes node says it. A power cycle is never asked for. At most two calls at
+//! once go to one controller.
+
+mod program;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tokio::sync::Semaphore;
+
+use super::level::{Pace, bring, holds, seen};
+use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secret, Secrets};
+use crate::design::{HardwareBackend, NodeDesign, NodeName, Reference, Section, WipePolicy};
+use crate::lifecycle::PowerState;
+use crate::observed::{Capability, Fact, ObservedNode};
+use crate::step::StepKind;
+use program::{LONGEST_PASSWORD, Program, Session};
+use settings::{Interface, Settings, reference_for};
+
+/// How many calls go to one controller at once.
+const AT_ONCE: usize = 2;
+/// How many controllers are looked at, at once.
+const LOOKS_AT_ONCE: usize = 32;
+/// How much of a step's time is left for saying that it was not enough.
+const MARGIN: Duration = Duration::from_secs(5);
+/// The longest time for a step that has no bound of its own.
+const UNBOUNDED: Duration = Duration::from_secs(600);
+/// Noted before a machine is switched on to be deployed.
+const SWITCHED_ON: &str = "switched on to be deployed";
+
+/// Moves machines by IPMI.
+pub(super) struct Ipmi {
+    settings: Settings,
+    program: Program,
+    secrets: Arc<dyn Secrets>,
+    /// Whether the site's policy lets machines go without being erased.
+    goes_unerased: bool,
+    passwords: tokio::sync::Mutex<BTreeMap<Reference, Secret>>,
+    controllers: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+}
+
+/// What a machine boots from next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Boot {
+    Network,
+    Other,
+}
+
+impl Ipmi {
+    /// Opens the backend.
+    ///
+    /// # Errors
+    ///
+    /// A setting does not fit.
+    pub(super) fn open(
+        backend: &HardwareBackend,
+        wipe: WipePolicy,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let settings = Settings::read(backend).map_err(Error::Settings)?;
+        Ok(Self::new(
+            settings,
+            Program::default(),
+            context.secrets.clone(),
+            wipe == WipePolicy::Skip,
+        ))
+    }
+
+    fn new(
+        settings: Settings,
+        program: Program,
+        secrets: Arc<dyn Secrets>,
+        goes_unerased: bool,
+    ) -> Self {
+        Self {
+            settings,
+            program,
+            secrets,
+            goes_unerased,
+            passwords: tokio::sync::Mutex::default(),
+            controllers: Mutex::default(),
+        }
+    }
+
+    /// The controller of a node, and who logs in.
+    async fn session(&self, node: &NodeDesign) -> Result<Session, ActError> {
+        let permanent = |text: String| ActError::Permanent(Arc::from(text));
+        let own = &node.out_of_band;
+        let Some(address) = own.address.clone() else {
+            return Err(permanent(format!(
+                "`{}` has no address on its out-of-band network",
+                node.name
+            )));
+        };
+        let (username, password) = match &self.settings.account {
+            Some(account) => {
+                let reference = reference_for(&account.password, node);
+                (account.username.clone(), self.password(reference).await?)
+            }
+            None => {
+                let section = node.sections.get(&Section::OutOfBand);
+                let credential = section.and_then(|section| section.at(&["oob", "credential"]));
+                let credential = credential
+                    .filter(|value| !value.is_null())
+                    .and_then(|value| value.scalar_text());
+                let (Some(username), Some(credential)) = (own.account.clone(), credential) else {
+                    return Err(permanent(format!(
+                        "nobody says who logs in to the controller of `{}`: neither `credentials` in Backends nor `oob.account` and `oob.credential`",
+                        node.name
+                    )));
+                };
+                (username, Secret::new(credential.into_owned()))
+            }
+        };
+        let longest = match self.settings.interface {
+            Interface::Lanplus => LONGEST_PASSWORD.0,
+            Interface::Lan => LONGEST_PASSWORD.1,
+        };
+        if password.reveal().len() > longest {
+            return Err(permanent(format!(
+                "the password for the controller of `{}` is longer than the {longest} bytes that IPMI takes",
+                node.name
+            )));
+        }
+        Ok(Session {
+            address,
+            port: self.settings.port,
+            interface: self.settings.interface.as_str(),
+            cipher_suite: self.settings.cipher_suite,
+            username,
+            password,
+        })
+    }
+
+    /// The secret of a reference, which is revealed once.
+    async fn password(&self, reference: Reference) -> Result<Secret, ActError> {
+        let mut known = self.passwords.lock().await;
+        if let Some(password) = known.get(&reference) {
+            return Ok(password.clone());
+        }
+        let secrets = self.secrets.clone();
+        let wanted = reference.clone();
+        // It may run a program.
+        let revealed = tokio::task::spawn_blocking(move || secrets.reveal(&wanted)).await;
+        let password = match revealed {
+            Ok(revealed) => revealed.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let password = password.map_err(|error| ActError::Permanent(Arc::from(error)))?;
+        known.insert(reference, password.clone());
+        Ok(password)
+    }
+
+    /// Asks a controller, when it has room for another call.
+    async fn ask(&self, session: &Session, request: &[&str]) -> Result<String, ActError> {
+        let room = self
+            .controllers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(session.address.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)))
+            .clone();
+        // It is never closed.
+        let _place = room.acquire().await;
+        self.program.ask(session, request).await
+    }
+
+    async fn power(&self, session: &Session) -> Result<PowerState, ActError> {
+        let said = self.ask(session, &["chassis", "power", "status"]).await?;
+        let line = |text: &str| said.lines().any(|line| line.trim() == text);
+        match (line("Chassis Power is on"), line("Chassis Power is off")) {
+            (true, false) => Ok(PowerState::On),
+            (false, true) => Ok(PowerState::Off),
+            _ => Err(odd(session, "its power")),
+        }
+    }
+
+    async fn boot(&self, session: &Session) -> Result<Boot, ActError> {
+        let said = self
+            .ask(session, &["chassis", "bootparam", "get", "5"])
+            .await?;
+        let selector = said.lines().find_map(|line| {
+            let (key, value) = line.trim().trim_start_matches("- ").split_once(':')?;
+            (key.trim() == "Boot Device Selector").then(|| value.trim())
+        });
+        match selector {
+            Some("Force PXE") => Ok(Boot::Network),
+            Some(_) => Ok(Boot::Other),
+            None => Err(odd(session, "what it boots from")),
+        }
+    }
+
+    fn pace(&self, order: &Order) -> Pace {
+        let whole = match order.step.timeout {
+            0 => UNBOUNDED,
+            seconds => Duration::from_secs(seconds),
+        };
+        Pace::within(self.settings.settling, whole.saturating_sub(MARGIN))
+    }
+
+    async fn bring_power(
+        &self,
+        session: &Session,
+        wanted: PowerState,
+        order: &Order,
+    ) -> Result<(), ActError> {
+        let request = match wanted {
+            PowerState::On => ["chassis", "power", "on"],
+            PowerState::Off => ["chassis", "power", "off"],
+        };
+        order.reporter.progress(match wanted {
+            PowerState::On => "switching it on",
+            PowerState::Off => "switching it off",
+        });
+        bring(
+            wanted,
+            self.pace(order),
+            || self.power(session),
+            || async { self.ask(session, &request).await.map(|_| ()) },
+        )
+        .await
+    }
+
+    /// Sees to it that the controller is one, and that its machine can be switched and told what to boot.
+    async fn prepare(&self, session: &Session, order: &Order) -> Result<(), ActError> {
+        order.reporter.progress("identifying the controller");
+        let said = self.ask(session, &["mc", "info"]).await?;
+        let is_controller = said.lines().any(|line| line.starts_with("IPMI Version"));
+        if !is_controller {
+            return Err(odd(session, "who it is"));
+        }
+        let said = self.ask(session, &["chassis", "status"]).await?;
+        for fault in ["Main Power Fault", "Power Control Fault", "Power Overload"] {
+            let is_true = said.lines().any(|line| {
+                line.split_once(':')
+                    .is_some_and(|(key, value)| key.trim() == fault && value.trim() == "true")
+            });
+            if is_true {
+                return Err(ActError::Permanent(
+                    format!("the controller at {} reports `{fault}`", session.address).into(),
+                ));
+            }
+        }
+        self.boot(session).await.map(|_| ())
+    }
+
+    async fn deploy(
+        &self,
+        session: &Session,
+        node: &NodeDesign,
+        order: &Order,
+    ) -> Result<(), ActError> {
+        self.bring_power(session, PowerState::Off, order).await?;
+        order.reporter.progress("setting what it boots from");
+        let hardware = node.sections.get(&Section::Hardware);
+        let mode = hardware.and_then(|hardware| hardware.at(&["hardware_profile", "boot_mode"]));
+        let is_uefi = mode.is_some_and(|mode| mode.scalar_text().as_deref() == Some("uefi"));
+        let mut request = vec!["chassis", "bootdev", "pxe"];
+        if is_uefi {
+            request.push("options=efiboot");
+        }
+        // Asked for each time: an override that is not used is forgotten after a minute.
+        self.ask(session, &request).await?;
+        let settling = self.settings.settling;
+        let patience = Pace::within(settling, settling * 4 + MARGIN);
+        seen(Boot::Network, patience, || self.boot(session)).await?;
+        order.reporter.note(SWITCHED_ON).await?;
+        self.bring_power(session, PowerState::On, order).await?;
+        order
+            .reporter
+            .progress("is on; whether a system comes up cannot be seen over IPMI");
+        Ok(())
+    }
+
+    async fn observe_one(&self, node: &NodeDesign) -> ObservedNode {
+        let power = match self.session(node).await {
+            Ok(session) => self.power(&session).await,
+            Err(error) => Err(error),
+        };
+        match power {
+            Ok(power) => {
+                let unseen = |what: &str| Arc::from(format!("IPMI does not show {what}"));
+                ObservedNode {
+                    provision: Fact::Unknown(unseen("what is on a machine")),
+                    power: Fact::Known(power),
+                    disks: Fact::Unknown(unseen("disks")),
+                    cluster: Fact::Unknown(unseen("Kubernetes nodes")),
+                    capabilities: BTreeSet::from([
+                        Capability::Power,
+                        Capability::Prepare,
+                        Capability::Deploy,
+                        Capability::Retire,
+                    ]),
+                    kept_by_records: true,
+                    ..ObservedNode::unknown("")
+                }
+            }
+            Err(error) => ObservedNode::unknown(&error.to_string()),
+        }
+    }
+
+    async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
+        let kind = order.step.id.kind;
+        match kind {
+            StepKind::VerifySite => return self.program.verify().await,
+            StepKind::PrepareSite
+            | StepKind::SetRetired
+            | StepKind::UnsetRetired
+            | StepKind::SetMaintenance
+            | StepKind::UnsetMaintenance => return Ok(()),
+            _ => {}
+        }
+        let cannot = |what: &str| Err(ActError::Permanent(Arc::from(what)));
+        let Some(node) = &order.node else {
+            return cannot("this step needs a machine");
+        };
+        if kind == StepKind::Destroy && !self.goes_unerased {
+            return cannot(
+                "IPMI cannot erase disks; the policy `wipe: skip` lets machines go without",
+            );
+        }
+        let session = self.session(node).await?;
+        match kind {
+            StepKind::Prepare => self.prepare(&session, order).await,
+            StepKind::Deploy => self.deploy(&session, node, order).await,
+            StepKind::Destroy | StepKind::PowerOff => {
+                self.bring_power(&session, PowerState::Off, order).await
+            }
+            StepKind::PowerOn => self.bring_power(&session, PowerState::On, order).await,
+            _ => Err(ActError::Permanent(
+                format!("IPMI knows no `{kind}`").into(),
+            )),
+        }
+    }
+
+    async fn tell(&self, order: &Order) -> Probe {
+        let wanted = match order.step.id.kind {
+            StepKind::PowerOn => PowerState::On,
+            StepKind::PowerOff => PowerState::Off,
+            StepKind::Destroy if self.goes_unerased => PowerState::Off,
+            StepKind::Deploy => {
+                let is_noted = order.notes.iter().any(|note| **note == *SWITCHED_ON);
+                return if is_noted {
+                    self.tell_deploy(order).await
+                } else {
+                    Probe::NotBegun
+                };
+            }
+            // Whatever else is asked for can be asked for again.
+            _ => return Probe::NotBegun,
+        };
+        match self.is_at(order, wanted).await {
+            Ok(true) => Probe::Done,
+            Ok(false) | Err(_) => Probe::NotBegun,
+        }
+    }
+
+    /// A deploy that came to its last part.
+    async fn tell_deploy(&self, order: &Order) -> Probe {
+        match self.is_at(order, PowerState::Off).await {
+            Ok(true) => Probe::NotBegun,
+            Ok(false) => Probe::Ambiguous(Arc::from(
+                "it was switched on to boot from the network; see on its console, or by its Kubernetes node, whether its system was installed",
+            )),
+            Err(error) => Probe::Ambiguous(
+                format!("it may have been switched on to boot from the network; {error}").into(),
+            ),
+        }
+    }
+
+    async fn is_at(&self, order: &Order, wanted: PowerState) -> Result<bool, ActError> {
+        let Some(node) = &order.node else {
+            return Ok(false);
+        };
+        let session = self.session(node).await?;
+        holds(wanted, self.settings.settling, || self.power(&session)).await
+    }
+}
+
+fn odd(session: &Session, what: &str) -> ActError {
+    ActError::Passing(
+        format!(
+            "the controller at {}:{} does not say {what}",
+            session.address, session.port
+        )
+        .into(),
+    )
+}
+
+impl Hardware for Ipmi {
+    fn observe<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        let looks = futures_util::stream::iter(nodes.iter().cloned())
+            .map(move |node| async move { (node.name.clone(), self.observe_one(&node).await) });
+        Box::pin(looks.buffer_unordered(LOOKS_AT_ONCE).collect())
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        Box::pin(self.tell(order))
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(self.carry_out(order))
+    }
+}

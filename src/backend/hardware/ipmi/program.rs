@@ -1,0 +1,293 @@
+//! The program `ipmitool`: how it is called, and what its words mean.
+//!
+//! Arguments are a list, never a line for a shell; the password is handed over in the environment, where
+//! other users of the machine do not see it. The program is out of reach of the terminal's Ctrl-C, has a
+//! time limit and a largest output, and is killed when nobody waits for it any more. `-v` makes it say why
+//! a session could not be opened: without it, a wrong password and a controller that is not there look
+//! the same.
+
+use std::ffi::OsString;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::backend::{ActError, Secret};
+
+/// The most that is read of each of the program's outputs, in bytes.
+const MOST_OUTPUT: u64 = 64 << 10;
+/// The most of its words that are passed on, in characters.
+const MOST_WORDS: usize = 300;
+/// Seconds until a request is sent again, and how often it is.
+const RESEND: (&str, &str) = ("3", "4");
+/// Longer than the program waits for answers.
+const LIMIT: Duration = Duration::from_secs(45);
+/// The longest password of IPMI 2.0, and of 1.5, in bytes.
+pub(super) const LONGEST_PASSWORD: (usize, usize) = (20, 16);
+
+/// How the program is had where it is not there.
+pub(super) const NOT_THERE: &str = "the program `ipmitool` is not there: install it (most systems have a package `ipmitool`), and see that it is in PATH";
+
+/// A controller and who logs in.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    pub(super) address: Arc<str>,
+    pub(super) port: u16,
+    pub(super) interface: &'static str,
+    pub(super) cipher_suite: Option<u8>,
+    pub(super) username: Arc<str>,
+    pub(super) password: Secret,
+}
+
+/// The program.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) path: OsString,
+    /// When a call is given up, whatever the program does.
+    pub(super) limit: Duration,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self {
+            path: OsString::from("ipmitool"),
+            limit: LIMIT,
+        }
+    }
+}
+
+impl Program {
+    /// Calls it with a request to a controller; gives what it printed.
+    ///
+    /// # Errors
+    ///
+    /// As the program failed: what can pass (no answer, busy) is [`ActError::Passing`], what stays (a
+    /// wrong password, a privilege that is missing) [`ActError::Permanent`].
+    pub(super) async fn ask(
+        &self,
+        session: &Session,
+        request: &[&str],
+    ) -> Result<String, ActError> {
+        let mut command = Command::new(&self.path);
+        command
+            .args(["-v", "-I", session.interface, "-H", &session.address])
+            .args(["-p", &session.port.to_string(), "-U", &session.username])
+            .args(["-E", "-N", RESEND.0, "-R", RESEND.1]);
+        if let Some(suite) = session.cipher_suite {
+            command.args(["-C", &suite.to_string()]);
+        }
+        command
+            .args(request)
+            .env("IPMI_PASSWORD", session.password.reveal());
+        let said = run(command, self.limit).await?;
+        if said.success {
+            return Ok(said.out);
+        }
+        let words = match session.password.reveal() {
+            "" => said.err,
+            password => said.err.replace(password, "(secret)"),
+        };
+        Err(meaning(session, request, &words))
+    }
+
+    /// Sees to it that it is there and runs.
+    ///
+    /// # Errors
+    ///
+    /// [`ActError::Permanent`] with how to get it.
+    pub(super) async fn verify(&self) -> Result<(), ActError> {
+        let mut command = Command::new(&self.path);
+        command.arg("-V");
+        run(command, self.limit).await.map(|_| ())
+    }
+}
+
+struct Said {
+    success: bool,
+    out: String,
+    err: String,
+}
+
+async fn run(mut command: Command, limit: Duration) -> Result<Said, ActError> {
+    command
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    #[cfg(unix)]
+    command.process_group(0);
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => ActError::Permanent(Arc::from(NOT_THERE)),
+        _ => ActError::Passing(format!("the program `ipmitool` cannot be started: {error}").into()),
+    })?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let whole = async {
+        // What says too much is not waited for.
+        let (out, err) = tokio::try_join!(read(out), read(err))?;
+        let status = child.wait().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(Said {
+            success: status.success(),
+            out,
+            err,
+        })
+    };
+    match timeout(limit, whole).await {
+        Ok(Ok(said)) => Ok(said),
+        Ok(Err(problem)) => Err(ActError::Passing(
+            format!("the program `ipmitool` {problem}").into(),
+        )),
+        Err(_) => Err(ActError::Passing(
+            format!(
+                "the program `ipmitool` did not end within {} s",
+                limit.as_secs()
+            )
+            .into(),
+        )),
+    }
+}
+
+/// All that a stream says; an error where that is more than is read.
+async fn read(stream: Option<impl AsyncRead + Unpin>) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        // What was read before an error counts.
+        let _ = stream.take(MOST_OUTPUT + 1).read_to_end(&mut bytes).await;
+    }
+    if bytes.len() as u64 > MOST_OUTPUT {
+        return Err("says more than any controller does".to_owned());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What of the program's words tells why it failed, what is said instead, and whether it can pass.
+const WORDS: &[(&str, &str, bool)] = &[
+    (
+        "RAKP 2 HMAC is invalid",
+        "refuses the password of account `{account}`",
+        false,
+    ),
+    (
+        "unauthorized name",
+        "does not know the account `{account}`",
+        false,
+    ),
+    (
+        "unauthorized role",
+        "does not let the account `{account}` in as administrator",
+        false,
+    ),
+    (
+        "invalid role",
+        "does not let the account `{account}` in as administrator",
+        false,
+    ),
+    ("insufficient resources", "has no session left", true),
+    (
+        "authentication algorithm",
+        "refuses the cipher suite; set `cipher_suite` in Backends to one that it has",
+        false,
+    ),
+    (
+        "integrity algorithm",
+        "refuses the cipher suite; set `cipher_suite` in Backends to one that it has",
+        false,
+    ),
+    (
+        "confidentiality algorithm",
+        "refuses the cipher suite; set `cipher_suite` in Backends to one that it has",
+        false,
+    ),
+    (
+        "no matching cipher suite",
+        "refuses the cipher suite; set `cipher_suite` in Backends to one that it has",
+        false,
+    ),
+    (
+        "Insufficient privilege",
+        "does not let the account `{account}` do this",
+        false,
+    ),
+    (
+        "Password is longer",
+        "cannot be given so long a password",
+        false,
+    ),
+    (
+        "Could not open socket",
+        "has an address that cannot be reached",
+        true,
+    ),
+    (
+        "Address lookup for",
+        "has an address that names no host",
+        false,
+    ),
+    ("Get Auth Capabilities error", "does not answer", true),
+    (
+        "Get Channel Authentication Capabilities",
+        "does not answer",
+        true,
+    ),
+    (
+        "No response from remote controller",
+        "does not answer",
+        true,
+    ),
+    ("Node busy", "is busy", true),
+    (
+        "Command not supported",
+        "cannot do this in its present state",
+        false,
+    ),
+    ("Invalid command", "does not know this request", false),
+    ("Invalid data field", "does not take this request", false),
+];
+
+/// Lines that say nothing about why it failed.
+const NOISE: [&str; 7] = [
+    "Discovered IPMB address",
+    "Error: Unable to establish",
+    "Invalid completion code received",
+    "Loading IANA PEN Registry",
+    "Unable to Get Channel Cipher Suites",
+    "Running Get",
+    "Using best available cipher suite",
+];
+
+fn meaning(session: &Session, request: &[&str], words: &str) -> ActError {
+    let request = request.join(" ");
+    let who = format!("the controller at {}:{}", session.address, session.port);
+    let said = plain(words);
+    for (part, meaning, passes) in WORDS {
+        if said.contains(part) {
+            let meaning = meaning.replace("{account}", &session.username);
+            let text = Arc::from(format!("{who} {meaning} (`{request}`)"));
+            return if *passes {
+                ActError::Passing(text)
+            } else {
+                ActError::Permanent(text)
+            };
+        }
+    }
+    let text = if said.is_empty() {
+        format!("{who} does not answer, or does not let the account in (`{request}`)")
+    } else {
+        format!("{who} did not do `{request}`: {said}")
+    };
+    ActError::Passing(Arc::from(text))
+}
+
+/// The program's words in one line, without noise and without what could steer a terminal.
+fn plain(words: &str) -> String {
+    let lines = words
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !NOISE.iter().any(|noise| line.starts_with(noise)));
+    let line = lines.collect::<Vec<_>>().join("; ");
+    let printable = line.chars().filter(|each| !each.is_control());
+    printable.take(MOST_WORDS).collect()
+}

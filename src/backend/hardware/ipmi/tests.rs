@@ -1,0 +1,355 @@
+//! IPMI against a program that is not `ipmitool`: what is asked of it, and what it may say.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::backend::{Listener, Reporter, SecretError};
+use crate::design::RunId;
+use crate::design::fixture::site;
+use crate::step::{Effect, Step, StepId};
+
+const SITE: &str = "\
+schema: drydock/HardwareProfile/v1
+metadata: {name: small}
+data: {vendor: x, generation: '1', hw_version: '1', bios_version: '1', boot_mode: uefi, bootstrap_protocol: pxe, pxe_interface: 0}
+---
+schema: drydock/HostProfile/v1
+metadata: {name: host}
+data: {hardware_profile: small, oob: {type: ipmi, network: oob}}
+---
+schema: drydock/BaremetalNode/v1
+metadata: {name: n1}
+data:
+  host_profile: host
+  addressing: [{network: oob, address: 192.0.2.1}]
+---
+schema: trueup/Backends/v1
+metadata: {name: backends}
+data:
+  hardware:
+    kind: ipmi
+    ipmi: {credentials: {username: root, password: {env: 'BMC_{node}'}}, port: 6230, cipher_suite: 17, settling_time: 0}
+";
+
+/// The program: keeps power and boot device in files beside itself, and does what `mode` says.
+const PROGRAM: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+echo "$*" >> "$here/calls"
+[ "$IPMI_PASSWORD" = hunter22 ] || [ "$1" = -V ] || echo 'no password' >> "$here/calls"
+mode=$(cat "$here/mode" 2> /dev/null)
+fail() { echo "$1" >&2; exit 1; }
+case $mode in
+hang) exec sleep 600 ;;
+flood) while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done ;;
+fail:*) fail "Loading IANA PEN Registry...
+${mode#fail:}
+Error: Unable to establish IPMI v2 / RMCP+ session" ;;
+esac
+case "$*" in
+*' power status') echo "Chassis Power is $(cat "$here/power")" ;;
+*' power on') echo on > "$here/power"; echo 'Chassis Power Control: Up/On' ;;
+*' power off') [ "$mode" = stuck ] || echo off > "$here/power"; echo 'Chassis Power Control: Down/Off' ;;
+*' bootdev pxe options=efiboot') echo 'Force PXE' > "$here/boot"; echo 'Set Boot Device to pxe' ;;
+*' bootparam get 5') echo "   - Boot Device Selector : $(cat "$here/boot")" ;;
+*' mc info') echo 'IPMI Version              : 2.0' ;;
+*' chassis status') echo "Main Power Fault     : $(cat "$here/fault" 2> /dev/null || echo false)" ;;
+-V) echo 'ipmitool version 1.8.19' ;;
+*) fail 'Invalid command' ;;
+esac
+"#;
+
+#[derive(Debug)]
+struct One;
+
+impl Secrets for One {
+    fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError> {
+        assert_eq!(*reference, Reference::Env(Arc::from("BMC_n1")));
+        Ok(Secret::new("hunter22".to_owned()))
+    }
+}
+
+/// Keeps what is noted.
+#[derive(Default)]
+struct Notes(Mutex<Vec<Arc<str>>>);
+
+impl Listener for Notes {
+    fn progress(&self, _: Arc<str>) {}
+
+    fn note<'a>(&'a self, text: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+        self.0.lock().unwrap().push(text);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A machine with its controller.
+struct Machine {
+    folder: TempDir,
+    ipmi: Ipmi,
+    node: Arc<NodeDesign>,
+    notes: Arc<Notes>,
+}
+
+impl Machine {
+    fn new(goes_unerased: bool) -> Self {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("ipmitool");
+        std::fs::write(&path, PROGRAM).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let design = site(SITE).design;
+        let program = Program {
+            path: path.into(),
+            limit: Duration::from_secs(30),
+        };
+        let settings = Settings::read(&design.backends.hardware).unwrap();
+        let machine = Self {
+            ipmi: Ipmi::new(settings, program, Arc::new(One), goes_unerased),
+            node: design.nodes.into_values().map(Arc::new).next().unwrap(),
+            notes: Arc::default(),
+            folder,
+        };
+        machine.put("power", "off\n");
+        machine.put("boot", "No override\n");
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn power(&self) -> String {
+        std::fs::read_to_string(self.path("power")).unwrap()
+    }
+
+    /// The requests so far, without what every call has.
+    fn calls(&self) -> Vec<String> {
+        let calls = std::fs::read_to_string(self.path("calls")).unwrap_or_default();
+        let common = "-v -I lanplus -H 192.0.2.1 -p 6230 -U root -E -N 3 -R 4 -C 17 ";
+        let request = |line: &str| line.strip_prefix(common).unwrap_or(line).to_owned();
+        calls.lines().map(request).collect()
+    }
+
+    fn order(&self, kind: StepKind) -> Order {
+        Order {
+            run: RunId::from("R1"),
+            step: Arc::new(Step {
+                id: StepId {
+                    kind,
+                    group: None,
+                    node: Some(self.node.name.clone()),
+                    wave: None,
+                },
+                timeout: 60,
+                effect: Effect::Reversible,
+                standby: false,
+                parameters: None,
+                needs: Vec::new(),
+            }),
+            node: Some(self.node.clone()),
+            notes: self.notes.0.lock().unwrap().clone(),
+            reporter: Reporter::new(self.notes.clone()),
+        }
+    }
+
+    async fn act(&self, kind: StepKind) -> Result<(), ActError> {
+        self.ipmi.act(&self.order(kind)).await
+    }
+
+    async fn probe(&self, kind: StepKind) -> Probe {
+        self.ipmi.probe(&self.order(kind)).await
+    }
+
+    async fn see(&self) -> ObservedNode {
+        let nodes = [self.node.clone()];
+        let mut seen = self.ipmi.observe(&nodes).await;
+        seen.remove(&self.node.name).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_deploy_is_off_then_the_network_then_on_and_is_never_taken_for_done() {
+    let machine = Machine::new(false);
+    machine.put("power", "on\n");
+    assert_eq!(machine.probe(StepKind::Deploy).await, Probe::NotBegun);
+    machine.act(StepKind::Prepare).await.unwrap();
+    machine.act(StepKind::Deploy).await.unwrap();
+    assert_eq!(machine.power(), "on\n");
+    let calls = machine.calls();
+    let changes: Vec<&str> = calls
+        .iter()
+        .map(String::as_str)
+        .filter(|call| !call.ends_with("status") && !call.contains("get") && *call != "mc info")
+        .collect();
+    let expected = [
+        "chassis power off",
+        "chassis bootdev pxe options=efiboot",
+        "chassis power on",
+    ];
+    assert_eq!(changes, expected);
+    assert!(matches!(
+        machine.probe(StepKind::Deploy).await,
+        Probe::Ambiguous(_)
+    ));
+    machine.put("power", "off\n");
+    assert_eq!(machine.probe(StepKind::Deploy).await, Probe::NotBegun);
+}
+
+#[tokio::test]
+async fn power_is_a_level_that_is_asked_for_only_where_it_is_not_there() {
+    let machine = Machine::new(false);
+    assert_eq!(machine.probe(StepKind::PowerOn).await, Probe::NotBegun);
+    assert_eq!(machine.probe(StepKind::PowerOff).await, Probe::Done);
+    machine.act(StepKind::PowerOff).await.unwrap();
+    machine.act(StepKind::PowerOn).await.unwrap();
+    machine.act(StepKind::PowerOn).await.unwrap();
+    assert_eq!(machine.probe(StepKind::PowerOn).await, Probe::Done);
+    let calls = machine.calls();
+    let asked: Vec<_> = calls
+        .iter()
+        .filter(|call| !call.ends_with("status"))
+        .collect();
+    assert_eq!(asked, ["chassis power on"]);
+}
+
+#[tokio::test]
+async fn nothing_is_destroyed_that_ought_to_be_erased() {
+    let machine = Machine::new(false);
+    machine.put("power", "on\n");
+    let error = machine.act(StepKind::Destroy).await.unwrap_err();
+    assert!(error.to_string().contains("`wipe: skip`"), "{error}");
+    assert_eq!(machine.calls(), Vec::<String>::new());
+    let machine = Machine::new(true);
+    machine.put("power", "on\n");
+    machine.act(StepKind::Destroy).await.unwrap();
+    assert_eq!(machine.power(), "off\n");
+    assert_eq!(machine.probe(StepKind::Destroy).await, Probe::Done);
+}
+
+#[tokio::test]
+async fn a_machine_is_seen_by_its_power_and_what_ipmi_cannot_do_is_not_offered() {
+    let machine = Machine::new(false);
+    let seen = machine.see().await;
+    assert_eq!(seen.power, Fact::Known(PowerState::Off));
+    assert!(seen.kept_by_records);
+    assert!(!seen.capabilities.contains(&Capability::Wipe));
+    assert!(
+        !seen
+            .capabilities
+            .contains(&Capability::WipeOperatingSystemDisk)
+    );
+    machine.put("mode", "fail:Get Auth Capabilities error");
+    let seen = machine.see().await;
+    assert!(!seen.kept_by_records && seen.capabilities.is_empty());
+    let Fact::Unknown(reason) = seen.power else {
+        panic!("{seen:?}")
+    };
+    assert_eq!(
+        &*reason,
+        "the controller at 192.0.2.1:6230 does not answer (`chassis power status`)"
+    );
+}
+
+#[tokio::test]
+async fn each_failure_says_what_it_is_and_whether_it_can_pass() {
+    for (words, said, passes) in [
+        (
+            "> RAKP 2 HMAC is invalid",
+            "refuses the password of account `root`",
+            false,
+        ),
+        (
+            "RAKP 2 message indicates an error : unauthorized name",
+            "does not know the account `root`",
+            false,
+        ),
+        (
+            "Error in open session response message : invalid authentication algorithm",
+            "set `cipher_suite`",
+            false,
+        ),
+        (
+            "RAKP 2 message indicates an error : insufficient resources for session",
+            "has no session left",
+            true,
+        ),
+        ("Get Auth Capabilities error", "does not answer", true),
+        (
+            "Set Chassis Power Control to Up/On failed: Node busy",
+            "is busy",
+            true,
+        ),
+        ("hunter22 \u{1b}[31mred\u{7}", "(secret) [31mred", true),
+        ("", "does not answer, or", true),
+    ] {
+        let machine = Machine::new(false);
+        machine.put("mode", &format!("fail:{words}"));
+        let error = machine.act(StepKind::PowerOn).await.unwrap_err();
+        let is_passing = matches!(error, ActError::Passing(_));
+        assert_eq!(is_passing, passes, "{words}: {error}");
+        let text = error.to_string();
+        assert!(text.contains(said), "{words}: {text}");
+        assert!(
+            !text.contains("hunter22") && !text.contains('\u{1b}'),
+            "{text}"
+        );
+        assert!(
+            machine
+                .calls()
+                .iter()
+                .all(|call| !call.contains("hunter22"))
+        );
+        assert!(machine.calls().iter().all(|call| call != "no password"));
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_floods_or_lies_is_given_up() {
+    let mut machine = Machine::new(false);
+    machine.put("mode", "flood");
+    let error = machine.act(StepKind::PowerOn).await.unwrap_err();
+    assert!(error.to_string().contains("says more than"), "{error}");
+    machine.put("mode", "");
+    for power in ["ON", "on\nChassis Power is off", ""] {
+        machine.put("power", power);
+        let error = machine.act(StepKind::PowerOn).await.unwrap_err();
+        assert!(
+            error.to_string().contains("does not say its power"),
+            "{error}"
+        );
+    }
+    machine.put("fault", "true\n");
+    let error = machine.act(StepKind::Prepare).await.unwrap_err();
+    assert!(error.to_string().contains("`Main Power Fault`"), "{error}");
+    machine.ipmi.program.limit = Duration::from_millis(300);
+    machine.put("mode", "hang");
+    let error = machine.act(StepKind::PowerOn).await.unwrap_err();
+    assert!(error.to_string().contains("did not end"), "{error}");
+}
+
+#[tokio::test]
+async fn a_site_without_the_program_is_told_how_to_get_it() {
+    let mut machine = Machine::new(false);
+    machine.act(StepKind::VerifySite).await.unwrap();
+    machine.ipmi.program.path = machine.path("nothing").into();
+    let error = machine.act(StepKind::VerifySite).await.unwrap_err();
+    assert_eq!(error, ActError::Permanent(Arc::from(program::NOT_THERE)));
+    machine.act(StepKind::SetRetired).await.unwrap();
+    machine.act(StepKind::UnsetMaintenance).await.unwrap();
+}
+
+#[test]
+fn a_setting_that_does_not_fit_is_shown_in_its_place() {
+    let wrong = SITE.replace("settling_time: 0", "settling_time: -1");
+    let problem = Settings::read(&site(&wrong).design.backends.hardware).unwrap_err();
+    assert!(
+        problem.message.contains("settling time"),
+        "{}",
+        problem.message
+    );
+}
