@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::course::{course_of, is_at_level};
-use super::world::Change;
+use super::world::{Change, World};
 use super::{
-    Effect, Fault, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods, with_source,
+    Effect, Fault, Machine, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods,
+    with_source,
 };
 use crate::backend::{ActError, Order, Probe};
 use crate::design::NodeDesign;
@@ -73,13 +74,14 @@ impl Simulator {
             let message = fault.said("the machine does not answer");
             return Ok(Probe::Ambiguous(message));
         }
+        let step = order.step.id.to_string();
         let mut world = self.world();
+        self.keep_end(&mut world, order, node, &step)?;
         let view = world.view()?;
         let Some(machine) = view.machine(&node.name) else {
             return Ok(Probe::NotBegun);
         };
         let machine = self.as_of(&node.name, machine, view.now, view.sequence());
-        let step = order.step.id.to_string();
         let under_way = machine.operation.as_ref();
         Ok(
             if under_way.is_some_and(|each| each.is(&order.run, &step)) {
@@ -92,6 +94,37 @@ impl Simulator {
                 Probe::NotBegun
             },
         )
+    }
+
+    /// Writes down that a step has come to its end, where only the time says so: who is told that it is done
+    /// must find it done again, also when the world was closed in between and its time stood still.
+    fn keep_end(
+        &self,
+        world: &mut World,
+        order: &Order,
+        node: &NodeDesign,
+        step: &str,
+    ) -> Result<(), StateError> {
+        let over = |machine: &Machine, now| {
+            let operation = machine.operation.as_ref()?;
+            let ours = operation.is(&order.run, step).then_some(operation)?;
+            self.end_of(&node.name, ours, now)
+        };
+        let view = world.view()?;
+        let is_over = view
+            .machine(&node.name)
+            .and_then(|machine| over(machine, view.now));
+        if is_over.is_none() {
+            return Ok(());
+        }
+        let mut change = world.change()?;
+        let now = change.now;
+        // Somebody else may have written it by now.
+        let Some(at) = over(change.machine(node)?, now) else {
+            return Ok(());
+        };
+        change.end(&node.name, at)?;
+        change.commit()
     }
 
     /// Looks where a step stands, and begins it where it has not begun. `awaited` is the operation
