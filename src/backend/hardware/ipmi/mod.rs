@@ -211,12 +211,12 @@ impl Ipmi {
         }
     }
 
-    fn pace(&self, order: &Order) -> Pace {
+    fn pace<'a>(&self, what: &'a str, order: &Order) -> Pace<'a> {
         let whole = match order.step.timeout {
             0 => UNBOUNDED,
             seconds => Duration::from_secs(seconds),
         };
-        Pace::within(self.settings.settling, whole.saturating_sub(MARGIN))
+        Pace::within(what, self.settings.settling, whole.saturating_sub(MARGIN))
     }
 
     async fn bring_power(
@@ -233,9 +233,10 @@ impl Ipmi {
             PowerState::On => "switching it on",
             PowerState::Off => "switching it off",
         });
+        let what = about(session, "power");
         bring(
             wanted,
-            self.pace(order),
+            self.pace(&what, order),
             || self.power(session),
             || async { self.ask(session, &request).await.map(|_| ()) },
         )
@@ -283,7 +284,8 @@ impl Ipmi {
         // Asked for each time: an override that is not used is forgotten after a minute.
         self.ask(session, &request).await?;
         let settling = self.settings.settling;
-        let patience = Pace::within(settling, settling * 4 + MARGIN);
+        let what = about(session, "boot device");
+        let patience = Pace::within(&what, settling, settling * 4 + MARGIN);
         seen(Boot::Network, patience, || self.boot(session)).await?;
         order.reporter.note(SWITCHED_ON).await?;
         self.bring_power(session, PowerState::On, order).await?;
@@ -396,6 +398,14 @@ impl Ipmi {
         let session = self.session(node).await?;
         holds(wanted, self.settings.settling, || self.power(&session)).await
     }
+}
+
+/// What is waited for, for the sentence that it did not come about.
+fn about(session: &Session, what: &str) -> String {
+    format!(
+        "the controller at {}:{}: {what}",
+        session.address, session.port
+    )
 }
 
 fn odd(session: &Session, what: &str) -> ActError {
