@@ -8,13 +8,16 @@ use kube::api::WatchParams;
 use kube::client::Body;
 use kube::core::request::Request as Resource;
 use serde::Deserialize;
-use tokio::time::{Duration, timeout};
+use tokio::time::{Duration, Instant, timeout, timeout_at};
 
 use super::call::{PODS, REQUEST, Server, Trouble, read, refusal};
 use super::object::Pod;
 
 /// After how many seconds the server ends a watch, and what came is listed again.
 const LENGTH: u32 = 120;
+
+/// How much later than that the server may end it.
+const GRACE: Duration = Duration::from_secs(15);
 
 /// The biggest event, in bytes.
 const LARGEST: usize = 16 << 20;
@@ -42,6 +45,8 @@ pub(super) struct Watch {
     bytes: Vec<u8>,
     /// Where the search for the end of a line goes on.
     searched: usize,
+    /// When the server has ended it; what says nothing after that is a dead connection.
+    ends: Instant,
 }
 
 impl Watch {
@@ -60,11 +65,16 @@ impl Watch {
             let body = body.map_err(|_| Trouble::Unreachable("no answer in time".to_owned()))??;
             return Err(refusal(status, &body));
         }
-        Ok(Self {
+        Ok(Self::of(body))
+    }
+
+    fn of(body: Body) -> Self {
+        Self {
             body,
             bytes: Vec::new(),
             searched: 0,
-        })
+            ends: Instant::now() + Duration::from_secs(u64::from(LENGTH)) + GRACE,
+        }
     }
 
     /// The next event; `None` where the stream has ended in whatever way. Nothing is lost when it is not
@@ -80,9 +90,7 @@ impl Watch {
                     _ => return None,
                 }
             }
-            // Somewhat longer than the server keeps a watch open: then the connection is dead.
-            let limit = Duration::from_secs(u64::from(LENGTH) + 30);
-            let frame = timeout(limit, self.body.frame()).await.ok()??.ok()?;
+            let frame = timeout_at(self.ends, self.body.frame()).await.ok()??.ok()?;
             if let Ok(data) = frame.into_data() {
                 self.bytes.extend_from_slice(&data);
             }
@@ -113,14 +121,13 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     async fn events(text: &str) -> Vec<String> {
-        let mut watch = Watch {
-            body: Body::from(text.as_bytes().to_vec()),
-            bytes: Vec::new(),
-            searched: 0,
-        };
+        let mut watch = Watch::of(Body::from(text.as_bytes().to_vec()));
         let mut found = Vec::new();
         while let Some(event) = watch.next().await {
             found.push(match event {
@@ -149,5 +156,28 @@ mod tests {
             ["there a"]
         );
         assert!(events("").await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_watch_on_a_dead_connection_ends_though_it_is_asked_again_and_again() {
+        let (listener, mut asked) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), 0);
+        let address = listener.local_addr().unwrap();
+        let _silent = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read_u8().await.unwrap();
+            let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            stream.write_all(head).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        let client = kube::Client::try_from(config).unwrap();
+        let request = http::Request::get("/").body(Body::empty()).unwrap();
+        let mut watch = Watch::of(client.send(request).await.unwrap().into_body());
+        tokio::time::pause();
+        // Each wait is given up soon, as it is where something else happens.
+        while timeout(Duration::from_secs(5), watch.next()).await.is_err() {
+            asked += 1;
+            assert!(asked < 100, "it never ends");
+        }
     }
 }
