@@ -17,7 +17,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Duration, Instant};
 
 use super::decide::Choice;
-use super::graph::Graph;
+use super::graph::{self, Graph};
 use super::runner::{Ear, End, Report, Runner};
 use super::tally::Tally;
 use super::work::parallelism;
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::backend::{Order, Reporter};
 use crate::plan::{Plan, PlannedGroup};
-use crate::step::{Step, StepIndex, StepKind};
+use crate::step::{StepIndex, StepKind};
 
 /// How often it is asked whether a step may start, while it may not.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ pub(super) struct Dispatcher<'a> {
     pub(super) ended: Vec<Option<bool>>,
     /// For each step, whether an earlier run began it.
     pub(super) begun: Vec<bool>,
-    decided: BTreeMap<usize, Decision>,
+    pub(super) decided: BTreeMap<usize, Decision>,
     /// Why steps did not succeed, as those that need them are told.
     pub(super) why_not: FxHashMap<usize, Arc<str>>,
     pub(super) site_failed: Option<Arc<str>>,
@@ -92,7 +92,7 @@ pub(super) struct Dispatcher<'a> {
     pub(super) sayings: Vec<Saying>,
     pub(super) began: Instant,
     /// What steps noted for themselves, in this run and before.
-    notes: BTreeMap<usize, Vec<Arc<str>>>,
+    pub(super) notes: BTreeMap<usize, Vec<Arc<str>>>,
     /// Steps that wait until what they noted is durable.
     noting: Vec<oneshot::Sender<()>>,
     reports: UnboundedSender<Report>,
@@ -119,7 +119,7 @@ impl<'a> Dispatcher<'a> {
                 gates.next().filter(|_| overtakes).map(|need| need.step.0)
             })
             .collect();
-        let wave_of = waves(&plan.steps);
+        let wave_of = graph::waves(&plan.steps);
         let mut torn_down_by: FxHashMap<usize, usize> = FxHashMap::default();
         for (step, wave) in plan.steps.iter().zip(&wave_of) {
             if let Some(wave) = wave.filter(|_| step.id.kind == StepKind::Destroy) {
@@ -161,59 +161,6 @@ impl<'a> Dispatcher<'a> {
             tally,
             work,
         })
-    }
-
-    /// Takes in what an interrupted run did before.
-    fn replay(&mut self) -> Result<(), Error> {
-        let replay = std::mem::take(&mut self.work.replay);
-        if replay.entries.is_empty() && !replay.all_possibly_begun && replay.decisions.is_empty() {
-            return Ok(());
-        }
-        let indexes: FxHashMap<String, usize> = (0..)
-            .zip(&self.plan.steps)
-            .map(|(index, step)| (step.id.to_string(), index))
-            .collect();
-        for entry in replay.entries {
-            let step = entry.step();
-            let index = *indexes
-                .get(step.as_ref())
-                .ok_or_else(|| Error::OtherPlan(step.clone()))?;
-            match entry {
-                Entry::Intent { .. } => {
-                    self.begun[index] = true;
-                    if let Some(node) = self.node_of[index] {
-                        let kind = self.plan.steps[index].id.kind;
-                        self.tally.nodes[node].sent.add(kind);
-                    }
-                }
-                Entry::Ended {
-                    outcome,
-                    attempted,
-                    duration_ms,
-                    ..
-                } => {
-                    if self.ended[index].is_none() {
-                        self.take_in(index, &outcome, attempted, duration_ms);
-                    }
-                }
-                Entry::Note { text, .. } => self.notes.entry(index).or_default().push(text),
-            }
-        }
-        if replay.all_possibly_begun {
-            for (index, step) in self.plan.steps.iter().enumerate() {
-                self.begun[index] |=
-                    step.id.kind.facts().touches_world() && self.ended[index].is_none();
-            }
-        }
-        for (step, decision) in replay.decisions {
-            match indexes.get(step.as_ref()) {
-                Some(&index) if self.begun[index] && self.ended[index].is_none() => {
-                    self.decided.insert(index, decision);
-                }
-                _ => return Err(Error::NothingToDecide(step)),
-            }
-        }
-        Ok(())
     }
 
     async fn run(mut self, listener: &mut dyn Listener) -> Result<Finished, Error> {
@@ -572,26 +519,6 @@ impl<'a> Dispatcher<'a> {
             }
         }
     }
-}
-
-/// For each step that a wave begins with, and those of the same node after it, that wave.
-fn waves(steps: &[Step]) -> Vec<Option<u32>> {
-    let mut waves: Vec<Option<u32>> = Vec::with_capacity(steps.len());
-    for step in steps {
-        let wave = step.needs.iter().find_map(|need| {
-            let index = need.step.0 as usize;
-            let other = &steps.get(index)?.id;
-            match other.kind {
-                StepKind::StartWave if step.id.node.is_some() => Some(need.step.0),
-                _ if other.node.is_some() && other.node == step.id.node => {
-                    waves.get(index).copied().flatten()
-                }
-                _ => None,
-            }
-        });
-        waves.push(wave);
-    }
-    waves
 }
 
 /// Waits until an instant; for ever where there is none.

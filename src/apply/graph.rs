@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Error;
-use crate::step::{Step, Wait};
+use crate::step::{Step, StepKind, Wait};
 
 /// The edges of a plan, turned round, and what each step still waits for.
 pub(super) struct Graph {
@@ -105,4 +105,24 @@ impl Graph {
             .iter()
             .map(|(step, _)| *step as usize)
     }
+}
+
+/// For each step that a wave begins with, and those of the same node after it, that wave.
+pub(super) fn waves(steps: &[Step]) -> Vec<Option<u32>> {
+    let mut waves: Vec<Option<u32>> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let wave = step.needs.iter().find_map(|need| {
+            let index = need.step.0 as usize;
+            let other = &steps.get(index)?.id;
+            match other.kind {
+                StepKind::StartWave if step.id.node.is_some() => Some(need.step.0),
+                _ if other.node.is_some() && other.node == step.id.node => {
+                    waves.get(index).copied().flatten()
+                }
+                _ => None,
+            }
+        });
+        waves.push(wave);
+    }
+    waves
 }

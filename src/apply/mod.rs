@@ -11,6 +11,7 @@ mod events;
 mod finish;
 mod graph;
 mod preconditions;
+mod replay;
 mod runner;
 pub mod session;
 mod take_in;

@@ -10,9 +10,9 @@ use rustc_hash::FxHashMap;
 
 use super::Preconditions;
 use crate::backend::{Backends, Look, Order, Pending};
-use crate::design::{Design, EtcdCluster, EtcdMember, NodeName};
+use crate::design::{Design, EtcdCluster, NodeName};
 use crate::guard::quorum;
-use crate::observed::{EtcdSeen, Observations};
+use crate::observed::Observations;
 use crate::plan::{self, Plan, Reliance, Sources};
 use crate::step::{EtcdRemoval, StepKind};
 
@@ -82,7 +82,13 @@ impl StillHolds {
             let (Some(designed), Some(seen)) = (designed, seen.etcd.get(name)) else {
                 return Err(format!("etcd cluster `{name}` could not be looked at").into());
             };
-            let cluster = self.with_leaving(designed, seen);
+            // Nodes that left the design may still have members in it.
+            let cluster = quorum::knowing(designed, seen, |live| {
+                let mut leaving = self.leaving.iter();
+                let of_plan = leaving
+                    .find(|(_, removal)| removal.cluster == *name && removal.member_id == live.id);
+                of_plan.map(|(node, _)| node.clone())
+            });
             let found = quorum::removal(&cluster, seen, node, false);
             let found = found.map_err(|refusal| Arc::from(refusal.to_string()))?;
             let is_planned = |found: &EtcdRemoval| {
@@ -100,30 +106,6 @@ impl StillHolds {
             }
         }
         Ok(())
-    }
-
-    /// The designed cluster with the members of nodes that left the design and are still in it.
-    fn with_leaving(&self, designed: &EtcdCluster, seen: &EtcdSeen) -> EtcdCluster {
-        let mut cluster = designed.clone();
-        for (node, removal) in &self.leaving {
-            let is_known = cluster.members.iter().any(|member| member.node == *node);
-            if removal.cluster != cluster.name || is_known {
-                continue;
-            }
-            let answers = seen.answers.values().filter_map(|answer| answer.known());
-            let mut members = answers.flat_map(|answer| &answer.members);
-            let live = members.find(|member| member.id == removal.member_id);
-            let urls = live.and_then(|live| Some((live, live.peer_urls.first()?)));
-            if let Some((live, peer_url)) = urls {
-                cluster.members.push(EtcdMember {
-                    node: node.clone(),
-                    name: removal.name.clone(),
-                    peer_url: peer_url.clone(),
-                    client_url: live.client_urls.first().cloned().unwrap_or_default(),
-                });
-            }
-        }
-        cluster
     }
 }
 

@@ -85,8 +85,9 @@ impl Backends {
             }
         };
         let hardware = async {
-            // Without a cluster of its own, the site asks its machines' backends.
-            if machines || (self.cluster.is_none() && look.is_some()) {
+            // Where nobody else knows the nodes of the cluster, the machines' backends may.
+            let is_about_nodes = look.is_some_and(|look| !look.etcd);
+            if machines || (is_about_nodes && !self.knows_nodes()) {
                 return self.hardware.observe(nodes).await;
             }
             let unasked = |name: &NodeName| (name.clone(), ObservedNode::unknown("not asked for"));

@@ -18,8 +18,8 @@ use crate::step::{Parameters, StepKind};
 /// The label by which kubelets are shut down (airship-node-teardown, spelled so).
 const SHUTDOWN_LABEL: &str = "promenade-decomission";
 
-/// What a reason is where nobody gave one.
-const BY_HAND: &str = "by hand";
+/// What the reason of a flag begins with that no document set: an update leaves it as it is.
+pub(super) const BY_HAND: &str = "by hand";
 
 /// One step that was asked for.
 #[derive(Clone, Debug)]
@@ -270,7 +270,13 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
     let mut parameters = Parameters::default();
     match kind {
         StepKind::SetRetired | StepKind::SetMaintenance => {
-            let reason = request.reason.clone().unwrap_or_else(|| Arc::from(BY_HAND));
+            let reason: Arc<str> = match &request.reason {
+                Some(reason) if kind == StepKind::SetRetired => {
+                    Arc::from(format!("{BY_HAND}: {reason}"))
+                }
+                Some(reason) => reason.clone(),
+                None => Arc::from(BY_HAND),
+            };
             item.because(reason.clone());
             parameters.reason = Some(reason);
         }

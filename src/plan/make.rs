@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::action::Action;
+use super::asked::BY_HAND;
 use super::change::{Item, Retired, Rules, cannot_be_compared};
 use super::etcd::Clusters;
 use super::input::{Error, Input};
@@ -274,14 +275,14 @@ fn subject<'a>(input: &Input<'a>, name: &'a NodeName) -> Subject<'a> {
     }
 }
 
-/// Whether the site has a cluster that somebody can ask.
+/// Whether the site has a Kubernetes cluster that somebody can ask.
 fn has_cluster(input: &Input<'_>) -> bool {
     let named = || {
         let backends = input.after.backends.data.as_ref();
-        backends.is_some_and(|data| data.get("clusters").is_some())
+        backends.is_some_and(|data| data.at(&["clusters", "kubernetes"]).is_some())
     };
     let seen = input.observations;
-    seen.is_some_and(|seen| seen.cluster.is_some() || !seen.etcd.is_empty()) || named()
+    seen.is_some_and(|seen| seen.cluster.is_some()) || named()
 }
 
 fn membership<'a>(input: &Input<'a>, name: &NodeName) -> Membership<'a> {
@@ -313,9 +314,11 @@ fn retirements<'a>(input: &Input<'a>) -> FxHashMap<&'a NodeName, Retired<'a>> {
             .observations
             .and_then(|observations| observations.nodes.get(name))
             .is_some_and(|node| node.retired.is_some());
-        if record.is_some_and(|record| record.retired.is_some()) {
+        let recorded = record.and_then(|record| record.retired.as_deref());
+        let by_hand = recorded.is_some_and(|reason| reason.starts_with(BY_HAND));
+        if recorded.is_some() && !by_hand {
             result.insert(name, Retired::NoLonger);
-        } else if flagged {
+        } else if flagged || by_hand {
             result.insert(name, Retired::ByHand);
         }
     }

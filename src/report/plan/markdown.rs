@@ -320,6 +320,7 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
             Stage::Group(group) => {
                 format!("Group {} ({})", group.name, words::about(group))
             }
+            Stage::Asked => "As asked".to_owned(),
             Stage::Outside => "In no group".to_owned(),
             Stage::Left => "No longer in the design".to_owned(),
         };

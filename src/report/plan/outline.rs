@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::diff::FieldChange;
-use crate::plan::{Change, ChangeKind, Plan, PlannedGroup};
+use crate::plan::{Action, Change, ChangeKind, Plan, PlannedGroup};
 
 /// Changes that are alike, in the order of their nodes' names.
 pub(super) struct Alike<'a> {
@@ -26,6 +26,8 @@ pub(super) enum Stage<'a> {
     Group(&'a PlannedGroup),
     /// In no group.
     Outside,
+    /// For nodes that an action names, outside the groups.
+    Asked,
     /// After the groups: machines that are no longer designed.
     Left,
 }
@@ -46,6 +48,7 @@ pub(super) fn outline(plan: &Plan) -> Vec<Part<'_>> {
         .enumerate()
         .map(|(index, group)| (group.name.as_str(), index))
         .collect();
+    let is_asked = Action::named(&plan.action).is_some_and(Action::is_targeted);
     let (outside, left) = (plan.groups.len(), plan.groups.len() + 1);
     let mut stages: Vec<Vec<&Change>> = vec![Vec::new(); plan.groups.len() + 2];
     for change in shown(plan) {
@@ -55,7 +58,7 @@ pub(super) fn outline(plan: &Plan) -> Vec<Part<'_>> {
             .and_then(|group| positions.get(group.as_str()));
         let stage = match (group, change.kind) {
             (Some(index), _) => *index,
-            (None, ChangeKind::Destroy) => left,
+            (None, ChangeKind::Destroy) if !is_asked => left,
             (None, _) => outside,
         };
         stages[stage].push(change);
@@ -67,6 +70,7 @@ pub(super) fn outline(plan: &Plan) -> Vec<Part<'_>> {
         .map(|(index, changes)| Part {
             stage: match plan.groups.get(index) {
                 Some(group) => Stage::Group(group),
+                None if index == outside && is_asked => Stage::Asked,
                 None if index == outside => Stage::Outside,
                 None => Stage::Left,
             },

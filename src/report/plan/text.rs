@@ -147,6 +147,7 @@ fn stage(out: &mut dyn Write, part: &Part<'_>, view: View) -> fmt::Result {
                 palette.paint(Role::Strong, Visible(&title))
             )?;
         }
+        Stage::Asked => writeln!(out, "\n{}", palette.paint(Role::Strong, "As asked"))?,
         Stage::Outside => {
             writeln!(out, "\n{}", palette.paint(Role::Strong, "In no group"))?;
         }

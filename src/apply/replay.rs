@@ -1,0 +1,61 @@
+//! What an interrupted run did before, taken in as if it had been done now.
+
+use rustc_hash::FxHashMap;
+
+use super::dispatch::Dispatcher;
+use super::{Entry, Error};
+
+impl Dispatcher<'_> {
+    /// Takes in what an interrupted run did before.
+    pub(super) fn replay(&mut self) -> Result<(), Error> {
+        let replay = std::mem::take(&mut self.work.replay);
+        if replay.entries.is_empty() && !replay.all_possibly_begun && replay.decisions.is_empty() {
+            return Ok(());
+        }
+        let indexes: FxHashMap<String, usize> = (0..)
+            .zip(&self.plan.steps)
+            .map(|(index, step)| (step.id.to_string(), index))
+            .collect();
+        for entry in replay.entries {
+            let step = entry.step();
+            let index = *indexes
+                .get(step.as_ref())
+                .ok_or_else(|| Error::OtherPlan(step.clone()))?;
+            match entry {
+                Entry::Intent { .. } => {
+                    self.begun[index] = true;
+                    if let Some(node) = self.node_of[index] {
+                        let kind = self.plan.steps[index].id.kind;
+                        self.tally.nodes[node].sent.add(kind);
+                    }
+                }
+                Entry::Ended {
+                    outcome,
+                    attempted,
+                    duration_ms,
+                    ..
+                } => {
+                    if self.ended[index].is_none() {
+                        self.take_in(index, &outcome, attempted, duration_ms);
+                    }
+                }
+                Entry::Note { text, .. } => self.notes.entry(index).or_default().push(text),
+            }
+        }
+        if replay.all_possibly_begun {
+            for (index, step) in self.plan.steps.iter().enumerate() {
+                self.begun[index] |=
+                    step.id.kind.facts().touches_world() && self.ended[index].is_none();
+            }
+        }
+        for (step, decision) in replay.decisions {
+            match indexes.get(step.as_ref()) {
+                Some(&index) if self.begun[index] && self.ended[index].is_none() => {
+                    self.decided.insert(index, decision);
+                }
+                _ => return Err(Error::NothingToDecide(step)),
+            }
+        }
+        Ok(())
+    }
+}
