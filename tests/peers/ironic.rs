@@ -649,7 +649,7 @@ fn apply_on_ironic(nodes: usize, parallelism: usize) {
     );
 
     let status = site
-        .trueup(&["nodes", "--observe", "--format", "json"], &[])
+        .trueup(&["status", "--format", "json"], &[])
         .with(0)
         .json();
     let states: BTreeMap<&str, usize> =
@@ -666,11 +666,11 @@ fn apply_on_ironic(nodes: usize, parallelism: usize) {
             });
     assert_eq!(states, BTreeMap::from([("active", nodes)]), "{status:#}");
     // As designed: nothing is left to do.
-    site.trueup(&["plan", "--exit-code"], &[]).with(0);
+    site.trueup(&["plan", "--detailed-exitcode"], &[]).with(0);
 
     // One machine leaves the design: torn down, cleaned, out of Ironic.
     commit(&site, &documents(nodes - 1, &ironic));
-    site.trueup(&["apply", "--yes", "--allow-destroy"], &[])
+    site.trueup(&["apply", "--yes", "--allow-destroy", "all"], &[])
         .with(0);
     let gone = format!("nodes/m{nodes:03}");
     let runtime = tokio::runtime::Builder::new_current_thread()
