@@ -302,8 +302,8 @@ fn a_site_of_fifty_machines_is_brought_up_and_torn_down_over_tls() {
     let certificate = std::fs::read_to_string(peer.path("tls.crt")).unwrap();
     let more = "settling_time: 1, credentials: {username: admin, password: {env: BMC_PASSWORD}}, ca: {file: bmc-ca.pem}, \
                 deploy: {boot_time: 1}";
-    let general = "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab}\ndata: {}\n\
-        ---\nschema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata:\n  groups:\n    \
+    let definition = "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab}\ndata: {}\n";
+    let general = "---\nschema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata:\n  groups:\n    \
         - {name: all, critical: true, depends_on: [], selectors: [{node_tags: [all]}], success_criteria: {percent_successful_nodes: 100}}\n\
         ---\nschema: drydock/HardwareProfile/v1\nmetadata: {name: emulated}\ndata: {vendor: Sushy}\n\
         ---\nschema: drydock/HostProfile/v1\nmetadata: {name: worker}\ndata:\n  hardware_profile: emulated\n  platform: {image: ubuntu}\n  \
@@ -312,7 +312,8 @@ fn a_site_of_fifty_machines_is_brought_up_and_torn_down_over_tls() {
     let backends = backends(port, more);
     let documents = nodes(COUNT);
     let site = Site::new(&[
-        ("site-definition.yaml", general),
+        ("site-definition.yaml", definition),
+        ("general.yaml", general),
         ("backends.yaml", &backends),
         ("nodes.yaml", &documents),
         ("bmc-ca.pem", &certificate),

@@ -8,9 +8,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, OtherError,
     SignatureScheme,
@@ -142,8 +144,12 @@ impl Trust {
         let fingerprints = Some(self.fingerprints.clone()).filter(|_| self.verify);
         let by_chain = self.verify && self.fingerprints.is_empty();
         let verifier: Arc<dyn ServerCertVerifier> = if by_chain {
-            let verifier = Verifier::new_with_extra_roots(self.certificates()?, provider.clone());
-            Arc::new(verifier.map_err(TrustError::Certificates)?)
+            let given = self.certificates()?;
+            let chain = Verifier::new_with_extra_roots(given.clone(), provider.clone());
+            Arc::new(ByChain {
+                given,
+                chain: chain.map_err(TrustError::Certificates)?,
+            })
         } else {
             Arc::new(WithoutChain {
                 fingerprints,
@@ -179,6 +185,61 @@ fn certificates(pem: &Secret) -> Option<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(pem.reveal().as_bytes()).collect();
     found.ok().filter(|found| !found.is_empty())
+}
+
+/// Believes a chain to the system's certificates or those given, and a certificate that was itself given:
+/// controllers sign their own, as a CA that is its own server, which no chain may end in.
+#[derive(Debug)]
+struct ByChain {
+    given: Vec<CertificateDer<'static>>,
+    chain: Verifier,
+}
+
+impl ServerCertVerifier for ByChain {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        stapled: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        let found = self
+            .chain
+            .verify_server_cert(certificate, between, name, stapled, now);
+        let is_given = || self.given.iter().any(|given| given == certificate);
+        match found {
+            Err(TlsError::InvalidCertificate(CertificateError::Other(_))) if is_given() => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            found => found,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.chain
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.chain
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
 }
 
 /// Looks at the certificate alone, not at who issued it or what it is called.
