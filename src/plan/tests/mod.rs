@@ -1,5 +1,6 @@
 //! Worlds written in a test, planned, and told in lines.
 
+mod asked;
 mod changes;
 mod leaving;
 mod order;
