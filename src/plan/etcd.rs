@@ -263,7 +263,10 @@ fn only_etcd(item: &mut Item<'_>) {
             removal.cluster
         );
         item.block(&reason, None);
-    } else if leave.only == Some(StepKind::RemoveEtcd) && leave.etcd.is_empty() {
+    } else if leave.only == Some(StepKind::RemoveEtcd)
+        && leave.etcd.is_empty()
+        && item.change.blocked.is_none()
+    {
         item.because("its members are gone already");
         item.show_only();
     }

@@ -9,6 +9,7 @@ use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
 use crate::diff::{FieldChange, Reasons};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
+use crate::step::StepKind;
 
 /// Names no fields: for a plan of which only the steps count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,6 +81,14 @@ pub enum Error {
         /// Which.
         action: Action,
     },
+    /// A step on the cluster is asked for nodes that the cluster does not have.
+    #[error("`{step}` is asked for what is no node of the cluster: {}", names(.nodes))]
+    NotInCluster {
+        /// Which.
+        step: StepKind,
+        /// Which nodes, sorted.
+        nodes: Vec<NodeName>,
+    },
     /// An action is about etcd clusters, and the site has none.
     #[error("the site's documents list no etcd cluster")]
     NoEtcd,
@@ -128,6 +137,11 @@ pub enum Error {
 fn hint(near: &Option<Arc<str>>) -> String {
     near.as_ref()
         .map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
+fn names(nodes: &[NodeName]) -> String {
+    let names = nodes.iter().map(|node| format!("`{node}`"));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn circle(groups: &[GroupName]) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::action::Action;
+use super::action::{Action, Does};
 use super::asked::BY_HAND;
 use super::change::{Item, Retired, Rules, cannot_be_compared};
 use super::etcd::Clusters;
@@ -194,6 +194,23 @@ fn check_request(
     let is_about_etcd = matches!(action, Action::CheckEtcd | Action::RemoveEtcd);
     if is_about_etcd && input.after.etcd_clusters.is_empty() {
         return Err(Error::NoEtcd);
+    }
+    if let Does::Cluster(kind) = action.does()
+        && !is_about_etcd
+    {
+        let is_out = |name: &&&NodeName| matches!(membership(input, name), Membership::Out);
+        let mut missing: Vec<NodeName> = asked
+            .iter()
+            .filter(is_out)
+            .map(|name| (**name).clone())
+            .collect();
+        if !missing.is_empty() {
+            missing.sort_unstable();
+            return Err(Error::NotInCluster {
+                step: kind,
+                nodes: missing,
+            });
+        }
     }
     let given = &options.leaving;
     if given.drain_grace_period.is_some() || given.drain_timeout.is_some() {

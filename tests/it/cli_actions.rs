@@ -119,6 +119,62 @@ fn more_members_than_a_cluster_bears_are_refused_together() {
 }
 
 #[test]
+fn a_second_member_is_not_removed_where_the_first_is_gone_and_that_is_said() {
+    let world = deployed();
+    world
+        .run(&["apply", "--yes", "remove-etcd", "control01"])
+        .with(0);
+    world
+        .run(&["plan", "remove-etcd", "control01"])
+        .with(0)
+        .stdout
+        .find("its members are gone already")
+        .expect("a member that is gone is no error");
+    let refused = world
+        .run(&[
+            "apply",
+            "--yes",
+            "remove-etcd",
+            "control02",
+            "--format",
+            "json",
+        ])
+        .with(4);
+    assert!(
+        refused
+            .stderr
+            .contains("would be left with 1 healthy voter"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_step_on_the_cluster_for_a_machine_that_is_not_in_it_is_not_found() {
+    let world = deployed();
+    for action in ["decommission", "remove-from-cluster"] {
+        world.run(&["apply", "--yes", action, "compute11"]).with(0);
+    }
+    let ended = world
+        .run(&[
+            "apply",
+            "--yes",
+            "drain",
+            "control01",
+            "compute11",
+            "--format",
+            "json",
+        ])
+        .with(1);
+    assert!(
+        ended.stderr.contains("no node of the cluster: `compute11`"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(status(&ended)["code"], 404);
+}
+
+#[test]
 fn a_node_is_drained_and_takes_pods_again() {
     let world = deployed();
     world.run(&["apply", "drain", "compute11", "--yes"]).with(0);

@@ -208,7 +208,9 @@ pub(in crate::cli) fn make(
 /// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
 fn refused(error: &plan::Error, arguments: &PlanArguments) -> Failure {
     let kind = match error {
-        plan::Error::UnknownNode { .. } | plan::Error::NoEtcd => FailureKind::NotFound,
+        plan::Error::UnknownNode { .. }
+        | plan::Error::NotInCluster { .. }
+        | plan::Error::NoEtcd => FailureKind::NotFound,
         plan::Error::GracePeriod { .. } if !arguments.action.gives_times() => FailureKind::Error,
         _ => FailureKind::Usage,
     };
