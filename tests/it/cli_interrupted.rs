@@ -58,7 +58,9 @@ fn everything_happened_once(world: &World) {
 fn a_second_run_is_told_who_holds_the_lock() {
     let world = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
     let mut first = world.start(&["apply", "--yes"]);
-    wait_for_effect(&world, "control01 deployed");
+    for node in ["control01", "control03"] {
+        wait_for_effect(&world, &format!("{node} deployed"));
+    }
     let ledger = world.ledger();
     world
         .run(&["apply", "--yes"])
