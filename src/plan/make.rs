@@ -20,7 +20,7 @@ use crate::design::{Design, NodeDesign, NodeName};
 use crate::guard::Limits;
 use crate::observed::Fact;
 use crate::record::NodeRecord;
-use crate::step::{Step, StepKind};
+use crate::step::{OnDrainTimeout, Step, StepKind};
 
 /// Nodes worked on at the same time, where neither flag nor policy says otherwise.
 const PARALLELISM: usize = 10;
@@ -157,7 +157,10 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let has_daemon_set = seen.is_none_or(|cluster| cluster.shutdown_daemon_set);
     let forecast = forecast::of(&carried, &steps, &clusters, has_daemon_set);
     let records_digest = relies::records_digest(&steps, input.records);
-    let warnings = notes.into_warnings(input);
+    let mut warnings = notes.into_warnings(input);
+    if steps.iter().any(|step| step.id.kind == StepKind::Drain) {
+        warnings.extend(round_budgets(options.leaving.on_drain_timeout));
+    }
     let changed_here = items.iter().filter(|item| item.subject.after.is_some());
     Ok(Plan {
         site: design.site.clone(),
@@ -217,6 +220,18 @@ fn check_request(
         return grace(input.after, options);
     }
     Ok(())
+}
+
+/// What somebody should know who lets pods go round their budgets at the end of a drain's time.
+fn round_budgets(policy: Option<OnDrainTimeout>) -> Option<Arc<str>> {
+    let when = match policy? {
+        OnDrainTimeout::Fail => return None,
+        OnDrainTimeout::ForceDelete => "when a drain's time is over",
+        OnDrainTimeout::Continue => "when their machine was seen off",
+    };
+    let text =
+        format!("pods that a drain could not evict are deleted {when}, whatever their budgets say");
+    Some(Arc::from(text))
 }
 
 /// Checks the times of the drains of a plan, where it has any.

@@ -177,6 +177,15 @@ fn a_step_on_the_cluster_for_a_machine_that_is_not_in_it_is_not_found() {
 #[test]
 fn a_node_is_drained_and_takes_pods_again() {
     let world = deployed();
+    let forced = [
+        "plan",
+        "drain",
+        "compute11",
+        "--on-drain-timeout",
+        "force-delete",
+    ];
+    let shown = world.run(&forced).with(0).stdout;
+    assert!(shown.contains("whatever their budgets say"), "{shown}");
     world.run(&["apply", "drain", "compute11", "--yes"]).with(0);
     let planned = world
         .run(&[
