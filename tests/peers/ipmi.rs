@@ -127,8 +127,14 @@ fn a_machine_is_deployed_seen_off_switched_on_and_taken_away() {
         "policy.yaml",
         "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {wipe: skip}\n",
     )]);
-    lab.run(&["apply", "--yes", "--allow-destroy", "n1"])
-        .with(0);
+    lab.run(&[
+        "apply",
+        "--yes",
+        "--allow-destroy",
+        "n1",
+        "--allow-intermediate-commits",
+    ])
+    .with(0);
     assert_eq!(lab.read("power"), "0");
 }
 
