@@ -9,5 +9,6 @@ pub mod ironic;
 mod level;
 mod redfish;
 pub mod sim;
+mod written;
 
 pub use choose::{Clock, choose, clock, longest_request};

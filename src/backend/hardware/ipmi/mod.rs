@@ -30,13 +30,14 @@ use futures_util::StreamExt as _;
 use tokio::sync::Semaphore;
 
 use super::level::{Pace, bring, holds, seen};
+use super::written::reference_for;
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secret, Secrets};
 use crate::design::{HardwareBackend, NodeDesign, NodeName, Reference, Section, WipePolicy};
 use crate::lifecycle::PowerState;
 use crate::observed::{Capability, Fact, ObservedNode};
 use crate::step::StepKind;
 use program::{LONGEST_PASSWORD, Program, Session};
-use settings::{Interface, Settings, reference_for};
+use settings::{Interface, Settings};
 
 /// How many calls go to one controller at once.
 const AT_ONCE: usize = 2;

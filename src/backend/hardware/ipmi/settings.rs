@@ -1,13 +1,13 @@
 //! The settings of plain IPMI, as `hardware.ipmi` of `trueup/Backends/v1` has them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::design::{HardwareBackend, NodeDesign, Reference};
+use crate::backend::hardware::written::{Account, or_default};
+use crate::design::HardwareBackend;
 use crate::diagnostic::Diagnostic;
-use crate::document::{Marked, from_node};
+use crate::document::Marked;
 
 const CODE: &str = "schema-ipmi";
 
@@ -26,15 +26,6 @@ pub(super) struct Settings {
     pub(super) cipher_suite: Option<u8>,
     /// How long a controller may take to show what was set.
     pub(super) settling: Duration,
-}
-
-/// Who logs in.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Account {
-    pub(super) username: Arc<str>,
-    /// With `{node}` in the place of the node's name.
-    pub(super) password: Reference,
 }
 
 /// The interface of ipmitool.
@@ -74,13 +65,7 @@ impl Settings {
     ///
     /// What does not fit, with its place.
     pub(super) fn read(backend: &HardwareBackend) -> Result<Self, Box<Diagnostic>> {
-        let written = backend.settings.as_ref().filter(|node| !node.is_null());
-        let written: Written = match written {
-            None => Written::default(),
-            Some(node) => {
-                from_node(node).map_err(|mismatch| Box::new(mismatch.into_diagnostic(CODE)))?
-            }
-        };
+        let written: Written = or_default(backend.settings.as_ref(), CODE)?;
         let settling = match written.settling_time {
             None => Duration::from_secs(5),
             Some(Marked { value, .. }) if (0.0..=LONGEST).contains(&value) => {
@@ -98,15 +83,5 @@ impl Settings {
             cipher_suite: written.cipher_suite,
             settling,
         })
-    }
-}
-
-/// A reference with the node's name in the place of `{node}`.
-pub(super) fn reference_for(reference: &Reference, node: &NodeDesign) -> Reference {
-    let put = |text: &Arc<str>| Arc::from(text.replace("{node}", node.name.as_str()));
-    match reference {
-        Reference::Env(name) => Reference::Env(put(name)),
-        Reference::File(path) => Reference::File(put(path)),
-        Reference::Exec(words) => Reference::Exec(words.iter().map(put).collect()),
     }
 }

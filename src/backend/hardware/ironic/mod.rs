@@ -4,7 +4,7 @@
 //! promise; so every verb passes trueup's own table ([`crate::lifecycle::step`]) before it is sent, and
 //! what Ironic alone would break (a retired machine that becomes available where cleaning is off) is kept
 //! here. 202 is acceptance, not success: what was asked for is looked at until it ended, by one list for
-//! all who wait ([`watch`]). What must happen at most once leaves a marker first ([`mark`]).
+//! all who wait (`watch`). What must happen at most once leaves a marker first (`mark`).
 
 mod api;
 mod carry;

@@ -7,9 +7,10 @@ use serde_json::json;
 
 use super::machine::Machine;
 use super::resource::Resource;
-use super::settings::{Mode, Source, for_node};
+use super::settings::{Mode, Source};
 use crate::backend::ActError;
 use crate::backend::hardware::level::{self, Pace};
+use crate::backend::hardware::written::for_node;
 use crate::design::NodeDesign;
 
 /// How long a boot override or an image may take to show.

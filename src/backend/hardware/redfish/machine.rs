@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError};
 use super::Redfish;
 use super::controller::Controller;
 use super::resource::{Resource, last};
-use super::settings::{for_node, parameter, reference_for};
+use super::settings::parameter;
 use crate::backend::ActError;
+use crate::backend::hardware::written::{for_node, reference_for};
 use crate::backend::http::{Credentials, Endpoint, Failure, plain};
 use crate::design::NodeDesign;
 

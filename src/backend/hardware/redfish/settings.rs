@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::backend::hardware::written::{Account, or_default};
 use crate::backend::http::Fingerprint;
 use crate::design::{HardwareBackend, NodeDesign, Reference, Section};
 use crate::diagnostic::Diagnostic;
-use crate::document::{Marked, Node, from_node};
+use crate::document::{Marked, Node};
 
 const CODE: &str = "schema-redfish";
 
@@ -42,13 +43,6 @@ pub(super) struct Settings {
     /// The drive of the operating system: id, name or serial number.
     pub(super) system_drive: Option<Arc<str>>,
     pub(super) deploy: Deploy,
-}
-
-/// Who logs in.
-#[derive(Clone, Debug)]
-pub(super) struct Account {
-    pub(super) username: Arc<str>,
-    pub(super) password: Reference,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -99,7 +93,7 @@ pub(super) enum Mode {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
-    credentials: Option<WrittenAccount>,
+    credentials: Option<Account>,
     port: Option<u16>,
     scheme: Scheme,
     system: Option<Arc<str>>,
@@ -113,13 +107,6 @@ struct Written {
     shutdown_time: Option<Marked<f64>>,
     operating_system_drive: Option<Arc<str>>,
     deploy: WrittenDeploy,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenAccount {
-    username: Arc<str>,
-    password: Reference,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -146,22 +133,13 @@ impl Settings {
     ///
     /// What does not fit, with its place.
     pub(super) fn read(backend: &HardwareBackend) -> Result<Self, Box<Diagnostic>> {
-        let written = backend.settings.as_ref().filter(|node| !node.is_null());
-        let written: Written = match written {
-            None => Written::default(),
-            Some(node) => {
-                from_node(node).map_err(|mismatch| Box::new(mismatch.into_diagnostic(CODE)))?
-            }
-        };
+        let written: Written = or_default(backend.settings.as_ref(), CODE)?;
         let otherwise = match written.image {
             Some(_) => Source::VirtualMedia,
             None => Source::Pxe,
         };
         Ok(Self {
-            account: written.credentials.map(|account| Account {
-                username: account.username,
-                password: account.password,
-            }),
+            account: written.credentials,
             port: written.port,
             scheme: written.scheme,
             system: written.system,
@@ -209,21 +187,6 @@ fn seconds(written: Option<Marked<f64>>, otherwise: u64) -> Result<Duration, Box
         return Err(Box::new(Diagnostic::error(CODE, mark, message)));
     }
     Ok(Duration::from_secs_f64(value))
-}
-
-/// A text with the node's name in the place of `{node}`.
-pub(super) fn for_node(text: &str, node: &NodeDesign) -> String {
-    text.replace("{node}", node.name.as_str())
-}
-
-/// A reference with the node's name in the place of `{node}`.
-pub(super) fn reference_for(reference: &Reference, node: &NodeDesign) -> Reference {
-    let put = |text: &Arc<str>| Arc::from(for_node(text, node));
-    match reference {
-        Reference::Env(name) => Reference::Env(put(name)),
-        Reference::File(path) => Reference::File(put(path)),
-        Reference::Exec(words) => Reference::Exec(words.iter().map(put).collect()),
-    }
 }
 
 /// A parameter of the node's out-of-band management (`oob.address`, `oob.port`,

@@ -7,9 +7,10 @@ use serde::Deserialize;
 
 use super::faults::{self, Fault, Patterns, WrittenFault};
 use super::settings::{CODE, duration};
+use crate::backend::hardware::written::or_default;
 use crate::design::{Design, EtcdCluster};
 use crate::diagnostic::Diagnostic;
-use crate::document::{Marked, from_node};
+use crate::document::Marked;
 use crate::step::{Actor, StepKind};
 
 /// The most pods that a workload has on a node.
@@ -204,12 +205,7 @@ impl ClusterSettings {
     pub fn read(design: &Design) -> Result<Self, Box<Diagnostic>> {
         let data = design.backends.data.as_ref();
         let node = data.and_then(|data| data.at(&["clusters", "kubernetes", "sim"]));
-        let written: WrittenCluster = match node.filter(|node| !node.is_null()) {
-            Some(node) => {
-                from_node(node).map_err(|mismatch| Box::new(mismatch.into_diagnostic(CODE)))?
-            }
-            None => WrittenCluster::default(),
-        };
+        let written: WrittenCluster = or_default(node, CODE)?;
         let default = ClusterDurations::default();
         let durations = written.durations;
         let workloads = written.pods.into_iter().map(read_workload);

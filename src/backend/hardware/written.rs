@@ -1,0 +1,49 @@
+//! What the settings of several backends have in common: how they are read, accounts, and `{node}`.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::design::{NodeDesign, Reference};
+use crate::diagnostic::Diagnostic;
+use crate::document::{Node, from_node};
+
+/// Who logs in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Account {
+    /// The name of the account.
+    pub(super) username: Arc<str>,
+    /// Its password, with `{node}` in the place of the node's name.
+    pub(super) password: Reference,
+}
+
+/// Settings as they are written, or the defaults where nothing is written.
+///
+/// # Errors
+///
+/// What does not fit, with its place and the code of the backend's settings.
+pub(super) fn or_default<'de, T: Default + Deserialize<'de>>(
+    node: Option<&'de Node>,
+    code: &'static str,
+) -> Result<T, Box<Diagnostic>> {
+    match node.filter(|node| !node.is_null()) {
+        None => Ok(T::default()),
+        Some(node) => from_node(node).map_err(|mismatch| Box::new(mismatch.into_diagnostic(code))),
+    }
+}
+
+/// A text with the node's name in the place of `{node}`.
+pub(super) fn for_node(text: &str, node: &NodeDesign) -> String {
+    text.replace("{node}", node.name.as_str())
+}
+
+/// A reference with the node's name in the place of `{node}`.
+pub(super) fn reference_for(reference: &Reference, node: &NodeDesign) -> Reference {
+    let put = |text: &Arc<str>| Arc::from(for_node(text, node));
+    match reference {
+        Reference::Env(name) => Reference::Env(put(name)),
+        Reference::File(path) => Reference::File(put(path)),
+        Reference::Exec(words) => Reference::Exec(words.iter().map(put).collect()),
+    }
+}
