@@ -77,6 +77,15 @@ pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     None
 }
 
+/// Waits until no other test runs this script: the first one installs what the script needs, and two that
+/// install into the same place at once would spoil it for each other.
+fn turn(script: &str) -> File {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{script}.turn"));
+    let file = File::create(path).unwrap();
+    file.lock().unwrap();
+    file
+}
+
 /// A counterpart and the folder in which it lives.
 pub(crate) struct Peer {
     folder: TempDir,
@@ -100,13 +109,17 @@ impl Peer {
         let mut peer = Self::empty();
         // Files, since what the script leaves running may hold its standard error open.
         let (out, err) = (peer.path("script.out"), peer.path("script.err"));
-        let status = Command::new(&path)
+        let mut command = Command::new(&path);
+        command
             .arg(peer.folder())
             .args(arguments(&peer.ports))
             .stdin(Stdio::null())
             .stdout(File::create(&out).unwrap())
-            .stderr(File::create(&err).unwrap())
-            .status();
+            .stderr(File::create(&err).unwrap());
+        let status = {
+            let _turn = turn(script);
+            command.status()
+        };
         let status = match status {
             Ok(status) => status,
             Err(error) => {
