@@ -5,6 +5,7 @@
 //! Machines are moved by a [`Hardware`], the cluster that runs on them by a [`Cluster`]; a site's
 //! [`Backends`] send each order to whom it is for.
 
+pub mod api_server;
 pub mod cluster;
 mod error;
 pub mod hardware;

@@ -10,11 +10,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::call::Trouble;
 use super::errand::{Errand, Outage, PACE, count};
 use super::labels::labels_to_clear;
 use super::object::{Node, Pod};
 use super::pods::{Fate, fate};
+use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
 
 /// How long nothing may change before pods count as settled.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::budget::BudgetVersion;
-use super::call::{Server, Trouble};
+use crate::backend::api_server::{Server, Trouble};
 
 #[derive(Deserialize)]
 struct Group {

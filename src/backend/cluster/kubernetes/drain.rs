@@ -15,7 +15,6 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
-use super::call::Trouble;
 use super::discovery;
 use super::errand::{Errand, Outage, PACE, count};
 use super::evict::{Answer, delay, evict};
@@ -25,6 +24,7 @@ use super::object::Pod;
 use super::pods::{fate, name};
 use super::volumes::{attached, release};
 use super::watch::{Event, Watch};
+use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Pending, Probe};
 use crate::observed::PodName;
 use crate::step::OnDrainTimeout;

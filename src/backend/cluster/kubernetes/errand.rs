@@ -7,10 +7,11 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::call::{NODES, PODS, Server, Trouble};
-use super::connect::Connection;
 use super::names::Names;
 use super::object::{Node, Pod};
+use super::{NODES, PODS};
+use crate::backend::api_server::Connection;
+use crate::backend::api_server::{Server, Trouble};
 use crate::backend::{ActError, Order};
 use crate::step::{OnDrainTimeout, Parameters, StepKind};
 

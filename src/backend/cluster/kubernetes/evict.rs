@@ -10,7 +10,8 @@ use kube::core::Status;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::call::{Server, Trouble, pods_in};
+use super::pods_in;
+use crate::backend::api_server::{Server, Trouble};
 use crate::observed::PodName;
 
 /// The first wait after a refusal; each further one is twice as long.

@@ -9,7 +9,6 @@ use kube::api::{DeleteParams, Preconditions};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, timeout};
 
-use super::call::{NODES, Server, Trouble, pods_in};
 use super::discovery;
 use super::drain::{NAMED, PARALLEL};
 use super::errand::{Errand, Outage, PACE, conflict, count};
@@ -17,7 +16,9 @@ use super::node::cordon;
 use super::object::Node;
 use super::pods::{fate, name};
 use super::volumes::release;
+use super::{NODES, pods_in};
 use crate::backend::ActError;
+use crate::backend::api_server::{Server, Trouble};
 use crate::observed::PodName;
 
 /// The taint that says that a machine is off for good: pods that do not tolerate it are deleted and their

@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::object::{ManagedFields, Node};
-
-/// The name under which trueup manages fields.
-pub(super) const MANAGER: &str = "trueup";
+use crate::backend::api_server::MANAGER;
 
 /// The label that makes a node's kubelet shut down, spelled as the specification spells it.
 pub(super) const DECOMMISSION: &str = "promenade-decomission";

@@ -10,13 +10,14 @@ use std::time::Duration;
 use kube::api::ListParams;
 
 use super::budget::{BudgetVersion, Exhausted};
-use super::call::{ATTACHMENTS, NODES, PODS, Server, Trouble, VOLUMES};
-use super::connect::Connection;
 use super::forecast::{Budgets, Forecast, LocalClaims};
 use super::labels::kept_labels;
 use super::names::Names;
 use super::object::{Budget, Node, Pod, VolumeAttachment};
+use super::{ATTACHMENTS, NODES, PODS, VOLUMES};
 use super::{discovery, shutdown};
+use crate::backend::api_server::Connection;
+use crate::backend::api_server::{Server, Trouble};
 use crate::backend::{Look, Sight};
 use crate::design::NodeName;
 use crate::observed::{Attachment, ClusterFacts, ClusterNode, Fact, NodePods};

@@ -16,9 +16,7 @@
 //! | await-ready | the node is there, Ready, and not the old one |
 
 mod budget;
-mod call;
 mod clear;
-mod connect;
 mod discovery;
 mod drain;
 mod errand;
@@ -33,7 +31,6 @@ mod object;
 mod pods;
 mod ready;
 mod remove;
-mod settings;
 mod shutdown;
 #[cfg(test)]
 mod tests;
@@ -43,14 +40,30 @@ mod watch;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::backend::api_server::{Connection, Settings};
 use crate::backend::{ActError, Cluster, Context, Look, Order, Pending, Probe, Sight};
 use crate::design::{Design, NodeName};
 use crate::step::StepKind;
 
-use connect::Connection;
 use errand::Errand;
 use names::Names;
-use settings::{SITE, Settings};
+
+/// What the site's Backends document calls the cluster whose nodes the machines are.
+const SITE: &str = "kubernetes";
+
+/// The collections that are used.
+const NODES: &str = "/api/v1/nodes";
+/// Pods of all namespaces.
+const PODS: &str = "/api/v1/pods";
+/// Volumes of all claims.
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+/// Which volume is attached where.
+const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+
+/// The pods of a namespace.
+fn pods_in(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods")
+}
 
 /// A Kubernetes cluster.
 #[derive(Debug)]

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::call::{NODES, Trouble};
+use super::NODES;
 use super::errand::Errand;
 use super::labels::applied_labels;
 use super::object::Node;
+use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
 
 /// Under which annotation a node carries the run that cordoned it.

@@ -1,8 +1,8 @@
 //! Waits for a node that was made anew.
 
-use super::call::Trouble;
 use super::errand::{Errand, Outage, PACE};
 use super::object::Node;
+use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
 
 /// Whether the node is there, Ready, and not the old one.

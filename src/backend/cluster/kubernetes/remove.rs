@@ -6,12 +6,13 @@
 
 use kube::api::{DeleteParams, Preconditions};
 
-use super::call::{NODES, Trouble};
+use super::NODES;
 use super::errand::{Errand, Outage, PACE, conflict, count};
 use super::force::{force, give_up, silent};
 use super::labels::labels_to_clear;
 use super::object::Node;
 use super::pods::fate;
+use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
 use crate::step::OnDrainTimeout;
 

@@ -6,10 +6,10 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Server, Trouble};
 use super::errand::{Errand, Outage, PACE};
 use super::labels::{DECOMMISSION, ENABLED};
 use super::object::Node;
+use crate::backend::api_server::{Server, Trouble};
 use crate::backend::{ActError, Probe};
 
 /// Where the DaemonSet is.

@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::NODES;
 use super::budget::BudgetVersion;
-use super::call::{NODES, Server, Trouble};
 use super::discovery;
 use super::evict::{Answer, evict};
 use super::object::Node;
 use super::shutdown;
+use crate::backend::api_server::{Server, Trouble};
 use crate::observed::PodName;
 
 /// Answers in order, and what they were asked with.

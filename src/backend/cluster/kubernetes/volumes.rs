@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use kube::api::ListParams;
 
-use super::call::{ATTACHMENTS, Server, Trouble};
+use super::ATTACHMENTS;
 use super::drain::NAMED;
 use super::errand::{Errand, Outage, PACE, count};
 use super::object::VolumeAttachment;
 use crate::backend::ActError;
+use crate::backend::api_server::{Server, Trouble};
 use crate::step::OnDrainTimeout;
 
 /// How often volumes are looked for: each look is a list of all of the cluster.

@@ -10,8 +10,9 @@ use kube::core::request::Request as Resource;
 use serde::Deserialize;
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 
-use super::call::{PODS, REQUEST, Server, Trouble, read, refusal};
+use super::PODS;
 use super::object::Pod;
+use crate::backend::api_server::{REQUEST, Server, Trouble, read, refusal};
 
 /// After how many seconds the server ends a watch, and what came is listed again.
 const LENGTH: u32 = 120;

@@ -21,12 +21,11 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::connect::chain;
-use super::labels::MANAGER;
-use super::object::Page;
+use super::page::Page;
 use crate::backend::ActError;
 
 /// How long one request may take. A server gives itself sixty seconds at most.
-pub(super) const REQUEST: Duration = Duration::from_secs(65);
+pub(in crate::backend) const REQUEST: Duration = Duration::from_secs(65);
 
 /// The biggest answer about one object, in bytes; etcd holds none bigger than some 1.5 MB.
 const LARGEST_OBJECT: usize = 16 << 20;
@@ -40,23 +39,12 @@ const PAGE: u32 = 500;
 /// How often a list is begun anew that the server forgot in its middle.
 const LISTS: u32 = 5;
 
-/// The collections that are used.
-pub(super) const NODES: &str = "/api/v1/nodes";
-/// Pods of all namespaces.
-pub(super) const PODS: &str = "/api/v1/pods";
-/// Volumes of all claims.
-pub(super) const VOLUMES: &str = "/api/v1/persistentvolumes";
-/// Which volume is attached where.
-pub(super) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
-
-/// The pods of a namespace.
-pub(super) fn pods_in(namespace: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/pods")
-}
+/// The name under which trueup manages fields.
+pub(in crate::backend) const MANAGER: &str = "trueup";
 
 /// Why a request did not give what was asked for.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub enum Trouble {
     /// The way to the server is not there.
     #[error("{0}")]
     Unusable(String),
@@ -86,7 +74,9 @@ impl fmt::Display for Said<'_> {
         write!(f, "{} {}: {text}", self.0.code, self.0.reason)?;
         match self.0.code {
             401 => f.write_str("; its kubeconfig's user is not known to it, or no longer"),
-            403 => f.write_str("; docs/kubernetes.md lists the rights that are needed"),
+            403 => f.write_str(
+                "; docs/kubernetes.md lists the rights that are needed, docs/metal3.md those for hosts",
+            ),
             _ => Ok(()),
         }
     }
@@ -94,7 +84,7 @@ impl fmt::Display for Said<'_> {
 
 impl Trouble {
     /// Whether it can pass by itself.
-    pub(super) fn passes(&self) -> bool {
+    pub(in crate::backend) fn passes(&self) -> bool {
         match self {
             Self::Unusable(_) => false,
             Self::Unreachable(_) | Self::Unreadable(_) => true,
@@ -103,7 +93,7 @@ impl Trouble {
     }
 
     /// The code of the answer, where there was one.
-    pub(super) fn code(&self) -> Option<u16> {
+    pub(in crate::backend) fn code(&self) -> Option<u16> {
         match self {
             Self::Refused(status) => Some(status.code),
             _ => None,
@@ -111,7 +101,7 @@ impl Trouble {
     }
 
     /// The error of a step: passing or permanent, beginning with the specification's reason.
-    pub(super) fn into_error(self, reason: &str) -> ActError {
+    pub(in crate::backend) fn into_error(self, reason: &str) -> ActError {
         let text: Arc<str> = format!("{reason}: {self}").into();
         if self.passes() {
             ActError::Passing(text)
@@ -123,7 +113,7 @@ impl Trouble {
 
 /// An API server.
 #[derive(Clone)]
-pub(super) struct Server {
+pub(in crate::backend) struct Server {
     client: Client,
     cluster: Arc<str>,
 }
@@ -135,18 +125,18 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    pub(super) fn new(client: Client, cluster: Arc<str>) -> Self {
+    pub(in crate::backend) fn new(client: Client, cluster: Arc<str>) -> Self {
         Self { client, cluster }
     }
 
     /// Whether the certificate that a program gave is still valid.
-    pub(super) fn is_valid(&self) -> bool {
+    pub(in crate::backend) fn is_valid(&self) -> bool {
         let until = self.client.valid_until().as_ref();
         until.is_none_or(|until| *until > jiff::Timestamp::now())
     }
 
     /// One object; `None` where there is none.
-    pub(super) async fn get<T: DeserializeOwned>(
+    pub(in crate::backend) async fn get<T: DeserializeOwned>(
         &self,
         collection: &str,
         name: &str,
@@ -156,13 +146,16 @@ impl Server {
     }
 
     /// What stands at a path that is no object's.
-    pub(super) async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+    pub(in crate::backend) async fn read<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<T, Trouble> {
         self.object(Resource::new(path).list(&ListParams::default()))
             .await
     }
 
     /// Creates what a path asks for, such as an eviction.
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<(), Trouble> {
+    pub(in crate::backend) async fn post(&self, path: &str, body: &Value) -> Result<(), Trouble> {
         let body = body.to_string().into_bytes();
         let request = Resource::new(path).create(&PostParams::default(), body);
         self.object::<serde::de::IgnoredAny>(request)
@@ -171,7 +164,7 @@ impl Server {
     }
 
     /// Changes an object by a JSON merge patch.
-    pub(super) async fn merge<T: DeserializeOwned>(
+    pub(in crate::backend) async fn merge<T: DeserializeOwned>(
         &self,
         collection: &str,
         name: &str,
@@ -186,7 +179,7 @@ impl Server {
     }
 
     /// Makes an object have the fields that are given, which are trueup's from then on (server-side apply).
-    pub(super) async fn apply<T: DeserializeOwned>(
+    pub(in crate::backend) async fn apply<T: DeserializeOwned>(
         &self,
         collection: &str,
         name: &str,
@@ -209,7 +202,7 @@ impl Server {
     }
 
     /// Deletes an object; whether there was one.
-    pub(super) async fn delete(
+    pub(in crate::backend) async fn delete(
         &self,
         collection: &str,
         name: &str,
@@ -222,7 +215,7 @@ impl Server {
 
     /// Lists a collection page by page, into a collector that is made anew where the server forgot the
     /// list in its middle (410). Gives the collector and the version at which the list was taken.
-    pub(super) async fn list<T: DeserializeOwned, C>(
+    pub(in crate::backend) async fn list<T: DeserializeOwned, C>(
         &self,
         collection: &str,
         parameters: &ListParams,
@@ -291,7 +284,7 @@ impl Server {
     }
 
     /// Sends a request; its answer is read by the caller.
-    pub(super) async fn begin(
+    pub(in crate::backend) async fn begin(
         &self,
         request: Result<Request<Vec<u8>>, RequestError>,
     ) -> Result<(StatusCode, Body), Trouble> {
@@ -324,7 +317,7 @@ fn found<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
 }
 
 /// The body of an answer, up to a size.
-pub(super) async fn read(mut body: Body, largest: usize) -> Result<Vec<u8>, Trouble> {
+pub(in crate::backend) async fn read(mut body: Body, largest: usize) -> Result<Vec<u8>, Trouble> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Trouble::Unreachable(chain(&error)))?;
@@ -339,7 +332,7 @@ pub(super) async fn read(mut body: Body, largest: usize) -> Result<Vec<u8>, Trou
 }
 
 /// What an answer that is no success says; a proxy on the way may have said it.
-pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Trouble {
+pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> Trouble {
     let said = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(&body[..body.len().min(2000)]);
         Status::failure(text.trim(), status.canonical_reason().unwrap_or_default())

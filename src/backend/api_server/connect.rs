@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// How the cluster is reached.
-    pub(super) fn settings(&self) -> &Settings {
+    pub(in crate::backend) fn settings(&self) -> &Settings {
         &self.settings
     }
 
@@ -48,7 +48,7 @@ impl Connection {
     /// # Errors
     ///
     /// The kubeconfig cannot be had or used.
-    pub(super) async fn server(&self) -> Result<Server, Trouble> {
+    pub(in crate::backend) async fn server(&self) -> Result<Server, Trouble> {
         let mut server = self.server.lock().await;
         if let Some(server) = &*server
             && server.is_valid()

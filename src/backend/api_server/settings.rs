@@ -8,9 +8,6 @@ use std::sync::Arc;
 
 use crate::design::{Design, Reference};
 
-/// The cluster whose nodes the machines are.
-pub(super) const SITE: &str = "kubernetes";
-
 /// The image of the pod that shuts a kubelet down, where the document names none: it has to have
 /// `nsenter` and `sleep`.
 const SHUTDOWN_IMAGE: &str = "busybox:1.36";
@@ -19,13 +16,13 @@ const SHUTDOWN_IMAGE: &str = "busybox:1.36";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::backend) struct Settings {
     /// Its name in the document.
-    pub(super) name: Arc<str>,
+    pub(in crate::backend) name: Arc<str>,
     /// Where its kubeconfig is; `None`: where kubectl looks for it.
-    pub(super) kubeconfig: Option<Reference>,
+    pub(in crate::backend) kubeconfig: Option<Reference>,
     /// The context in it; `None`: the current one.
-    pub(super) context: Option<Arc<str>>,
+    pub(in crate::backend) context: Option<Arc<str>>,
     /// The image of the pod that shuts a kubelet down.
-    pub(super) shutdown_image: Arc<str>,
+    pub(in crate::backend) shutdown_image: Arc<str>,
 }
 
 impl Settings {

@@ -1,0 +1,15 @@
+//! The way to an API server of Kubernetes, whatever is kept there: nodes and pods, or hosts of Metal3.
+//!
+//! [`Connection`] is opened when it is first needed, [`Server`] sends requests that are bounded in time
+//! and size, and [`Trouble`] says what went wrong and whether it can pass.
+
+mod call;
+mod connect;
+mod page;
+mod settings;
+
+pub use call::Trouble;
+pub(in crate::backend) use call::{MANAGER, REQUEST, Server, read, refusal};
+pub(in crate::backend) use connect::Connection;
+pub(in crate::backend) use page::or_empty;
+pub(in crate::backend) use settings::Settings;
