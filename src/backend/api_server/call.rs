@@ -84,7 +84,8 @@ impl fmt::Display for Said<'_> {
 
 impl Trouble {
     /// Whether it can pass by itself.
-    pub(in crate::backend) fn passes(&self) -> bool {
+    #[must_use]
+    pub fn passes(&self) -> bool {
         match self {
             Self::Unusable(_) => false,
             Self::Unreachable(_) | Self::Unreadable(_) => true,
@@ -92,8 +93,15 @@ impl Trouble {
         }
     }
 
+    /// Whether what was to be changed is no longer as it was seen.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
     /// The code of the answer, where there was one.
-    pub(in crate::backend) fn code(&self) -> Option<u16> {
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
         match self {
             Self::Refused(status) => Some(status.code),
             _ => None,
@@ -154,13 +162,21 @@ impl Server {
             .await
     }
 
+    /// Creates an object.
+    pub(in crate::backend) async fn create<T: DeserializeOwned>(
+        &self,
+        collection: &str,
+        object: &Value,
+    ) -> Result<T, Trouble> {
+        let body = object.to_string().into_bytes();
+        self.object(Resource::new(collection).create(&PostParams::default(), body))
+            .await
+    }
+
     /// Creates what a path asks for, such as an eviction.
     pub(in crate::backend) async fn post(&self, path: &str, body: &Value) -> Result<(), Trouble> {
-        let body = body.to_string().into_bytes();
-        let request = Resource::new(path).create(&PostParams::default(), body);
-        self.object::<serde::de::IgnoredAny>(request)
-            .await
-            .map(drop)
+        let created = self.create::<serde::de::IgnoredAny>(path, body);
+        created.await.map(drop)
     }
 
     /// Changes an object by a JSON merge patch.

@@ -7,6 +7,7 @@ mod choose;
 mod ipmi;
 pub mod ironic;
 mod level;
+pub mod metal3;
 mod redfish;
 pub mod sim;
 mod written;

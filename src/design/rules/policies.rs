@@ -184,10 +184,12 @@ fn check_hardware(hardware: &Node, data: &Node, design: &Design, findings: &mut 
     if &*chosen == "sim" {
         check_patterns(settings, "faults", design, findings);
     }
-    if let Some(verify) = settings
-        .get("verify")
-        .filter(|node| node.as_bool() == Some(false))
-    {
+    let verified = [
+        settings.get("verify"),
+        settings.at(&["controller", "verify"]),
+    ];
+    let is_off = |node: &&Node| node.as_bool() == Some(false);
+    for verify in verified.into_iter().flatten().filter(is_off) {
         let message = "certificates are not verified: anybody on the way can be the other end";
         findings.push(
             Diagnostic::warning("rule-tls-unverified", verify.mark, message)
