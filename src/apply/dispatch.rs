@@ -461,7 +461,8 @@ impl<'a> Dispatcher<'a> {
                 message: message.into(),
             });
         }
-        if let Some(node) = NodeOutcome::of(&step.id, &outcome, attempted) {
+        let notes = self.notes.get(&index).map_or(&[][..], |notes| notes);
+        if let Some(node) = NodeOutcome::of(&step.id, &outcome, attempted, notes) {
             self.sayings.push(Saying::Node(node));
         }
         self.say(EventKind::StepFinished {

@@ -11,7 +11,7 @@ use crate::design::NodeName;
 use crate::journal::{self, Journal};
 use crate::plan::Plan;
 use crate::record::Phase;
-use crate::step::{StepId, StepKind};
+use crate::step::{StepId, StepKind, clean_step_of};
 
 /// One entry of a run's journal. Steps go by their ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +64,8 @@ pub struct NodeOutcome {
     pub phase: Option<Phase>,
     /// What failed, or why it is unknown; `None` after a success, which clears the last error.
     pub message: Option<Arc<str>>,
+    /// The clean step at which it failed, by what the step noted.
+    pub clean_step: Option<Arc<str>>,
 }
 
 /// Where entries become durable: the [`Journal`], or something else in tests.
@@ -123,6 +125,7 @@ impl Replay {
             .iter()
             .map(|step| (step.id.to_string(), &step.id))
             .collect();
+        let mut notes: FxHashMap<&str, Vec<Arc<str>>> = FxHashMap::default();
         self.entries
             .iter()
             .filter_map(|entry| match entry {
@@ -131,8 +134,15 @@ impl Replay {
                     outcome,
                     attempted,
                     ..
-                } => NodeOutcome::of(steps.get(step.as_ref())?, outcome, *attempted),
-                Entry::Intent { .. } | Entry::Note { .. } => None,
+                } => {
+                    let notes = notes.remove(&**step).unwrap_or_default();
+                    NodeOutcome::of(steps.get(step.as_ref())?, outcome, *attempted, &notes)
+                }
+                Entry::Note { step, text } => {
+                    notes.entry(step).or_default().push(text.clone());
+                    None
+                }
+                Entry::Intent { .. } => None,
             })
             .collect()
     }
@@ -144,9 +154,14 @@ impl NodeOutcome {
     /// A step that sets something to a level (labels, power, the retired flag) leaves the phase as it
     /// was even when it fails: the machine is what it was, and the next plan sets it again. So does a
     /// step that failed before anything was attempted. A step on the way out of a cluster or back that
-    /// failed leaves a machine that is what it was, and has to be looked at.
+    /// failed leaves a machine that is what it was, and has to be looked at. `notes`: what the step noted.
     #[must_use]
-    pub fn of(step: &StepId, outcome: &StepOutcome, attempted: bool) -> Option<Self> {
+    pub fn of(
+        step: &StepId,
+        outcome: &StepOutcome,
+        attempted: bool,
+        notes: &[Arc<str>],
+    ) -> Option<Self> {
         let node = step.node.clone()?;
         let (reached, sets_a_level) = match step.kind {
             StepKind::Destroy => (Some(Phase::NotStarted), false),
@@ -172,6 +187,10 @@ impl NodeOutcome {
             step: step.clone(),
             phase,
             message,
+            clean_step: match outcome {
+                StepOutcome::Failed { .. } => clean_step_of(notes).map(Arc::from),
+                _ => None,
+            },
         })
     }
 }

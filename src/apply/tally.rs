@@ -344,5 +344,5 @@ impl<'a> Tally<'a> {
 /// What the end of a step that still ran when the run stopped does to its node's record.
 pub(super) fn under_way(step: &Step, why: &str) -> Option<NodeOutcome> {
     let message = why.into();
-    NodeOutcome::of(&step.id, &StepOutcome::Unknown { message }, true)
+    NodeOutcome::of(&step.id, &StepOutcome::Unknown { message }, true, &[])
 }

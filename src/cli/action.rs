@@ -291,11 +291,9 @@ impl ActionArguments {
 
 fn clean_step(text: &str) -> Result<CleanStep, Failure> {
     match text.split_once('.') {
-        Some((interface, step)) if !interface.is_empty() && !step.is_empty() => Ok(CleanStep {
-            interface: Arc::from(interface),
-            step: Arc::from(step),
-            arguments: None,
-        }),
+        Some((interface, step)) if !interface.is_empty() && !step.is_empty() => {
+            Ok(CleanStep::new(interface, step))
+        }
         _ => Err(usage(&format!(
             "`--step {text}` is not of the form `interface.step`"
         ))),

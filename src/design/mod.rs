@@ -377,6 +377,8 @@ impl Retirement {
 /// `trueup/CleaningPolicy/v1`.
 #[derive(Clone, Debug)]
 pub struct CleaningPolicy {
+    /// The name of its document.
+    pub name: Arc<str>,
     /// Which nodes; none: all.
     pub selectors: Vec<Selector>,
     /// Whether machines are cleaned on their way to available.

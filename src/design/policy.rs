@@ -21,6 +21,7 @@ pub(super) fn add_policies(catalog: &Catalog<'_>, design: &mut Design, findings:
     }
     for (document, data) in catalog.of(kind::CLEANING) {
         design.cleaning.push(CleaningPolicy {
+            name: document.id.name.clone(),
             selectors: Selector::read_all(data, "selectors"),
             automated: data.get("automated").and_then(Node::as_bool) != Some(false),
             priorities: numbers(data.get("priorities"))

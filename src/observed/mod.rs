@@ -111,6 +111,9 @@ pub struct ObservedNode {
     /// The clean steps that it offers; empty where its provisioner does not say before it cleans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clean_steps: Vec<OfferedStep>,
+    /// What moves it chooses its clean steps and their order itself: those above are what it last ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cleans_itself: bool,
 }
 
 impl ObservedNode {
@@ -131,6 +134,7 @@ impl ObservedNode {
             capabilities: BTreeSet::new(),
             kept_by_records: false,
             clean_steps: Vec::new(),
+            cleans_itself: false,
         }
     }
 }

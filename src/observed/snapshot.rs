@@ -183,6 +183,7 @@ mod tests {
             capabilities: [Capability::Power, Capability::WipeOperatingSystemDisk].into(),
             kept_by_records: false,
             clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).to_vec(),
+            cleans_itself: true,
         };
         Observations {
             format_version: FORMAT_VERSION,

@@ -107,6 +107,7 @@ impl<'a> Rules<'a> {
         }
         self.preserve(&mut item);
         self.able(&mut item);
+        self.clean(&mut item);
         item
     }
 
@@ -282,9 +283,6 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
         }
         StepKind::Clean => {
             item.change.destructive = true;
-            for step in &request.clean_steps {
-                item.because(format!("{}.{}", step.interface, step.step));
-            }
             parameters.clean_steps.clone_from(&request.clean_steps);
         }
         _ => {}

@@ -199,6 +199,7 @@ impl<'a> Rules<'a> {
             self.preserve(item);
         }
         self.able(item);
+        self.clean(item);
     }
 
     /// Keeps all disks but that of the operating system, where that was asked for.
@@ -255,6 +256,7 @@ impl<'a> Item<'a> {
                 shown_only: false,
                 destructive: false,
                 disks: Vec::new(),
+                cleaning: None,
                 reasons: Vec::new(),
                 fields: Vec::new(),
                 counts_as: subject.standing(),
@@ -311,6 +313,7 @@ impl<'a> Item<'a> {
         self.change.shown_only = true;
         self.change.blocked = None;
         self.change.destructive = false;
+        self.change.cleaning = None;
         self.work = Work::default();
     }
 

@@ -6,6 +6,7 @@
 mod action;
 mod asked;
 mod change;
+mod cleaning;
 mod drift;
 mod etcd;
 mod forecast;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
-use crate::step::{Step, StepIndex};
+use crate::step::{Cleaning, Step, StepIndex};
 
 pub use action::{Action, Request};
 
@@ -132,6 +133,9 @@ pub struct Change {
     pub destructive: bool,
     /// Disks that are erased or written.
     pub disks: Vec<Arc<str>>,
+    /// How the machine is cleaned on the way, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleaning: Option<Arc<Cleaning>>,
     /// Why, in words, where no field says it (`no record`, `is off`, `failed in run …`).
     pub reasons: Vec<Arc<str>>,
     /// The fields that differ.

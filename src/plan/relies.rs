@@ -347,6 +347,13 @@ fn of_machine(
     };
     for fact in FACTS {
         let kinds: &[StepKind] = match fact {
+            "disks" if item.work.cleaning.as_ref().is_some_and(|all| all.erases()) => &[
+                StepKind::Destroy,
+                StepKind::Prepare,
+                StepKind::Deploy,
+                StepKind::Provide,
+                StepKind::Clean,
+            ],
             "disks" => &[StepKind::Destroy, StepKind::Deploy],
             // Whether it is free is told by its being off.
             "power" if node.kept_by_records && !item.work.destroy => {

@@ -105,8 +105,12 @@ pub(super) enum Membership<'a> {
 /// and not recorded as deployed is.
 fn state_by_record(node: &ObservedNode, record: Option<&NodeRecord>) -> ProvisionState {
     let is_recorded = record.is_some_and(|record| record.phase == Phase::Deployed);
-    if is_recorded || node.power != Fact::Known(PowerState::Off) {
+    if record.is_some_and(|record| record.clean_step.is_some()) {
+        ProvisionState::CleanFailed
+    } else if is_recorded || node.power != Fact::Known(PowerState::Off) {
         ProvisionState::Active
+    } else if record.is_some_and(|record| record.manageable || record.retired.is_some()) {
+        ProvisionState::Manageable
     } else {
         ProvisionState::Available
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::asked::Single;
 use super::leaving::Leave;
 use crate::observed::Capability;
-use crate::step::{Parameters, StepKind};
+use crate::step::{Cleaning, Parameters, StepKind};
 
 /// What the steps of a node are built of.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub(super) struct Work {
     /// One step that an action asks for.
     pub(super) single: Option<Single>,
     pub(super) prepare: bool,
+    /// How it is cleaned while it is destroyed, prepared or provided.
+    pub(super) cleaning: Option<Arc<Cleaning>>,
     pub(super) refused: Option<Arc<str>>,
     pub(super) deploy: bool,
     pub(super) record: bool,
@@ -42,6 +44,7 @@ impl Work {
         leave: None,
         single: None,
         prepare: false,
+        cleaning: None,
         refused: None,
         deploy: false,
         record: false,

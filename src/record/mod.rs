@@ -74,9 +74,13 @@ pub struct NodeRecord {
     /// What failed last, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<Arc<str>>,
-    /// The clean step that was begun.
+    /// The clean step that failed; absent as soon as the machine was cleaned, or that was skipped on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean_step: Option<Arc<str>>,
+    /// It was taken under management, and was not made available since. What keeps its own states says
+    /// itself whether that is so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub manageable: bool,
 }
 
 /// How a run ended.

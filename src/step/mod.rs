@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{ClusterName, GroupName, NodeName};
+use crate::lifecycle::OfferedStep;
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -299,7 +300,7 @@ pub struct Need {
 }
 
 /// What a step needs to know beyond its node's design.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// Labels to set, for relabel.
@@ -338,9 +339,41 @@ pub struct Parameters {
     /// Only the disk of the operating system may be erased or written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preserve_local_storage: bool,
-    /// The steps to run, in order, for clean; empty: the machine's automated steps.
+    /// The steps to run, in order: for clean, where none are named what moves the machine chooses its
+    /// automated ones; for destroy, prepare and provide on the way to available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clean_steps: Vec<CleanStep>,
+}
+
+/// What is run on a machine to clean it, and who says so (ironic-cleaning).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cleaning {
+    /// Why these steps, or why none: which policy says so.
+    pub because: Arc<str>,
+    /// What moves the machine chooses steps and order itself: nobody can tell it which to run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
+    /// The steps, in the order in which they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<CleanStep>,
+}
+
+impl Cleaning {
+    /// The steps that a backend is told to run; none where it chooses them itself.
+    #[must_use]
+    pub fn to_run(&self) -> &[CleanStep] {
+        match self.foreign {
+            true => &[],
+            false => &self.steps,
+        }
+    }
+
+    /// Whether a step of it erases data.
+    #[must_use]
+    pub fn erases(&self) -> bool {
+        self.steps.iter().any(|step| step.erases)
+    }
 }
 
 /// What happens to pods that a drain could not evict in time.
@@ -356,7 +389,7 @@ pub enum OnDrainTimeout {
 }
 
 /// A member of an etcd cluster that is to be removed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtcdRemoval {
     /// Which cluster.
@@ -370,7 +403,7 @@ pub struct EtcdRemoval {
 }
 
 /// A clean step to be run (ironic-cleaning).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CleanStep {
     /// Who offers it: `power`, `management`, `deploy`, `bios`, `raid`, `firmware`.
@@ -380,6 +413,61 @@ pub struct CleanStep {
     /// Its arguments, as compact JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arc<str>>,
+    /// The priority that gave it its place, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// Whether it erases data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub erases: bool,
+}
+
+impl CleanStep {
+    /// A step by its name, as somebody asks for it.
+    #[must_use]
+    pub fn new(interface: &str, step: &str) -> Self {
+        Self {
+            interface: Arc::from(interface),
+            step: Arc::from(step),
+            arguments: None,
+            priority: None,
+            erases: false,
+        }
+    }
+
+    /// `interface.step`, as policies and flags name it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.interface, self.step)
+    }
+}
+
+impl From<&OfferedStep> for CleanStep {
+    fn from(offered: &OfferedStep) -> Self {
+        Self {
+            interface: Arc::from(offered.interface.as_str()),
+            step: offered.step.clone(),
+            arguments: None,
+            priority: (offered.priority > 0).then_some(offered.priority),
+            erases: offered.erases,
+        }
+    }
+}
+
+/// What the note begins with that says which clean step is begun: a machine of which nobody but the records
+/// remembers it is fenced by it when the step fails.
+const CLEAN_STEP_BEGINS: &str = "clean step ";
+
+/// The note that a clean step (`interface.step`) is begun; it has to be durable before it begins.
+#[must_use]
+pub fn clean_step_begins(name: &str) -> String {
+    format!("{CLEAN_STEP_BEGINS}{name}")
+}
+
+/// The clean step that was begun last, by the notes of a step.
+#[must_use]
+pub fn clean_step_of(notes: &[Arc<str>]) -> Option<&str> {
+    let mut latest = notes.iter().rev();
+    latest.find_map(|note| note.strip_prefix(CLEAN_STEP_BEGINS))
 }
 
 /// One step of a plan.

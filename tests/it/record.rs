@@ -27,6 +27,7 @@ fn node(name: &str, phase: Phase) -> NodeRecord {
         maintenance: None,
         last_error: None,
         clean_step: None,
+        manageable: false,
     }
 }
 

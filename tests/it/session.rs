@@ -149,6 +149,7 @@ fn plan(nodes: &[&str]) -> Plan {
         shown_only: false,
         destructive: false,
         disks: Vec::new(),
+        cleaning: None,
         reasons: Vec::new(),
         fields: Vec::new(),
         counts_as: Standing::NotStarted,
@@ -584,7 +585,7 @@ fn killed(repository: &Repository, site: &Site<'_>, time: &Hand, order: &Job) ->
         .iter()
         .find(|step| step.id.to_string() == "prepare/g/a");
     let id = &prepare.unwrap().id;
-    let outcome = NodeOutcome::of(id, &StepOutcome::Succeeded, true).unwrap();
+    let outcome = NodeOutcome::of(id, &StepOutcome::Succeeded, true, &[]).unwrap();
     trueup::apply::Listener::node_changed(&mut Recorder::new(&begun.session, &mut |_| {}), outcome);
     begun
         .journal

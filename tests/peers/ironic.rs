@@ -239,9 +239,8 @@ fn reason(text: &str) -> Parameters {
 fn clean_step(interface: &str, step: &str, arguments: Option<&str>) -> Parameters {
     Parameters {
         clean_steps: vec![CleanStep {
-            interface: Arc::from(interface),
-            step: Arc::from(step),
             arguments: arguments.map(Arc::from),
+            ..CleanStep::new(interface, step)
         }],
         ..Parameters::default()
     }

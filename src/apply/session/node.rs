@@ -53,10 +53,27 @@ pub(super) fn after(
             forget_digests(&mut record);
         }
     }
-    if outcome.message.is_some() {
+    if let Some(message) = &outcome.message {
+        if let Some(step) = &outcome.clean_step {
+            // Nothing is done to it until somebody has looked (ironic-cleaning).
+            record.clean_step = Some(step.clone());
+            record.maintenance = Some(Arc::from(format!("`{step}` failed: {message}")));
+        }
         return Some(record);
     }
+    if rebuilds(outcome.step.kind) {
+        record.clean_step = None;
+        record.manageable = false;
+    }
     match outcome.step.kind {
+        StepKind::Manage | StepKind::Clean => {
+            record.clean_step = None;
+            record.manageable = true;
+        }
+        StepKind::Provide => {
+            record.clean_step = None;
+            record.manageable = false;
+        }
         StepKind::Destroy if context.leaves_cluster => {}
         StepKind::Destroy => {
             context.design?;
@@ -95,9 +112,6 @@ pub(super) fn after(
         | StepKind::CheckEtcd
         | StepKind::ShutdownKubelet
         | StepKind::AwaitReady
-        | StepKind::Manage
-        | StepKind::Provide
-        | StepKind::Clean
         | StepKind::CriticalCheck
         | StepKind::Tag => {}
     }
@@ -140,6 +154,7 @@ pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
         maintenance: None,
         last_error: None,
         clean_step: None,
+        manageable: false,
     }
 }
 

@@ -301,6 +301,7 @@ impl Site {
                     excluded: false,
                     destructive: false,
                     disks: Vec::new(),
+                    cleaning: None,
                     reasons: Vec::new(),
                     fields: Vec::new(),
                     counts_as,

@@ -6,12 +6,12 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::leaving::{Place, tear_down, written};
-use super::{Draft, Ground, Written};
+use super::{Draft, Ground, Written, clean_steps, disks_of, keeps_disks};
 use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::guard::is_control_plane;
 use crate::plan::PlannedGroup;
 use crate::plan::change::Item;
-use crate::step::{Effect, StepIndex, StepKind};
+use crate::step::{Effect, Parameters, StepIndex, StepKind};
 
 /// All groups, in run order.
 pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>) {
@@ -269,11 +269,30 @@ impl Context<'_> {
             .timeout(self.ground.design.configuration.prepare_node_timeout)
             .success([torn_down.unwrap_or(self.start)])
             .success(draft.unset_retired.get(item.subject.name).copied());
-        if let Some(reason) = &item.work.refused {
-            let parameters = draft.refused(reason);
-            written = written.effect(Effect::None).parameters(Some(parameters));
+        if item.work.refused.is_some() {
+            let parameters = Parameters {
+                refused: item.work.refused.clone(),
+                ..Parameters::default()
+            };
+            written = written
+                .effect(Effect::None)
+                .parameters(draft.share(parameters));
+            return Some(draft.add(written));
         }
-        Some(draft.add(written))
+        // No cleaning up to the deploy undoes what a teardown has kept.
+        let mut parameters = Parameters {
+            preserve_local_storage: keeps_disks(self.ground, item),
+            ..Parameters::default()
+        };
+        if !item.work.tears_down() {
+            parameters.clean_steps = clean_steps(item);
+        }
+        if parameters.clean_steps.iter().any(|step| step.erases) {
+            parameters.disks = item.subject.all_disks();
+            written = written.effect(item.deploy_effect());
+        }
+        let parameters = draft.share(parameters);
+        Some(draft.add(written.parameters(parameters)))
     }
 
     fn deploy(
@@ -290,7 +309,7 @@ impl Context<'_> {
             .written(StepKind::Deploy, item)
             .timeout(self.ground.design.configuration.deploy_timeout)
             .effect(item.deploy_effect())
-            .parameters(draft.disks_of(self.ground, item))
+            .parameters(draft.share(disks_of(self.ground, item)))
             .success([gate])
             .success(prepared)
             .success(draft.unset_retired.get(item.subject.name).copied());

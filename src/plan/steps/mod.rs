@@ -20,7 +20,7 @@ use super::change::Item;
 use super::{Options, PlannedGroup};
 use crate::design::{Design, GroupName, NodeName};
 use crate::guard::Limits;
-use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
+use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// What the builders work from.
 pub(super) struct Ground<'a> {
@@ -48,8 +48,8 @@ pub(super) struct Draft {
     early: FxHashMap<NodeName, Vec<StepIndex>>,
     /// Nodes that left the design and have their teardown already.
     torn_down: FxHashSet<NodeName>,
-    disks: FxHashMap<Vec<Arc<str>>, Arc<Parameters>>,
-    refused: FxHashMap<Arc<str>, Arc<Parameters>>,
+    /// Parameters that steps share.
+    shared: FxHashSet<Arc<Parameters>>,
     /// What the end waits for: each step, or a later one that waits for it.
     sinks: Vec<StepIndex>,
 }
@@ -170,32 +170,17 @@ impl Draft {
         index
     }
 
-    /// The parameters that name some disks, one value for all steps that have the same.
-    fn disks(&mut self, disks: &[Arc<str>]) -> Option<Arc<Parameters>> {
-        if disks.is_empty() {
+    /// One value for all steps that have the same parameters; `None` where there is nothing to know.
+    fn share(&mut self, parameters: Parameters) -> Option<Arc<Parameters>> {
+        if parameters == Parameters::default() {
             return None;
         }
-        if let Some(known) = self.disks.get(disks) {
+        if let Some(known) = self.shared.get(&parameters) {
             return Some(known.clone());
         }
-        let parameters = Arc::new(Parameters {
-            disks: disks.to_vec(),
-            ..Parameters::default()
-        });
-        self.disks.insert(disks.to_vec(), parameters.clone());
+        let parameters = Arc::new(parameters);
+        self.shared.insert(parameters.clone());
         Some(parameters)
-    }
-
-    /// The parameters that refuse a step.
-    fn refused(&mut self, reason: &Arc<str>) -> Arc<Parameters> {
-        let entry = self.refused.entry(reason.clone());
-        let make = || {
-            Arc::new(Parameters {
-                refused: Some(reason.clone()),
-                ..Parameters::default()
-            })
-        };
-        entry.or_insert_with(make).clone()
     }
 
     /// The teardown of a machine.
@@ -205,19 +190,30 @@ impl Draft {
         item: &Item<'_>,
         group: Option<&GroupName>,
     ) -> Written {
+        let mut parameters = disks_of(ground, item);
+        parameters.clean_steps = clean_steps(item);
         Written::new(StepKind::Destroy, group, Some(item.subject.name))
             .timeout(ground.design.configuration.destroy_timeout)
-            .parameters(self.disks_of(ground, item))
+            .parameters(self.share(parameters))
     }
+}
 
-    /// The disks that a step on a node may erase or write, and whether all others are kept.
-    fn disks_of(&mut self, ground: &Ground<'_>, item: &Item<'_>) -> Option<Arc<Parameters>> {
-        let shared = self.disks(&item.change.disks);
-        if !ground.options.leaving.preserve_local_storage || !item.work.tears_down() {
-            return shared;
-        }
-        let mut parameters = shared.map_or_else(Parameters::default, |shared| (*shared).clone());
-        parameters.preserve_local_storage = true;
-        Some(Arc::new(parameters))
+/// The disks that a step on a node may erase or write, and whether all others are kept.
+fn disks_of(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
+    Parameters {
+        disks: item.change.disks.clone(),
+        preserve_local_storage: keeps_disks(ground, item),
+        ..Parameters::default()
     }
+}
+
+/// Whether all disks but that of the operating system are kept.
+fn keeps_disks(ground: &Ground<'_>, item: &Item<'_>) -> bool {
+    ground.options.leaving.preserve_local_storage && item.work.tears_down()
+}
+
+/// The clean steps that its backend is told to run.
+fn clean_steps(item: &Item<'_>) -> Vec<CleanStep> {
+    let cleaning = item.work.cleaning.as_ref();
+    cleaning.map_or_else(Vec::new, |cleaning| cleaning.to_run().to_vec())
 }

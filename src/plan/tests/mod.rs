@@ -186,6 +186,7 @@ fn deployed(node: &NodeDesign) -> NodeRecord {
         maintenance: None,
         last_error: None,
         clean_step: None,
+        manageable: false,
     }
 }
 

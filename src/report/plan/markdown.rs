@@ -398,6 +398,9 @@ fn lump(alike: &Alike<'_>) -> String {
     for reason in &first.reasons {
         let _ = writeln!(text, "    {}", visible(reason));
     }
+    for line in words::cleaning(first) {
+        let _ = writeln!(text, "    {line}");
+    }
     fields(&mut text, first);
     text
 }

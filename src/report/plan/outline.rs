@@ -123,6 +123,17 @@ fn likeness(change: &Change) -> String {
     change.disks.iter().for_each(|disk| part(disk));
     part("\u{1d}");
     change.reasons.iter().for_each(|reason| part(reason));
+    if let Some(cleaning) = &change.cleaning {
+        part(&cleaning.because);
+        for step in &cleaning.steps {
+            part(&format!(
+                "{}{:?}{}",
+                step.name(),
+                step.priority,
+                step.erases
+            ));
+        }
+    }
     for FieldChange {
         section,
         path,

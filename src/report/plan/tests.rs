@@ -27,6 +27,7 @@ fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Change {
         shown_only: false,
         destructive,
         disks: Vec::new(),
+        cleaning: None,
         reasons: Vec::new(),
         fields: Vec::new(),
         counts_as: Standing::NotStarted,

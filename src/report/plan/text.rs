@@ -168,7 +168,10 @@ fn changes(out: &mut dyn Write, alike: &Alike<'_>, view: View) -> fmt::Result {
     let Some(first) = alike.first() else {
         return Ok(());
     };
-    let bare = first.fields.is_empty() && first.reasons.is_empty() && first.blocked.is_none();
+    let bare = first.fields.is_empty()
+        && first.reasons.is_empty()
+        && first.blocked.is_none()
+        && first.cleaning.is_none();
     let whole = match (view.full, bare) {
         (true, _) => total,
         (false, true) if total <= MOST_LINES + 1 => total,
@@ -219,6 +222,9 @@ fn one(out: &mut dyn Write, change: &Change, view: View) -> fmt::Result {
     writeln!(out)?;
     for reason in &change.reasons {
         writeln!(out, "      {}", Visible(reason))?;
+    }
+    for line in words::cleaning(change) {
+        writeln!(out, "      {line}")?;
     }
     fields(out, &change.fields, view)?;
     if let Some(block) = &change.blocked {

@@ -55,6 +55,29 @@ pub(super) fn headline(change: &Change) -> String {
     text
 }
 
+/// How the machine of a change is cleaned: who says so, then the steps in their order, those that erase
+/// with the disks that they erase. Nothing where it is not cleaned.
+pub(super) fn cleaning(change: &Change) -> Vec<String> {
+    let Some(cleaning) = &change.cleaning else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!("cleaning: {}", visible(&cleaning.because))];
+    for (number, step) in (1..).zip(&cleaning.steps) {
+        let mut line = format!("  {number}. {}", visible(&step.name()));
+        if let Some(priority) = step.priority {
+            let _ = write!(line, " (priority {priority})");
+        }
+        if step.erases && change.disks.is_empty() {
+            line.push_str(", erases");
+        } else if step.erases {
+            let disks: Vec<String> = change.disks.iter().map(|disk| visible(disk)).collect();
+            let _ = write!(line, ", erases {}", disks.join(", "));
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 /// A value as it is shown: on one line, not too long; `(none)` where there is none.
 pub(super) fn value(value: Option<&str>) -> String {
     let Some(text) = value else {

@@ -337,6 +337,7 @@ fn status_shows_each_node_from_all_sides() {
         maintenance: Some("disk swap".into()),
         last_error: None,
         clean_step: None,
+        manageable: false,
     };
     let unknown = ObservedNode::unknown("no answer");
     let observed = observed();

@@ -193,6 +193,7 @@ impl Node {
             capabilities,
             kept_by_records: false,
             clean_steps: Vec::new(),
+            cleans_itself: true,
         }
     }
 }
@@ -220,6 +221,7 @@ pub(super) fn not_enrolled(cleaned: bool) -> ObservedNode {
         provision: Fact::Known(ProvisionState::Enroll),
         cluster: Fact::Unknown(Arc::from(NO_CLUSTER)),
         capabilities: capabilities(cleaned),
+        cleans_itself: true,
         ..ObservedNode::unknown(NOT_ENROLLED)
     }
 }

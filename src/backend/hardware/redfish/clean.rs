@@ -1,10 +1,17 @@
 //! Clean steps of trueup's own, as far as a controller offers them (ironic-cleaning).
 
+use std::sync::Arc;
+
 use super::machine::Machine;
+use super::notes::{Note, Standing, standing};
 use super::settings::field;
 use crate::backend::{ActError, Order};
-use crate::design::{NodeDesign, Section};
+use crate::design::{NodeDesign, Section, WipePolicy};
 use crate::lifecycle::in_order;
+use crate::step::clean_step_begins;
+
+/// The step that erases drives.
+pub(super) const ERASE: &str = "deploy.erase_devices";
 
 impl Machine<'_> {
     /// Runs the steps that are named, or the automated ones in their order.
@@ -16,9 +23,18 @@ impl Machine<'_> {
                 self.clean_step(order, node, &name, None).await?;
             }
         }
-        for step in asked {
-            let name = format!("{}.{}", step.interface, step.step);
-            self.clean_step(order, node, &name, step.arguments.as_deref())
+        self.clean_as_planned(order, node).await
+    }
+
+    /// Runs the steps that the order names, in their order; none where it names none.
+    pub(super) async fn clean_as_planned(
+        &self,
+        order: &Order,
+        node: &NodeDesign,
+    ) -> Result<(), ActError> {
+        let asked = order.step.parameters.as_deref();
+        for step in asked.map_or(&[][..], |parameters| &parameters.clean_steps) {
+            self.clean_step(order, node, &step.name(), step.arguments.as_deref())
                 .await?;
         }
         Ok(())
@@ -32,6 +48,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Runs a step that was not run to its end before; that it begins is noted first.
     async fn clean_step(
         &self,
         order: &Order,
@@ -39,14 +56,27 @@ impl Machine<'_> {
         name: &str,
         arguments: Option<&str>,
     ) -> Result<(), ActError> {
-        order.reporter.progress(name);
+        let what = format!("clean {name}");
+        if standing(&order.notes, &what) == Standing::Done {
+            return Ok(());
+        }
+        order.reporter.note(clean_step_begins(name)).await?;
+        order.reporter.progress(format!("clean step {name}"));
+        self.run_clean_step(order, node, name, arguments).await?;
+        let what = Arc::from(what);
+        self.note(order, Note::Done { what }).await
+    }
+
+    async fn run_clean_step(
+        &self,
+        order: &Order,
+        node: &NodeDesign,
+        name: &str,
+        arguments: Option<&str>,
+    ) -> Result<(), ActError> {
         match name {
-            "deploy.erase_devices" => {
-                let system = self.read_system().await?;
-                let drives = self.drives(&system).await?;
-                if drives.is_empty() {
-                    return self.refuse("it shows no drive that could be erased");
-                }
+            ERASE => {
+                let drives = self.drives_to_erase(order, WipePolicy::Require).await?;
                 self.erase(order, &drives).await
             }
             "bios.reset_bios" => self.reset_bios(order).await,

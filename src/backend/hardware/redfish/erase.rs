@@ -10,17 +10,24 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::clean::ERASE;
 use super::inventory::Drive;
 use super::machine::Machine;
 use super::notes::{Begun, Note, Standing, erase_of, standings};
 use crate::backend::{ActError, Order};
-use crate::design::WipePolicy;
+use crate::design::{NodeDesign, WipePolicy};
 
 impl Machine<'_> {
-    /// Erases its drives, as far as the step says, and switches it off.
-    pub(super) async fn destroy(&self, order: &Order) -> Result<(), ActError> {
-        let drives = self.drives_to_erase(order).await?;
-        self.erase(order, &drives).await?;
+    /// Cleans it as planned, erases its drives, as far as the step says, where no clean step did, and
+    /// switches it off.
+    pub(super) async fn destroy(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
+        self.clean_as_planned(order, node).await?;
+        let steps = order.step.parameters.as_deref();
+        let steps = steps.map_or(&[][..], |parameters| &parameters.clean_steps);
+        if !steps.iter().any(|step| step.name() == ERASE) {
+            let drives = self.drives_to_erase(order, self.backend.wipe).await?;
+            self.erase(order, &drives).await?;
+        }
         if self.backend.settings.image.is_some() {
             // What is left inserted does no harm to a machine that is off.
             if let Err(error) = self.eject().await {
@@ -35,8 +42,12 @@ impl Machine<'_> {
 
     /// The drives that the step names, or all; refuses what cannot be erased unless the policy says that
     /// it is left out.
-    async fn drives_to_erase(&self, order: &Order) -> Result<Vec<Drive>, ActError> {
-        let may_skip = self.backend.wipe == WipePolicy::Skip;
+    pub(super) async fn drives_to_erase(
+        &self,
+        order: &Order,
+        wipe: WipePolicy,
+    ) -> Result<Vec<Drive>, ActError> {
+        let may_skip = wipe == WipePolicy::Skip;
         let parameters = order.step.parameters.as_deref();
         let system = self.read_system().await?;
         let all = match self.drives(&system).await {

@@ -9,7 +9,7 @@ use super::machine::Machine;
 use super::power::power_of;
 use super::resource::Resource;
 use super::settings::{field, parameter};
-use crate::backend::ActError;
+use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
 use crate::lifecycle::{OWN_STEPS, OfferedStep};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
@@ -189,11 +189,13 @@ impl Machine<'_> {
         Ok(addresses.flatten().map(hardware_address).collect())
     }
 
-    /// Whether it is the machine that the design means, and can boot from where it should.
-    pub(super) async fn prepare(&self, node: &NodeDesign) -> Result<(), ActError> {
+    /// Sees that it is the machine that the design means and can boot from where it should, and cleans it
+    /// where that is planned.
+    pub(super) async fn prepare(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
         let system = self.read_system().await?;
         self.identify(node, &system).await?;
-        self.check_boot(&system).await
+        self.check_boot(&system).await?;
+        self.clean_as_planned(order, node).await
     }
 
     /// Compares what the design says about the machine itself: UUID, serial number, boot interface.

@@ -8,10 +8,10 @@
 //! | step | what is done | done is |
 //! | --- | --- | --- |
 //! | power-on, power-off | asked for where it is not so; off gracefully first | read twice, a settling time apart |
-//! | prepare | the machine is the one that is meant, and can boot from where it should | looked at again |
+//! | prepare | the machine is the one that is meant, and can boot from where it should; cleaned where planned | looked at again |
 //! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
-//! | destroy | SecureErase of each drive, one request each; off | each erase ended; seen off |
-//! | clean | erases, BIOS, comparisons, each once | each ended |
+//! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; seen off |
+//! | clean, provide | clean steps: erases, BIOS, comparisons, each once | each ended |
 //!
 //! What must not be asked for twice is noted before it is asked for ([`notes`]), and where its answer was
 //! lost, and no task tells of it, it is ambiguous.
@@ -130,11 +130,12 @@ impl Redfish {
             StepKind::VerifySite => return self.verify_site(),
             // The records keep these; a controller has no place for them.
             StepKind::PrepareSite
-            | StepKind::Provide
             | StepKind::SetRetired
             | StepKind::UnsetRetired
             | StepKind::SetMaintenance
             | StepKind::UnsetMaintenance => return Ok(()),
+            // The records say that it is available; without clean steps nothing is asked of it.
+            StepKind::Provide if has_no_clean_steps(order) => return Ok(()),
             _ => {}
         }
         let Some(node) = &order.node else {
@@ -146,9 +147,10 @@ impl Redfish {
             StepKind::PowerOn => machine.switch_on(order).await,
             StepKind::PowerOff => machine.switch_off(order, self.settings.shutdown).await,
             StepKind::Manage => machine.read_system().await.map(drop),
-            StepKind::Prepare => machine.prepare(node).await,
+            StepKind::Prepare => machine.prepare(order, node).await,
+            StepKind::Provide => machine.clean_as_planned(order, node).await,
             StepKind::Deploy => machine.deploy(order, node).await,
-            StepKind::Destroy => machine.destroy(order).await,
+            StepKind::Destroy => machine.destroy(order, node).await,
             StepKind::Clean => machine.clean(order, node).await,
             _ => {
                 let message = format!("a management controller cannot do `{}`", order.step.id);
@@ -207,10 +209,8 @@ impl Redfish {
                 told.unwrap_or(Probe::NotBegun)
             }
             StepKind::Deploy => deploy::probe(order, node),
-            StepKind::Destroy | StepKind::Clean if notes::standings(&order.notes).is_empty() => {
-                Probe::NotBegun
-            }
-            StepKind::Destroy | StepKind::Clean => {
+            _ if notes::standings(&order.notes).is_empty() => Probe::NotBegun,
+            StepKind::Destroy | StepKind::Clean | StepKind::Prepare | StepKind::Provide => {
                 let told = self.probe_once_only(node, order).await;
                 told.unwrap_or_else(|error| Probe::Ambiguous(Arc::from(error.to_string())))
             }
@@ -275,6 +275,11 @@ fn time_of(order: &Order) -> Duration {
         0 => UNBOUNDED,
         seconds => Duration::from_secs(seconds).mul_f64(0.95),
     }
+}
+
+fn has_no_clean_steps(order: &Order) -> bool {
+    let parameters = order.step.parameters.as_ref();
+    parameters.is_none_or(|parameters| parameters.clean_steps.is_empty())
 }
 
 /// Whether a reference is another one for each node.

@@ -14,8 +14,11 @@ use crate::backend::{ActError, Order};
 use crate::design::NodeDesign;
 use crate::lifecycle::{OWN_STEPS, OfferedStep, in_order};
 
-/// How a cleaning goes: the steps that were asked for, else those that are automated. `lasts`: how long
-/// each takes, in milliseconds.
+/// The step that erases disks as a whole.
+const ERASE: &str = "erase_devices";
+
+/// How a cleaning that somebody asked for goes: the steps that are named, else those that are automated.
+/// `lasts`: how long each takes, in milliseconds.
 pub(super) fn course(
     order: &Order,
     node: &NodeDesign,
@@ -23,12 +26,51 @@ pub(super) fn course(
     now: u64,
     lasts: u64,
 ) -> Result<Course, ActError> {
+    let mut steps = asked(order, node)?;
+    if steps.is_empty() {
+        let offered = OWN_STEPS.map(OfferedStep::from);
+        steps = match in_order(&offered, &BTreeMap::new()) {
+            Ok(steps) => steps,
+            Err(tie) => return permanent(tie.to_string()),
+        };
+    }
+    let (stages, at) = stages(order, node, machine, &steps, now, lasts);
+    Ok(Course {
+        stages,
+        ends: Some(at),
+        effects: vec![Effect::Cleaned],
+    })
+}
+
+/// How a machine is cleaned on its way to available, within the time of the step; nothing where its step
+/// names no clean steps.
+pub(super) fn on_the_way(
+    order: &Order,
+    node: &NodeDesign,
+    machine: &Machine,
+    now: u64,
+    lasts: u64,
+) -> Result<Vec<Stage>, ActError> {
+    let steps = asked(order, node)?;
+    let each = lasts / u64::try_from(steps.len().max(1)).unwrap_or(u64::MAX);
+    Ok(stages(order, node, machine, &steps, now, each).0)
+}
+
+/// Whether a step erases the disks as one of its clean steps.
+pub(super) fn erases(order: &Order) -> bool {
+    let parameters = order.step.parameters.as_deref();
+    let steps = parameters.map_or(&[][..], |parameters| &parameters.clean_steps);
+    steps.iter().any(|step| &*step.step == ERASE)
+}
+
+/// The steps that are named, each of which the machine has.
+fn asked(order: &Order, node: &NodeDesign) -> Result<Vec<OfferedStep>, ActError> {
     let parameters = order.step.parameters.as_deref();
     let offered = OWN_STEPS.map(OfferedStep::from);
     let asked = parameters.map_or(&[][..], |parameters| &parameters.clean_steps);
-    let mut steps = Vec::new();
+    let mut steps = Vec::with_capacity(asked.len());
     for each in asked {
-        let name = format!("{}.{}", each.interface, each.step);
+        let name = each.name();
         match offered.iter().find(|step| step.name() == name) {
             Some(step) => steps.push(step.clone()),
             None => {
@@ -41,32 +83,46 @@ pub(super) fn course(
             }
         }
     }
-    if asked.is_empty() {
-        steps = match in_order(&offered, &BTreeMap::new()) {
-            Ok(steps) => steps,
-            Err(tie) => return permanent(tie.to_string()),
-        };
-    }
-    let preserves = parameters.is_some_and(|parameters| parameters.preserve_local_storage);
-    let system = system_disk(machine, node);
-    let disks = machine.disks.iter().map(|disk| &disk.name);
-    let erased: Vec<&Arc<str>> = disks
-        .filter(|name| !preserves || Some(*name) == system.as_ref())
-        .collect();
+    Ok(steps)
+}
+
+/// What happens while steps run one after the other, and when the last of them ends.
+fn stages(
+    order: &Order,
+    node: &NodeDesign,
+    machine: &Machine,
+    steps: &[OfferedStep],
+    now: u64,
+    lasts: u64,
+) -> (Vec<Stage>, u64) {
+    let erased = disks(order, node, machine);
     let mut stages = Vec::new();
     let mut at = now;
-    for step in &steps {
+    for step in steps {
         let effect = Effect::CleanStepBegun(Arc::from(step.name()));
         stages.push(Stage { at, effect });
         at = at.saturating_add(lasts);
         if step.erases {
-            let wiped = erased.iter().map(|name| Effect::WipedDisk((*name).clone()));
-            stages.extend(wiped.map(|effect| Stage { at, effect }));
+            let erased = erased.iter().cloned().map(match &*step.step {
+                ERASE => Effect::WipedDisk,
+                _ => Effect::WipedMetadata,
+            });
+            stages.extend(erased.map(|effect| Stage { at, effect }));
         }
     }
-    Ok(Course {
-        stages,
-        ends: Some(at),
-        effects: vec![Effect::Cleaned],
-    })
+    (stages, at)
+}
+
+/// The disks that a step may erase: those that it names, or all, or that of the operating system alone.
+pub(super) fn disks(order: &Order, node: &NodeDesign, machine: &Machine) -> Vec<Arc<str>> {
+    let parameters = order.step.parameters.as_deref();
+    let named = parameters.map_or(&[][..], |parameters| &parameters.disks);
+    let preserves = parameters.is_some_and(|parameters| parameters.preserve_local_storage);
+    let system = system_disk(machine, node);
+    let disks = machine.disks.iter().map(|disk| disk.name.clone());
+    let disks = disks.filter(|name| match named {
+        [] => !preserves || Some(name) == system.as_ref(),
+        named => named.contains(name),
+    });
+    disks.collect()
 }

@@ -113,17 +113,18 @@ pub(super) fn course_of(
     };
     match kind {
         StepKind::Clean => clean::course(order, node, machine, change.now, lasts),
-        StepKind::Provide
-            if order
-                .step
-                .parameters
-                .as_ref()
-                .is_some_and(|parameters| !parameters.clean_steps.is_empty()) =>
-        {
-            let lasts = simulator.lasts(StepKind::Clean).as_millis();
+        StepKind::Destroy | StepKind::Prepare | StepKind::Provide => {
+            let effects = effects_of(simulator, machine, order, node, step)?;
+            let lasts = match kind {
+                StepKind::Provide => simulator.lasts(StepKind::Clean).as_millis(),
+                _ => simulator.lasts(kind).as_millis(),
+            };
             let lasts = u64::try_from(lasts).unwrap_or(u64::MAX);
-            let mut course = clean::course(order, node, machine, change.now, lasts)?;
-            course.effects.push(Effect::Provided);
+            let mut course = plain(effects);
+            course.stages = clean::on_the_way(order, node, machine, change.now, lasts)?;
+            if !course.stages.is_empty() {
+                course.ends = Some(change.now.saturating_add(lasts));
+            }
             Ok(course)
         }
         StepKind::Drain => drain(simulator, change, order, node, machine),
@@ -355,13 +356,11 @@ fn effects_of(
                     return permanent(format!("`{}` has no disk `{name}` to erase", node.name));
                 }
             }
-            let system = system_disk(machine, node);
-            let wiped = machine.disks.iter().map(|disk| disk.name.clone());
-            let wiped = wiped.filter(|name| match named {
-                [] => !preserves || Some(name) == system.as_ref(),
-                named => named.contains(name),
-            });
-            effects.extend(wiped.map(Effect::WipedDisk));
+            // Erased once: where a clean step does it, that is it.
+            if !clean::erases(order) {
+                let wiped = clean::disks(order, node, machine);
+                effects.extend(wiped.into_iter().map(Effect::WipedDisk));
+            }
             if machine.power == PowerState::On {
                 effects.push(Effect::PoweredOff);
             }

@@ -35,6 +35,8 @@ pub enum Effect {
     },
     /// A disk was erased.
     WipedDisk(Arc<str>),
+    /// What a disk has at its beginning and its end, its partition table among it, was erased.
+    WipedMetadata(Arc<str>),
     /// It was torn down: available, or manageable where it is retired.
     Destroyed,
     /// Labels of its node in the cluster were set and taken off.

@@ -86,9 +86,12 @@ impl Machine {
                 self.provision = ProvisionState::Available;
                 self.prepared = true;
                 self.last_error = None;
+                self.clean_step = None;
             }
             Effect::WroteDisk(name) => self.partition(node, name, true),
-            Effect::WipedDisk(name) => self.partition(node, name, false),
+            Effect::WipedDisk(name) | Effect::WipedMetadata(name) => {
+                self.partition(node, name, false);
+            }
             Effect::Deployed { image, uid, labels } => {
                 self.deployed(node, image, uid, labels.clone(), at)
             }
@@ -97,6 +100,7 @@ impl Machine {
                 self.prepared = false;
                 self.image = None;
                 self.last_error = None;
+                self.clean_step = None;
                 for member in self.members.values_mut() {
                     member.stop(at);
                     member.lost = true;
@@ -122,7 +126,10 @@ impl Machine {
                 self.last_error = None;
                 self.clean_step = None;
             }
-            Effect::CleanStepBegun(step) => self.clean_step = Some(step.clone()),
+            Effect::CleanStepBegun(step) => {
+                self.provision = ProvisionState::Cleaning;
+                self.clean_step = Some(step.clone());
+            }
             Effect::Cleaned => {
                 self.provision = ProvisionState::Manageable;
                 self.prepared = false;
@@ -130,15 +137,16 @@ impl Machine {
                 self.last_error = None;
             }
             Effect::Failed { kind, message } => {
-                if let Some((_, _, failed)) = states_of(*kind) {
+                let cleans = *kind == StepKind::Clean || self.provision.is_cleaning();
+                if cleans {
+                    // Nothing deploys to it until somebody has looked (ironic-cleaning).
+                    self.provision = ProvisionState::CleanFailed;
+                    self.maintenance = Some(message.clone());
+                } else if let Some((_, _, failed)) = states_of(*kind) {
                     self.provision = failed;
                 }
                 if kind.facts().actor == Actor::Hardware {
                     self.last_error = Some(message.clone());
-                }
-                // Nothing deploys to it until somebody has looked (ironic-cleaning).
-                if *kind == StepKind::Clean {
-                    self.maintenance = Some(message.clone());
                 }
             }
             _ => self.suffer_in_cluster(effect, at),

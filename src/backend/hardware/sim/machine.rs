@@ -139,6 +139,7 @@ impl Machine {
             capabilities: CAPABILITIES.into(),
             kept_by_records: false,
             clean_steps: OWN_STEPS.map(OfferedStep::from).to_vec(),
+            cleans_itself: false,
         }
     }
 }

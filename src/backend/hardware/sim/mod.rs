@@ -142,9 +142,11 @@ impl Simulator {
             Some(ends) => (ends <= now).then_some(ends),
             None => {
                 let kind = Some(operation.kind);
+                let is_about = |fault: &Fault| {
+                    fault.is_about(node, kind) || fault.is_about(node, Some(StepKind::Clean))
+                };
                 let mut faults = self.faults();
-                let hangs = faults
-                    .any(|fault| fault.outcome == Outcome::Hang && fault.is_about(node, kind));
+                let hangs = faults.any(|fault| fault.outcome == Outcome::Hang && is_about(fault));
                 (!hangs).then_some(now)
             }
         }

@@ -240,7 +240,17 @@ impl Simulator {
             Ok(course) => course,
             Err(error) => return Ok(Err(error)),
         };
-        let fault = self.fault(&machine, name, Some(kind));
+        let cleans = course
+            .stages
+            .iter()
+            .any(|stage| matches!(stage.effect, Effect::CleanStepBegun(_)));
+        // What goes wrong with cleaning also does so where it is part of another step.
+        let own = self.fault(&machine, name, Some(kind));
+        let of_cleaning = cleans && (own.is_none() || kind == StepKind::Clean);
+        let fault = match own {
+            None if cleans => self.fault(&machine, name, Some(StepKind::Clean)),
+            own => own,
+        };
         if let Some(fault) = fault.filter(|fault| fault.times.is_some()) {
             change.count_fault(name, &fault.key)?;
         }
@@ -249,8 +259,11 @@ impl Simulator {
         };
         let mut fails = |fault: &Fault, otherwise: String| {
             // What announces it stays, and nothing that it was asked for takes place.
-            let announces =
-                |effect: &Effect| matches!(effect, Effect::Cordoned(_) | Effect::CleanStepBegun(_));
+            let announces = |effect: &Effect| match effect {
+                Effect::Cordoned(_) => true,
+                Effect::CleanStepBegun(_) => of_cleaning,
+                _ => false,
+            };
             let first = course.stages.first();
             let announced = usize::from(first.is_some_and(|stage| announces(&stage.effect)));
             course.stages.truncate(announced);

@@ -381,11 +381,7 @@ async fn a_clean_step_that_ironic_leaves_out_is_noticed() {
     );
     let server = stand_in.serve().await;
     let (ironic, design) = opened(&server.url, &["n1"]);
-    let step = CleanStep {
-        interface: "management".into(),
-        step: "reset".into(),
-        arguments: None,
-    };
+    let step = CleanStep::new("management", "reset");
     let parameters = Parameters {
         clean_steps: vec![step],
         ..Parameters::default()

@@ -659,11 +659,7 @@ async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused()
             && at("verify_firmware") < at("erase_devices")
     );
     assert_eq!(bmc.state().erased.len(), 2);
-    let step = CleanStep {
-        interface: "bios".into(),
-        step: "reset_bios".into(),
-        arguments: None,
-    };
+    let step = CleanStep::new("bios", "reset_bios");
     let parameters = Parameters {
         clean_steps: vec![step],
         ..Parameters::default()

@@ -9,11 +9,7 @@ use crate::step::CleanStep;
 fn steps(names: &[&str]) -> Parameters {
     let steps = names.iter().map(|name| {
         let (interface, step) = name.split_once('.').unwrap();
-        CleanStep {
-            interface: Arc::from(interface),
-            step: Arc::from(step),
-            arguments: None,
-        }
+        CleanStep::new(interface, step)
     });
     Parameters {
         clean_steps: steps.collect(),

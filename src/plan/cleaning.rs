@@ -1,0 +1,201 @@
+//! Which clean steps a machine runs on its way to available, in which order, and who says so
+//! (ironic-cleaning).
+//!
+//! A machine is cleaned when it is torn down, and when it goes from manageable to available; never on a
+//! rebuild. It is erased once: what a teardown has cleaned is available, and is not cleaned again.
+
+use std::sync::Arc;
+
+use super::change::{Item, Rules};
+use super::subject::{Seen, Subject};
+use crate::lifecycle::{OfferedStep, ProvisionState, in_order};
+use crate::observed::{Capability, ObservedNode};
+use crate::step::{CleanStep, Cleaning, StepKind};
+
+/// What erases the disks of a machine, which a teardown does whatever a policy says.
+const ERASE: &str = "deploy.erase_devices";
+
+/// On which way a machine is cleaned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It is torn down.
+    Teardown,
+    /// It goes from manageable to available.
+    ToAvailable,
+    /// Somebody asked for its automated steps.
+    Asked,
+}
+
+impl<'a> Rules<'a> {
+    /// Says how the machine is cleaned in what is done to it, and blocks what has no order.
+    pub(super) fn clean(&self, item: &mut Item<'a>) {
+        let subject = item.subject;
+        let Seen::Known(node, state) = subject.seen else {
+            return;
+        };
+        let Some(way) = way(item, state) else {
+            return;
+        };
+        let named = item.work.single.as_ref();
+        let named = named.map_or(&[][..], |single| &single.parameters.clean_steps);
+        let cleaning = if named.is_empty() {
+            self.automated(subject, node, way, item.unwiped)
+        } else {
+            as_asked(node, named)
+        };
+        let cleaning = match cleaning {
+            Ok(Some(cleaning)) => cleaning,
+            Ok(None) => return,
+            Err(why) => return item.block(&why, None),
+        };
+        if cleaning.erases() && way != Way::Teardown {
+            let inventory = node.disks.known();
+            let holds_data =
+                inventory.is_none_or(|disks| disks.iter().any(|disk| disk.partitioned));
+            item.change.destructive |= holds_data;
+            for disk in subject.all_disks() {
+                if !item.change.disks.contains(&disk) {
+                    item.change.disks.push(disk);
+                }
+            }
+        }
+        if let Some(single) = &mut item.work.single {
+            single.parameters.clean_steps = cleaning.to_run().to_vec();
+            if single.parameters.clean_steps.iter().any(|step| step.erases) {
+                single.parameters.disks.clone_from(&item.change.disks);
+            }
+        }
+        let cleaning = Arc::new(cleaning);
+        item.change.cleaning = Some(cleaning.clone());
+        item.work.cleaning = Some(cleaning);
+    }
+
+    /// The automated steps, by the policy of the machine.
+    fn automated(
+        &self,
+        subject: Subject<'a>,
+        node: &ObservedNode,
+        way: Way,
+        unwiped: bool,
+    ) -> Result<Option<Cleaning>, String> {
+        let design = subject.after.or(subject.before);
+        let policy = design.and_then(|design| self.design.cleaning_of(design));
+        let by = |words: &str| match policy {
+            Some(policy) => format!("{words} (policy `{}`)", policy.name),
+            None => words.to_owned(),
+        };
+        let is_off = policy.is_some_and(|policy| !policy.automated) && way != Way::Asked;
+        let preserves = self.leaving.preserve_local_storage && way == Way::Teardown;
+        if node.cleans_itself {
+            return Ok(Some(foreign(node, is_off, preserves, &by)));
+        }
+        if node.clean_steps.is_empty() {
+            return Ok(None);
+        }
+        let none = std::collections::BTreeMap::new();
+        let priorities = policy.map_or(&none, |policy| &policy.priorities);
+        let mut steps = Vec::new();
+        if !is_off {
+            let ordered = in_order(&node.clean_steps, priorities).map_err(|tie| tie.to_string())?;
+            steps.extend(ordered.iter().map(CleanStep::from));
+        }
+        let mut because = match is_off {
+            true => by("automated cleaning is off"),
+            false => by("automated cleaning"),
+        };
+        // Checks go first: what turns out to be another machine is not erased.
+        if way == Way::Teardown && !unwiped && !steps.iter().any(|step| step.name() == ERASE) {
+            let erase = node.clean_steps.iter().find(|step| step.name() == ERASE);
+            let erase = erase.map(|step| CleanStep {
+                priority: None,
+                ..CleanStep::from(step)
+            });
+            if erase.is_some() {
+                because.push_str("; a teardown erases all the same");
+            }
+            steps.extend(erase);
+        }
+        Ok(Some(Cleaning {
+            because: Arc::from(because),
+            foreign: false,
+            steps,
+        }))
+    }
+}
+
+/// On which way a machine is cleaned, if on any.
+fn way(item: &Item<'_>, state: ProvisionState) -> Option<Way> {
+    let work = &item.work;
+    let from_manageable = matches!(
+        state,
+        ProvisionState::Manageable | ProvisionState::Enroll | ProvisionState::InspectFailed
+    );
+    match work.single.as_ref().map(|single| single.kind) {
+        Some(StepKind::Clean) => Some(Way::Asked),
+        // Out of clean failed it skips what is left, on purpose.
+        Some(StepKind::Provide) if state == ProvisionState::Manageable => Some(Way::ToAvailable),
+        Some(_) => None,
+        None if work.destroy => Some(Way::Teardown),
+        None if work.prepare && from_manageable => Some(Way::ToAvailable),
+        None => None,
+    }
+}
+
+/// What a provisioner that chooses its steps itself is going to run.
+fn foreign(
+    node: &ObservedNode,
+    is_off: bool,
+    preserves: bool,
+    by: &dyn Fn(&str) -> String,
+) -> Cleaning {
+    let runs = |steps: Vec<CleanStep>, because: String| Cleaning {
+        because: Arc::from(because),
+        foreign: true,
+        steps,
+    };
+    if preserves {
+        let why = "automated cleaning is off until it is deployed (--preserve-local-storage)";
+        return runs(Vec::new(), why.to_owned());
+    }
+    if is_off {
+        return runs(Vec::new(), by("automated cleaning is off"));
+    }
+    if !node.capabilities.contains(&Capability::Wipe) {
+        let why = "automated cleaning is off in what moves it";
+        return runs(Vec::new(), why.to_owned());
+    }
+    let steps: Vec<CleanStep> = node.clean_steps.iter().map(CleanStep::from).collect();
+    let why = match steps.is_empty() {
+        true => "by steps of its provisioner's own, which it names only while it cleans",
+        false => "by its provisioner's own steps, in its order when it last cleaned this machine",
+    };
+    runs(steps, why.to_owned())
+}
+
+/// The steps that somebody named, which the machine must offer where it says what it offers.
+fn as_asked(node: &ObservedNode, named: &[CleanStep]) -> Result<Option<Cleaning>, String> {
+    let mut steps = named.to_vec();
+    for step in &mut steps {
+        let name = step.name();
+        match node
+            .clean_steps
+            .iter()
+            .find(|offered| offered.name() == name)
+        {
+            Some(offered) => step.erases = offered.erases,
+            None if node.clean_steps.is_empty() || node.cleans_itself => {}
+            None => {
+                let offered: Vec<String> = node.clean_steps.iter().map(OfferedStep::name).collect();
+                return Err(format!(
+                    "it has no clean step `{name}`; it has {}",
+                    offered.join(", ")
+                ));
+            }
+        }
+    }
+    Ok(Some(Cleaning {
+        because: Arc::from("as asked"),
+        foreign: false,
+        steps,
+    }))
+}
