@@ -240,6 +240,8 @@ impl World {
                 let what = match &entry.effect {
                     Effect::WroteDisk(disk) => format!("wrote {disk}"),
                     Effect::WipedDisk(disk) => format!("wiped {disk}"),
+                    Effect::WipedMetadata(disk) => format!("wiped metadata of {disk}"),
+                    Effect::CleanStepBegun(step) => format!("began {step}"),
                     // The others by the name that they have in the file.
                     other => match serde_json::to_value(other).unwrap() {
                         Value::Object(fields) => fields.keys().next().unwrap().clone(),

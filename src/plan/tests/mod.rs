@@ -2,6 +2,7 @@
 
 mod asked;
 mod changes;
+mod cleaning;
 mod leaving;
 mod order;
 mod properties;

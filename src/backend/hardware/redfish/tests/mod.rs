@@ -674,6 +674,51 @@ async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused()
 }
 
 #[tokio::test]
+async fn a_teardown_cleans_as_planned_erases_once_and_notes_each_step_before_it_begins() {
+    let planned = |names: &[(&str, &str)]| Parameters {
+        clean_steps: names
+            .iter()
+            .map(|(interface, step)| CleanStep::new(interface, step))
+            .collect(),
+        ..Parameters::default()
+    };
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    let site = site(&[bmc.port()], "", "");
+    let steps = planned(&[
+        ("management", "verify_properties"),
+        ("deploy", "erase_devices"),
+    ]);
+    let (order, ear) = site.order_with(StepKind::Destroy, Some(steps.clone()), Vec::new());
+    site.hardware.act(&order).await.unwrap();
+    assert_eq!(bmc.state().erased.len(), 2);
+    assert!(!bmc.state().is_on);
+    let notes = notes_of(&ear);
+    let at = |text: &str| notes.iter().position(|note| note.contains(text)).unwrap();
+    assert_eq!(
+        crate::step::clean_step_of(&notes),
+        Some("deploy.erase_devices")
+    );
+    assert!(at("clean step management.verify_properties") < at("clean step deploy.erase_devices"));
+    assert!(at("clean step deploy.erase_devices") < at("erase /"));
+    // Who goes on after a crash repeats nothing that is noted as done.
+    let (again, _) = site.order_with(StepKind::Destroy, Some(steps), notes);
+    assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
+    site.hardware.act(&again).await.unwrap();
+    assert_eq!(bmc.state().erased.len(), 2);
+    // A step that fails ends it: nothing after it is run, and the machine is not switched off.
+    bmc.state().is_on = true;
+    let steps = planned(&[("bios", "reset_bios"), ("deploy", "erase_devices")]);
+    let (order, ear) = site.order_with(StepKind::Destroy, Some(steps), Vec::new());
+    assert!(site.hardware.act(&order).await.is_err());
+    assert!(bmc.state().is_on && bmc.state().erased.len() == 2);
+    assert_eq!(
+        crate::step::clean_step_of(&notes_of(&ear)),
+        Some("bios.reset_bios")
+    );
+}
+
+#[tokio::test]
 async fn what_no_controller_is_needed_for_is_said_without_asking_one() {
     let site_of = |more: &str| site(&[1], more, "");
     site_of("").act(StepKind::VerifySite).await.unwrap();

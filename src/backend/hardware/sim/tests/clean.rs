@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::lifecycle::ProvisionState;
+use crate::lifecycle::{PowerState, ProvisionState};
 use crate::step::CleanStep;
 
 fn steps(names: &[&str]) -> Parameters {
@@ -170,4 +170,86 @@ async fn with_local_storage_preserved_no_step_touches_another_disk_than_the_syst
     }
     let machine = site.machine(&simulator, 0);
     assert!(machine.disks.iter().all(|disk| disk.partitioned));
+}
+
+fn erased(ledger: &[Effect]) -> Vec<&str> {
+    let erased = ledger.iter().filter_map(|effect| match effect {
+        Effect::WipedDisk(disk) => Some(&**disk),
+        _ => None,
+    });
+    erased.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_teardown_runs_the_planned_steps_in_their_order_and_erases_once() {
+    let site = Site::new(1);
+    let simulator = site.open("{}");
+    site.deployed(&simulator).await;
+    let before = site.ledger(&simulator, 0).len();
+    let names = [
+        "firmware.verify_firmware",
+        "deploy.erase_devices_metadata",
+        "deploy.erase_devices",
+        "bios.reset_bios",
+    ];
+    let order = site.order_with("R1", StepKind::Destroy, 0, Some(steps(&names)));
+    // It dies in the middle, and another process goes on.
+    let acting = simulator.act(&order);
+    let _ = tokio::time::timeout(Duration::from_secs(100), acting).await;
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::Cleaning);
+    assert_eq!(machine.clean_step.as_deref(), Some(names[2]));
+    site.open("{}").act(&order).await.unwrap();
+    let ledger = site.ledger(&simulator, 0);
+    assert_eq!(begun(&ledger[before..]), names);
+    assert_eq!(erased(&ledger[before..]), ["sda", "sdb"]);
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::Available);
+    assert_eq!((machine.power, machine.clean_step), (PowerState::Off, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cleaning_that_fails_in_a_teardown_fences_the_machine_and_leaves_it_on() {
+    let site = Site::new(1);
+    let simulator =
+        site.open("{faults: [{step: clean, outcome: fail, message: broken, times: 1}]}");
+    site.deployed(&simulator).await;
+    let names = steps(&["management.verify_properties", "deploy.erase_devices"]);
+    let order = site.order_with("R1", StepKind::Destroy, 0, Some(names.clone()));
+    assert!(simulator.act(&order).await.is_err());
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::CleanFailed);
+    assert_eq!(machine.maintenance.as_deref(), Some("broken"));
+    assert_eq!(
+        machine.clean_step.as_deref(),
+        Some("management.verify_properties")
+    );
+    assert_eq!(machine.power, PowerState::On);
+    assert_eq!(erased(&site.ledger(&simulator, 0)), [""; 0]);
+    // A teardown that fails before it cleans leaves it as any failed teardown does.
+    let site = Site::new(1);
+    let simulator = site.open("{faults: [{step: destroy, outcome: fail}]}");
+    site.deployed(&simulator).await;
+    let order = site.order_with("R1", StepKind::Destroy, 0, Some(names));
+    assert!(simulator.act(&order).await.is_err());
+    assert_eq!(site.machine(&simulator, 0).provision, ProvisionState::Error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_provided_or_prepared_from_manageable_is_cleaned_as_planned() {
+    for kind in [StepKind::Provide, StepKind::Prepare] {
+        let site = Site::new(1);
+        let simulator = site.open("{}");
+        managed(&site, &simulator).await;
+        let before = site.ledger(&simulator, 0).len();
+        let names = ["management.verify_properties", "deploy.erase_devices"];
+        let order = site.order_with("R1", kind, 0, Some(steps(&names)));
+        simulator.act(&order).await.unwrap();
+        let ledger = site.ledger(&simulator, 0);
+        assert_eq!(begun(&ledger[before..]), names);
+        assert_eq!(erased(&ledger[before..]), ["sda", "sdb"]);
+        let machine = site.machine(&simulator, 0);
+        assert_eq!(machine.provision, ProvisionState::Available);
+        assert_eq!(machine.clean_step, None);
+    }
 }

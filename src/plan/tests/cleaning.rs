@@ -1,0 +1,266 @@
+//! How machines are cleaned on their way to available.
+
+use super::*;
+use crate::design::CleaningPolicy;
+use crate::lifecycle::{OWN_STEPS, OfferedStep};
+use crate::observed::Capability;
+use crate::plan::Action;
+
+/// Two machines that offer trueup's own steps, on whose disks there is data.
+fn offering() -> World {
+    let mut world = World::settled(&["n1", "n2"]);
+    for name in ["n1", "n2"] {
+        let seen = world.seen(name);
+        seen.clean_steps = OWN_STEPS.map(OfferedStep::from).to_vec();
+        seen.capabilities = [
+            Capability::Power,
+            Capability::Prepare,
+            Capability::Deploy,
+            Capability::Wipe,
+            Capability::WipeOperatingSystemDisk,
+            Capability::Clean,
+            Capability::Retire,
+            Capability::Relabel,
+        ]
+        .into();
+        if let Fact::Known(disks) = &mut seen.disks {
+            disks[0].partitioned = true;
+        }
+    }
+    world
+}
+
+fn policy(name: &str, automated: bool, priorities: &[(&str, u32)]) -> CleaningPolicy {
+    CleaningPolicy {
+        name: Arc::from(name),
+        selectors: Vec::new(),
+        automated,
+        priorities: priorities
+            .iter()
+            .map(|(step, priority)| (Arc::from(*step), *priority))
+            .collect(),
+        mark: mark(),
+    }
+}
+
+fn ask(world: &mut World, action: Action) -> Plan {
+    world.request = Request {
+        action,
+        nodes: these(&["n1"]),
+        ..Request::default()
+    };
+    world.plan()
+}
+
+/// The clean steps of a step, and which disks they may erase.
+fn cleans(plan: &Plan, id: &str) -> String {
+    let Some(parameters) = &step(plan, id).parameters else {
+        return "nothing".to_owned();
+    };
+    let steps: Vec<String> = parameters
+        .clean_steps
+        .iter()
+        .map(|each| each.name())
+        .collect();
+    format!("{} on {}", steps.join(" "), parameters.disks.join(" "))
+}
+
+/// Why, as the change says it.
+fn because(plan: &Plan) -> &str {
+    plan.changes[0]
+        .cleaning
+        .as_ref()
+        .map_or("", |cleaning| &cleaning.because)
+}
+
+const DEFAULT: &str = "management.verify_properties firmware.verify_firmware \
+                       deploy.erase_devices_metadata deploy.erase_devices on sda";
+
+#[test]
+fn a_teardown_cleans_by_the_policy_and_erases_whatever_the_policy_says() {
+    let mut world = offering();
+    let plan = ask(&mut world, Action::Teardown);
+    assert_eq!(cleans(&plan, "destroy/n1"), DEFAULT);
+    assert_eq!(because(&plan), "automated cleaning");
+    let table = [
+        (
+            policy(
+                "reset",
+                true,
+                &[
+                    ("bios.reset_bios", 120),
+                    ("deploy.erase_devices_metadata", 0),
+                ],
+            ),
+            "bios.reset_bios management.verify_properties firmware.verify_firmware deploy.erase_devices on sda",
+            "automated cleaning (policy `reset`)",
+        ),
+        (
+            policy("lab", false, &[]),
+            "deploy.erase_devices on sda",
+            "automated cleaning is off (policy `lab`); a teardown erases all the same",
+        ),
+        (
+            policy(
+                "keep",
+                true,
+                &[
+                    ("deploy.erase_devices", 0),
+                    ("deploy.erase_devices_metadata", 0),
+                ],
+            ),
+            "management.verify_properties firmware.verify_firmware deploy.erase_devices on sda",
+            "automated cleaning (policy `keep`); a teardown erases all the same",
+        ),
+    ];
+    for (policy, steps, why) in table {
+        world.after.cleaning = vec![policy];
+        let plan = ask(&mut world, Action::Destroy);
+        assert_eq!(cleans(&plan, "destroy/n1"), steps);
+        assert_eq!(because(&plan), why);
+    }
+}
+
+#[test]
+fn a_machine_is_cleaned_and_erased_once_in_a_redeploy_and_not_again_before_its_deploy() {
+    let mut world = offering();
+    let plan = ask(&mut world, Action::Redeploy);
+    assert_eq!(cleans(&plan, "destroy/all/n1"), DEFAULT);
+    assert_eq!(cleans(&plan, "prepare/all/n1"), "nothing");
+}
+
+#[test]
+fn what_goes_from_manageable_to_available_is_cleaned_and_what_is_available_is_not() {
+    let mut world = offering();
+    world.records.remove(&NodeName::from("n1"));
+    for (state, steps) in [
+        (ProvisionState::Available, "nothing"),
+        (ProvisionState::DeployFailed, "nothing"),
+        (ProvisionState::Manageable, DEFAULT),
+        (ProvisionState::Enroll, DEFAULT),
+    ] {
+        world.seen("n1").provision = Fact::Known(state);
+        let plan = world.plan();
+        assert_eq!(cleans(&plan, "prepare/all/n1"), steps, "{state}");
+        let is_harmful = step(&plan, "prepare/all/n1").effect == crate::step::Effect::Destructive;
+        assert_eq!(is_harmful, steps == DEFAULT, "{state}");
+    }
+    world.after.cleaning = vec![policy("lab", false, &[])];
+    assert_eq!(cleans(&world.plan(), "prepare/all/n1"), "nothing");
+    assert_eq!(
+        because(&world.plan()),
+        "automated cleaning is off (policy `lab`)"
+    );
+    world.after.cleaning.clear();
+    world.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
+    let plan = ask(&mut world, Action::Provide);
+    assert_eq!(cleans(&plan, "provide/n1"), DEFAULT);
+    assert!(plan.changes[0].destructive);
+    // Out of clean failed it is made available on purpose, with nothing run.
+    world.seen("n1").provision = Fact::Known(ProvisionState::CleanFailed);
+    assert_eq!(
+        cleans(&ask(&mut world, Action::Provide), "provide/n1"),
+        "nothing"
+    );
+}
+
+#[test]
+fn two_steps_of_one_interface_with_one_priority_are_refused_when_it_is_planned() {
+    let mut world = offering();
+    world.after.cleaning = vec![policy("tie", true, &[("deploy.erase_devices", 99)])];
+    let plan = ask(&mut world, Action::Teardown);
+    let block = plan.changes[0].blocked.clone().unwrap();
+    assert_eq!(
+        (&*block.reason, block.flag),
+        (
+            "clean steps `deploy.erase_devices` and `deploy.erase_devices_metadata` have the same priority 99 inside one interface",
+            None
+        )
+    );
+    assert!(plan.steps.is_empty());
+}
+
+#[test]
+fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_shown() {
+    let mut world = offering();
+    let seen = world.seen("n1");
+    seen.cleans_itself = true;
+    seen.clean_steps.reverse();
+    let shown = |plan: &Plan| -> Vec<String> {
+        let cleaning = plan.changes[0].cleaning.as_ref().unwrap();
+        cleaning.steps.iter().map(|step| step.name()).collect()
+    };
+    let plan = ask(&mut world, Action::Teardown);
+    assert_eq!(cleans(&plan, "destroy/n1"), " on sda");
+    assert_eq!(shown(&plan)[0], "bios.apply_bios_settings");
+    assert!(because(&plan).starts_with("by its provisioner's own steps, in its order"));
+    world.seen("n1").clean_steps.clear();
+    let plan = world.plan();
+    assert_eq!(
+        because(&plan),
+        "by steps of its provisioner's own, which it names only while it cleans"
+    );
+    world.seen("n1").capabilities.remove(&Capability::Wipe);
+    let plan = world.plan();
+    assert_eq!(because(&plan), "automated cleaning is off in what moves it");
+    assert!(plan.changes[0].blocked.is_some());
+}
+
+#[test]
+fn a_step_that_somebody_names_is_one_that_the_machine_has() {
+    let mut world = offering();
+    world.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
+    let clean = |world: &mut World, names: &[(&str, &str)]| {
+        world.request = Request {
+            action: Action::Clean,
+            nodes: these(&["n1"]),
+            reason: None,
+            clean_steps: names
+                .iter()
+                .map(|(interface, step)| crate::step::CleanStep::new(interface, step))
+                .collect(),
+        };
+        world.plan()
+    };
+    let plan = clean(
+        &mut world,
+        &[("deploy", "erase_devices"), ("bios", "reset_bios")],
+    );
+    assert_eq!(
+        cleans(&plan, "clean/n1"),
+        "deploy.erase_devices bios.reset_bios on sda"
+    );
+    assert_eq!(cleans(&clean(&mut world, &[]), "clean/n1"), DEFAULT);
+    let plan = clean(&mut world, &[("raid", "polish")]);
+    let reason = plan.changes[0].blocked.clone().unwrap().reason;
+    assert!(
+        reason.starts_with(
+            "it has no clean step `raid.polish`; it has management.verify_properties, "
+        )
+    );
+}
+
+#[test]
+fn a_machine_of_which_only_records_know_the_states_is_fenced_and_managed_by_them() {
+    let mut world = offering();
+    for name in ["n1", "n2"] {
+        let seen = world.seen(name);
+        seen.kept_by_records = true;
+        seen.provision = Fact::Unknown(Arc::from("no provisioner"));
+        seen.power = Fact::Known(PowerState::Off);
+    }
+    let record = world.record("n1");
+    record.phase = Phase::Failed;
+    record.clean_step = Some(Arc::from("deploy.erase_devices"));
+    world.designed("n1");
+    let plan = ask(&mut world, Action::Redeploy);
+    assert_eq!(
+        plan.changes[0].blocked.as_ref().map(|block| &*block.reason),
+        Some("failed to be cleaned, and is fenced until somebody acts")
+    );
+    // Cleaned again, it is manageable, and is cleaned on its way to available.
+    let record = world.record("n1");
+    (record.clean_step, record.manageable) = (None, true);
+    let plan = ask(&mut world, Action::Provide);
+    assert_eq!(cleans(&plan, "provide/n1"), DEFAULT);
+}
