@@ -28,6 +28,8 @@ pub mod design;
 pub mod diagnostic;
 pub mod diff;
 pub mod document;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod guard;
 pub mod journal;
 pub mod lifecycle;

@@ -36,6 +36,9 @@ impl Journal {
     ///
     /// [`Error::Exists`] where there is one already, [`Error::File`].
     pub fn create(directory: &Path) -> Result<Self, Error> {
+        let missing = directory.ancestors().take_while(|path| !path.is_dir());
+        // Where it is there already, its entry may still not be durable.
+        let entries = missing.count().max(1);
         std::fs::create_dir_all(directory).map_err(refused("make", directory))?;
         let path = directory.join(NAME);
         let opened = OpenOptions::new()
@@ -53,8 +56,9 @@ impl Journal {
             .and_then(|()| file.sync_all())
             .map_err(refused("write", &path))?;
         sync_directory(directory)?;
-        if let Some(parent) = directory.parent().filter(|path| path.is_dir()) {
-            sync_directory(parent)?;
+        for parent in directory.ancestors().skip(1).take(entries) {
+            let here = parent.as_os_str().is_empty();
+            sync_directory(if here { Path::new(".") } else { parent })?;
         }
         Ok(Self {
             path,
@@ -93,30 +97,14 @@ impl Journal {
                 .map_err(refused("mend", &path))?;
             bytes = header().to_vec();
         }
-        if !bytes.starts_with(&header()) {
-            return Err(Error::Format { path });
-        }
-        let mut entries = Vec::new();
-        let mut offset = HEADER;
-        while offset < bytes.len() {
-            match frame(&bytes[offset..]) {
-                Frame::Whole { payload, length } => {
-                    for line in payload.split(|byte| *byte == b'\n') {
-                        if !line.is_empty() {
-                            entries.push(serde_json::from_slice(line).map_err(Error::Entry)?);
-                        }
-                    }
-                    offset += length;
-                }
-                Frame::Torn => break,
-                Frame::Damaged => {
-                    return Err(Error::Damaged {
-                        path,
-                        offset: offset as u64,
-                    });
-                }
-            }
-        }
+        let (entries, offset) = entries(&bytes).map_err(|problem| match problem {
+            Problem::Format => Error::Format { path: path.clone() },
+            Problem::Damaged { offset } => Error::Damaged {
+                path: path.clone(),
+                offset: offset as u64,
+            },
+            Problem::Entry(error) => Error::Entry(error),
+        })?;
         if offset < bytes.len() {
             file.set_len(offset as u64)
                 .and_then(|()| file.sync_all())
@@ -187,39 +175,59 @@ impl Journal {
     }
 }
 
-enum Frame<'a> {
-    Whole { payload: &'a [u8], length: usize },
-    Torn,
-    Damaged,
+/// Why bytes are not a journal that can be gone on with.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// They do not begin as a journal does.
+    Format,
+    /// What was durable is not readable any more.
+    Damaged { offset: usize },
+    /// An entry is not what is expected.
+    Entry(serde_json::Error),
 }
 
-/// Reads the frame at the beginning of `bytes`, which are not empty.
-fn frame(bytes: &[u8]) -> Frame<'_> {
-    let Some((header, rest)) = bytes.split_at_checked(FRAME_HEADER) else {
-        return Frame::Torn;
-    };
+/// The entries of a journal, and how many of its bytes are whole: what follows them was being written
+/// when the machine went down.
+pub(crate) fn entries<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Vec<T>, usize), Problem> {
+    if !bytes.starts_with(&header()) {
+        return Err(Problem::Format);
+    }
+    let mut entries = Vec::new();
+    let mut offset = HEADER;
+    while offset < bytes.len() {
+        let Some(payload) = frame(&bytes[offset..]) else {
+            // Only the last frame can have been cut off: one behind it says that this one was durable.
+            // Its checksums are not to be trusted, so that one may begin at any byte.
+            let rest = offset + 1..bytes.len();
+            if rest.into_iter().any(|at| frame(&bytes[at..]).is_some()) {
+                return Err(Problem::Damaged { offset });
+            }
+            break;
+        };
+        for line in payload.split(|byte| *byte == b'\n') {
+            if !line.is_empty() {
+                entries.push(serde_json::from_slice(line).map_err(Problem::Entry)?);
+            }
+        }
+        offset += FRAME_HEADER + payload.len();
+    }
+    Ok((entries, offset))
+}
+
+/// The payload of the frame at the beginning of `bytes`, where a whole and undamaged one is there.
+fn frame(bytes: &[u8]) -> Option<&[u8]> {
+    let (header, rest) = bytes.split_at_checked(FRAME_HEADER)?;
     let (length, sums) = header.split_at(4);
     let (length_sum, payload_sum) = sums.split_at(4);
     if sum(length) != length_sum {
-        return Frame::Torn;
+        return None;
     }
     let length = length
         .iter()
         .rev()
         .fold(0usize, |number, byte| (number << 8) | usize::from(*byte));
-    let Some((payload, behind)) = rest.split_at_checked(length) else {
-        return Frame::Torn;
-    };
-    if sum(payload) == payload_sum {
-        Frame::Whole {
-            payload,
-            length: FRAME_HEADER + length,
-        }
-    } else if behind.is_empty() {
-        Frame::Torn
-    } else {
-        Frame::Damaged
-    }
+    let payload = rest.get(..length)?;
+    (sum(payload) == payload_sum).then_some(payload)
 }
 
 fn sum(bytes: &[u8]) -> [u8; 4] {
@@ -313,9 +321,14 @@ mod tests {
     #[test]
     fn a_damaged_frame_in_the_middle_is_an_error_and_not_a_cut() {
         let (directory, mut bytes) = written(&[&["a"], &["b"]]);
-        bytes[HEADER + FRAME_HEADER] ^= 1;
-        let error = read(directory.path(), &bytes).unwrap_err();
-        assert!(matches!(error, Error::Damaged { offset, .. } if offset == HEADER as u64));
+        // Its length, the checksum of that, the checksum of its payload, the payload.
+        for damaged in 0..=FRAME_HEADER {
+            bytes[HEADER + damaged] ^= 1;
+            let error = read(directory.path(), &bytes).unwrap_err();
+            assert!(matches!(error, Error::Damaged { offset, .. } if offset == HEADER as u64));
+            bytes[HEADER + damaged] ^= 1;
+        }
+        assert_eq!(read(directory.path(), &bytes).unwrap(), ["a", "b"]);
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod file;
 
 use std::path::PathBuf;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use file::entries;
 pub use file::{FORMAT_VERSION, Journal};
 
 /// Why a journal could not be written or read.

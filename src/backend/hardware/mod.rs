@@ -4,6 +4,12 @@
 //! order to the backend of its node.
 
 mod choose;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz {
+    //! What reads the answers of services, for the fuzzers.
+    pub use super::ironic::fuzz::answer as ironic;
+    pub use super::redfish::fuzz::answer as redfish;
+}
 mod ipmi;
 pub mod ironic;
 mod level;

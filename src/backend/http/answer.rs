@@ -55,6 +55,17 @@ impl Answer {
         }
     }
 
+    /// An answer that nobody gave.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn invented(status: StatusCode, body: &[u8]) -> Self {
+        let origin = Origin {
+            subject: Arc::from("node-1"),
+            authority: Arc::from("127.0.0.1:1"),
+            what: Arc::from("GET /"),
+        };
+        Self::new(Arc::new(origin), status, HeaderMap::new(), body.to_vec())
+    }
+
     /// Its status.
     #[must_use]
     pub fn status(&self) -> StatusCode {

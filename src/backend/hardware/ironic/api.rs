@@ -99,9 +99,9 @@ pub(super) struct Api {
 }
 
 #[derive(Deserialize)]
-struct Page {
-    nodes: Vec<Node>,
-    next: Option<String>,
+pub(super) struct Page {
+    pub(super) nodes: Vec<Node>,
+    pub(super) next: Option<String>,
 }
 
 impl Api {
@@ -390,7 +390,7 @@ impl Api {
 
 /// The marker in the link to the next page: only that is taken from it, since behind a proxy the rest is
 /// often not how the API is reached.
-fn marker(next: &str) -> Option<String> {
+pub(super) fn marker(next: &str) -> Option<String> {
     let query = next.split_once('?')?.1;
     let marker = query
         .split('&')

@@ -37,7 +37,7 @@ impl Marker {
     }
 
     /// The marker that a node has.
-    fn of(node: &Node) -> Option<Self> {
+    pub(super) fn of(node: &Node) -> Option<Self> {
         serde_json::from_value(node.extra.get(MARKER)?.clone()).ok()
     }
 

@@ -9,6 +9,8 @@
 mod api;
 mod carry;
 mod enrol;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod mark;
 mod node;
 mod settings;

@@ -334,7 +334,7 @@ impl Drop for Controller {
     }
 }
 
-fn accepted(answer: &Answer) -> Accepted {
+pub(super) fn accepted(answer: &Answer) -> Accepted {
     if answer.status() != StatusCode::ACCEPTED {
         return Accepted::Done;
     }
@@ -350,7 +350,7 @@ fn accepted(answer: &Answer) -> Accepted {
     }
 }
 
-fn task_state(status: StatusCode, body: Option<&Resource>) -> TaskState {
+pub(super) fn task_state(status: StatusCode, body: Option<&Resource>) -> TaskState {
     let state = body.and_then(|body| body.text("/TaskState"));
     let messages = || {
         let list = body.and_then(|body| body.value.get("Messages")?.as_array());

@@ -230,7 +230,7 @@ impl Machine<'_> {
     }
 }
 
-fn disk(drive: &Drive) -> Disk {
+pub(super) fn disk(drive: &Drive) -> Disk {
     Disk {
         name: drive.name.clone(),
         serial: Arc::from(drive.serial()),

@@ -22,6 +22,8 @@ mod clean;
 mod controller;
 mod deploy;
 mod erase;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod inventory;
 mod machine;
 mod notes;

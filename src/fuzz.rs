@@ -1,0 +1,157 @@
+//! What the fuzzers run: bytes that anybody could have written, into everything that reads bytes.
+//!
+//! A function for each target; it panics when a promise is broken, and does nothing else. The targets of
+//! `fuzz/` call them under libFuzzer; the tests here call them over the corpora of `fuzz/corpus`, and over
+//! thousands of mutations of them, on any toolchain.
+
+use std::sync::Arc;
+
+use crate::diagnostic::{Diagnostics, Sources};
+use crate::document::{
+    self, Document, Limits, LoadSettings, Node, Value, write_canonical, write_yaml,
+};
+use crate::render::path::Path;
+use crate::{apply, backend, journal, plan, render};
+
+/// Limits under which one case takes milliseconds, and that cases can reach.
+fn limits() -> Limits {
+    Limits {
+        file_bytes: 64 << 10,
+        depth: 50,
+        documents: 200,
+        expanded_nodes: 20_000,
+        problems: 100,
+    }
+}
+
+/// Every place that a problem points at is a place in the text.
+fn points_into(sources: &Sources, diagnostics: &Diagnostics) {
+    for diagnostic in diagnostics.iter() {
+        for mark in diagnostic.mark {
+            let text = sources.text(mark.source);
+            assert!(mark.offset as usize <= text.len(), "{diagnostic:?}");
+            assert!(
+                text.is_char_boundary(mark.offset as usize),
+                "{diagnostic:?}"
+            );
+            let place = sources.place(mark);
+            assert!(place.line >= 1 && place.column >= 1, "{diagnostic:?}");
+        }
+    }
+}
+
+/// Documents as a file holds them; `None` where the bytes are not text at all.
+fn documents(data: &[u8]) -> Option<Vec<Arc<Document>>> {
+    let settings = LoadSettings {
+        limits: limits(),
+        flat: data.first().is_some_and(|byte| byte % 2 == 0),
+    };
+    let text = document::decode("fuzz.yaml", data, &settings.limits).ok()?;
+    let mut sources = Sources::new();
+    let source = sources.add("fuzz.yaml", text.clone());
+    let file = document::load(source, &text, &settings);
+    for (start, end) in &file.secret {
+        sources.hide(source, *start, *end);
+    }
+    points_into(&sources, &file.diagnostics);
+    Some(file.documents)
+}
+
+fn canonical(node: &Node) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_canonical(node, &mut bytes);
+    bytes
+}
+
+/// YAML: read, written and read again it means the same.
+pub fn document(data: &[u8]) {
+    for document in documents(data).into_iter().flatten() {
+        let mut written = String::new();
+        write_yaml(&document.data, true, &mut written);
+        let mut sources = Sources::new();
+        let source = sources.add("again.yaml", written.as_str());
+        let (again, problems) = document::load_values(source, &written, &Limits::default());
+        assert!(!problems.has_errors(), "{written}\n{problems:?}");
+        let [again] = again.as_slice() else {
+            panic!("{} values in {written}", again.len());
+        };
+        assert_eq!(canonical(&document.data), canonical(again), "{written}");
+    }
+}
+
+/// The path language: the first line is a path, what follows the value that it is used on.
+pub fn path(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (path, value) = text.split_once('\n').unwrap_or((&text, ""));
+    let Ok(path) = Path::parse(path) else { return };
+    let mut sources = Sources::new();
+    let source = sources.add("value.yaml", value);
+    let (values, _) = document::load_values(source, value, &limits());
+    let Some(node) = values.first() else { return };
+    let all = path.all(node);
+    let first = path.first(node);
+    assert_eq!(all.is_empty(), first.is_none());
+    assert!(all.is_empty() || path.absence(node).is_none());
+    let mut changed = node.clone();
+    if path
+        .set(
+            &mut changed,
+            Node::new(Value::string("put"), node.mark),
+            node.mark,
+        )
+        .is_ok()
+    {
+        let put = path.all(&changed);
+        assert!(
+            put.iter()
+                .any(|found| found.to_node().as_str() == Some("put"))
+        );
+    }
+    let mut changed = node.clone();
+    let removed = path.remove(&mut changed);
+    assert!(removed > 0 || canonical(&changed) == canonical(node));
+}
+
+/// Layering, substitution and replacement: the same documents in another order render to the same.
+pub fn render(data: &[u8]) {
+    let Some(mut documents) = documents(data) else {
+        return;
+    };
+    let rendered = |documents: &[Arc<Document>]| {
+        let rendering = render::render(documents, &render::Options::default());
+        let texts = rendering.documents.iter().map(|rendered| {
+            let mut text = format!("{} {}\n", rendered.id().schema, rendered.id().name);
+            write_yaml(&rendered.data, true, &mut text);
+            text
+        });
+        texts.collect::<Vec<_>>()
+    };
+    let forward = rendered(&documents);
+    documents.reverse();
+    assert_eq!(forward, rendered(&documents));
+}
+
+/// A saved plan: one that is read is written as the same plan again.
+pub fn saved_plan(data: &[u8]) {
+    if let Ok(read) = plan::saved::read(data) {
+        let again = plan::saved::read(&plan::saved::write(&read));
+        assert_eq!(
+            again.map(|plan| plan::saved::digest(&plan)).ok(),
+            Some(plan::saved::digest(&read))
+        );
+    }
+}
+
+/// A journal: what is whole stays whole when what was torn is cut off.
+pub fn journal(data: &[u8]) {
+    let Ok((entries, whole)) = journal::entries::<apply::Entry>(data) else {
+        return;
+    };
+    let again = journal::entries::<apply::Entry>(&data[..whole]);
+    assert!(again.is_ok_and(|(again, end)| again == entries && end == whole));
+}
+
+pub use backend::hardware::fuzz::{ironic, redfish};
+
+#[cfg(test)]
+mod tests;
