@@ -28,6 +28,8 @@ mod document;
 #[cfg(test)]
 mod git;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod record;

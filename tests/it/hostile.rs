@@ -1,0 +1,225 @@
+//! Files that were made to do harm: each is refused with its own words, and what is beside it is still read.
+
+use std::fmt::Write;
+
+use super::git::Checkout;
+use super::world::{World, copy_folder};
+
+const HEAD: &str = "schema: example/Kind/v1\nmetadata: {name: hostile}\ndata:\n";
+const SCHEMA: &str = "schema: deckhand/DataSchema/v1\n\
+    metadata: {schema: metadata/Control/v1, name: example/Kind/v1}\ndata: ";
+
+fn edge() -> World {
+    let world = World::of(Checkout::new(), "edge");
+    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/edge");
+    copy_folder(&example, world.checkout.path());
+    world.checkout.commit("The site");
+    world
+}
+
+/// What `validate` says of a file, which nothing can make it panic, print a control character or write much about.
+fn said(world: &World) -> String {
+    let ended = world.run(&["validate"]);
+    assert!([0, 1].contains(&ended.code), "{ended:?}");
+    let said = ended.stdout + &ended.stderr;
+    assert!(!said.contains("panicked"), "{said}");
+    let is_shown = |letter: char| letter == '\n' || !letter.is_control();
+    assert!(said.chars().all(is_shown), "{said:?}");
+    assert!(said.len() < 20_000, "{} bytes are said", said.len());
+    said
+}
+
+/// Whether each file is refused with these words, together with a mistake in another file.
+#[track_caller]
+fn refused(files: &[(&str, Vec<u8>, &str)]) {
+    let world = edge();
+    world.checkout.write("other.yaml", "a: [1, 2\n");
+    for (name, bytes, words) in files {
+        world.checkout.write(name, bytes);
+        let said = said(&world);
+        assert!(said.contains(words), "{name}: `{words}` is not in\n{said}");
+        assert!(
+            said.contains("--> other.yaml:"),
+            "{name}: the other mistake is lost\n{said}"
+        );
+        std::fs::remove_file(world.checkout.path().join(name)).unwrap();
+    }
+}
+
+fn with_head(text: &str) -> Vec<u8> {
+    format!("{HEAD}{text}\n").into_bytes()
+}
+
+fn schema(text: &str, value: &str) -> Vec<u8> {
+    format!("{SCHEMA}{text}\n---\n{HEAD}  a: {value}\n").into_bytes()
+}
+
+#[test]
+fn files_that_ask_for_too_much_are_refused_before_they_get_it() {
+    let mut bomb = "  a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for (before, name) in ('a'..'t').zip('b'..) {
+        let nine = vec![format!("*{before}"); 9].join(", ");
+        writeln!(bomb, "  {name}: &{name} [{nine}]").unwrap();
+    }
+    let deep =
+        |open: &str, close: &str| format!("  a: {}x{}", open.repeat(10_000), close.repeat(10_000));
+    refused(&[
+        ("bomb.yaml", with_head(&bomb), "yaml-too-many-aliases"),
+        ("lists.yaml", with_head(&deep("[", "]")), "yaml-too-deep"),
+        ("maps.yaml", with_head(&deep("{b: ", "}")), "yaml-too-deep"),
+        (
+            "items.yaml",
+            with_head(&format!("  {}x", "- ".repeat(10_000))),
+            "yaml-too-deep",
+        ),
+        (
+            "large.yaml",
+            with_head(&"# large\n".repeat(3 << 20)),
+            "yaml-file-too-large",
+        ),
+    ]);
+}
+
+#[test]
+fn a_gigabyte_is_refused_without_being_read() {
+    let world = edge();
+    let file = std::fs::File::create(world.checkout.path().join("large.yaml")).unwrap();
+    // Holes only: the disk holds nothing of it.
+    file.set_len(1 << 30).unwrap();
+    assert!(said(&world).contains("the file has 1073741824 bytes; at most 16777216 are read"));
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_and_marks_of_other_systems_are_read() {
+    let utf_16: Vec<u8> = format!("\u{feff}{HEAD}  a: 1\n")
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    refused(&[
+        (
+            "bytes.yaml",
+            [HEAD.as_bytes(), b"  a: \xff\xfe\n"].concat(),
+            "yaml-not-utf-8",
+        ),
+        ("wide.yaml", utf_16, "yaml-utf-16"),
+        (
+            "null.yaml",
+            with_head("  a: \"\0\""),
+            "yaml-control-character",
+        ),
+        (
+            "terminal.yaml",
+            with_head("  a: \u{1b}[31m"),
+            "yaml-control-character",
+        ),
+    ]);
+    let world = edge();
+    let windows = format!("\u{feff}{HEAD}  a: 1\n").replace('\n', "\r\n");
+    world.checkout.write("windows.yaml", windows);
+    world.run(&["validate"]).with(0);
+}
+
+#[test]
+fn names_cannot_paint_the_terminal_or_leave_the_folder() {
+    let world = edge();
+    world.checkout.write(
+        "names.yaml",
+        "schema: drydock/BaremetalNode/v1\nmetadata: {name: \"../../etc\\e[2J\\u202e\"}\ndata: {host_profile: worker}\n",
+    );
+    world.checkout.write("a\u{1b}[31m\n.yaml", "a: [\n");
+    let said = said(&world);
+    assert!(said.contains("`../../etc\\u{1b}[2J"), "{said}");
+    assert!(said.contains("a\\u{1b}[31m\\n.yaml"), "{said}");
+    assert!(!said.contains('\u{202e}'), "{said}");
+}
+
+#[test]
+#[cfg(unix)]
+fn links_lead_nowhere_but_into_the_repository() {
+    for (target, words) in [
+        ("/etc/passwd", "is a link out of the repository"),
+        ("/dev/zero", "is a link out of the repository"),
+        ("../../../../etc/passwd", "is a link out of the repository"),
+        ("link.yaml", "is a link in a circle"),
+        (".", "is a link in a circle"),
+    ] {
+        let world = edge();
+        world.checkout.link("link.yaml", target);
+        let said = said(&world);
+        assert!(said.contains(words), "{target}: {said}");
+        assert!(!said.contains("root:"), "{target}: {said}");
+    }
+}
+
+#[test]
+fn a_schema_fetches_nothing_and_its_patterns_cannot_explode() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let address = server.local_addr().unwrap();
+    let remote = format!("{{\"$ref\": \"http://{address}/schema.json\"}}");
+    let long = "a".repeat(100_000) + "b";
+    refused(&[
+        (
+            "remote.yaml",
+            schema(&remote, "1"),
+            "is outside this schema",
+        ),
+        (
+            "file.yaml",
+            schema("{\"$ref\": \"file:///etc/passwd\"}", "1"),
+            "is outside this schema",
+        ),
+        (
+            "slow.yaml",
+            schema("{properties: {a: {pattern: \"^(a+)+$\"}}}", &long),
+            "does not match `^(a+)+$`",
+        ),
+        (
+            "back.yaml",
+            schema("{properties: {a: {pattern: \"^(a+)+\\\\1$\"}}}", &long),
+            "`^(a+)+\\1$`",
+        ),
+        (
+            "huge.yaml",
+            schema(
+                "{properties: {a: {pattern: \"((a{1000}){1000}){1000}\"}}}",
+                "a",
+            ),
+            "schema-invalid",
+        ),
+    ]);
+    let asked = server.accept();
+    assert!(asked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+}
+
+#[test]
+fn a_plan_made_by_hand_carries_no_command_and_is_not_applied() {
+    let world = edge();
+    let plan = world.checkout.outside().join("plan.json");
+    let path = plan.to_str().unwrap();
+    world.run(&["plan", "--out", path]).with(0);
+    let text = std::fs::read_to_string(&plan).unwrap();
+    let first = text.find("\"kind\":").unwrap();
+    let mark = world.checkout.outside().join("ran");
+    let command = format!("\"command\":[\"touch\",\"{}\"],", mark.display());
+    let altered = [
+        (
+            format!("{}{command}{}", &text[..first], &text[first..]),
+            "unknown field `command`",
+        ),
+        (text.replacen("\"edge-1\"", "\"edge-9\"", 1), "altered"),
+        (text.replacen("\"edge\"", "\"../edge\"", 1), "altered"),
+        (
+            text.replacen("\"site\":", &format!("\"site\":{}", "[".repeat(100_000)), 1),
+            "recursion limit",
+        ),
+    ];
+    for (text, words) in altered {
+        std::fs::write(&plan, text).unwrap();
+        let ended = world.run(&["apply", path]);
+        assert_ne!(ended.code, 0, "{ended:?}");
+        assert!(ended.stderr.contains(words), "`{words}`: {ended:?}");
+        assert!(!mark.exists());
+    }
+    assert!(world.tags().is_empty());
+}
