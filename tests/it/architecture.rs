@@ -88,6 +88,19 @@ const ROOMS: &[(&str, &[&str])] = &[
             "step",
         ],
     ),
+    // Compiled for tests and fuzzers only; calls what reads bytes, and nothing calls it.
+    (
+        "fuzz",
+        &[
+            "apply",
+            "backend",
+            "diagnostic",
+            "document",
+            "journal",
+            "plan",
+            "render",
+        ],
+    ),
     (
         "cli",
         &[

@@ -211,7 +211,7 @@ fn a_plan_made_by_hand_carries_no_command_and_is_not_applied() {
         (text.replacen("\"edge\"", "\"../edge\"", 1), "altered"),
         (
             text.replacen("\"site\":", &format!("\"site\":{}", "[".repeat(100_000)), 1),
-            "recursion limit",
+            "the file is not JSON",
         ),
     ];
     for (text, words) in altered {
