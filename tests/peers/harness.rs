@@ -101,6 +101,15 @@ impl Peer {
         script: &str,
         arguments: impl FnOnce(&Ports) -> Vec<String>,
     ) -> Option<Self> {
+        Self::start_with(script, &[], arguments)
+    }
+
+    /// The same, with more in the script's environment.
+    pub(crate) fn start_with(
+        script: &str,
+        environment: &[(&str, &Path)],
+        arguments: impl FnOnce(&Ports) -> Vec<String>,
+    ) -> Option<Self> {
         let path = shared("peers")?.join(script);
         if !path.exists() {
             skip(&format!("there is no {}", path.display()));
@@ -113,6 +122,7 @@ impl Peer {
         command
             .arg(peer.folder())
             .args(arguments(&peer.ports))
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(&out).unwrap())
             .stderr(File::create(&err).unwrap());

@@ -15,6 +15,8 @@ mod ironic;
 #[cfg(test)]
 mod kubernetes;
 #[cfg(test)]
+mod metal3;
+#[cfg(test)]
 mod redfish;
 #[cfg(test)]
 mod site;

@@ -1,6 +1,7 @@
 //! A cluster of its own for each test, who plays its kubelets, and orders for the backend.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub(crate) const RUN: &str = "01JB0000000000000000000000";
 pub(crate) struct World {
     peer: Peer,
     port: String,
+    /// Where its servers are, where that is not for its script to find.
+    assets: Option<PathBuf>,
     pub(crate) client: Client,
     pub(crate) backend: Arc<dyn Cluster>,
     /// Names of pods that never end by themselves.
@@ -120,7 +123,15 @@ pub(crate) fn open(data: &str, secrets: Arc<dyn Secrets>) -> Arc<dyn Cluster> {
 impl World {
     /// Starts a cluster; `None`, said loudly, where that cannot be.
     pub(crate) async fn start(data: &str) -> Option<Self> {
-        let peer = Peer::start("kube-up.sh", |ports| vec![ports.at(0).to_string()])?;
+        Self::start_of(data, None).await
+    }
+
+    /// Starts a cluster of the servers in a folder; `None`: of those that its script finds.
+    pub(crate) async fn start_of(data: &str, assets: Option<PathBuf>) -> Option<Self> {
+        let environment = environment(assets.as_deref());
+        let peer = Peer::start_with("kube-up.sh", &environment, |ports| {
+            vec![ports.at(0).to_string()]
+        })?;
         let port = peer.ports().at(0).to_string();
         let kubeconfig = std::fs::read_to_string(peer.path("kubeconfig")).unwrap();
         let config = Kubeconfig::from_yaml(&kubeconfig).unwrap();
@@ -133,6 +144,7 @@ impl World {
         let world = Self {
             peer,
             port,
+            assets,
             client,
             backend,
             stubborn: Arc::default(),
@@ -172,10 +184,12 @@ impl World {
     pub(crate) async fn revive(&self) {
         let script = shared("peers").unwrap().join("kube-up.sh");
         let (folder, port) = (self.peer.folder().to_owned(), self.port.clone());
+        let assets = self.assets.clone();
         let status = tokio::task::spawn_blocking(move || {
             Command::new(script)
                 .arg(folder)
                 .arg(port)
+                .envs(environment(assets.as_deref()))
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -356,6 +370,14 @@ impl World {
         let (order, _) = self.order(kind, node, 60, parameters);
         self.backend.probe(&order).await
     }
+}
+
+/// What tells the script where the servers are.
+fn environment(assets: Option<&Path>) -> Vec<(&'static str, &Path)> {
+    assets
+        .into_iter()
+        .map(|folder| ("KUBEBUILDER_ASSETS", folder))
+        .collect()
 }
 
 /// Waits until something holds that has to be asked for; fails the test when it does not within a minute.

@@ -1,0 +1,10 @@
+//! A real API server with the real CRDs of Metal3 and Cluster API, and an operator of the tests' own.
+//!
+//! [`operator`] plays the baremetal-operator, [`world`] is the management cluster.
+
+mod mended;
+pub(crate) mod operator;
+mod stand_in;
+mod world;
+
+pub(crate) use world::{Management, NAMESPACE};
