@@ -104,7 +104,7 @@ async fn what_fails_is_tried_again_and_counted() {
     let key = ("n1".to_owned(), "provisioning".to_owned());
     management
         .operator
-        .tell(|behaviour| drop(behaviour.failures.insert(key, failure)));
+        .tell(|behaviour| behaviour.failures.extend([(key, failure)]));
     create(&management, "n1", json!({"image": {"url": "http://one"}})).await;
     let failed_twice = |host: &Value| host["status"]["provisioningFailCount"] == 2;
     management.until("n1", "failed twice", failed_twice).await;
