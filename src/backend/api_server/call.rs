@@ -162,6 +162,14 @@ impl Server {
             .await
     }
 
+    /// Asks for one object of a collection, to see whether it can be listed.
+    pub(in crate::backend) async fn peek(&self, collection: &str) -> Result<(), Trouble> {
+        let request = Resource::new(collection).list(&ListParams::default().limit(1));
+        self.object::<serde::de::IgnoredAny>(request)
+            .await
+            .map(drop)
+    }
+
     /// Creates an object.
     pub(in crate::backend) async fn create<T: DeserializeOwned>(
         &self,

@@ -7,9 +7,11 @@ mod call;
 mod connect;
 mod page;
 mod settings;
+mod watch;
 
 pub use call::Trouble;
-pub(in crate::backend) use call::{MANAGER, REQUEST, Server, read, refusal};
+pub(in crate::backend) use call::{MANAGER, Server};
 pub(in crate::backend) use connect::Connection;
 pub(in crate::backend) use page::or_empty;
 pub(in crate::backend) use settings::Settings;
+pub(in crate::backend) use watch::{Event, Watch};

@@ -1,18 +1,19 @@
-//! What happens to the pods of a node from a version on: one stream of events, bounded in time and size.
+//! What happens to the objects of a collection from a version on: one stream of events, bounded in time and size.
 //!
 //! A watch is a way to hear soon; the truth is the list that follows it. So a stream that breaks, that
 //! ends or that cannot be read is no error: the caller lists again.
+
+use std::marker::PhantomData;
 
 use http_body_util::BodyExt;
 use kube::api::WatchParams;
 use kube::client::Body;
 use kube::core::request::Request as Resource;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 
-use super::PODS;
-use super::object::Pod;
-use crate::backend::api_server::{REQUEST, Server, Trouble, read, refusal};
+use super::call::{REQUEST, Server, Trouble, read, refusal};
 
 /// After how many seconds the server ends a watch, and what came is listed again.
 const LENGTH: u32 = 120;
@@ -23,41 +24,45 @@ const GRACE: Duration = Duration::from_secs(15);
 /// The biggest event, in bytes.
 const LARGEST: usize = 16 << 20;
 
-/// What happened to a pod.
+/// What happened to an object.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(in crate::backend) enum Event<T> {
     /// It is there, and so.
-    There(Box<Pod>),
+    There(Box<T>),
     /// It is gone.
-    Gone(Box<Pod>),
+    Gone(Box<T>),
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct Line<T> {
     #[serde(rename = "type")]
     kind: String,
-    object: Pod,
+    object: T,
 }
 
 /// A stream of events.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(in crate::backend) struct Watch<T> {
     body: Body,
     bytes: Vec<u8>,
     /// Where the search for the end of a line goes on.
     searched: usize,
     /// When the server has ended it; what says nothing after that is a dead connection.
     ends: Instant,
+    of: PhantomData<fn() -> T>,
 }
 
-impl Watch {
-    /// Watches the pods of a node, from the version of a list on.
-    pub(super) async fn open(server: &Server, node: &str, version: &str) -> Result<Self, Trouble> {
-        let parameters = WatchParams::default()
-            .fields(&format!("spec.nodeName={node}"))
-            .timeout(LENGTH)
-            .disable_bookmarks();
-        let request = Resource::new(PODS).watch(&parameters, version);
+impl<T: DeserializeOwned> Watch<T> {
+    /// Watches the objects of a collection from the version of a list on; `fields`: only those.
+    pub(in crate::backend) async fn open(
+        server: &Server,
+        collection: &str,
+        fields: Option<&str>,
+        version: &str,
+    ) -> Result<Self, Trouble> {
+        let mut parameters = WatchParams::default().timeout(LENGTH).disable_bookmarks();
+        parameters.field_selector = fields.map(str::to_owned);
+        let request = Resource::new(collection).watch(&parameters, version);
         let (status, body) = timeout(REQUEST, server.begin(request))
             .await
             .map_err(|_| Trouble::Unreachable("no watch in time".to_owned()))??;
@@ -75,15 +80,16 @@ impl Watch {
             bytes: Vec::new(),
             searched: 0,
             ends: Instant::now() + Duration::from_secs(u64::from(LENGTH)) + GRACE,
+            of: PhantomData,
         }
     }
 
     /// The next event; `None` where the stream has ended in whatever way. Nothing is lost when it is not
     /// waited for to the end.
-    pub(super) async fn next(&mut self) -> Option<Event> {
+    pub(in crate::backend) async fn next(&mut self) -> Option<Event<T>> {
         loop {
             while let Some(line) = self.line() {
-                let line: Line = serde_json::from_slice(&line).ok()?;
+                let line: Line<T> = serde_json::from_slice(&line).ok()?;
                 match &*line.kind {
                     "ADDED" | "MODIFIED" => return Some(Event::There(Box::new(line.object))),
                     "DELETED" => return Some(Event::Gone(Box::new(line.object))),
@@ -126,9 +132,23 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::backend::api_server::or_empty;
+
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Pod {
+        #[serde(deserialize_with = "or_empty")]
+        metadata: Metadata,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Metadata {
+        name: String,
+    }
 
     async fn events(text: &str) -> Vec<String> {
-        let mut watch = Watch::of(Body::from(text.as_bytes().to_vec()));
+        let mut watch = Watch::<Pod>::of(Body::from(text.as_bytes().to_vec()));
         let mut found = Vec::new();
         while let Some(event) = watch.next().await {
             found.push(match event {
@@ -173,7 +193,7 @@ mod tests {
         let config = kube::Config::new(format!("http://{address}").parse().unwrap());
         let client = kube::Client::try_from(config).unwrap();
         let request = http::Request::get("/").body(Body::empty()).unwrap();
-        let mut watch = Watch::of(client.send(request).await.unwrap().into_body());
+        let mut watch = Watch::<Pod>::of(client.send(request).await.unwrap().into_body());
         tokio::time::pause();
         // Each wait is given up soon, as it is where something else happens.
         while timeout(Duration::from_secs(5), watch.next()).await.is_err() {

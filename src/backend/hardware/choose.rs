@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::ipmi::Ipmi;
 use super::ironic::Ironic;
+use super::metal3::Metal3;
 use super::redfish::{self, Redfish};
 use super::sim::{Settings, Simulators};
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, cluster};
@@ -66,11 +67,10 @@ pub fn longest_request(design: &Design) -> Duration {
     let machines = overrides
         .chain([&backends.hardware])
         .map(|backend| match backend.kind {
-            BackendKind::Sim | BackendKind::None => Duration::ZERO,
+            // What a dead process asked of a host is refused as soon as the host has changed.
+            BackendKind::Sim | BackendKind::Metal3 | BackendKind::None => Duration::ZERO,
             BackendKind::Redfish => redfish::longest_request(backend),
-            BackendKind::Ipmi | BackendKind::Ironic | BackendKind::Metal3 | BackendKind::Maas => {
-                UNSAID
-            }
+            BackendKind::Ipmi | BackendKind::Ironic | BackendKind::Maas => UNSAID,
         });
     let cluster = cluster::is_real(design).then_some(UNSAID);
     machines.chain(cluster).max().unwrap_or_default()
@@ -151,13 +151,15 @@ fn open(
         BackendKind::Ironic => {
             return Ok(Arc::new(Ironic::open(design, backend, written, context)?));
         }
-        BackendKind::Metal3 => "metal3",
+        BackendKind::Metal3 => {
+            return Ok(Arc::new(Metal3::open(design, backend, written, context)?));
+        }
         BackendKind::Maas => "maas",
     };
     let mark = written.get("kind").unwrap_or(written).mark;
     let message = format!("backend `{name}` is not available in this build");
     let diagnostic = Diagnostic::error("rule-backend-kind", mark, message)
-        .hint("this build has `sim`, `redfish`, `ipmi` and `ironic`");
+        .hint("this build has `sim`, `redfish`, `ipmi`, `ironic` and `metal3`");
     Err(Error::Settings(Box::new(diagnostic)))
 }
 

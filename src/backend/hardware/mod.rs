@@ -14,6 +14,7 @@ mod ipmi;
 pub mod ironic;
 mod level;
 pub mod metal3;
+mod payload;
 mod redfish;
 pub mod sim;
 mod written;

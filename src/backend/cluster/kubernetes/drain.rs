@@ -15,6 +15,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
+use super::PODS;
 use super::discovery;
 use super::errand::{Errand, Outage, PACE, count};
 use super::evict::{Answer, delay, evict};
@@ -23,8 +24,7 @@ use super::node::cordon;
 use super::object::Pod;
 use super::pods::{fate, name};
 use super::volumes::{attached, release};
-use super::watch::{Event, Watch};
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::{Event, Trouble, Watch};
 use crate::backend::{ActError, Pending, Probe};
 use crate::observed::PodName;
 use crate::step::OnDrainTimeout;
@@ -171,7 +171,8 @@ impl Drain<'_, '_> {
             if self.left.is_empty() {
                 return Ok(true);
             }
-            match Watch::open(&self.errand.server, &self.errand.node, &version).await {
+            let fields = format!("spec.nodeName={}", self.errand.node);
+            match Watch::open(&self.errand.server, PODS, Some(&fields), &version).await {
                 Ok(watch) => self.follow(watch).await?,
                 // The list was too old already.
                 Err(trouble) if trouble.code() == Some(410) => {}
@@ -185,7 +186,7 @@ impl Drain<'_, '_> {
     }
 
     /// Evicts while the watch lasts.
-    async fn follow(&mut self, mut watch: Watch) -> Result<(), ActError> {
+    async fn follow(&mut self, mut watch: Watch<Pod>) -> Result<(), ActError> {
         while !self.left.is_empty() && !self.is_over() {
             self.ask();
             self.tell();

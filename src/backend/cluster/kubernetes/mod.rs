@@ -35,7 +35,6 @@ mod shutdown;
 #[cfg(test)]
 mod tests;
 mod volumes;
-mod watch;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

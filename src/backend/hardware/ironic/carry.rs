@@ -11,6 +11,7 @@ use super::node::{CLEAN_FAILURE, DISKS, Node, disks_of_inventory};
 use super::settings::Enrolment;
 use super::verbs::Mover;
 use super::{Ironic, enrol};
+use crate::backend::hardware::payload;
 use crate::backend::{ActError, Order, Probe};
 use crate::design::NodeDesign;
 use crate::lifecycle::{PowerState, ProvisionState, Verb};
@@ -315,7 +316,7 @@ impl<'a> Carrier<'a> {
 
     /// Gives the node its port, by the MAC address that its design has.
     async fn plug(&self, node: &Node) -> Result<()> {
-        let Some(address) = enrol::boot_address(self.node) else {
+        let Some(address) = payload::boot_address(self.node) else {
             return Ok(());
         };
         let (api, subject) = (&self.ironic().api, &self.mover.subject);
@@ -474,7 +475,7 @@ impl<'a> Carrier<'a> {
         let mut body = json!({});
         if image.is_some() {
             body["configdrive"] = enrol::config_drive(self.node);
-            let left = enrol::not_carried(self.node).join(", ");
+            let left = payload::not_carried(self.node).join(", ");
             if !left.is_empty() {
                 mover.say(format!(
                     "the config drive does not carry all of these boot actions: {left}"

@@ -3,14 +3,15 @@
 //! Enrolment says how the machine is reached and what it is; a deploy says what is put on it. What
 //! Ironic must not be told (a password in a text that is shown) is kept apart as a [`Secret`].
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value, json};
 
 use super::settings::{Enrolment, Image};
+use crate::backend::hardware::payload::{
+    RootDevice, designed_password, field, files, filled, root_device,
+};
 use crate::backend::{Secret, Secrets};
 use crate::design::{NodeDesign, Section};
-use crate::document::{Node, Value as Written};
+use crate::document::Node;
 
 /// Which keys of `driver_info` say how a management controller is reached.
 struct Keys {
@@ -112,16 +113,6 @@ pub(super) fn reach(
     })
 }
 
-/// The password that the machine's own design has (Drydock's `oob.credential`).
-fn designed_password(node: &NodeDesign) -> Option<Secret> {
-    let text = field(node, Section::OutOfBand, &["oob", "credential"])?.as_str()?;
-    (!text.is_empty()).then(|| Secret::new(text.to_owned()))
-}
-
-fn field<'a>(node: &'a NodeDesign, section: Section, path: &[&str]) -> Option<&'a Node> {
-    node.sections.get(&section)?.at(path)
-}
-
 /// The node as it is enrolled.
 pub(super) fn enrolled(
     node: &NodeDesign,
@@ -160,12 +151,6 @@ pub(super) fn enrolled(
     Value::Object(body)
 }
 
-/// The MAC address from which the machine boots, where its design has one.
-pub(super) fn boot_address(node: &NodeDesign) -> Option<Arc<str>> {
-    let text = field(node, Section::Inventory, &["metadata", "boot_mac"])?.as_str()?;
-    Some(Arc::from(text.to_ascii_lowercase()))
-}
-
 /// What is put on the machine, as fields of `instance_info`.
 pub(super) fn instance_info(node: &NodeDesign, image: Option<&Image>) -> Map<String, Value> {
     let mut info = Map::new();
@@ -178,55 +163,21 @@ pub(super) fn instance_info(node: &NodeDesign, image: Option<&Image>) -> Map<Str
             info.insert("image_checksum".to_owned(), json!(filled(checksum, node)));
         }
     }
-    if let Some(hints) = root_device(node) {
-        info.insert("root_device".to_owned(), hints);
+    match root_device(node) {
+        Some(RootDevice::Name(name)) => {
+            info.insert("root_device".to_owned(), json!({ "name": name }));
+        }
+        Some(RootDevice::Hctl(hctl)) => {
+            info.insert("root_device".to_owned(), json!({ "hctl": hctl }));
+        }
+        None => {}
     }
     info
 }
 
-/// A text with what the machine's platform names in the place of `{image}` and `{kernel}`.
-fn filled(text: &str, node: &NodeDesign) -> String {
-    let platform = |name: &str| {
-        let value = field(node, Section::OperatingSystem, &["platform", name]);
-        value.and_then(Node::as_str).unwrap_or_default().to_owned()
-    };
-    let text = text.replace("{image}", &platform("image"));
-    text.replace("{kernel}", &platform("kernel"))
-}
-
-/// By what Ironic finds the disk of the operating system: the one labelled `bootdrive`, by its address on
-/// the bus where it is an alias of the hardware profile, else by its name.
-fn root_device(node: &NodeDesign) -> Option<Value> {
-    let devices = field(node, Section::Storage, &["storage", "physical_devices"])?;
-    let (name, _) = devices.as_map()?.iter().find(|(_, device)| {
-        let label = device.node.at(&["labels", "bootdrive"]);
-        label.and_then(Node::as_str) == Some("true")
-    })?;
-    let alias = field(
-        node,
-        Section::Hardware,
-        &["hardware_profile", "device_aliases", &name.text],
-    );
-    let text = |device: &Node, key: &str| device.get(key).and_then(Node::as_str).map(str::to_owned);
-    match alias {
-        None => Some(json!({"name": format!("/dev/{}", name.text.trim_start_matches("/dev/"))})),
-        Some(device) if text(device, "bus_type").as_deref() == Some("scsi") => {
-            // `0:2.0.0` as lshw writes it is host, channel, target and unit.
-            Some(json!({"hctl": text(device, "address")?.replace('.', ":")}))
-        }
-        // Ironic has no hint for an address on another bus.
-        Some(_) => None,
-    }
-}
-
 /// The config drive: names, and the files that boot actions carry in themselves.
 pub(super) fn config_drive(node: &NodeDesign) -> Value {
-    let mut files = Vec::new();
-    let actions = field(node, Section::BootActions, &["boot_actions"]).and_then(Node::as_map);
-    for (_, action) in actions.into_iter().flat_map(|actions| actions.iter()) {
-        let assets = action.node.get("assets").and_then(Node::as_list);
-        files.extend(assets.unwrap_or_default().iter().filter_map(file));
-    }
+    let files = files(node);
     let mut drive = json!({
         "meta_data": {"name": node.name.as_str(), "hostname": node.name.as_str()},
     });
@@ -236,47 +187,4 @@ pub(super) fn config_drive(node: &NodeDesign) -> Value {
         drive["user_data"] = json!(cloud_config);
     }
     drive
-}
-
-/// A file as cloud-init writes it; `None` where it has to be fetched or made from a template first.
-fn file(asset: &Node) -> Option<Value> {
-    let text = |key: &str| asset.get(key).and_then(Node::as_str);
-    let (path, data) = (text("path")?, text("data")?);
-    let mut encoding = None;
-    let pipeline = asset.get("data_pipeline").and_then(Node::as_list);
-    for stage in pipeline.unwrap_or_default() {
-        match stage.as_str()? {
-            "utf8_encode" | "utf8_decode" => {}
-            "base64_decode" if encoding.is_none() => encoding = Some("b64"),
-            _ => return None,
-        }
-    }
-    let mut file = json!({"path": path, "content": data});
-    if let Some(permissions) = text("permissions") {
-        file["permissions"] = json!(format!("{permissions:0>4}"));
-    }
-    if let Some(encoding) = encoding {
-        file["encoding"] = json!(encoding);
-    }
-    Some(file)
-}
-
-/// Boot actions whose assets the config drive does not carry: they are fetched or made by somebody else.
-pub(super) fn not_carried(node: &NodeDesign) -> Vec<Arc<str>> {
-    let actions = field(node, Section::BootActions, &["boot_actions"]).map(|node| &node.value);
-    let Some(Written::Map(actions)) = actions else {
-        return Vec::new();
-    };
-    let is_carried = |action: &Node| {
-        let assets = action.get("assets").and_then(Node::as_list);
-        assets
-            .unwrap_or_default()
-            .iter()
-            .all(|asset| file(asset).is_some())
-    };
-    actions
-        .iter()
-        .filter(|(_, action)| !is_carried(&action.node))
-        .map(|(name, _)| name.text.clone())
-        .collect()
 }

@@ -13,8 +13,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::resource::{Host, Machine, Metadata, Metal3Machine};
 use super::settings::{CODE, Settings};
-use crate::backend::api_server::{self, Connection, Server, Trouble};
-use crate::backend::{ActError, Context, Error, Secret};
+use crate::backend::api_server::{self, Connection, Server, Trouble, Watch};
+use crate::backend::{Context, Error, Secret};
 use crate::design::Design;
 use crate::diagnostic::Diagnostic;
 
@@ -59,6 +59,12 @@ impl Management {
     #[must_use]
     pub fn namespace(&self) -> &Arc<str> {
         &self.namespace
+    }
+
+    /// What the site's documents call the cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &Arc<str> {
+        &self.connection.settings().name
     }
 
     fn path(&self, api: &str, plural: &str) -> String {
@@ -121,6 +127,18 @@ impl Management {
     /// The cluster cannot be asked.
     pub async fn hosts(&self) -> Result<(Vec<Host>, String), Trouble> {
         self.list(&self.host_path()).await
+    }
+
+    /// What happens to hosts from a version on.
+    pub(super) async fn follow_hosts(&self, version: &str) -> Result<Watch<Host>, Trouble> {
+        let server = self.connection.server().await?;
+        Watch::open(&server, &self.host_path(), None, version).await
+    }
+
+    /// Sees whether hosts can be listed.
+    pub(super) async fn knock(&self) -> Result<(), Trouble> {
+        let (server, _permit) = self.turn().await?;
+        server.peek(&self.host_path()).await
     }
 
     /// All Machines of Cluster API, and the version at which they were listed.
@@ -273,12 +291,5 @@ impl Management {
         let (server, _permit) = self.turn().await?;
         let path = self.path("v1", "secrets");
         server.delete(&path, name, &DeleteParams::default()).await
-    }
-
-    /// The error of a step on a host: which node, which host, what was asked for, and why it failed.
-    #[must_use]
-    pub fn failure(&self, node: &str, host: &str, request: &str, trouble: Trouble) -> ActError {
-        let subject = format!("node `{node}`: host {}/{host}: {request}", self.namespace);
-        trouble.into_error(&subject)
     }
 }

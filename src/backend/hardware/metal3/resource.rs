@@ -30,6 +30,12 @@ pub mod key {
     pub const RETIRED_REASON: &str = "trueup.dev/retired-reason";
     /// Annotation: the host is in maintenance, and why.
     pub const MAINTENANCE: &str = "trueup.dev/maintenance";
+    /// Annotation: the host is managed, and not available to be deployed.
+    pub const MANAGEABLE: &str = "trueup.dev/manageable";
+    /// Annotation: cleaning is off until the next deploy has ended, so that disks are kept.
+    pub const PRESERVED: &str = "trueup.dev/preserved";
+    /// Annotation: trueup created the host.
+    pub const CREATED: &str = "trueup.dev/created";
     /// Annotation: the step that began something which must happen once.
     pub const STEP: &str = "trueup.dev/step";
 }

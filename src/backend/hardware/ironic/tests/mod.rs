@@ -477,7 +477,7 @@ async fn a_machine_is_enrolled_and_deployed_as_its_design_has_it_and_no_password
                "user_data": "#cloud-config\n{\"write_files\":[{\"content\":\"hello\",\"path\":\"/etc/x\",\"permissions\":\"0644\"}]}"})
     );
     assert_eq!(
-        enrol::not_carried(&design.nodes[&NodeName::from("rich")]),
+        crate::backend::hardware::payload::not_carried(&design.nodes[&NodeName::from("rich")]),
         [Arc::from("fetched")]
     );
 
