@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// How large a site is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Machines; at most 60,000.
+    /// Machines; at most 4,000,000.
     pub(crate) nodes: usize,
     /// Racks; nodes are spread over them in turn.
     pub(crate) racks: usize,
@@ -33,6 +33,9 @@ impl Size {
         }
     }
 }
+
+/// Files of nodes that lie in one folder.
+const FILES_IN_A_FOLDER: usize = 100;
 
 /// One file: its path below the top of the repository, and its text.
 pub(crate) type File = (String, String);
@@ -59,10 +62,9 @@ pub(crate) fn files(size: &Size) -> Vec<File> {
     let numbers: Vec<usize> = (0..size.nodes).collect();
     for (at, chunk) in numbers.chunks(size.nodes_per_file.max(1)).enumerate() {
         let text: String = chunk.iter().map(|number| node(size, *number)).collect();
-        files.push(file(
-            &format!("site/large/baremetal/nodes-{at:05}.yaml"),
-            &text,
-        ));
+        let folder = at / FILES_IN_A_FOLDER;
+        let path = format!("site/large/baremetal/{folder:04}/nodes-{at:06}.yaml");
+        files.push(file(&path, &text));
     }
     files
 }
@@ -130,11 +132,16 @@ fn secret() -> String {
         .replace("data:\n  x", "data: not-a-password")
 }
 
+/// The second parts of the addresses at which the networks begin, each of 2^22 addresses.
+const OUT_OF_BAND: usize = 0;
+const OAM: usize = 64;
+const STORAGE: usize = 128;
+
 fn networks() -> String {
     let link = "bonding:\n  mode: 802.3ad\n  hash: layer3+4\nmtu: 9100\nlinkspeed: auto\ntrunking:\n  mode: 802.1q\n\
                 allowed_networks:\n  - oam\n  - storage";
-    let vlan = |number: usize, third: usize| {
-        format!("vlan: '{number}'\nmtu: 9100\ncidr: 10.{third}.0.0/16\nroutes: []\nranges: []")
+    let vlan = |number: usize, second: usize| {
+        format!("vlan: '{number}'\nmtu: 9100\ncidr: 10.{second}.0.0/10\nroutes: []\nranges: []")
     };
     document("drydock/NetworkLink/v1", "data", "site", "", link)
         + &document(
@@ -145,14 +152,14 @@ fn networks() -> String {
             "bonding:\n  mode: disabled\nmtu: 1500\nlinkspeed: auto\ntrunking:\n  mode: disabled\n  \
              default_network: oob\nallowed_networks:\n  - oob",
         )
-        + &document("drydock/Network/v1", "oam", "site", "", &vlan(41, 1))
-        + &document("drydock/Network/v1", "storage", "site", "", &vlan(42, 2))
+        + &document("drydock/Network/v1", "oam", "site", "", &vlan(41, OAM))
+        + &document("drydock/Network/v1", "storage", "site", "", &vlan(42, STORAGE))
         + &document(
             "drydock/Network/v1",
             "oob",
             "site",
             "",
-            "mtu: 1500\ncidr: 10.3.0.0/16\nroutes: []",
+            &format!("mtu: 1500\ncidr: 10.{OUT_OF_BAND}.0.0/10\nroutes: []"),
         )
 }
 
@@ -228,17 +235,22 @@ fn host_profile(at: usize) -> String {
 }
 
 fn node(size: &Size, number: usize) -> String {
-    let (high, low) = (number / 250, number % 250 + 1);
+    let address = |begin: usize| {
+        let (rest, fourth) = (number / 250, number % 250 + 1);
+        format!("10.{}.{}.{fourth}", begin + rest / 250, rest % 250)
+    };
     let data = format!(
-        "host_profile: profile-{}\naddressing:\n  - network: oob\n    address: 10.3.{high}.{low}\n  - network: oam\n    \
-         address: 10.1.{high}.{low}\n  - network: storage\n    address: 10.2.{high}.{low}\nmetadata:\n  rack: rack-{}\n  \
-         tags:\n    - worker",
+        "host_profile: profile-{}\naddressing:\n  - network: oob\n    address: {}\n  - network: oam\n    \
+         address: {}\n  - network: storage\n    address: {}\nmetadata:\n  rack: rack-{}\n  tags:\n    - worker",
         number % size.profiles.max(1),
+        address(OUT_OF_BAND),
+        address(OAM),
+        address(STORAGE),
         number % size.racks.max(1),
     );
     document(
         "drydock/BaremetalNode/v1",
-        &format!("node-{number:05}"),
+        &format!("node-{number:06}"),
         "site",
         "",
         &data,

@@ -3,6 +3,7 @@
 //! The rooms of the house, in the order in which data flows:
 //!
 //! - [`diagnostic`]: problems in documents, and the texts they point into.
+//! - [`cache`]: what can be computed again, in files.
 //! - [`repository`]: git, bytes only: trees, refs by compare-and-swap, tags, the lock, the remote.
 //! - [`document`]: YAML to documents with identity and provenance.
 //! - [`render`]: layering, substitution and replacement.
@@ -23,6 +24,7 @@
 
 pub mod apply;
 pub mod backend;
+pub mod cache;
 pub mod cli;
 pub mod design;
 pub mod diagnostic;

@@ -59,6 +59,7 @@ impl StillHolds {
         let nodes: Vec<_> = order.node.iter().cloned().collect();
         let looks = sources.cluster || sources.pods || sources.etcd;
         let look = looks.then_some(Look {
+            named_only: !sources.pods && !sources.etcd,
             pods: sources.pods,
             etcd: sources.etcd,
         });

@@ -77,6 +77,9 @@ pub trait Hardware: Send + Sync {
 /// What a look at the cluster is for; its nodes are always looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
+    /// Of the nodes, none but those that are named; nothing is asked of the cluster as a whole. For a
+    /// step that looks at its own node, so that a thousand steps are no thousand lists of all nodes.
+    pub named_only: bool,
     /// Pods and budgets, for a forecast.
     pub pods: bool,
     /// The etcd clusters.
@@ -86,6 +89,7 @@ pub struct Look {
 impl Look {
     /// All that can be seen.
     pub const ALL: Self = Self {
+        named_only: false,
         pods: true,
         etcd: true,
     };
@@ -94,9 +98,9 @@ impl Look {
 /// What was seen of the cluster.
 #[derive(Clone, Debug)]
 pub struct Sight {
-    /// What it is; `None` where it did not answer.
+    /// What it is; `None` where it did not answer, or with [`Look::named_only`].
     pub facts: Option<ClusterFacts>,
-    /// All its nodes, by the names that the design has for them.
+    /// All its nodes, or those named, by the names that the design has for them.
     pub nodes: Fact<BTreeMap<NodeName, ClusterNode>>,
     /// The pods of the nodes that were asked for, where [`Look::pods`] was.
     pub pods: BTreeMap<NodeName, NodePods>,
@@ -106,9 +110,10 @@ pub struct Sight {
 
 /// Moves and sees the cluster that runs on the machines: Kubernetes nodes and etcd members.
 pub trait Cluster: Send + Sync {
-    /// Sees the whole cluster in a few calls, never one call a node. `pods_of`: the nodes whose pods
-    /// are wanted, where [`Look::pods`] is asked for.
-    fn observe<'a>(&'a self, pods_of: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight>;
+    /// Sees the whole cluster in a few calls, never one call a node. `named`: the nodes whose pods
+    /// are wanted, where [`Look::pods`] is asked for, and those that alone are looked at with
+    /// [`Look::named_only`].
+    fn observe<'a>(&'a self, named: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight>;
 
     /// Whether it knows the nodes of Kubernetes. An etcd alone does not: what the machines' backends say
     /// of them then counts.

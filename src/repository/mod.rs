@@ -21,6 +21,7 @@ mod pack;
 mod program;
 mod refs;
 mod remote;
+mod stamps;
 mod tag;
 mod tree;
 mod walk;

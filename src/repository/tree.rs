@@ -7,13 +7,16 @@
 //!
 //! The worktree is the files as they are: what `.gitignore` names counts too.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
+use super::stamps::Stamp;
 use super::walk::{self, Child, Folders, Kind, Node};
 use super::{BlobId, CommitId, Error, Repository};
 
@@ -116,6 +119,8 @@ pub struct Entry {
     pub mode: Mode,
     /// The id of its bytes; `None` in the worktree until they are read.
     pub blob: Option<BlobId>,
+    /// By what a change of it is seen, in the worktree.
+    pub(super) stamp: Option<Stamp>,
     /// Where the bytes are, where a link led there.
     pub(super) leads_to: Option<Arc<str>>,
 }
@@ -208,6 +213,7 @@ impl Repository {
                 repository: self,
                 handle,
                 root: tree,
+                met: RefCell::default(),
             };
             walk::list(&folders, selection, Some(revision))
         })
@@ -331,6 +337,8 @@ struct RevisionFolders<'a> {
     repository: &'a Repository,
     handle: &'a git2::Repository,
     root: git2::Tree<'a>,
+    /// The folders that were met on the way, so that none is looked for from the top again.
+    met: RefCell<FxHashMap<String, git2::Oid>>,
 }
 
 impl RevisionFolders<'_> {
@@ -370,8 +378,13 @@ impl Folders for RevisionFolders<'_> {
         let tree = if folder.is_empty() {
             &self.root
         } else {
-            let Some((id, Kind::Folder)) = self.entry(folder)? else {
-                return Ok(Vec::new());
+            let met = self.met.borrow().get(folder).copied();
+            let id = match met {
+                Some(id) => id,
+                None => match self.entry(folder)? {
+                    Some((id, Kind::Folder)) => id,
+                    _ => return Ok(Vec::new()),
+                },
             };
             found = self
                 .handle
@@ -379,13 +392,22 @@ impl Folders for RevisionFolders<'_> {
                 .map_err(|error| self.failed(folder, error))?;
             &found
         };
+        let mut met = self.met.borrow_mut();
         Ok(tree
             .iter()
+            .inspect(|entry| {
+                if Self::kind(entry.filemode()) == Kind::Folder
+                    && let Ok(name) = entry.name()
+                {
+                    met.insert(walk::join(folder, name), entry.id());
+                }
+            })
             .map(|entry| Child {
                 name: entry.name_bytes().to_vec(),
                 node: Node {
                     kind: Self::kind(entry.filemode()),
                     blob: Some(entry.id().into()),
+                    stamp: None,
                 },
             })
             .collect())
@@ -395,6 +417,7 @@ impl Folders for RevisionFolders<'_> {
         Ok(self.entry(path)?.map(|(id, kind)| Node {
             kind,
             blob: Some(id.into()),
+            stamp: None,
         }))
     }
 

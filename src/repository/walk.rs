@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use super::stamps::Stamp;
 use super::tree::{Entry, Mode, Problem, Reason, Selection, Tree, is_document_name, is_hidden};
 use super::{BlobId, CommitId, Error};
 
 /// Files and folders looked at in one walk; links can make more of them than a disk holds.
-const MOST_NODES: usize = 250_000;
+pub(super) const MOST_NODES: usize = 250_000;
 /// Links that are followed to resolve one path, as the kernel counts them.
 const MOST_HOPS: usize = 40;
 /// Folders inside each other, which bounds the recursion.
@@ -34,6 +35,8 @@ pub(super) enum Kind {
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) blob: Option<BlobId>,
+    /// Of a document in the worktree: by what a change of it is seen.
+    pub(super) stamp: Option<Stamp>,
 }
 
 /// An entry of a folder.
@@ -162,6 +165,7 @@ impl Walk<'_> {
                 path: Arc::from(path),
                 mode: if linked { Mode::Link } else { mode },
                 blob: node.blob,
+                stamp: node.stamp.filter(|_| !linked),
                 leads_to: linked.then(|| Arc::from(real)),
             });
         }
@@ -199,6 +203,7 @@ impl Walk<'_> {
         let mut node = Node {
             kind: Kind::Folder,
             blob: None,
+            stamp: None,
         };
         let mut todo: Vec<String> = components(target);
         if target.starts_with('/') {
@@ -270,7 +275,7 @@ fn components(path: &str) -> Vec<String> {
         .collect()
 }
 
-fn join(folder: &str, name: &str) -> String {
+pub(super) fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() {
         name.to_owned()
     } else {

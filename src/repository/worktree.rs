@@ -1,12 +1,16 @@
 //! The files of the worktree, as they are, and how they differ from what is committed.
 //!
-//! Files are listed and read with the standard library alone. The index is not asked: what counts is
-//! the bytes. `git status` of a whole repository would cost more than everything else in a plan.
+//! Files are listed and read with the standard library alone. The index of git is not asked: what counts
+//! is the bytes, as they are and not as a filter of git would commit them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use super::walk::{self, Child, Folders, Kind, Node};
+use rustc_hash::FxHashMap;
+
+use super::stamps::Stamp;
+use super::tree::is_hidden;
+use super::walk::{self, Child, Folders, Kind, MOST_NODES, Node};
 use super::{BlobId, Entry, Error, Mode, Repository, Selection, Tree};
 
 /// How a file of the worktree differs from the commit that is checked out.
@@ -49,7 +53,9 @@ impl Repository {
         let folders = WorktreeFolders {
             root: &self.root,
             trusts_file_mode: self.trusts_file_mode,
+            read: Mutex::default(),
         };
+        folders.read_ahead(selection);
         walk::list(&folders, selection, None)
     }
 
@@ -98,24 +104,100 @@ impl Repository {
     }
 }
 
+/// How many threads read folders.
+const THREADS: usize = 2;
+
 struct WorktreeFolders<'a> {
     root: &'a Path,
     trusts_file_mode: bool,
+    /// What was read ahead, by folder; each is asked for once.
+    read: Mutex<FxHashMap<String, Vec<Child>>>,
+}
+
+/// Folders that wait to be read ahead.
+#[derive(Default)]
+struct Ahead {
+    waiting: Vec<String>,
+    /// Threads that are reading, and may find more.
+    busy: usize,
+    /// Names that were found so far.
+    found: usize,
 }
 
 impl WorktreeFolders<'_> {
-    fn mode(&self, metadata: impl FnOnce() -> std::io::Result<std::fs::Metadata>) -> Mode {
-        #[cfg(unix)]
-        if self.trusts_file_mode {
-            use std::os::unix::fs::PermissionsExt;
-            // A file that is gone by now fails when it is read.
-            if metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o100 != 0) {
-                return Mode::Executable;
+    /// Reads all folders below those of a selection, on two threads: most of the time of a walk is
+    /// the system's. What fails here is left for the walk to fail with, which goes by its own order.
+    fn read_ahead(&self, selection: &Selection) {
+        let prefixes = selection.prefixes().iter();
+        let waiting = prefixes
+            .filter(|prefix| !prefix.split('/').any(is_hidden))
+            .map(|prefix| prefix.to_string());
+        let ahead = Mutex::new(Ahead {
+            waiting: waiting.collect(),
+            ..Ahead::default()
+        });
+        let is_more = Condvar::new();
+        let lock = || ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || {
+            let mut state = lock();
+            loop {
+                while state.waiting.is_empty() && state.busy > 0 {
+                    state = is_more.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                let Some(folder) = state.waiting.pop().filter(|_| state.found <= MOST_NODES) else {
+                    is_more.notify_all();
+                    return;
+                };
+                state.busy += 1;
+                drop(state);
+                let children = self.look(&folder);
+                state = lock();
+                state.busy -= 1;
+                let Ok(children) = children else {
+                    is_more.notify_all();
+                    continue;
+                };
+                state.found += children.len();
+                let is_repository = children.iter().any(|child| child.name == b".git");
+                if !is_repository || folder.is_empty() {
+                    let folders = children.iter().filter(|child| {
+                        child.node.kind == Kind::Folder && child.name.first() != Some(&b'.')
+                    });
+                    let names = folders.filter_map(|child| std::str::from_utf8(&child.name).ok());
+                    let more = names.map(|name| walk::join(&folder, name));
+                    state.waiting.extend(more);
+                }
+                is_more.notify_all();
+                let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+                read.insert(folder, children);
             }
-        }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..THREADS {
+                scope.spawn(read);
+            }
+            read();
+        });
+    }
+
+    /// What git takes a document for, and by what a change of it is seen.
+    fn file(&self, metadata: std::io::Result<std::fs::Metadata>) -> (Mode, Option<Stamp>) {
+        // A file that is gone by now fails when it is read.
+        let Ok(metadata) = metadata else {
+            return (Mode::Regular, None);
+        };
+        #[cfg(unix)]
+        let is_executable = {
+            use std::os::unix::fs::PermissionsExt;
+            self.trusts_file_mode && metadata.permissions().mode() & 0o100 != 0
+        };
         #[cfg(not(unix))]
-        let _ = (metadata, self.trusts_file_mode);
-        Mode::Regular
+        let is_executable = false;
+        let mode = match is_executable {
+            true => Mode::Executable,
+            false => Mode::Regular,
+        };
+        (mode, Stamp::of(&metadata))
     }
 
     fn place(&self, path: &str) -> PathBuf {
@@ -127,8 +209,8 @@ impl WorktreeFolders<'_> {
     }
 }
 
-impl Folders for WorktreeFolders<'_> {
-    fn children(&self, folder: &str) -> Result<Vec<Child>, Error> {
+impl WorktreeFolders<'_> {
+    fn look(&self, folder: &str) -> Result<Vec<Child>, Error> {
         let place = self.place(folder);
         let failed = |source| Error::Read {
             path: place.clone(),
@@ -139,6 +221,7 @@ impl Folders for WorktreeFolders<'_> {
             let child = child.map_err(failed)?;
             let name = child.file_name().into_encoded_bytes();
             let kind = child.file_type().map_err(failed)?;
+            let mut stamp = None;
             let kind = if kind.is_dir() {
                 Kind::Folder
             } else if kind.is_symlink() {
@@ -146,14 +229,26 @@ impl Folders for WorktreeFolders<'_> {
             } else if !kind.is_file() {
                 Kind::Other
             } else if name.ends_with(b".yaml") || name.ends_with(b".yml") {
-                Kind::File(self.mode(|| child.metadata()))
+                let mode;
+                (mode, stamp) = self.file(child.metadata());
+                Kind::File(mode)
             } else {
                 Kind::File(Mode::Regular)
             };
-            let node = Node { kind, blob: None };
+            let blob = None;
+            let node = Node { kind, blob, stamp };
             children.push(Child { name, node });
         }
         Ok(children)
+    }
+}
+
+impl Folders for WorktreeFolders<'_> {
+    fn children(&self, folder: &str) -> Result<Vec<Child>, Error> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = read.remove(folder);
+        drop(read);
+        known.map_or_else(|| self.look(folder), Ok)
     }
 
     fn node(&self, path: &str) -> Result<Option<Node>, Error> {
@@ -176,6 +271,7 @@ impl Folders for WorktreeFolders<'_> {
             }
         };
         let kind = metadata.file_type();
+        let mut stamp = None;
         let kind = if kind.is_dir() && place.join(".git").symlink_metadata().is_ok() {
             Kind::Submodule
         } else if kind.is_dir() {
@@ -183,11 +279,14 @@ impl Folders for WorktreeFolders<'_> {
         } else if kind.is_symlink() {
             Kind::Link
         } else if kind.is_file() {
-            Kind::File(self.mode(|| Ok(metadata)))
+            let mode;
+            (mode, stamp) = self.file(Ok(metadata));
+            Kind::File(mode)
         } else {
             Kind::Other
         };
-        Ok(Some(Node { kind, blob: None }))
+        let blob = None;
+        Ok(Some(Node { kind, blob, stamp }))
     }
 
     fn link_target(&self, path: &str) -> Result<Vec<u8>, Error> {

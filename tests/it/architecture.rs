@@ -9,17 +9,25 @@ use std::path::{Path, PathBuf};
 /// A room, and the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("diagnostic", &[]),
-    ("repository", &["diagnostic"]),
+    ("cache", &[]),
+    ("repository", &["cache", "diagnostic"]),
     ("document", &["diagnostic", "repository"]),
     ("render", &["diagnostic", "document"]),
     ("lifecycle", &[]),
     ("design", &["diagnostic", "document", "lifecycle", "render"]),
     (
         "site",
-        &["design", "diagnostic", "document", "render", "repository"],
+        &[
+            "cache",
+            "design",
+            "diagnostic",
+            "document",
+            "render",
+            "repository",
+        ],
     ),
     ("observed", &["design", "lifecycle"]),
-    ("record", &["design", "lifecycle", "repository"]),
+    ("record", &["cache", "design", "lifecycle", "repository"]),
     ("step", &["design", "lifecycle"]),
     // `step`: what a guard lets happen is what a step is told to do.
     ("guard", &["design", "observed", "record", "step"]),
@@ -106,6 +114,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "apply",
             "backend",
+            "cache",
             "design",
             "diagnostic",
             "diff",

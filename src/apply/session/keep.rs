@@ -30,6 +30,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(10);
 const TOO_OLD: Duration = Duration::from_secs(5 * 60);
 /// How often the records are written and published while something changes.
 const CHECKPOINT: Duration = Duration::from_secs(30);
+/// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
+/// leave out is in the journal, and in the next checkpoint.
+const CHECKPOINT_SHARE: u32 = 16;
 
 /// A run that holds the lock of its site.
 pub struct Session<'a> {
@@ -82,6 +85,8 @@ pub(super) struct Records {
     begun: BTreeMap<NodeName, StepId>,
     events: Vec<u8>,
     written: Duration,
+    /// How long the last checkpoint took.
+    cost: Duration,
     /// Whether the next destructive step is the first one of its wave.
     is_new_wave: bool,
     pub(super) past_verification: bool,
@@ -154,6 +159,7 @@ impl<'a> Session<'a> {
                 begun: BTreeMap::new(),
                 events: Vec::new(),
                 written: now,
+                cost: Duration::ZERO,
                 is_new_wave: true,
                 past_verification: false,
             }),
@@ -266,6 +272,7 @@ impl<'a> Session<'a> {
     /// Writes what has changed; gives the number of nodes in it.
     pub(super) fn checkpoint(&self, report: Option<&[u8]>) -> Result<usize, Error> {
         let mut guard = lock(&self.records);
+        let began = self.time.monotonic();
         let records = &mut *guard;
         let mut nodes = Vec::with_capacity(records.changed.len());
         let mut forgotten = Vec::new();
@@ -292,6 +299,7 @@ impl<'a> Session<'a> {
             },
         );
         records.written = self.time.monotonic();
+        records.cost = records.written.saturating_sub(began);
         match written {
             Ok(state) => {
                 if let Some(tip) = state.tip {
@@ -391,8 +399,12 @@ impl<'a> Session<'a> {
                 }
             }
             EventKind::GroupFinished { .. } => {
+                let age = self.time.monotonic().saturating_sub(records.written);
+                let is_worth_it = age >= records.cost * CHECKPOINT_SHARE;
                 drop(records);
-                self.write_checkpoint();
+                if is_worth_it {
+                    self.write_checkpoint();
+                }
             }
             EventKind::Stopping { .. } => {
                 drop(records);

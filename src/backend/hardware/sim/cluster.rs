@@ -27,14 +27,22 @@ impl Simulator {
         if let Some(fault) = dead {
             return Ok(nothing(fault.said("the cluster does not answer")));
         }
-        let mut machines: Vec<_> = view
-            .machines()
-            .map(|(node, machine)| (node, self.as_of(node, machine, view.now, view.sequence())))
-            .collect();
+        let as_of = |(node, machine)| {
+            let machine = self.as_of(node, machine, view.now, view.sequence());
+            (node, machine)
+        };
+        let mut machines: Vec<_> = match look.named_only {
+            true => pods_of
+                .iter()
+                .filter_map(|name| Some((name, view.machine(name)?)))
+                .map(as_of)
+                .collect(),
+            false => view.machines().map(as_of).collect(),
+        };
         machines.sort_by_key(|(node, _)| *node);
         let in_cluster = || machines.iter().filter(|(_, each)| each.cluster.is_some());
         let mut sight = Sight {
-            facts: Some(ClusterFacts {
+            facts: (!look.named_only).then(|| ClusterFacts {
                 version: Arc::from(VERSION),
                 shutdown_daemon_set: machines.iter().any(|(_, machine)| {
                     let mut entries = machine.ledger.iter();

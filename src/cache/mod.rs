@@ -1,0 +1,15 @@
+//! What can be computed again, kept in files so that it need not be.
+//!
+//! A cache is a folder of segments. A segment never changes: it is written under a temporary name and
+//! renamed, and its name says what it holds ([`Key`]), so that nothing has to list what is there and any
+//! number of processes may read and write at once. Every segment, and the whole folder, may be deleted
+//! at any time.
+//!
+//! Nothing of a cache is trusted: a segment has a format version and a checksum for each column
+//! ([`columns`]), and what does not fit is as good as not there. So reading gives an option, never an
+//! error, and so does writing: a full disk costs time, not a plan.
+
+pub mod columns;
+mod store;
+
+pub use store::{Cache, Key};

@@ -1,0 +1,214 @@
+//! The folder of a cache: segments by name, read whole, written aside and renamed, swept when there are
+//! too many.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+/// The largest segment that is read, in bytes.
+const LARGEST: u64 = 1 << 30;
+/// Segments of one kind that are kept; the oldest go first.
+const KEPT: usize = 4;
+/// The age at which a temporary file is nobody's any more.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
+
+const ENDING: &str = ".segment";
+const TEMPORARY: &str = "writing-";
+
+/// Which segment: its kind, and the digest of all that its content depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    kind: &'static str,
+    digest: String,
+}
+
+impl Key {
+    fn new<'a>(
+        program: &[u8],
+        kind: &'static str,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(program);
+        for part in parts {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let sum = hash.finalize();
+        let digest = sum.iter().take(16).map(|byte| format!("{byte:02x}"));
+        Self {
+            kind,
+            digest: digest.collect(),
+        }
+    }
+
+    fn file_name(&self) -> String {
+        format!("{}-{}{ENDING}", self.kind, self.digest)
+    }
+}
+
+/// A folder of segments.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: Option<PathBuf>,
+    program: Vec<u8>,
+}
+
+impl Cache {
+    /// The cache in a folder, which is made when something is written. `program` says which program
+    /// writes: what another one wrote, as an older build of it, is never read.
+    #[must_use]
+    pub fn new(folder: &Path, program: &[u8]) -> Self {
+        Self {
+            folder: Some(folder.to_owned()),
+            program: program.to_vec(),
+        }
+    }
+
+    /// A cache that holds nothing, ever.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            folder: None,
+            program: Vec::new(),
+        }
+    }
+
+    /// The key of what depends on these parts, and on the program. `kind` is part of a file name:
+    /// lower-case letters.
+    pub fn key<'a>(
+        &self,
+        kind: &'static str,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Key {
+        let program = Sha256::digest(&self.program);
+        Key::new(&program, kind, parts)
+    }
+
+    /// The bytes of a segment, unchecked; `None` where it is not there.
+    #[must_use]
+    pub fn read(&self, key: &Key) -> Option<Vec<u8>> {
+        let path = self.folder.as_ref()?.join(key.file_name());
+        let size = fs::metadata(&path).ok()?.len();
+        if size > LARGEST {
+            return None;
+        }
+        fs::read(path).ok()
+    }
+
+    /// Keeps a segment, in the place of one of the same key; whether it is there now.
+    pub fn write(&self, key: &Key, segment: &[u8]) -> bool {
+        let Some(folder) = &self.folder else {
+            return false;
+        };
+        if fs::create_dir_all(folder).is_err() {
+            return false;
+        }
+        let temporary = folder.join(format!("{TEMPORARY}{}", unique()));
+        let written = fs::File::create_new(&temporary)
+            .and_then(|mut file| file.write_all(segment))
+            .and_then(|()| fs::rename(&temporary, folder.join(key.file_name())));
+        if written.is_err() {
+            // What is left behind is swept later.
+            let _ = fs::remove_file(&temporary);
+            return false;
+        }
+        sweep(folder, key.kind);
+        true
+    }
+}
+
+/// Removes the oldest segments of a kind, and what writers left behind that died.
+fn sweep(folder: &Path, kind: &str) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    let now = SystemTime::now();
+    let mut segments = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let Some(written) = entry.metadata().ok().and_then(|file| file.modified().ok()) else {
+            continue;
+        };
+        let is_of_kind = name
+            .strip_prefix(kind)
+            .is_some_and(|rest| rest.starts_with('-') && rest.ends_with(ENDING));
+        if is_of_kind {
+            segments.push((written, entry.path()));
+        } else if name.starts_with(TEMPORARY)
+            && now.duration_since(written).is_ok_and(|age| age > ABANDONED)
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    segments.sort();
+    let surplus = segments.len().saturating_sub(KEPT);
+    for (_, path) in segments.drain(..surplus) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// A part of a file name that no other writer has.
+fn unique() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_nanos());
+    format!("{}-{now}-{number}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        Key::new(b"", "test", [text.as_bytes()])
+    }
+
+    #[test]
+    fn what_was_kept_is_found_by_its_key_and_by_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(&folder.path().join("deep/cache"), b"one");
+        assert_eq!(cache.read(&key("a")), None);
+        assert!(cache.write(&key("a"), b"one"));
+        assert!(cache.write(&key("a"), b"two"));
+        assert_eq!(cache.read(&key("a")).as_deref(), Some(&b"two"[..]));
+        assert_eq!(cache.read(&key("b")), None);
+        let parts = |parts: [&'static str; 2]| Key::new(b"", "test", parts.map(str::as_bytes));
+        assert_ne!(parts(["ab", "c"]), parts(["a", "bc"]));
+        let other = Cache::new(folder.path(), b"two");
+        assert_ne!(cache.key("test", []), other.key("test", []));
+    }
+
+    #[test]
+    fn only_the_newest_segments_of_a_kind_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path(), b"one");
+        let other = Key::new(b"", "other", [&b"x"[..]]);
+        assert!(cache.write(&other, b"x"));
+        for at in 0..KEPT + 3 {
+            assert!(cache.write(&key(&at.to_string()), b"x"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let count = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(count, KEPT + 1);
+        assert!(cache.read(&other).is_some() && cache.read(&key("6")).is_some());
+        assert_eq!(cache.read(&key("0")), None);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_and_no_folder_hold_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for cache in [Cache::new(&file.join("cache"), b"one"), Cache::none()] {
+            assert!(!cache.write(&key("a"), b"one"));
+            assert_eq!(cache.read(&key("a")), None);
+        }
+    }
+}
