@@ -153,7 +153,13 @@ fn networks() -> String {
              default_network: oob\nallowed_networks:\n  - oob",
         )
         + &document("drydock/Network/v1", "oam", "site", "", &vlan(41, OAM))
-        + &document("drydock/Network/v1", "storage", "site", "", &vlan(42, STORAGE))
+        + &document(
+            "drydock/Network/v1",
+            "storage",
+            "site",
+            "",
+            &vlan(42, STORAGE),
+        )
         + &document(
             "drydock/Network/v1",
             "oob",

@@ -155,7 +155,9 @@ impl<'a> Numbers<'a> {
     /// One of them.
     #[must_use]
     pub fn get(&self, position: usize) -> Option<u32> {
-        self.bytes.get(position).map(|bytes| u32::from_le_bytes(*bytes))
+        self.bytes
+            .get(position)
+            .map(|bytes| u32::from_le_bytes(*bytes))
     }
 
     /// All of them.
@@ -234,7 +236,12 @@ mod tests {
 
     #[test]
     fn an_empty_segment_has_no_columns() {
-        assert!(Reader::open(&Writer::new().finish()).unwrap().bytes().is_none());
+        assert!(
+            Reader::open(&Writer::new().finish())
+                .unwrap()
+                .bytes()
+                .is_none()
+        );
         assert!(Reader::open(&[]).is_none());
     }
 

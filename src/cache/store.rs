@@ -80,13 +80,15 @@ impl Cache {
 
     /// The key of what depends on these parts, and on the program. `kind` is part of a file name:
     /// lower-case letters.
-    pub fn key<'a>(
-        &self,
-        kind: &'static str,
-        parts: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Key {
+    pub fn key<'a>(&self, kind: &'static str, parts: impl IntoIterator<Item = &'a [u8]>) -> Key {
         let program = Sha256::digest(&self.program);
         Key::new(&program, kind, parts)
+    }
+
+    /// Whether anything that is written may be there later.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.folder.is_some()
     }
 
     /// The bytes of a segment, unchecked; `None` where it is not there.

@@ -74,6 +74,13 @@ impl Printer {
     }
 }
 
+/// Which build this is, so that what another one computed is not taken for ours.
+fn program() -> Vec<u8> {
+    let file = std::env::current_exe().and_then(|path| path.metadata());
+    let file = file.map(|file| (file.len(), file.modified().ok()));
+    format!("{} {:?}", env!("CARGO_PKG_VERSION"), file.ok()).into_bytes()
+}
+
 fn palette(is_colored: bool) -> Palette {
     if is_colored {
         Palette::Ansi
@@ -117,7 +124,7 @@ impl Context {
 
     /// The repository around the folder.
     pub(super) fn repository(&self) -> Result<Repository, Failure> {
-        Ok(Repository::discover(&self.directory)?)
+        Ok(Repository::discover(&self.directory)?.with_cache(&program()))
     }
 
     /// The folder as a path in the repository.

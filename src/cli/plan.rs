@@ -1,9 +1,10 @@
 //! `trueup plan`: the whole way from what was applied to what is designed, shown and saved.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use crate::observed::{self, Observations};
 use crate::plan::{ChangeKind, Plan, saved};
 use crate::report;
 use crate::site::At;
@@ -27,6 +28,9 @@ pub(super) struct PlanCommand {
     /// Save the plan, to be applied as it is
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Save what was seen of the site, for `--observed` elsewhere
+    #[arg(long, value_name = "FILE", conflicts_with = "observed")]
+    save_observed: Option<PathBuf>,
     /// Exit with 2 where there are changes, 3 where some are destructive
     #[arg(long)]
     detailed_exitcode: bool,
@@ -120,8 +124,15 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         Some(rev) => checkout.resolve(rev)?,
         None => arguments.revision(context, &checkout, &connection, &request, At::Worktree)?,
     };
-    let planned = planning::make(context, &checkout, at, arguments, &connection, &request)?;
-    let plan = &planned.plan;
+    let plan = match &command.save_observed {
+        None => planning::make_plan(context, &checkout, at, arguments, &connection, &request)?,
+        Some(path) => {
+            let planned = planning::make(context, &checkout, at, arguments, &connection, &request)?;
+            save_observed(context, path, planned.observations.as_ref())?;
+            planned.plan
+        }
+    };
+    let plan = &plan;
     if let Some(path) = &command.out {
         let path = context.directory().join(path);
         std::fs::write(&path, saved::write(plan)).map_err(|error| {
@@ -137,9 +148,26 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
     } else {
         0
     };
-    // The process ends now: taking the site's trees apart node by node would only cost time.
-    std::mem::forget(planned);
     Ok(code)
+}
+
+fn save_observed(
+    context: &Context,
+    path: &Path,
+    observations: Option<&Observations>,
+) -> Result<(), Failure> {
+    let path = context.directory().join(path);
+    let unsaved = |error: &dyn std::fmt::Display| {
+        Failure::error(format!(
+            "what was seen could not be saved as `{}`: {error}",
+            path.display()
+        ))
+    };
+    let text = match observations {
+        Some(seen) => observed::to_json(seen).map_err(|error| unsaved(&error))?,
+        None => return Err(unsaved(&"nothing was looked at")),
+    };
+    std::fs::write(&path, text).map_err(|error| unsaved(&error))
 }
 
 /// 0: no changes; 2: changes; 3: some of them destructive.

@@ -136,14 +136,21 @@ pub(super) fn load_sound(
             context.printer.err,
         )?;
         context.printer.tell(&text);
-    } else if warnings > 0 && settings.depth == Depth::Checked {
-        context.printer.tell(&format!(
-            "{} in the documents; `trueup validate` shows them",
-            report::counted(warnings, "warning", "warnings")
-        ));
+    } else if settings.depth == Depth::Checked {
+        tell_warnings(context, warnings);
     }
     if has_errors {
         return Err(Failure::shown(FailureKind::Error));
     }
     Ok(site)
+}
+
+/// Says that there are warnings, where there are any.
+pub(super) fn tell_warnings(context: &Context, warnings: usize) {
+    if warnings > 0 {
+        context.printer.tell(&format!(
+            "{} in the documents; `trueup validate` shows them",
+            report::counted(warnings, "warning", "warnings")
+        ));
+    }
 }

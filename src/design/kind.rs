@@ -1,6 +1,6 @@
 //! The schemas of the documents that trueup acts on.
 
-pub(super) const NODE: &str = "drydock/BaremetalNode/v1";
+pub(super) const NODE: &str = super::MACHINE;
 pub(super) const HOST_PROFILE: &str = "drydock/HostProfile/v1";
 pub(super) const HARDWARE_PROFILE: &str = "drydock/HardwareProfile/v1";
 pub(super) const NETWORK: &str = "drydock/Network/v1";

@@ -27,6 +27,7 @@ pub mod schema;
 mod section;
 mod selector;
 mod strategy;
+mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -36,16 +37,20 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::Mark;
 use crate::document::{DocumentId, Node};
 
-pub use build::{build, check};
+pub use build::{build, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use section::{Class, Section};
 pub use strategy::DEFAULT_STRATEGY;
+pub use summary::some_boot_actions;
 
 /// The version of the rules by which section digests are computed; digests of different versions are
 /// never compared.
 pub const DIGEST_VERSION: u32 = 1;
+
+/// The schema of the documents that are machines.
+pub const MACHINE: &str = "drydock/BaremetalNode/v1";
 
 /// A SHA-256 in lower-case hexadecimal.
 pub type Digest = Arc<str>;

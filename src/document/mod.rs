@@ -36,7 +36,7 @@ pub use envelope::from_envelope;
 pub use limits::{Limits, LoadSettings};
 pub use load::{LoadedFile, load, load_values};
 pub use typed::{Marked, TypeMismatch, from_node};
-pub use value::{Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
+pub use value::{Entries, Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
 pub use write_json::{JsonLayout, node_from_json, to_json, write_json, write_json_string};
 pub use write_yaml::write_yaml;
 

@@ -13,7 +13,7 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use super::{Field, Key, Node, Value};
+use super::{Entries, Field, Key, Node, Value};
 use crate::diagnostic::{Diagnostic, Mark, SourceId, nearest};
 
 /// Deepest nesting that is followed.
@@ -400,7 +400,7 @@ impl<'de> SeqAccess<'de> for &mut Items<'de> {
 
 struct Fields<'de> {
     parent: Reader<'de>,
-    fields: indexmap::map::Iter<'de, Key, Field>,
+    fields: Entries<'de>,
     current: Option<&'de Field>,
 }
 

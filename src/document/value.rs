@@ -8,8 +8,7 @@ use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use indexmap::map::Entry;
-use indexmap::{Equivalent, IndexMap};
+use indexmap::{Equivalent, IndexSet};
 
 use crate::diagnostic::Mark;
 
@@ -124,11 +123,35 @@ pub struct Field {
     pub node: Node,
 }
 
+/// Entries that a map has before it keeps an index: looking through so few is quicker than hashing, and
+/// most maps of a site have less.
+const FEW: usize = 16;
+
 /// A mapping, in the order in which it was written.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
-    fields: IndexMap<Key, Field>,
+    fields: Vec<(Key, Field)>,
+    /// The keys in the same order, of a map with more than [`FEW`] fields.
+    index: Option<Box<IndexSet<Key>>>,
 }
+
+/// The fields of a map, in order.
+#[derive(Clone, Debug)]
+pub struct Entries<'a>(std::slice::Iter<'a, (Key, Field)>);
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (&'a Key, &'a Field);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(key, field)| (key, field))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Entries<'_> {}
 
 impl Map {
     /// An empty map.
@@ -137,37 +160,83 @@ impl Map {
         Self::default()
     }
 
+    /// Where a key stands.
+    fn position<K: ?Sized + Hash + Equivalent<Key>>(&self, key: &K) -> Option<usize> {
+        match &self.index {
+            Some(index) => index.get_index_of(key),
+            None => self.fields.iter().position(|(own, _)| key.equivalent(own)),
+        }
+    }
+
+    fn at<K: ?Sized + Hash + Equivalent<Key>>(&self, key: &K) -> Option<&Field> {
+        let position = self.position(key)?;
+        self.fields.get(position).map(|(_, field)| field)
+    }
+
+    fn at_mut<K: ?Sized + Hash + Equivalent<Key>>(&mut self, key: &K) -> Option<&mut Node> {
+        let position = self.position(key)?;
+        let field = self.fields.get_mut(position);
+        field.map(|(_, field)| &mut field.node)
+    }
+
+    /// Adds a field whose key is not there.
+    fn push(&mut self, key: Key, field: Field) {
+        if let Some(index) = &mut self.index {
+            index.insert(key.clone());
+        }
+        self.fields.push((key, field));
+        if self.index.is_none() && self.fields.len() > FEW {
+            let keys = self.fields.iter().map(|(key, _)| key.clone());
+            self.index = Some(Box::new(keys.collect()));
+        }
+    }
+
+    fn take<K: ?Sized + Hash + Equivalent<Key>>(&mut self, key: &K) -> Option<Field> {
+        let position = self.position(key)?;
+        if let Some(index) = &mut self.index {
+            index.shift_remove_index(position);
+        }
+        Some(self.fields.remove(position).1)
+    }
+
     /// The value under a string key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Node> {
-        self.fields.get(key).map(|field| &field.node)
+        self.at(key).map(|field| &field.node)
     }
 
     /// The field (value and place of the key) under a string key.
     #[must_use]
     pub fn field(&self, key: &str) -> Option<&Field> {
-        self.fields.get(key)
+        self.at(key)
     }
 
     /// The field under any key.
     #[must_use]
     pub fn field_by_key(&self, key: &Key) -> Option<&Field> {
-        self.fields.get(key)
+        self.at(key)
     }
 
     /// The value under any key, to be changed.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut Node> {
-        self.fields.get_mut(key).map(|field| &mut field.node)
+        self.at_mut(key)
     }
 
     /// The value under a string key, to be changed.
     pub fn get_str_mut(&mut self, key: &str) -> Option<&mut Node> {
-        self.fields.get_mut(key).map(|field| &mut field.node)
+        self.at_mut(key)
     }
 
     /// Sets a value; a key that is there keeps its position. Returns what was there.
     pub fn insert(&mut self, key: Key, field: Field) -> Option<Field> {
-        self.fields.insert(key, field)
+        let position = self.position(&key);
+        match position.and_then(|position| self.fields.get_mut(position)) {
+            Some((_, old)) => Some(std::mem::replace(old, field)),
+            None => {
+                self.push(key, field);
+                None
+            }
+        }
     }
 
     /// Sets a value under a string key, the key's place being the value's.
@@ -176,7 +245,7 @@ impl Map {
             key_mark: node.mark,
             node,
         };
-        self.fields.insert(Key::string(key), field);
+        self.insert(Key::string(key), field);
     }
 
     /// A map of exactly these fields. Of equal keys the first stays; the others are handed back
@@ -184,36 +253,34 @@ impl Map {
     pub(super) fn of_fields(
         fields: impl ExactSizeIterator<Item = (Key, Field)>,
     ) -> (Self, Vec<(Key, Mark, Mark)>) {
-        let mut map = IndexMap::with_capacity(fields.len());
+        let mut map = Self {
+            fields: Vec::with_capacity(fields.len()),
+            index: None,
+        };
         let mut doubled = Vec::new();
         for (key, field) in fields {
-            match map.entry(key) {
-                Entry::Vacant(entry) => {
-                    entry.insert(field);
-                }
-                Entry::Occupied(entry) => {
-                    let first: &Field = entry.get();
-                    doubled.push((entry.key().clone(), field.key_mark, first.key_mark));
-                }
+            match map.at(&key).map(|first| first.key_mark) {
+                None => map.push(key, field),
+                Some(first) => doubled.push((key, field.key_mark, first)),
             }
         }
-        (Self { fields: map }, doubled)
+        (map, doubled)
     }
 
     /// Removes a string key, keeping the order of the others.
     pub fn remove(&mut self, key: &str) -> Option<Field> {
-        self.fields.shift_remove(key)
+        self.take(key)
     }
 
     /// Removes any key, keeping the order of the others.
     pub fn remove_key(&mut self, key: &Key) -> Option<Field> {
-        self.fields.shift_remove(key)
+        self.take(key)
     }
 
     /// Whether there is such a string key.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
-        self.fields.contains_key(key)
+        self.position(key).is_some()
     }
 
     /// How many fields there are.
@@ -229,24 +296,25 @@ impl Map {
     }
 
     /// All fields in order.
-    pub fn iter(&self) -> indexmap::map::Iter<'_, Key, Field> {
-        self.fields.iter()
+    #[must_use]
+    pub fn iter(&self) -> Entries<'_> {
+        Entries(self.fields.iter())
     }
 
     /// All fields in order, values to be changed.
-    pub fn iter_mut(&mut self) -> indexmap::map::IterMut<'_, Key, Field> {
-        self.fields.iter_mut()
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&Key, &mut Field)> {
+        self.fields.iter_mut().map(|(key, field)| (&*key, field))
     }
 
     /// All keys in order.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.fields.keys()
+        self.iter().map(|(key, _)| key)
     }
 
     /// All fields ordered by key, for canonical output.
     #[must_use]
     pub fn sorted(&self) -> Vec<(&Key, &Field)> {
-        let mut fields: Vec<_> = self.fields.iter().collect();
+        let mut fields: Vec<_> = self.iter().collect();
         fields.sort_by_key(|(key, _)| *key);
         fields
     }
@@ -254,7 +322,7 @@ impl Map {
 
 impl IntoIterator for Map {
     type Item = (Key, Field);
-    type IntoIter = indexmap::map::IntoIter<Key, Field>;
+    type IntoIter = std::vec::IntoIter<(Key, Field)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.fields.into_iter()

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::{Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
+use super::{Entries, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
 use crate::diagnostic::Mark;
 
 /// How JSON is laid out.
@@ -19,7 +19,7 @@ pub enum JsonLayout {
 }
 
 enum Open<'n> {
-    Map(indexmap::map::Iter<'n, Key, Field>),
+    Map(Entries<'n>),
     List(std::slice::Iter<'n, Node>),
 }
 

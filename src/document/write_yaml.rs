@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use super::positions::{is_old_line_break, is_printable};
-use super::{Field, Key, KeyKind, Node, REDACTED, Value, python_float, scalar};
+use super::{Entries, Key, KeyKind, Node, REDACTED, Value, python_float, scalar};
 
 /// Longest key that YAML allows without `?` before it, less what the quotes may add.
 const SIMPLE_KEY: usize = 1000;
@@ -16,7 +16,7 @@ const SIMPLE_KEY: usize = 1000;
 const SPACES: &str = "                                                                ";
 
 enum Open<'n> {
-    Map(indexmap::map::Iter<'n, Key, Field>),
+    Map(Entries<'n>),
     List(std::slice::Iter<'n, Node>),
 }
 

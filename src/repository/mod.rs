@@ -30,6 +30,8 @@ mod worktree;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::cache::Cache;
+
 pub use commit::{NewCommit, Signature};
 pub use error::Error;
 pub use history::CommitSummary;
@@ -38,6 +40,7 @@ pub use machine::Holder;
 pub use object_id::{BlobId, CommitId, NoObjectId, ObjectId};
 pub use program::Patience;
 pub use remote::{PushOutcome, RefUpdate, Remote};
+pub use stamps::Moment;
 pub use tag::{NewTag, Tag};
 pub use tree::{Content, Entry, Mode, Problem, Reason, Selection, Tree, blob_id, site_digest};
 pub use worktree::{Change, Dirty};
@@ -51,6 +54,8 @@ pub struct Repository {
     strips_carriage_returns: bool,
     /// Whether the executable bit of the worktree's files counts (`core.fileMode`).
     trusts_file_mode: bool,
+    /// What can be computed again.
+    cache: Cache,
     /// Handles that nobody uses just now.
     idle: Mutex<Vec<git2::Repository>>,
 }
@@ -97,8 +102,24 @@ impl Repository {
             strips_carriage_returns: autocrlf.eq_ignore_ascii_case("input")
                 || config.get_bool("core.autocrlf").unwrap_or(false),
             trusts_file_mode: config.get_bool("core.filemode").unwrap_or(true),
+            cache: Cache::none(),
             idle: Mutex::new(vec![handle]),
         })
+    }
+
+    /// The same repository with a cache in the folder that all its worktrees share. `program`: which
+    /// build of which program reads and writes it.
+    #[must_use]
+    pub fn with_cache(mut self, program: &[u8]) -> Self {
+        // No site can have this name.
+        self.cache = Cache::new(&self.common_dir.join("trueup").join(".cache"), program);
+        self
+    }
+
+    /// What was computed before; empty where [`Repository::with_cache`] was not asked for.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// What a repository that cannot be opened tells its user.

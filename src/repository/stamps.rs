@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::{BlobId, Entry, Repository};
+use crate::cache::Key;
 use crate::cache::columns::{Reader, Writer};
-use crate::cache::{Cache, Key};
 
 /// A file that was changed within this time before it was looked at is not remembered.
 const RECENT: Duration = Duration::from_secs(2);
@@ -97,8 +97,8 @@ impl Repository {
     /// The ids of the bytes of files of the worktree, where they are known without reading them: for
     /// each of the entries, which are sorted by path.
     #[must_use]
-    pub fn known(&self, cache: &Cache, entries: &[Entry]) -> Vec<Option<BlobId>> {
-        let segment = cache.read(&self.stamps_key(cache));
+    pub fn known(&self, entries: &[Entry]) -> Vec<Option<BlobId>> {
+        let segment = self.cache.read(&self.stamps_key());
         let known = segment.and_then(|segment| known(&segment, entries));
         known.unwrap_or_else(|| vec![None; entries.len()])
     }
@@ -106,10 +106,12 @@ impl Repository {
     /// Remembers the ids of files that were listed after a moment; the entries are sorted by path.
     pub fn remember<'a>(
         &self,
-        cache: &Cache,
         moment: Moment,
-        files: impl Iterator<Item = (&'a Entry, BlobId)>,
+        files: impl IntoIterator<Item = (&'a Entry, BlobId)>,
     ) {
+        if !self.cache.keeps() {
+            return;
+        }
         let (mut paths, mut stamps, mut blobs) = (Vec::new(), Vec::new(), Vec::new());
         for (entry, blob) in files {
             let Some(stamp) = entry.stamp.filter(|stamp| stamp.is_before(moment.recent)) else {
@@ -125,13 +127,14 @@ impl Repository {
             writer.large(stamps.iter().map(|stamp| stamp[field]));
         }
         writer.bytes(blobs);
-        cache.write(&self.stamps_key(cache), &writer.finish());
+        self.cache.write(&self.stamps_key(), &writer.finish());
     }
 
-    fn stamps_key(&self, cache: &Cache) -> Key {
+    fn stamps_key(&self) -> Key {
         let root: &Path = &self.root;
         let strips = [u8::from(self.strips_carriage_returns)];
-        cache.key("stamps", [root.as_os_str().as_encoded_bytes(), &strips])
+        self.cache
+            .key("stamps", [root.as_os_str().as_encoded_bytes(), &strips])
     }
 }
 
@@ -163,8 +166,8 @@ fn known(segment: &[u8], entries: &[Entry]) -> Option<Vec<Option<BlobId>>> {
             next(&mut stamp)?;
             at += 1;
         }
-        let is_same = path == Some(&*entry.path)
-            && entry.stamp.is_some_and(|seen| seen.numbers() == stamp);
+        let is_same =
+            path == Some(&*entry.path) && entry.stamp.is_some_and(|seen| seen.numbers() == stamp);
         let blob = at.checked_sub(1).and_then(|at| blobs.get(at));
         result.push(match blob.filter(|_| is_same) {
             Some(bytes) => Some(git2::Oid::from_bytes(bytes).ok()?.into()),

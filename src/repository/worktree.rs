@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::stamps::Stamp;
 use super::tree::is_hidden;
 use super::walk::{self, Child, Folders, Kind, MOST_NODES, Node};
-use super::{BlobId, Entry, Error, Mode, Repository, Selection, Tree};
+use super::{BlobId, CommitId, Error, Mode, Repository, Selection, Tree};
 
 /// How a file of the worktree differs from the commit that is checked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,42 +65,60 @@ impl Repository {
     ///
     /// A file cannot be read, or has more than `limit` bytes.
     pub fn dirty(&self, selection: &Selection, limit: u64) -> Result<Vec<Dirty>, Error> {
-        let committed = match self.head()? {
-            Some(head) => self.tree_at(head, selection)?.entries,
-            None => Vec::new(),
-        };
-        let worktree = self.worktree(selection)?.entries;
+        let entries = self.worktree(selection)?.entries;
+        let mut files = Vec::with_capacity(entries.len());
+        let known = self.known(&entries);
+        for (entry, known) in entries.iter().zip(known) {
+            let blob = match known {
+                Some(blob) => blob,
+                None => self.read(entry, limit)?.blob,
+            };
+            files.push((&entry.path, entry.mode, blob));
+        }
+        match self.head()? {
+            Some(head) => self.differing(head, selection, files),
+            None => {
+                let added = files.into_iter().map(|(path, ..)| Dirty {
+                    path: path.clone(),
+                    change: Change::Added,
+                });
+                Ok(added.collect())
+            }
+        }
+    }
+
+    /// Of some files, which are all that is selected and sorted by path, those that are not as a commit
+    /// has them, and those that the commit has beside them.
+    ///
+    /// # Errors
+    ///
+    /// The commit cannot be read.
+    pub fn differing<'a>(
+        &self,
+        commit: CommitId,
+        selection: &Selection,
+        files: impl IntoIterator<Item = (&'a Arc<str>, Mode, BlobId)>,
+    ) -> Result<Vec<Dirty>, Error> {
+        let committed = self.tree_at(commit, selection)?.entries;
         let mut dirty = Vec::new();
         let mut committed = committed.into_iter().peekable();
         let differs = |path, change| Dirty { path, change };
-        for entry in worktree {
-            while let Some(gone) = committed.next_if(|before| before.path < entry.path) {
+        for (path, mode, blob) in files {
+            while let Some(gone) = committed.next_if(|before| before.path < *path) {
                 dirty.push(differs(gone.path, Change::Deleted));
             }
-            let Some(before) = committed.next_if(|before| before.path == entry.path) else {
-                dirty.push(differs(entry.path, Change::Added));
+            let Some(before) = committed.next_if(|before| before.path == *path) else {
+                dirty.push(differs(path.clone(), Change::Added));
                 continue;
             };
-            if !self.is_as(&entry, before.mode, before.blob, limit)? {
-                dirty.push(differs(entry.path, Change::Modified));
+            let link_differs = (before.mode == Mode::Link) != (mode == Mode::Link);
+            let mode_differs = self.trusts_file_mode && before.mode != mode;
+            if link_differs || mode_differs || before.blob != Some(blob) {
+                dirty.push(differs(path.clone(), Change::Modified));
             }
         }
         dirty.extend(committed.map(|gone| differs(gone.path, Change::Deleted)));
         Ok(dirty)
-    }
-
-    fn is_as(
-        &self,
-        entry: &Entry,
-        mode: Mode,
-        blob: Option<BlobId>,
-        limit: u64,
-    ) -> Result<bool, Error> {
-        let link_differs = (entry.mode == Mode::Link) != (mode == Mode::Link);
-        if link_differs || (self.trusts_file_mode && entry.mode != mode) {
-            return Ok(false);
-        }
-        Ok(Some(self.read(entry, limit)?.blob) == blob)
     }
 }
 

@@ -6,18 +6,24 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::design::{self, Design};
+use rustc_hash::FxHashSet;
+
+use crate::design::{self, Design, NodeDesign};
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
 use crate::document::{LoadSettings, LoadedFile, decode, load};
 use crate::render::{self, render};
-use crate::repository::{Content, Entry, Repository, Tree, site_digest};
+use crate::repository::{BlobId, CommitId, Content, Entry, Moment, Repository, Tree, site_digest};
 
 use super::consequence::Lost;
+use super::kept::{Kept, Parts};
 use super::mask::mask;
-use super::{At, Depth, Error, Location, Settings, Site, SiteFile};
+use super::{At, Depth, Error, Listing, Location, Settings, Site, SiteFile};
 
 /// How many threads read and parse.
 const THREADS: usize = 2;
+
+/// The ids of the files are written down again when one in so many had to be read.
+const REMEMBERED: usize = 64;
 
 /// Loads sites of one repository.
 #[derive(Debug)]
@@ -56,15 +62,152 @@ impl<'a> Loader<'a> {
     ///
     /// Git fails.
     pub fn load(&mut self, location: &Location, at: At, settings: Settings) -> Result<Site, Error> {
+        let moment = Moment::now();
+        let tree = self.tree(location, at)?;
+        let (site, loaded) = self.load_tree(location, at, settings, &tree, Vec::new())?;
+        if settings.depth == Depth::Checked {
+            Kept::write(self.repository, &site, settings, &loaded);
+        }
+        if at == At::Worktree && site.files.len() == tree.entries.len() {
+            let files = tree.entries.iter().zip(&site.files);
+            let blobs = files.map(|(entry, file)| (entry, file.blob));
+            self.repository.remember(moment, blobs);
+        }
+        Ok(site)
+    }
+
+    /// The files of a site in the worktree and their ids; only those are read that have changed since
+    /// they were read last. `None` where a file cannot be used, so that the site cannot either, or is
+    /// none of the site's.
+    ///
+    /// # Errors
+    ///
+    /// A folder or a file cannot be read.
+    pub fn list(&self, location: &Location) -> Result<Option<Listing>, Error> {
+        let moment = Moment::now();
+        let tree = self.repository.worktree(&location.selection)?;
+        let is_tool = |entry: &Entry| is_tool(location, &entry.path);
+        if !tree.problems.is_empty() || tree.entries.iter().any(is_tool) {
+            return Ok(None);
+        }
+        let limit = LoadSettings::default().limits.file_bytes as u64;
+        let known = self.repository.known(&tree.entries);
+        let mut files = Vec::with_capacity(tree.entries.len());
+        let mut read = 0;
+        for (entry, known) in tree.entries.iter().zip(known) {
+            let blob = match known {
+                Some(blob) => blob,
+                None => match self.repository.read(entry, limit) {
+                    Ok(content) => {
+                        read += 1;
+                        content.blob
+                    }
+                    Err(crate::repository::Error::TooLarge { .. }) => return Ok(None),
+                    Err(error) => return Err(error.into()),
+                },
+            };
+            files.push(SiteFile {
+                path: entry.path.clone(),
+                mode: entry.mode,
+                blob,
+            });
+        }
+        if read * REMEMBERED > files.len() {
+            let blobs = tree.entries.iter().zip(&files);
+            let blobs = blobs.map(|(entry, file)| (entry, file.blob));
+            self.repository.remember(moment, blobs);
+        }
+        let digest = digest_of(&files);
+        Ok(Some(Listing {
+            entries: tree.entries,
+            files,
+            digest,
+        }))
+    }
+
+    /// Reads a part of a site in the worktree, among machines that are settled; `None` where the parts
+    /// do not fit together, and the whole has to be loaded. The files and the digest are the whole
+    /// site's, and so is the number of warnings that is given with it.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read.
+    pub fn load_part(
+        &mut self,
+        location: &Location,
+        settings: Settings,
+        listing: &Listing,
+        kept: &Kept,
+        parts: &mut Parts,
+    ) -> Result<Option<(Site, usize)>, Error> {
+        let entries = listing.entries.iter().zip(&parts.load);
+        let tree = Tree {
+            revision: None,
+            entries: entries
+                .filter(|(_, load)| **load)
+                .map(|(entry, _)| entry.clone())
+                .collect(),
+            problems: Vec::new(),
+        };
+        let settled = std::mem::take(&mut parts.settled);
+        let count = settled.len();
+        let (mut site, _) = self.load_tree(location, At::Worktree, settings, &tree, settled)?;
+        // Whoever writes while we read gets the long way.
+        let mut expected = listing.files.iter().zip(&parts.load);
+        let is_as_listed = site.files.iter().all(|file| {
+            let next = expected.find(|(_, load)| **load);
+            next.is_some_and(|(listed, _)| listed == file)
+        });
+        if !is_as_listed || !parts.fit(kept, &site, &self.sources, count) {
+            return Ok(None);
+        }
+        let (_, warnings) = site.diagnostics.counts();
+        site.files.clone_from(&listing.files);
+        site.digest = listing.digest.clone();
+        Ok(Some((site, warnings + parts.warnings)))
+    }
+
+    /// Reads a part of a site at a commit: all files but those.
+    ///
+    /// # Errors
+    ///
+    /// Git fails.
+    pub fn load_without(
+        &mut self,
+        location: &Location,
+        commit: CommitId,
+        settings: Settings,
+        left_out: &FxHashSet<(Arc<str>, BlobId)>,
+    ) -> Result<Site, Error> {
+        let mut tree = self.tree(location, At::Commit(commit))?;
+        tree.entries.retain(|entry| {
+            let id = entry.blob.map(|blob| (entry.path.clone(), blob));
+            id.is_none_or(|id| !left_out.contains(&id))
+        });
+        let at = At::Commit(commit);
+        let (site, _) = self.load_tree(location, at, settings, &tree, Vec::new())?;
+        Ok(site)
+    }
+
+    fn tree(&self, location: &Location, at: At) -> Result<Tree, Error> {
         let mut tree = match at {
             At::Worktree => self.repository.worktree(&location.selection)?,
             At::Commit(commit) => self.repository.tree_at(commit, &location.selection)?,
         };
-        if !location.is_flat {
-            tree.entries
-                .retain(|entry| !entry.path.split('/').any(|part| part == "tools"));
-        }
-        let mut diagnostics = unusable(&tree);
+        tree.entries.retain(|entry| !is_tool(location, &entry.path));
+        Ok(tree)
+    }
+
+    /// Takes files through every stage.
+    fn load_tree(
+        &mut self,
+        location: &Location,
+        at: At,
+        settings: Settings,
+        tree: &Tree,
+        settled: Vec<NodeDesign>,
+    ) -> Result<(Site, Vec<Arc<LoadedFile>>), Error> {
+        let mut diagnostics = unusable(tree);
         let load_settings = LoadSettings {
             flat: location.is_flat,
             ..LoadSettings::default()
@@ -106,7 +249,7 @@ impl<'a> Loader<'a> {
                 design
             }
             Depth::Checked => {
-                let (design, mut found) = design::check(site, &rendered, THREADS);
+                let (design, mut found) = design::check_among(site, &rendered, settled, THREADS);
                 if !is_sound {
                     found = lost.own(found, &documents, &self.sources);
                 }
@@ -120,8 +263,8 @@ impl<'a> Loader<'a> {
             &rendering,
         );
         diagnostics.sort(&self.sources);
-        let digest = site_digest(files.iter().map(|file| (&*file.path, file.mode, file.blob)));
-        Ok(Site {
+        let digest = digest_of(&files);
+        let site = Site {
             location: location.clone(),
             at,
             files,
@@ -130,7 +273,8 @@ impl<'a> Loader<'a> {
             rendering,
             design: Arc::new(design),
             diagnostics,
-        })
+        };
+        Ok((site, loaded))
     }
 
     /// The files with what is in them, in the order of their paths.
@@ -175,6 +319,15 @@ impl<'a> Loader<'a> {
         }
         Ok((files, loaded.into_iter().flatten().collect()))
     }
+}
+
+/// Whether a file is none of a site's documents though it lies among them, as Pegleg has it.
+fn is_tool(location: &Location, path: &str) -> bool {
+    !location.is_flat && path.split('/').any(|part| part == "tools")
+}
+
+fn digest_of(files: &[SiteFile]) -> Arc<str> {
+    site_digest(files.iter().map(|file| (&*file.path, file.mode, file.blob)))
 }
 
 fn fetch(

@@ -5,6 +5,7 @@
 
 mod consequence;
 mod find;
+mod kept;
 mod load;
 mod mask;
 
@@ -14,9 +15,10 @@ use crate::design::{Design, SiteName};
 use crate::diagnostic::Diagnostics;
 use crate::document::Document;
 use crate::render::Rendering;
-use crate::repository::{BlobId, CommitId, Mode, Selection};
+use crate::repository::{BlobId, CommitId, Entry, Mode, Selection};
 
 pub use find::locate;
+pub use kept::{Kept, Parts, settled_files};
 pub use load::Loader;
 
 /// Which revision of the files is meant.
@@ -110,6 +112,16 @@ pub struct SiteFile {
     pub mode: Mode,
     /// The id of its bytes.
     pub blob: BlobId,
+}
+
+/// The files of a site in the worktree, of which few were read.
+#[derive(Debug)]
+pub struct Listing {
+    entries: Vec<Entry>,
+    /// The files, sorted by path.
+    pub files: Vec<SiteFile>,
+    /// SHA-256 over the sorted (path, mode, blob id) of its files.
+    pub digest: Arc<str>,
 }
 
 /// A site at one revision, rendered, typed and (where asked for) checked.

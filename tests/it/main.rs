@@ -18,6 +18,8 @@ mod cli_render;
 #[cfg(test)]
 mod cli_saved_plan;
 #[cfg(test)]
+mod cli_short_plan;
+#[cfg(test)]
 mod cli_status;
 #[cfg(test)]
 mod cli_validate;

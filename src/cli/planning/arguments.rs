@@ -63,7 +63,7 @@ pub(in crate::cli) struct PlanArguments {
     #[arg(long, value_name = "YYYY-MM-DD")]
     as_of: Option<jiff::civil::Date>,
     /// Read what was seen from a file, or `none`: plan on records alone
-    #[arg(long, value_name = "FILE|none")]
+    #[arg(long, visible_alias = "observations", value_name = "FILE|none")]
     pub(super) observed: Option<PathBuf>,
     /// A substitution whose source is not there is a warning
     #[arg(long)]

@@ -4,17 +4,18 @@
 //! old designs that are needed for reasons, and calls [`plan::make`].
 
 mod arguments;
+mod short;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::apply::session::{Connection, History, intermediate_commits};
 use crate::backend::{self, Backends, Clock, Look};
-use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName};
+use crate::design::{DIGEST_VERSION, Design, Digest, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
 use crate::plan::{self, Base, IntermediateCommit, Plan, Request, Target};
-use crate::record::{NodeRecord, SiteState, Store};
+use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Repository};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
@@ -113,6 +114,24 @@ pub(in crate::cli) fn deepen(
     Ok(())
 }
 
+/// What a plan starts from: the records.
+struct Ground {
+    state: State,
+    records: BTreeMap<NodeName, NodeRecord>,
+}
+
+fn ground(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+) -> Result<Ground, Failure> {
+    let store = Store::open(checkout.repository, &checkout.location.site)?;
+    follow(context, &store, connection)?;
+    let state = store.read()?;
+    let records = store.nodes(&state)?;
+    Ok(Ground { state, records })
+}
+
 /// Makes a plan for the documents at a revision.
 pub(in crate::cli) fn make(
     context: &Context,
@@ -122,12 +141,97 @@ pub(in crate::cli) fn make(
     connection: &Connection<'_>,
     request: &Request,
 ) -> Result<Planned, Failure> {
-    let repository = checkout.repository;
-    let store = Store::open(repository, &checkout.location.site)?;
-    follow(context, &store, connection)?;
-    let state = store.read()?;
-    let records = store.nodes(&state)?;
+    let ground = ground(context, checkout, connection)?;
+    let snapshot = snapshot(context, arguments)?;
+    make_whole(
+        context, checkout, at, arguments, connection, request, ground, snapshot,
+    )
+}
 
+/// The same where nothing but the plan is wanted: where the world was seen elsewhere, and most of the
+/// site is as it was when it was loaded last, only the rest is loaded.
+pub(in crate::cli) fn make_plan(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    at: At,
+    arguments: &PlanArguments,
+    connection: &Connection<'_>,
+    request: &Request,
+) -> Result<Plan, Failure> {
+    let ground = ground(context, checkout, connection)?;
+    let snapshot = snapshot(context, arguments)?;
+    let is_short = at == At::Worktree && !request.action.is_targeted();
+    if let (true, Some(seen)) = (is_short, &snapshot) {
+        let short = short::Short {
+            context,
+            checkout,
+            arguments,
+            connection,
+            request,
+            state: &ground.state,
+            records: &ground.records,
+            observations: seen.as_ref(),
+        };
+        if let Some(plan) = short.make()? {
+            std::mem::forget((ground, snapshot));
+            return Ok(plan);
+        }
+    }
+    let planned = make_whole(
+        context, checkout, at, arguments, connection, request, ground, snapshot,
+    )?;
+    let Planned {
+        plan,
+        site,
+        records,
+        observations,
+        applied,
+        hardware,
+        ..
+    } = planned;
+    // The process ends soon: taking the site's trees apart node by node would only cost time.
+    std::mem::forget((site, records, observations, applied, hardware));
+    Ok(plan)
+}
+
+/// What was seen elsewhere; `Some(None)`: nothing was, and nothing is to be looked at.
+type Snapshot = Option<Option<Observations>>;
+
+fn snapshot(context: &Context, arguments: &PlanArguments) -> Result<Snapshot, Failure> {
+    let Some(path) = &arguments.observed else {
+        return Ok(None);
+    };
+    if path.as_os_str() == "none" {
+        return Ok(Some(None));
+    }
+    let path = context.directory().join(path);
+    let unreadable = |error: &dyn std::fmt::Display| {
+        Failure::error(format!(
+            "the snapshot `{}` could not be read: {error}",
+            path.display()
+        ))
+    };
+    let bytes = std::fs::read(&path).map_err(|error| unreadable(&error))?;
+    let observations = observed::read(&bytes).map_err(|error| unreadable(&error))?;
+    Ok(Some(Some(observations)))
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the end of two ways that share all of it"
+)]
+fn make_whole(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    at: At,
+    arguments: &PlanArguments,
+    connection: &Connection<'_>,
+    request: &Request,
+    ground: Ground,
+    snapshot: Snapshot,
+) -> Result<Planned, Failure> {
+    let repository = checkout.repository;
+    let Ground { state, records } = ground;
     let mut loader = Loader::new(repository);
     let location = checkout.location_at(at)?;
     let settings = Settings {
@@ -146,9 +250,8 @@ pub(in crate::cli) fn make(
 
     let runtime = runtime(&design)?;
     let (hardware, observations) = observe(
-        context,
         &backend_context(repository, &location),
-        arguments,
+        snapshot,
         &design,
         &applied,
         &runtime,
@@ -264,16 +367,37 @@ fn target(
             changed.into_iter().map(|file| file.path).collect()
         }
     };
-    let revision = match at {
-        At::Commit(commit) => Some(commit),
-        At::Worktree if dirty.is_empty() => head,
-        At::Worktree => None,
-    };
-    Ok(Target {
-        revision: revision.map(|commit| Arc::from(commit.to_string())),
-        site_digest: site.digest.clone(),
-        dirty,
+    Ok(match at {
+        At::Commit(commit) => Target {
+            revision: Some(Arc::from(commit.to_string())),
+            site_digest: site.digest.clone(),
+            dirty,
+        },
+        At::Worktree => dirty_target(&site.digest, dirty, head),
     })
+}
+
+/// What is planned where the worktree is; it is the commit that is checked out where nothing differs.
+fn dirty_target(digest: &Digest, dirty: Vec<Arc<str>>, head: Option<CommitId>) -> Target {
+    let revision = head.filter(|_| dirty.is_empty());
+    Target {
+        revision: revision.map(|commit| Arc::from(commit.to_string())),
+        site_digest: digest.clone(),
+        dirty,
+    }
+}
+
+/// The records that the design differs from.
+fn differing<'a>(
+    records: &'a BTreeMap<NodeName, NodeRecord>,
+    design: &'a Design,
+) -> impl Iterator<Item = &'a NodeRecord> {
+    records
+        .values()
+        .filter(|record| match design.nodes.get(&record.node) {
+            None => true,
+            Some(node) => record.digest_version != DIGEST_VERSION || record.digests != node.digests,
+        })
 }
 
 /// The sites at the revisions of the records that the design differs from.
@@ -284,13 +408,7 @@ fn old_sites(
     design: &Design,
     connection: &Connection<'_>,
 ) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
-    let differs = |record: &&NodeRecord| match design.nodes.get(&record.node) {
-        None => true,
-        Some(node) => record.digest_version != DIGEST_VERSION || record.digests != node.digests,
-    };
-    let revisions: BTreeSet<&Arc<str>> = records
-        .values()
-        .filter(differs)
+    let revisions: BTreeSet<&Arc<str>> = differing(records, design)
         .filter_map(|record| record.revision.as_ref())
         .collect();
     let settings = Settings {
@@ -325,28 +443,15 @@ pub(in crate::cli) fn applied(
 type Seen = (Option<Arc<Backends>>, Option<Observations>);
 
 fn observe(
-    context: &Context,
     backends: &backend::Context,
-    arguments: &PlanArguments,
+    snapshot: Snapshot,
     design: &Design,
     applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
     runtime: &tokio::runtime::Runtime,
     loader: &Loader<'_>,
 ) -> Result<Seen, Failure> {
-    if let Some(path) = &arguments.observed {
-        if path.as_os_str() == "none" {
-            return Ok((None, None));
-        }
-        let path = context.directory().join(path);
-        let unreadable = |error: &dyn std::fmt::Display| {
-            Failure::error(format!(
-                "the snapshot `{}` could not be read: {error}",
-                path.display()
-            ))
-        };
-        let bytes = std::fs::read(&path).map_err(|error| unreadable(&error))?;
-        let observations = observed::read(&bytes).map_err(|error| unreadable(&error))?;
-        return Ok((None, Some(observations)));
+    if let Some(seen) = snapshot {
+        return Ok((None, seen));
     }
     let hardware =
         backend::choose(design, backends).map_err(|error| backend_failure(&error, loader))?;

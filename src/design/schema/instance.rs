@@ -10,7 +10,7 @@ use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, JsonNumber, Node as JsonNode, NodeIdentity, Object};
 
 use crate::diagnostic::{Mark, SourceId};
-use crate::document::{Field, Key, Map, Node, Value};
+use crate::document::{Entries, Map, Node, Value};
 
 /// The representation of JSON by [`Node`]s.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl<'a> Object<'a, Documents> for &'a Map {
 
 /// The fields of a map as the validator goes through them.
 #[derive(Debug)]
-pub(super) struct Members<'a>(indexmap::map::Iter<'a, Key, Field>);
+pub(super) struct Members<'a>(Entries<'a>);
 
 impl<'a> Iterator for Members<'a> {
     type Item = (&'a str, &'a Node);

@@ -1,0 +1,644 @@
+//! What is kept of a site that was sound, so that most of its files need not be parsed the next time.
+//!
+//! Nearly all files of a large site hold machines that nothing depends on. What such a file says is a
+//! function of its own bytes and of the other files, those that something may depend on. As long as
+//! these are what they were, a file whose bytes are what they were says what it said: its machines are
+//! taken from here, as summaries, and only what has changed is parsed, rendered and checked again.
+//!
+//! A summary has what selectors, groups, limits and records are compared with, and the digests of the
+//! sections, not the sections. Whoever needs more of a machine loads its file ([`Parts::wanted`]).
+//!
+//! Nothing is kept of a site with errors. Warnings are counted with the file that they point into.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Listing, Location, Settings, Site, SiteFile};
+use crate::cache::Key;
+use crate::cache::columns::{Numbers, Reader, Texts, Writer};
+use crate::design::{self, NodeDesign, NodeName, Section};
+use crate::diagnostic::{SourceId, Sources};
+use crate::document::{Document, LoadedFile, MetadataKind, Node, Value};
+use crate::render::Rendering;
+use crate::repository::{BlobId, Mode, Repository};
+
+/// The version of what is kept.
+const VERSION: u8 = 1;
+/// A number for what is not there.
+const NONE: u32 = u32::MAX;
+/// Between the parts of a text that holds several.
+const SEPARATOR: char = '\n';
+const BLOB: usize = 20;
+const SUM: usize = 32;
+
+/// The bytes of what is kept of a site.
+pub struct Kept {
+    segment: Vec<u8>,
+}
+
+/// What is kept of a site, column by column.
+struct Columns<'a> {
+    paths: Texts<'a>,
+    modes: Numbers<'a>,
+    blobs: &'a [[u8; BLOB]],
+    /// 0: something may depend on it; else one more than its warnings.
+    marks: Numbers<'a>,
+    /// Where the machines of each file end.
+    ends: Numbers<'a>,
+    names: Texts<'a>,
+    racks: Numbers<'a>,
+    tags: Numbers<'a>,
+    labels: Numbers<'a>,
+    digests: Numbers<'a>,
+    boots: Numbers<'a>,
+    addresses: Texts<'a>,
+    all_racks: Texts<'a>,
+    all_tags: Texts<'a>,
+    all_labels: Texts<'a>,
+    all_digests: &'a [[u8; SUM]],
+}
+
+/// What of a listing is kept, and what has to be loaded.
+pub struct Parts {
+    /// By position in the listing, whether the file has to be loaded.
+    pub load: Vec<bool>,
+    /// The machines of all other files.
+    pub settled: Vec<NodeDesign>,
+    /// Warnings in the other files.
+    pub warnings: usize,
+    /// The files that are loaded though their bytes are known: what they depend on, and what depends on
+    /// them, is in them alone.
+    known: FxHashSet<Arc<str>>,
+    /// Which of the kept machines are settled.
+    positions: Vec<usize>,
+}
+
+impl Kept {
+    fn key(repository: &Repository, location: &Location, settings: Settings) -> Key {
+        let mut key = vec![
+            vec![
+                VERSION,
+                u8::from(location.is_flat),
+                u8::from(settings.allow_missing_sources),
+            ],
+            location.site.as_str().as_bytes().to_vec(),
+            location.definition.as_bytes().to_vec(),
+        ];
+        let prefixes = location.selection.prefixes().iter();
+        key.extend(prefixes.map(|prefix| prefix.as_bytes().to_vec()));
+        let parts = key.iter().map(Vec::as_slice);
+        repository.cache().key("site", parts)
+    }
+
+    /// What was kept of a site; `None` where that is nothing.
+    #[must_use]
+    pub fn read(repository: &Repository, location: &Location, settings: Settings) -> Option<Self> {
+        let key = Self::key(repository, location, settings);
+        let segment = repository.cache().read(&key)?;
+        Some(Self { segment })
+    }
+
+    /// Keeps a site that was checked; a site with errors is left as it was kept before.
+    pub(super) fn write(
+        repository: &Repository,
+        site: &Site,
+        settings: Settings,
+        loaded: &[Arc<LoadedFile>],
+    ) {
+        if repository.cache().keeps()
+            && let Some(segment) = segment(site, loaded)
+        {
+            let key = Self::key(repository, &site.location, settings);
+            repository.cache().write(&key, &segment);
+        }
+    }
+
+    /// Splits a listing into what is kept and what has to be loaded: what has changed, what something
+    /// may depend on, and the files of the `wanted` machines. `None` where too much has changed, so that
+    /// everything has to be loaded.
+    #[must_use]
+    pub fn split(
+        &self,
+        listing: &Listing,
+        wanted: &BTreeSet<NodeName>,
+        most: usize,
+    ) -> Option<Parts> {
+        let columns = Columns::read(&self.segment)?;
+        let mut parts = Parts {
+            load: Vec::with_capacity(listing.files.len()),
+            settled: Vec::with_capacity(columns.names.len()),
+            warnings: 0,
+            known: FxHashSet::default(),
+            positions: Vec::with_capacity(columns.names.len()),
+        };
+        let shared = columns.shared()?;
+        let (mut at, mut changed) = (0, 0);
+        for file in &listing.files {
+            // What is gone is no loss, unless something may depend on it.
+            while at < columns.paths.len() && columns.paths.get(at)? < &*file.path {
+                if columns.marks.get(at)? == 0 {
+                    return None;
+                }
+                changed += 1;
+                at += 1;
+            }
+            let is_there = at < columns.paths.len() && columns.paths.get(at)? == &*file.path;
+            let position = at;
+            at += usize::from(is_there);
+            let is_same = is_there && columns.is_same(position, file)?;
+            let mark = match is_there {
+                true => columns.marks.get(position)?,
+                false => 1,
+            };
+            if mark == 0 {
+                if !is_same {
+                    return None;
+                }
+                parts.known.insert(file.path.clone());
+                parts.load.push(true);
+                continue;
+            }
+            let nodes = if is_there {
+                columns.nodes(position)?
+            } else {
+                0..0
+            };
+            let is_wanted = !wanted.is_empty()
+                && nodes.clone().any(|node| {
+                    columns
+                        .names
+                        .get(node)
+                        .is_some_and(|name| wanted.contains(name))
+                });
+            parts.load.push(!is_same || is_wanted);
+            if !is_same || is_wanted {
+                changed += 1;
+                if is_same {
+                    parts.known.insert(file.path.clone());
+                }
+            } else {
+                parts.warnings += mark as usize - 1;
+                for node in nodes {
+                    parts.settled.push(columns.node(node, &shared)?);
+                    parts.positions.push(node);
+                }
+            }
+            if changed > most {
+                return None;
+            }
+        }
+        while at < columns.paths.len() {
+            if columns.marks.get(at)? == 0 {
+                return None;
+            }
+            at += 1;
+        }
+        Some(parts)
+    }
+
+    /// Whether any of the settled machines has one of these addresses; also where that cannot be told.
+    fn has_any(&self, addresses: &FxHashSet<IpAddr>, positions: &[usize]) -> bool {
+        let Some(columns) = Columns::read(&self.segment) else {
+            return true;
+        };
+        !addresses.is_empty()
+            && positions.iter().any(|node| {
+                let mut texts = columns.addresses.get(*node).into_iter();
+                texts.any(|texts| {
+                    let mut texts = texts.split_terminator(SEPARATOR);
+                    texts.any(|text| {
+                        text.parse()
+                            .is_ok_and(|address| addresses.contains(&address))
+                    })
+                })
+            })
+    }
+}
+
+impl Parts {
+    /// Whether what was loaded of the parts changes nothing for what was not: all documents that are new
+    /// or changed are machines that nothing depends on, of names and addresses that are nobody else's.
+    pub(super) fn fit(&self, kept: &Kept, site: &Site, sources: &Sources, settled: usize) -> bool {
+        let loaded = site.rendering.of_schema(design::MACHINE).len();
+        if site.diagnostics.has_errors() || site.design.nodes.len() != loaded + settled {
+            return false;
+        }
+        let mut new = FxHashSet::default();
+        for document in &site.documents {
+            if self.known.contains(&sources.path(document.mark.source)) {
+                continue;
+            }
+            if !is_leaf(document, &site.rendering) {
+                return false;
+            }
+            let rendered = site.rendering.get(&document.id.schema, &document.id.name);
+            let addresses = rendered.into_iter().flat_map(|each| addresses(&each.data));
+            new.extend(addresses.filter_map(|text| text.parse::<IpAddr>().ok()));
+        }
+        !kept.has_any(&new, &self.positions)
+    }
+}
+
+/// The static addresses of a machine.
+fn addresses(data: &Node) -> impl Iterator<Item = &str> {
+    let entries = data.get("addressing").and_then(Node::as_list);
+    let entries = entries.unwrap_or_default().iter();
+    entries.filter_map(|entry| entry.get("address")?.as_str())
+}
+
+/// Whether a document is a machine that no other document depends on, and that depends on no machine.
+fn is_leaf(document: &Document, rendering: &Rendering) -> bool {
+    let is_plain = &*document.id.schema == design::MACHINE
+        && document.kind == MetadataKind::Document
+        && !document.is_abstract
+        && !document.is_replacement
+        && !document.is_encrypted
+        && document.labels.is_empty()
+        && document.parent_selector.is_none();
+    let takes_from_none = || {
+        let mut sources = document.substitutions.iter();
+        sources.all(|each| &*each.source.document.schema != design::MACHINE)
+    };
+    let is_alone = || {
+        let index = rendering.origin(document.mark);
+        index.is_some_and(|index| {
+            rendering.dependencies.on(index).is_empty()
+                && rendering
+                    .get(&document.id.schema, &document.id.name)
+                    .is_some_and(|rendered| rendered.index == index && !rendered.encrypted)
+        })
+    };
+    is_plain && takes_from_none() && is_alone()
+}
+
+/// Numbers for texts, in the order in which they come.
+#[derive(Default)]
+struct Numbered {
+    numbers: FxHashMap<Arc<str>, u32>,
+    texts: Vec<Arc<str>>,
+}
+
+impl Numbered {
+    fn number(&mut self, text: &Arc<str>) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.texts.len() as u32;
+        self.numbers.insert(text.clone(), number);
+        self.texts.push(text.clone());
+        number
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.texts(self.texts.iter().map(|text| &**text));
+    }
+}
+
+#[derive(Default)]
+struct Nodes {
+    names: Vec<Arc<str>>,
+    racks: Vec<u32>,
+    tags: Vec<u32>,
+    labels: Vec<u32>,
+    digests: Vec<u32>,
+    boots: Vec<u32>,
+    addresses: Vec<String>,
+    all_racks: Numbered,
+    all_tags: Numbered,
+    all_labels: Numbered,
+    all_digests: Numbered,
+    /// Whether sections that many machines have in common hold a secret, by where they are in memory.
+    secrets: FxHashMap<*const Node, bool>,
+}
+
+fn has_secret(node: &Node) -> bool {
+    node.secret
+        || match &node.value {
+            Value::List(items) => items.iter().any(has_secret),
+            Value::Map(map) => map.iter().any(|(_, field)| has_secret(&field.node)),
+            _ => false,
+        }
+}
+
+impl Nodes {
+    fn has_secret(&mut self, section: &Arc<Node>) -> bool {
+        let known = self.secrets.get(&Arc::as_ptr(section));
+        if let Some(known) = known {
+            return *known;
+        }
+        let has_secret = has_secret(section);
+        // A section that many machines have in common is looked through once.
+        if Arc::strong_count(section) > 2 {
+            self.secrets.insert(Arc::as_ptr(section), has_secret);
+        }
+        has_secret
+    }
+
+    /// Adds a machine; `None` where it has something that cannot be kept.
+    fn add(&mut self, node: &NodeDesign, data: &Node) -> Option<()> {
+        // Labels and tags may come from a profile that took a secret.
+        for section in [Section::Labels, Section::Inventory] {
+            if node
+                .sections
+                .get(&section)
+                .is_some_and(|each| self.has_secret(each))
+            {
+                return None;
+            }
+        }
+        let joined = |texts: &mut dyn Iterator<Item = &str>| {
+            let mut all = String::new();
+            for text in texts {
+                if text.contains(SEPARATOR) {
+                    return None;
+                }
+                all.push_str(text);
+                all.push(SEPARATOR);
+            }
+            Some(all)
+        };
+        let tags = joined(&mut node.tags.iter().map(|tag| &**tag))?;
+        let labels = joined(
+            &mut node
+                .labels
+                .iter()
+                .flat_map(|(key, value)| [&**key, &**value]),
+        )?;
+        let addresses = joined(&mut addresses(data))?;
+        let mut digests = Vec::with_capacity(Section::ALL.len());
+        for section in Section::ALL {
+            digests.push(match node.digests.get(&section) {
+                Some(digest) if unhexed(digest).is_some() => self.all_digests.number(digest),
+                Some(_) => return None,
+                None => NONE,
+            });
+        }
+        let boots = node.sections.get(&Section::BootActions);
+        let boots = boots.and_then(|section| section.get("boot_actions")?.as_map());
+        let rack = node.rack.as_ref();
+        self.names.push(Arc::from(node.name.as_str()));
+        self.racks
+            .push(rack.map_or(NONE, |rack| self.all_racks.number(rack)));
+        self.tags.push(self.all_tags.number(&Arc::from(tags)));
+        self.labels.push(self.all_labels.number(&Arc::from(labels)));
+        self.digests.extend(digests);
+        self.boots
+            .push(u32::from(boots.is_some_and(|map| !map.is_empty())));
+        self.addresses.push(addresses);
+        Some(())
+    }
+}
+
+/// The bytes of what is kept of a site; `None` where that is nothing.
+fn segment(site: &Site, loaded: &[Arc<LoadedFile>]) -> Option<Vec<u8>> {
+    if site.diagnostics.has_errors() || loaded.len() != site.files.len() {
+        return None;
+    }
+    let mut warnings: FxHashMap<SourceId, u32> = FxHashMap::default();
+    for diagnostic in site.diagnostics.iter() {
+        *warnings.entry(diagnostic.mark?.source).or_default() += 1;
+    }
+    let mut nodes = Nodes::default();
+    let (mut marks, mut ends) = (Vec::new(), Vec::new());
+    let mut blobs = Vec::with_capacity(site.files.len() * BLOB);
+    for (file, content) in site.files.iter().zip(loaded) {
+        blobs.extend_from_slice(file.blob.0.as_bytes());
+        let mark = leaf_file(site, content, &mut nodes).map(|source| {
+            let warnings = warnings.get(&source).copied().unwrap_or_default();
+            warnings + 1
+        });
+        marks.push(mark.unwrap_or(0));
+        ends.push(nodes.names.len() as u32);
+    }
+    let mut writer = Writer::new();
+    writer.texts(site.files.iter().map(|file| &*file.path));
+    writer.numbers(site.files.iter().map(|file| number_of(file.mode)));
+    writer.bytes(blobs);
+    writer.numbers(marks);
+    writer.numbers(ends);
+    writer.texts(nodes.names.iter().map(|name| &**name));
+    for column in [
+        nodes.racks,
+        nodes.tags,
+        nodes.labels,
+        nodes.digests,
+        nodes.boots,
+    ] {
+        writer.numbers(column);
+    }
+    writer.texts(nodes.addresses.iter().map(String::as_str));
+    nodes.all_racks.write(&mut writer);
+    nodes.all_tags.write(&mut writer);
+    nodes.all_labels.write(&mut writer);
+    let digests = nodes.all_digests.texts.iter();
+    writer.bytes(
+        digests
+            .filter_map(|digest| unhexed(digest))
+            .flatten()
+            .collect(),
+    );
+    Some(writer.finish())
+}
+
+/// Adds the machines of a file that holds nothing else, and nothing that something depends on.
+fn leaf_file(site: &Site, content: &LoadedFile, nodes: &mut Nodes) -> Option<SourceId> {
+    let first = content.documents.first()?;
+    let mut machines = Vec::with_capacity(content.documents.len());
+    for document in &content.documents {
+        if !is_leaf(document, &site.rendering) {
+            return None;
+        }
+        let rendered = site.rendering.get(&document.id.schema, &document.id.name)?;
+        machines.push((site.design.nodes.get(&*document.id.name)?, &rendered.data));
+    }
+    let before = nodes.names.len();
+    for (node, data) in machines {
+        if nodes.add(node, data).is_none() {
+            nodes.names.truncate(before);
+            nodes.racks.truncate(before);
+            nodes.tags.truncate(before);
+            nodes.labels.truncate(before);
+            nodes.digests.truncate(before * Section::ALL.len());
+            nodes.boots.truncate(before);
+            nodes.addresses.truncate(before);
+            return None;
+        }
+    }
+    Some(first.mark.source)
+}
+
+fn number_of(mode: Mode) -> u32 {
+    match mode {
+        Mode::Regular => 0,
+        Mode::Executable => 1,
+        Mode::Link => 2,
+    }
+}
+
+/// What machines have in common, made once.
+struct Shared {
+    racks: Vec<Arc<str>>,
+    tags: Vec<BTreeSet<Arc<str>>>,
+    labels: Vec<Arc<BTreeMap<Arc<str>, Arc<str>>>>,
+    digests: Vec<Arc<str>>,
+    /// Stands for some boot actions.
+    boots: Arc<Node>,
+    template: NodeDesign,
+}
+
+impl<'a> Columns<'a> {
+    fn read(segment: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::open(segment)?;
+        let columns = Self {
+            paths: reader.texts()?,
+            modes: reader.numbers()?,
+            blobs: chunks(reader.bytes()?)?,
+            marks: reader.numbers()?,
+            ends: reader.numbers()?,
+            names: reader.texts()?,
+            racks: reader.numbers()?,
+            tags: reader.numbers()?,
+            labels: reader.numbers()?,
+            digests: reader.numbers()?,
+            boots: reader.numbers()?,
+            addresses: reader.texts()?,
+            all_racks: reader.texts()?,
+            all_tags: reader.texts()?,
+            all_labels: reader.texts()?,
+            all_digests: chunks(reader.bytes()?)?,
+        };
+        let (files, nodes) = (columns.paths.len(), columns.names.len());
+        let fits = [columns.modes, columns.marks, columns.ends]
+            .iter()
+            .all(|column| column.len() == files)
+            && columns.blobs.len() == files
+            && [columns.racks, columns.tags, columns.labels, columns.boots]
+                .iter()
+                .all(|column| column.len() == nodes)
+            && columns.addresses.len() == nodes
+            && columns.digests.len() == nodes * Section::ALL.len();
+        fits.then_some(columns)
+    }
+
+    fn is_same(&self, position: usize, file: &SiteFile) -> Option<bool> {
+        let mode = self.modes.get(position)?;
+        let blob = self.blobs.get(position)?;
+        Some(mode == number_of(file.mode) && blob == file.blob.0.as_bytes())
+    }
+
+    /// The positions of the machines of a file.
+    fn nodes(&self, file: usize) -> Option<std::ops::Range<usize>> {
+        let start = match file.checked_sub(1) {
+            Some(before) => self.ends.get(before)? as usize,
+            None => 0,
+        };
+        let end = self.ends.get(file)? as usize;
+        (start <= end && end <= self.names.len()).then_some(start..end)
+    }
+
+    fn shared(&self) -> Option<Shared> {
+        let texts = |column: &Texts<'a>| -> Option<Vec<Arc<str>>> {
+            (0..column.len())
+                .map(|at| column.get(at).map(Arc::from))
+                .collect()
+        };
+        let lists = |column: &Texts<'a>| -> Option<Vec<Vec<Arc<str>>>> {
+            let list = |text: &str| text.split_terminator(SEPARATOR).map(Arc::from).collect();
+            (0..column.len())
+                .map(|at| column.get(at).map(list))
+                .collect()
+        };
+        let labels = lists(&self.all_labels)?.into_iter().map(|list| {
+            let pairs = list.chunks_exact(2);
+            Arc::new(
+                pairs
+                    .map(|pair| (pair[0].clone(), pair[1].clone()))
+                    .collect(),
+            )
+        });
+        let tags = lists(&self.all_tags)?.into_iter();
+        Some(Shared {
+            racks: texts(&self.all_racks)?,
+            tags: tags.map(|list| list.into_iter().collect()).collect(),
+            labels: labels.collect(),
+            digests: self.all_digests.iter().map(hexed).collect(),
+            boots: Arc::new(design::some_boot_actions()),
+            template: NodeDesign::summary(NodeName::from("")),
+        })
+    }
+
+    fn node(&self, position: usize, shared: &Shared) -> Option<NodeDesign> {
+        let name: Arc<str> = Arc::from(self.names.get(position)?);
+        let rack = match self.racks.get(position)? {
+            NONE => None,
+            rack => Some(shared.racks.get(rack as usize)?.clone()),
+        };
+        let sections = match self.boots.get(position)? {
+            0 => BTreeMap::new(),
+            _ => [(Section::BootActions, shared.boots.clone())].into(),
+        };
+        let start = position * Section::ALL.len();
+        let mut digests = Vec::with_capacity(Section::ALL.len());
+        for (section, at) in Section::ALL.into_iter().zip(start..) {
+            let digest = self.digests.get(at)?;
+            if digest != NONE {
+                digests.push((section, shared.digests.get(digest as usize)?.clone()));
+            }
+        }
+        let mut node = shared.template.clone();
+        node.document.name = name.clone();
+        node.name = NodeName::from(name);
+        node.rack = rack;
+        node.tags = shared.tags.get(self.tags.get(position)? as usize)?.clone();
+        node.labels = shared
+            .labels
+            .get(self.labels.get(position)? as usize)?
+            .clone();
+        node.sections = sections;
+        node.digests = digests.into_iter().collect();
+        Some(node)
+    }
+}
+
+fn chunks<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
+    let (chunks, rest) = bytes.as_chunks();
+    rest.is_empty().then_some(chunks)
+}
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+fn hexed(sum: &[u8; SUM]) -> Arc<str> {
+    let mut text = String::with_capacity(SUM * 2);
+    for byte in sum {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    Arc::from(text)
+}
+
+/// The bytes of a digest in lower-case hexadecimal digits.
+fn unhexed(digest: &str) -> Option<[u8; SUM]> {
+    let (pairs, rest) = digest.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() || pairs.len() != SUM {
+        return None;
+    }
+    let value = |digit: u8| DIGITS.iter().position(|each| *each == digit);
+    let mut sum = [0; SUM];
+    for (byte, [high, low]) in sum.iter_mut().zip(pairs) {
+        *byte = (value(*high)? * 16 + value(*low)?) as u8;
+    }
+    Some(sum)
+}
+
+/// The ids of the files of a listing that are kept as they are, for another revision of the site.
+#[must_use]
+pub fn settled_files(listing: &Listing, parts: &Parts) -> FxHashSet<(Arc<str>, BlobId)> {
+    let files = listing.files.iter().zip(&parts.load);
+    files
+        .filter(|(_, load)| !**load)
+        .map(|(file, _)| (file.path.clone(), file.blob))
+        .collect()
+}
