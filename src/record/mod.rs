@@ -5,6 +5,7 @@
 
 mod error;
 mod exchange;
+mod kept;
 mod shard;
 mod store;
 

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use super::error::{Error, failed};
-use super::shard;
 use super::{NodeRecord, RunRecord, SiteAction, SiteState};
+use super::{kept, shard};
 use crate::design::{NodeName, RunId, SiteName, name_problem};
 use crate::repository::{self, CommitId, NewCommit, Repository, Signature};
 
@@ -168,7 +168,14 @@ impl<'a> Store<'a> {
     /// They cannot be read.
     pub fn nodes(&self, state: &State) -> Result<BTreeMap<NodeName, NodeRecord>, Error> {
         match state.tip {
-            Some(tip) => shard::read_all(self.repository, tip),
+            Some(tip) => {
+                if let Some(records) = kept::read(self.repository, tip) {
+                    return Ok(records);
+                }
+                let records = shard::read_all(self.repository, tip)?;
+                kept::write(self.repository, tip, &records);
+                Ok(records)
+            }
             None => Ok(BTreeMap::new()),
         }
     }

@@ -8,7 +8,7 @@
 //! The worktree is the files as they are: what `.gitignore` names counts too.
 
 use std::cell::RefCell;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -321,8 +321,12 @@ pub fn site_digest<'a>(files: impl IntoIterator<Item = (&'a str, Mode, BlobId)>)
     files.sort_unstable();
     files.dedup();
     let mut hash = Sha256::new();
+    let mut line = String::new();
     for (path, mode, blob) in files {
-        hash.update(format!("{mode} {blob}\t{path}\0"));
+        line.clear();
+        // Writing to a text cannot fail.
+        let _ = write!(line, "{mode} {blob}\t{path}\0");
+        hash.update(&line);
     }
     let digits: String = hash
         .finalize()

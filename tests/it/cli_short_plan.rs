@@ -36,7 +36,8 @@ impl Site {
             }
             std::fs::remove_file(world.checkout.path().join(format!("nodes/{file}.yaml"))).unwrap();
         }
-        world.commit_and_apply("A file a machine", &[]).with(0);
+        let allowed = ["--allow-intermediate-commits"];
+        world.commit_and_apply("A file a machine", &allowed).with(0);
         let snapshot = world.checkout.outside().join("seen.json");
         let snapshot = snapshot.to_str().unwrap().to_owned();
         world.run(&["plan", "--save-observed", &snapshot]).with(0);

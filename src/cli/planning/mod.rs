@@ -158,8 +158,15 @@ pub(in crate::cli) fn make_plan(
     connection: &Connection<'_>,
     request: &Request,
 ) -> Result<Plan, Failure> {
-    let ground = ground(context, checkout, connection)?;
-    let snapshot = snapshot(context, arguments)?;
+    let (ground, snapshot) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| snapshot(context, arguments));
+        let ground = ground(context, checkout, connection);
+        match reader.join() {
+            Ok(snapshot) => (ground, snapshot),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    });
+    let (ground, snapshot) = (ground?, snapshot?);
     let is_short = at == At::Worktree && !request.action.is_targeted();
     if let (true, Some(seen)) = (is_short, &snapshot) {
         let short = short::Short {

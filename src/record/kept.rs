@@ -1,0 +1,191 @@
+//! The records of all nodes at a commit of the state, as they were read before.
+//!
+//! The records of a large site are a hundred megabytes of JSON lines, which git packs. A commit never
+//! changes, so what was read of it once is kept in columns. Rare fields are kept as the JSON that they
+//! are in a record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::{NodeRecord, Phase};
+use crate::cache::Key;
+use crate::cache::columns::{Numbers, Reader, Texts, Writer};
+use crate::design::{Digest, NodeName, RunId, Section};
+use crate::repository::{CommitId, Repository};
+
+/// The version of what is kept.
+const VERSION: u8 = 1;
+/// A number for what is not there.
+const NONE: u32 = u32::MAX;
+
+const PHASES: [Phase; 5] = [
+    Phase::NotStarted,
+    Phase::Prepared,
+    Phase::Deployed,
+    Phase::Failed,
+    Phase::Unknown,
+];
+
+/// The fields that few records have.
+#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Rare {
+    retired: Option<Arc<str>>,
+    maintenance: Option<Arc<str>>,
+    last_error: Option<Arc<str>>,
+    clean_step: Option<Arc<str>>,
+}
+
+fn key(repository: &Repository, tip: CommitId) -> Key {
+    let tip = tip.to_string();
+    repository
+        .cache()
+        .key("records", [&[VERSION][..], tip.as_bytes()])
+}
+
+/// Numbers for texts, in the order in which they come.
+#[derive(Default)]
+struct Numbered<'a> {
+    numbers: FxHashMap<&'a str, u32>,
+    texts: Vec<&'a str>,
+}
+
+impl<'a> Numbered<'a> {
+    fn number(&mut self, text: &'a str) -> u32 {
+        *self.numbers.entry(text).or_insert_with(|| {
+            self.texts.push(text);
+            self.texts.len() as u32 - 1
+        })
+    }
+}
+
+/// Keeps the records of a commit.
+pub(super) fn write(
+    repository: &Repository,
+    tip: CommitId,
+    records: &BTreeMap<NodeName, NodeRecord>,
+) {
+    if !repository.cache().keeps() {
+        return;
+    }
+    let mut digests = Numbered::default();
+    let (mut runs, mut revisions) = (Numbered::default(), Numbered::default());
+    let mut numbers: [Vec<u32>; 5] = Default::default();
+    let mut rares = Vec::with_capacity(records.len());
+    for (name, record) in records {
+        let NodeRecord {
+            node,
+            phase,
+            digest_version,
+            digests: own,
+            revision,
+            run,
+            retired,
+            maintenance,
+            last_error,
+            clean_step,
+        } = record;
+        let rare = Rare {
+            retired: retired.clone(),
+            maintenance: maintenance.clone(),
+            last_error: last_error.clone(),
+            clean_step: clean_step.clone(),
+        };
+        let rare = match rare == Rare::default() {
+            true => Ok(String::new()),
+            false => serde_json::to_string(&rare),
+        };
+        let phase = PHASES.iter().position(|each| each == phase);
+        let (Some(phase), Ok(rare), true) = (phase, rare, name == node) else {
+            return;
+        };
+        rares.push(rare);
+        let [phases, versions, all, of_revisions, of_runs] = &mut numbers;
+        phases.push(phase as u32);
+        versions.push(*digest_version);
+        all.extend(Section::ALL.iter().map(|section| match own.get(section) {
+            Some(digest) => digests.number(digest),
+            None => NONE,
+        }));
+        of_revisions.push(match revision {
+            Some(revision) => revisions.number(revision),
+            None => NONE,
+        });
+        of_runs.push(runs.number(run.as_str()));
+    }
+    let mut writer = Writer::new();
+    writer.texts(records.keys().map(NodeName::as_str));
+    for column in numbers {
+        writer.numbers(column);
+    }
+    writer.texts(rares.iter().map(String::as_str));
+    for texts in [digests.texts, revisions.texts, runs.texts] {
+        writer.texts(texts);
+    }
+    repository
+        .cache()
+        .write(&key(repository, tip), &writer.finish());
+}
+
+/// The records of a commit; `None` where they are not kept.
+pub(super) fn read(
+    repository: &Repository,
+    tip: CommitId,
+) -> Option<BTreeMap<NodeName, NodeRecord>> {
+    let segment = repository.cache().read(&key(repository, tip))?;
+    let mut reader = Reader::open(&segment)?;
+    let names = reader.texts()?;
+    let [phases, versions, digests, of_revisions, of_runs] = [
+        reader.numbers()?,
+        reader.numbers()?,
+        reader.numbers()?,
+        reader.numbers()?,
+        reader.numbers()?,
+    ];
+    let rares = reader.texts()?;
+    let all_digests: Vec<Digest> = shared(&reader.texts()?)?;
+    let all_revisions: Vec<Arc<str>> = shared(&reader.texts()?)?;
+    let all_runs: Vec<Arc<str>> = shared(&reader.texts()?)?;
+    let known = |all: &[Arc<str>], column: &Numbers<'_>, at: usize| match column.get(at)? {
+        NONE => Some(None),
+        number => Some(Some(all.get(number as usize)?.clone())),
+    };
+    let mut records = Vec::with_capacity(names.len());
+    for at in 0..names.len() {
+        let node = NodeName::from(names.get(at)?);
+        let start = at * Section::ALL.len();
+        let mut own = Vec::with_capacity(Section::ALL.len());
+        for (section, at) in Section::ALL.into_iter().zip(start..) {
+            if let Some(digest) = known(&all_digests, &digests, at)? {
+                own.push((section, digest));
+            }
+        }
+        let rare: Rare = match rares.get(at)? {
+            "" => Rare::default(),
+            json => serde_json::from_str(json).ok()?,
+        };
+        let record = NodeRecord {
+            node: node.clone(),
+            phase: *PHASES.get(phases.get(at)? as usize)?,
+            digest_version: versions.get(at)?,
+            digests: own.into_iter().collect(),
+            revision: known(&all_revisions, &of_revisions, at)?,
+            run: RunId::from(known(&all_runs, &of_runs, at)??),
+            retired: rare.retired,
+            maintenance: rare.maintenance,
+            last_error: rare.last_error,
+            clean_step: rare.clean_step,
+        };
+        records.push((node, record));
+    }
+    Some(records.into_iter().collect())
+}
+
+fn shared(texts: &Texts<'_>) -> Option<Vec<Arc<str>>> {
+    (0..texts.len())
+        .map(|at| texts.get(at).map(Arc::from))
+        .collect()
+}
