@@ -1,14 +1,13 @@
 //! The records of all nodes at a commit of the state, as they were read before.
 //!
 //! The records of a large site are a hundred megabytes of JSON lines, which git packs. A commit never
-//! changes, so what was read of it once is kept in columns. Rare fields are kept as the JSON that they
-//! are in a record.
+//! changes, so what was read of it once is kept in columns. A record with rare fields is kept as JSON
+//! beside them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
 
 use super::{NodeRecord, Phase};
 use crate::cache::Key;
@@ -29,14 +28,26 @@ const PHASES: [Phase; 5] = [
     Phase::Unknown,
 ];
 
-/// The fields that few records have.
-#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct Rare {
-    retired: Option<Arc<str>>,
-    maintenance: Option<Arc<str>>,
-    last_error: Option<Arc<str>>,
-    clean_step: Option<Arc<str>>,
+/// A record with the fields that nearly all have, and nothing else.
+fn plain(
+    (node, phase, digest_version): (NodeName, Phase, u32),
+    digests: BTreeMap<Section, Digest>,
+    revision: Option<Arc<str>>,
+    run: RunId,
+) -> NodeRecord {
+    NodeRecord {
+        node,
+        phase,
+        digest_version,
+        digests,
+        revision,
+        run,
+        retired: None,
+        maintenance: None,
+        manageable: false,
+        last_error: None,
+        clean_step: None,
+    }
 }
 
 fn key(repository: &Repository, tip: CommitId) -> Key {
@@ -76,45 +87,34 @@ pub(super) fn write(
     let mut numbers: [Vec<u32>; 5] = Default::default();
     let mut rares = Vec::with_capacity(records.len());
     for (name, record) in records {
-        let NodeRecord {
-            node,
-            phase,
-            digest_version,
-            digests: own,
-            revision,
-            run,
-            retired,
-            maintenance,
-            last_error,
-            clean_step,
-        } = record;
-        let rare = Rare {
-            retired: retired.clone(),
-            maintenance: maintenance.clone(),
-            last_error: last_error.clone(),
-            clean_step: clean_step.clone(),
-        };
-        let rare = match rare == Rare::default() {
+        let same = plain(
+            (name.clone(), record.phase, record.digest_version),
+            record.digests.clone(),
+            record.revision.clone(),
+            record.run.clone(),
+        );
+        let rare = match *record == same {
             true => Ok(String::new()),
-            false => serde_json::to_string(&rare),
+            false => serde_json::to_string(record),
         };
-        let phase = PHASES.iter().position(|each| each == phase);
-        let (Some(phase), Ok(rare), true) = (phase, rare, name == node) else {
+        let phase = PHASES.iter().position(|each| *each == record.phase);
+        let (Some(phase), Ok(rare), true) = (phase, rare, *name == record.node) else {
             return;
         };
         rares.push(rare);
         let [phases, versions, all, of_revisions, of_runs] = &mut numbers;
         phases.push(phase as u32);
-        versions.push(*digest_version);
+        versions.push(record.digest_version);
+        let own = &record.digests;
         all.extend(Section::ALL.iter().map(|section| match own.get(section) {
             Some(digest) => digests.number(digest),
             None => NONE,
         }));
-        of_revisions.push(match revision {
+        of_revisions.push(match &record.revision {
             Some(revision) => revisions.number(revision),
             None => NONE,
         });
-        of_runs.push(runs.number(run.as_str()));
+        of_runs.push(runs.number(record.run.as_str()));
     }
     let mut writer = Writer::new();
     writer.texts(records.keys().map(NodeName::as_str));
@@ -163,21 +163,18 @@ pub(super) fn read(
                 own.push((section, digest));
             }
         }
-        let rare: Rare = match rares.get(at)? {
-            "" => Rare::default(),
+        let record = match rares.get(at)? {
+            "" => plain(
+                (
+                    node.clone(),
+                    *PHASES.get(phases.get(at)? as usize)?,
+                    versions.get(at)?,
+                ),
+                own.into_iter().collect(),
+                known(&all_revisions, &of_revisions, at)?,
+                RunId::from(known(&all_runs, &of_runs, at)??),
+            ),
             json => serde_json::from_str(json).ok()?,
-        };
-        let record = NodeRecord {
-            node: node.clone(),
-            phase: *PHASES.get(phases.get(at)? as usize)?,
-            digest_version: versions.get(at)?,
-            digests: own.into_iter().collect(),
-            revision: known(&all_revisions, &of_revisions, at)?,
-            run: RunId::from(known(&all_runs, &of_runs, at)??),
-            retired: rare.retired,
-            maintenance: rare.maintenance,
-            last_error: rare.last_error,
-            clean_step: rare.clean_step,
         };
         records.push((node, record));
     }

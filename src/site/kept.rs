@@ -6,7 +6,7 @@
 //! taken from here, as summaries, and only what has changed is parsed, rendered and checked again.
 //!
 //! A summary has what selectors, groups, limits and records are compared with, and the digests of the
-//! sections, not the sections. Whoever needs more of a machine loads its file ([`Parts::wanted`]).
+//! sections, not the sections. Whoever needs more of a machine loads its file (`wanted` of [`Kept::split`]).
 //!
 //! Nothing is kept of a site with errors. Warnings are counted with the file that they point into.
 
