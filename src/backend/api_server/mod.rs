@@ -1,6 +1,6 @@
 //! The way to an API server of Kubernetes, whatever is kept there: nodes and pods, or hosts of Metal3.
 //!
-//! [`Connection`] is opened when it is first needed, [`Server`] sends requests that are bounded in time
+//! `Connection` is opened when it is first needed, `Server` sends requests that are bounded in time
 //! and size, and [`Trouble`] says what went wrong and whether it can pass.
 
 mod call;
