@@ -18,7 +18,7 @@ use crate::design::{Digest, NodeName, RunId, Section, SiteName};
 
 pub use error::Error;
 pub use exchange::{Exchange, Standing};
-pub use store::{Checkpoint, FORMAT_VERSION, RunFile, State, Store};
+pub use store::{Checkpoint, Draft, FORMAT_VERSION, RunFile, State, Store};
 
 /// How far a machine has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -47,6 +47,16 @@ pub struct State {
     pub site: SiteState,
 }
 
+/// A checkpoint that is written, and is not the records yet.
+#[derive(Debug)]
+pub struct Draft {
+    /// The newest commit of the records that it is on top of.
+    pub base: Option<CommitId>,
+    /// Its own commit.
+    pub tip: CommitId,
+    site: SiteState,
+}
+
 /// What a checkpoint writes.
 #[derive(Clone, Debug)]
 pub struct Checkpoint<'a> {
@@ -268,6 +278,15 @@ impl<'a> Store<'a> {
     ///
     /// [`Error::LostRace`] where somebody else wrote since: then nothing was changed.
     pub fn checkpoint(&self, state: &State, checkpoint: &Checkpoint<'_>) -> Result<State, Error> {
+        self.advance(self.draft(state, checkpoint)?)
+    }
+
+    /// Writes a checkpoint durably, but does not make it the records yet: [`Store::advance`] does.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn draft(&self, state: &State, checkpoint: &Checkpoint<'_>) -> Result<Draft, Error> {
         let run = checkpoint.run;
         let mut records = shard::Changes::new();
         records.extend(checkpoint.forgotten.iter().map(|node| (node, None)));
@@ -312,11 +331,27 @@ impl<'a> Store<'a> {
                 message: format!("{} {}: {}", run.action, run.run, run.outcome),
             })
             .map_err(failed("write the records"))?;
-        let before = state.tip.map(|tip| tip.0);
-        match self.repository.update_ref(&self.state_ref, before, tip.0) {
+        Ok(Draft {
+            base: state.tip,
+            tip,
+            site,
+        })
+    }
+
+    /// Makes a checkpoint the records, durably.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::checkpoint`].
+    pub fn advance(&self, draft: Draft) -> Result<State, Error> {
+        let before = draft.base.map(|tip| tip.0);
+        let moved = self
+            .repository
+            .update_ref(&self.state_ref, before, draft.tip.0);
+        match moved {
             Ok(()) => Ok(State {
-                tip: Some(tip),
-                site,
+                tip: Some(draft.tip),
+                site: draft.site,
             }),
             Err(repository::Error::RefMoved { .. }) => Err(Error::LostRace {
                 site: self.site.clone(),

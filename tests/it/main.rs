@@ -24,6 +24,8 @@ mod cli_status;
 #[cfg(test)]
 mod cli_validate;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod design_seaworthy;
 #[cfg(test)]
 mod document;

@@ -104,6 +104,11 @@ impl World {
         }
     }
 
+    /// The name of the site.
+    pub(crate) fn site(&self) -> &str {
+        &self.site
+    }
+
     /// A copy of the example site `one-rack`, with the specification's strategy, a simulator without
     /// faults, and one commit.
     pub(crate) fn one_rack() -> Self {

@@ -77,13 +77,17 @@ pub fn begin<'a>(
 
 /// Looks whether another run is in the way, before anything is planned; [`begin`] looks again. Where the
 /// last one ended and was killed before its tag was made and its lock released, that is done now: it may
-/// be that nothing is left to begin a run for.
+/// be that nothing is left to begin a run for. That run is given back where its tag was missing.
 ///
 /// # Errors
 ///
 /// [`Error::Offline`]; [`Error::LockHeld`] where a process may still run; [`Error::Unfinished`]; the
 /// lock or the records cannot be read, or the tag not be made.
-pub fn look_out(site: &Site<'_>, actor: &Actor, time: &dyn Timekeeper) -> Result<(), Error> {
+pub fn look_out(
+    site: &Site<'_>,
+    actor: &Actor,
+    time: &dyn Timekeeper,
+) -> Result<Option<RunRecord>, Error> {
     let left = site.lock()?;
     if let Some(left) = &left {
         let me = actor.holder(&RunId::from(""), time.seconds());
@@ -102,8 +106,9 @@ pub fn look_out(site: &Site<'_>, actor: &Actor, time: &dyn Timekeeper) -> Result
             run: run.run,
         });
     }
-    mend_tag(site, &state)?;
-    left.map_or(Ok(()), |left| site.release(&left))
+    let mended = mend_tag(site, &store, &state)?;
+    left.map_or(Ok(()), |left| site.release(&left))?;
+    Ok(mended)
 }
 
 /// Takes the lock; also where a dead process of this machine left it.
@@ -151,7 +156,7 @@ fn begin_locked<'a>(
     still_holds: &mut dyn FnMut(&State) -> Result<Vec<String>, record::Error>,
 ) -> Result<Begun<'a>, Error> {
     let (mut state, mut remote_tip) = site.records(&store)?;
-    mend_tag(site, &state)?;
+    mend_tag(site, &store, &state)?;
     let mut check = |state: &State| {
         let reasons =
             still_holds(state).map_err(error::records("check whether the plan still holds"))?;
@@ -209,8 +214,8 @@ fn begin_locked<'a>(
     };
     let files = RunFiles::of(site.repository, &site.name, &run);
     let journal = Journal::create(&files.directory)?;
-    let state = store
-        .checkpoint(
+    let draft = store
+        .draft(
             &state,
             &Checkpoint {
                 run: &record,
@@ -223,9 +228,10 @@ fn begin_locked<'a>(
             },
         )
         .map_err(error::records("write the first records of the run"))?;
-    if let Some(tip) = state.tip {
-        files.note_checkpoint(tip)?;
-    }
+    files.note_checkpoint(&draft)?;
+    let state = store
+        .advance(draft)
+        .map_err(error::records("write the first records of the run"))?;
     let session = Session::new(Parts {
         site,
         actor,
@@ -260,14 +266,15 @@ pub(super) fn unfinished(store: &Store<'_>, state: &State) -> Result<Option<RunR
     Ok(record.filter(|record| matches!(record.outcome, Outcome::Running | Outcome::Interrupted)))
 }
 
-/// Makes the tag of the last site action, and publishes it, where that was not reached.
-fn mend_tag(site: &Site<'_>, state: &State) -> Result<(), Error> {
+/// Makes the tag of the last site action, and publishes it, where that was not reached; gives the run
+/// that it is about.
+fn mend_tag(site: &Site<'_>, store: &Store<'_>, state: &State) -> Result<Option<RunRecord>, Error> {
     let Some(action) = &state.site.last_action else {
-        return Ok(());
+        return Ok(None);
     };
     let files = RunFiles::of(site.repository, &site.name, &action.run);
     let Some(tag) = files.intended_tag()? else {
-        return Ok(());
+        return Ok(None);
     };
     let id = site.repository.create_tag(&tag).map_err(error::repository(
         &site.name,
@@ -282,5 +289,6 @@ fn mend_tag(site: &Site<'_>, state: &State) -> Result<(), Error> {
     if site.publish(&[update])? {
         files.remove();
     }
-    Ok(())
+    let record = store.run(state, &action.run);
+    record.map_err(error::records("read the record of the last run"))
 }

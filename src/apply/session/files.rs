@@ -1,7 +1,7 @@
 //! The directory of a run: its journal, and beside it what ties the journal to records and tag.
 //!
 //! `<git-common-dir>/trueup/<site>/<run>/`. `checkpoint` names the newest commit of the state that the
-//! owner of this journal wrote: where the state has moved on, somebody resumed the run elsewhere and the
+//! owner of this journal wrote, and the one before it: where the state has moved on, somebody resumed the run elsewhere and the
 //! journal is not the newest. `tag.json` is the intent of the tag, with all that its bytes are made of.
 
 use std::fs::{self, File};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use crate::design::{RunId, SiteName};
+use crate::record::Draft;
 use crate::repository::{CommitId, NewTag, Repository, Signature};
 
 const CHECKPOINT: &str = "checkpoint";
@@ -42,15 +43,26 @@ impl RunFiles {
         }
     }
 
-    /// The commit of the state that the owner of the journal wrote last.
-    pub(super) fn checkpoint(&self) -> Option<CommitId> {
-        let text = fs::read_to_string(self.directory.join(CHECKPOINT)).ok()?;
-        text.trim().parse().ok()
+    /// Whether the newest commit of the state is one that the owner of this journal wrote, and nobody
+    /// has gone on since.
+    pub(super) fn is_newest(&self, tip: Option<CommitId>) -> bool {
+        let Ok(text) = fs::read_to_string(self.directory.join(CHECKPOINT)) else {
+            return false;
+        };
+        // The second is that of before: the state may not have been reached.
+        let mut written = text.lines().take(2).map(|line| line.parse().ok());
+        tip.is_some() && written.any(|own| own == tip)
     }
 
-    /// Notes the newest commit of the state. Lost in a crash, it only makes a resume more careful.
-    pub(super) fn note_checkpoint(&self, tip: CommitId) -> Result<(), Error> {
-        self.replace(CHECKPOINT, format!("{tip}\n").as_bytes())
+    /// Notes a commit of the state that is about to be the newest. Lost in a crash, it only makes a
+    /// resume more careful.
+    pub(super) fn note_checkpoint(&self, draft: &Draft) -> Result<(), Error> {
+        let mut text = format!("{}\n", draft.tip);
+        if let Some(base) = draft.base {
+            text.push_str(&base.to_string());
+            text.push('\n');
+        }
+        self.replace(CHECKPOINT, text.as_bytes())
     }
 
     /// Writes down, durably, the tag that is going to be made.

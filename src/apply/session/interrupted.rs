@@ -410,7 +410,7 @@ impl Known {
             in_journal = Some(found.len());
             entries = found;
         }
-        let is_newest = in_journal.is_some() && files.checkpoint() == state.tip;
+        let is_newest = in_journal.is_some() && files.is_newest(state.tip);
         if !is_newest {
             let ended: BTreeSet<Arc<str>> = entries.iter().filter_map(ended_step).collect();
             let events = store

@@ -286,7 +286,7 @@ impl<'a> Session<'a> {
                 (None, None) => forgotten.push(name.clone()),
             }
         }
-        let written = self.store.checkpoint(
+        let draft = self.store.draft(
             &records.state,
             &Checkpoint {
                 run: &records.run,
@@ -300,11 +300,10 @@ impl<'a> Session<'a> {
         );
         records.written = self.time.monotonic();
         records.cost = records.written.saturating_sub(began);
-        match written {
+        let draft = draft.map_err(error::records("write the records"))?;
+        self.files.note_checkpoint(&draft)?;
+        match self.store.advance(draft) {
             Ok(state) => {
-                if let Some(tip) = state.tip {
-                    self.files.note_checkpoint(tip)?;
-                }
                 records.state = state;
                 records.changed.clear();
                 records.events.clear();

@@ -26,7 +26,7 @@ use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, Digest, NodeDesign, NodeName};
 use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
-use crate::record::{Outcome, Store};
+use crate::record::{Outcome, RunRecord, Store};
 use crate::report;
 use crate::report::run::Reporter;
 use crate::repository::CommitId;
@@ -146,14 +146,21 @@ fn look_out(
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
     site: &session::Site<'_>,
-) -> Result<(), Failure> {
+) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new();
     match session::look_out(site, &actor, &clock) {
         Err(session::Error::Unfinished { run, .. }) if command.supersede => {
             let text = interrupted::give_up(checkout, site, &run, false)?;
             context.printer.tell(&text);
-            Ok(())
+            Ok(None)
+        }
+        Ok(Some(run)) => {
+            context.printer.tell(&format!(
+                "Run {} had ended, and was killed before its tag was made: that is done now.",
+                run.run
+            ));
+            Ok(Some(run))
         }
         other => other.map_err(|error| session_failure(&error)),
     }
@@ -352,7 +359,12 @@ fn carry_out(
         let status = airship::of_report(action, &report, messages);
         context.printer.print(&airship::line(&status))?;
     }
-    let kind = match report.outcome {
+    exit_code(report.outcome)
+}
+
+/// What a run that ended so exits with.
+fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
+    let kind = match outcome {
         Outcome::Succeeded => return Ok(0),
         Outcome::Interrupted | Outcome::Running => FailureKind::Interrupted,
         Outcome::Failed | Outcome::SucceededWithFailures | Outcome::Abandoned => {

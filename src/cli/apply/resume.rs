@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::saved::applied_of;
-use super::{ApplyCommand, ProcessClock, Task, actor, carry_out, designs, session_failure};
+use super::{
+    ApplyCommand, ProcessClock, Task, actor, carry_out, designs, exit_code, look_out,
+    session_failure,
+};
 use crate::apply::Decision;
 use crate::apply::session::{self, TakeOver, find_interrupted};
 use crate::backend;
@@ -24,7 +27,18 @@ pub(super) fn resume(
     site: &session::Site<'_>,
 ) -> Result<u8, Failure> {
     let decisions = decisions(&command.decide)?;
-    let interrupted = find_interrupted(site, None).map_err(|error| session_failure(&error))?;
+    let interrupted = match find_interrupted(site, None) {
+        Err(session::Error::NothingInterrupted { site: name }) => {
+            return match look_out(context, command, checkout, site)? {
+                Some(run) => exit_code(run.outcome),
+                None => {
+                    let nothing = session::Error::NothingInterrupted { site: name };
+                    Err(session_failure(&nothing))
+                }
+            };
+        }
+        other => other.map_err(|error| session_failure(&error))?,
+    };
     let plan = saved::read(&interrupted.plan).map_err(|error| {
         Failure::error(format!(
             "the plan of run {} is broken: {error}",

@@ -1,0 +1,237 @@
+//! The program killed at each system call that makes anything last, and gone on with: nothing is lost and
+//! nothing happens twice. The same with calls that fail, as on a full or broken disk.
+//!
+//! `strace` (Linux) kills the real process with a real SIGKILL at the entry of the call, or lets the call fail.
+//! Of all places some are taken, spread evenly; `TRUEUP_TEST_CRASHES=all` takes every one of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::git::Checkout;
+use super::world::{Ended, World, copy_folder};
+
+/// Calls that write, make durable, give a name to or take one away.
+const CALLS: [&str; 6] = [
+    "fsync",
+    "fdatasync",
+    "rename",
+    "unlink",
+    "ftruncate",
+    // The last: threads wake each other with it, too, and those calls cannot be let fail.
+    "write",
+];
+
+/// Places that are tried for each call, unless all are.
+const PLACES: usize = 5;
+
+/// A site, and what is done to it.
+struct Story {
+    before: World,
+    command: &'static [&'static str],
+}
+
+/// All that must be the same in the end, however often the program died.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    /// What happened to the machines, and how often.
+    ledger: BTreeMap<String, usize>,
+    tags: Vec<String>,
+    /// What is still to be done.
+    changes: BTreeMap<String, String>,
+}
+
+fn site(example: &str) -> World {
+    let world = World::of(Checkout::new(), example);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("site-examples")
+        .join(example);
+    copy_folder(&folder, world.checkout.path());
+    world.checkout.commit("The site");
+    world
+}
+
+fn first_apply() -> Story {
+    Story {
+        before: site("edge"),
+        command: &["apply", "--yes"],
+    }
+}
+
+fn redeploy_of_a_member() -> Story {
+    let before = site("control-plane");
+    before.run(&["apply", "--yes"]).with(0);
+    Story {
+        before,
+        command: &["apply", "redeploy", "control-1", "--yes"],
+    }
+}
+
+/// Whether processes can be watched here; said loudly where they cannot.
+fn strace_works() -> bool {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-e", "trace=write", "true"]);
+    let works = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !works {
+        eprintln!("SKIPPED: strace is not there or may not watch processes");
+    }
+    works
+}
+
+impl Story {
+    /// A copy of the site as it was before.
+    fn world(&self) -> World {
+        let world = World::of(Checkout::new(), self.before.site());
+        let from = self.before.checkout.path().join(".");
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(from)
+            .arg(world.checkout.path())
+            .status();
+        assert!(copied.unwrap().success());
+        world
+    }
+
+    fn outcome(world: &World) -> Outcome {
+        Outcome {
+            ledger: world.ledger(),
+            tags: world.tags(),
+            changes: world.planned(&[]),
+        }
+    }
+
+    fn unbroken(&self) -> Outcome {
+        let world = self.world();
+        world.run(self.command).with(0);
+        Self::outcome(&world)
+    }
+
+    /// How often the run makes a call.
+    fn count(&self, call: &str) -> usize {
+        let world = self.world();
+        let trace = world.checkout.outside().join("trace");
+        let trace = trace.to_str().unwrap();
+        let options = ["-f", "-o", trace, "-e", &format!("trace={call}")];
+        under_strace(&world, &options, self.command).with(0);
+        let text = std::fs::read_to_string(trace).unwrap();
+        text.lines()
+            .filter(|line| line.contains(&format!(" {call}(")))
+            .count()
+    }
+
+    /// Goes on until the run has come to its end.
+    fn go_on(&self, world: &World) {
+        for _ in 0..5 {
+            let resumed = world.run(&["apply", "--resume"]);
+            let nothing = resumed.code == 1 && resumed.stderr.contains("no run of site");
+            if nothing && self.is_over(world) {
+                return;
+            }
+            let ended = if nothing {
+                world.run(self.command)
+            } else {
+                resumed
+            };
+            if ended.code == 0 {
+                return;
+            }
+        }
+        panic!(
+            "it does not come to its end: {:?}",
+            world.run(&["apply", "--resume"])
+        );
+    }
+
+    /// Whether the run that died had done everything, and there was only nobody left to say so.
+    fn is_over(&self, world: &World) -> bool {
+        let runs = |world: &World| {
+            let log = world.run(&["log", "--format", "json"]).with(0).json();
+            log["runs"].as_array().map_or(0, Vec::len)
+        };
+        runs(world) > runs(&self.before)
+    }
+
+    /// Tries places of every call, from the first to the last.
+    fn at_every_call(&self, calls: &[&str], inject: &str) {
+        let expected = self.unbroken();
+        let all = std::env::var_os("TRUEUP_TEST_CRASHES").is_some_and(|wanted| wanted == "all");
+        let mut hit = 0;
+        for call in calls {
+            let count = self.count(call);
+            let places = if all { count } else { PLACES.min(count) };
+            for place in (0..places).map(|place| place * count / places + 1) {
+                let world = self.world();
+                let options = [
+                    "-f",
+                    "-o",
+                    "/dev/null",
+                    "-e",
+                    &format!("trace={call}"),
+                    "-e",
+                    &format!("inject={call}:{inject}:when={place}"),
+                ];
+                let ended = under_strace(&world, &options, self.command);
+                assert!(
+                    !ended.stderr.contains("panicked"),
+                    "{call} {place}: {ended:?}"
+                );
+                // Calls are counted for each thread: the last ones of all may be nobody's.
+                hit += usize::from(ended.code != 0);
+                if ended.code != 0 {
+                    self.go_on(&world);
+                }
+                let outcome = Self::outcome(&world);
+                assert_eq!(outcome, expected, "{inject} at {call} {place}: {ended:?}");
+            }
+        }
+        assert!(hit >= 10, "hardly anything was hit: {hit}");
+    }
+}
+
+fn under_strace(world: &World, options: &[&str], command: &[&str]) -> Ended {
+    let program = world.command(command);
+    let mut strace = Command::new("strace");
+    strace
+        .args(options)
+        .arg(program.get_program())
+        .args(command);
+    strace.current_dir(world.checkout.path()).env_clear();
+    for (name, value) in program.get_envs() {
+        if let Some(value) = value {
+            strace.env(name, value);
+        }
+    }
+    strace.stdin(Stdio::null()).output().unwrap().into()
+}
+
+#[test]
+fn a_first_apply_that_is_killed_anywhere_ends_as_if_it_had_not_been() {
+    if strace_works() {
+        first_apply().at_every_call(&CALLS, "signal=SIGKILL");
+    }
+}
+
+#[test]
+fn a_redeploy_that_is_killed_anywhere_ends_as_if_it_had_not_been() {
+    if strace_works() {
+        redeploy_of_a_member().at_every_call(&CALLS, "signal=SIGKILL");
+    }
+}
+
+#[test]
+fn a_disk_that_fails_once_stops_the_run_and_loses_nothing() {
+    if strace_works() {
+        first_apply().at_every_call(&CALLS[..5], "error=EIO");
+    }
+}
+
+#[test]
+fn a_full_disk_stops_the_run_and_loses_nothing() {
+    if strace_works() {
+        redeploy_of_a_member().at_every_call(&CALLS[..5], "error=ENOSPC");
+    }
+}
