@@ -183,6 +183,9 @@ pub struct NodeResult {
     pub failed_step: Option<Arc<str>>,
     /// Why.
     pub message: Option<Arc<str>>,
+    /// Whether all is done that was planned for it.
+    #[serde(default)]
+    pub complete: bool,
     /// Time spent on it, in milliseconds.
     pub duration_ms: u64,
 }

@@ -68,6 +68,7 @@ impl Dispatcher<'_> {
                 standing: node.standing,
                 failed_step: node.failed.as_ref().map(|(step, _)| step.clone()),
                 message: node.failed.as_ref().map(|(_, message)| message.clone()),
+                complete: node.failed.is_none() && node.planned == node.achieved,
                 duration_ms: node.duration_ms,
             });
         }

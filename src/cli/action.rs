@@ -52,6 +52,9 @@ pub(super) struct ActionArguments {
     /// With --node-is-gone: it was not seen off, and somebody has checked that it is
     #[arg(long)]
     i_have_checked: bool,
+    /// What moves a retired machine forgets it when it is torn down; the records keep that it is retired
+    #[arg(long)]
+    forget: bool,
     /// A clean step, as interface.step; given again, they run in that order
     #[arg(long, value_name = "I.S")]
     step: Vec<String>,
@@ -194,6 +197,7 @@ impl ActionArguments {
             no_etcd_here: set(&self.no_etcd_here),
             gone: set(&self.node_is_gone),
             checked_gone: self.i_have_checked,
+            forget: self.forget,
         }
     }
 
@@ -266,6 +270,11 @@ impl ActionArguments {
             ("--no-etcd-here", !self.no_etcd_here.is_empty(), removes),
             ("--node-is-gone", !self.node_is_gone.is_empty(), gone),
             ("--i-have-checked", self.i_have_checked, gone),
+            (
+                "--forget",
+                self.forget,
+                matches!(action, A::Teardown | A::Destroy),
+            ),
             ("--step", !self.step.is_empty(), action == A::Clean),
             ("--reason", self.reason.is_some(), has_reason),
             ("--unset", self.unset, unsets),

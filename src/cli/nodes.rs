@@ -126,6 +126,11 @@ fn clean_steps<'a>(
             steps.unknown = Some(unseen.unwrap_or_else(unsaid));
             return steps;
         }
+        if seen.get(node).is_some_and(|seen| seen.cleans_itself) {
+            // In the order in which its provisioner last ran them.
+            steps.enabled = offered.to_vec();
+            return steps;
+        }
         match in_order(offered, priorities) {
             Ok(enabled) => steps.enabled = enabled,
             Err(tie) => steps.unknown = Some(tie.to_string()),

@@ -26,17 +26,20 @@ pub enum CleanInterface {
     Raid,
     /// Firmware.
     Firmware,
+    /// What only one maker's machines have.
+    Vendor,
 }
 
 impl CleanInterface {
     /// All, in the order that breaks ties.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Power,
         Self::Management,
         Self::Deploy,
         Self::Bios,
         Self::Raid,
         Self::Firmware,
+        Self::Vendor,
     ];
 
     /// Its name, as in `deploy.erase_devices`.
@@ -49,6 +52,7 @@ impl CleanInterface {
             Self::Bios => "bios",
             Self::Raid => "raid",
             Self::Firmware => "firmware",
+            Self::Vendor => "vendor",
         }
     }
 
@@ -268,7 +272,7 @@ mod tests {
         for interface in CleanInterface::ALL {
             assert_eq!(CleanInterface::of(interface.as_str()), Some(interface));
         }
-        assert_eq!(CleanInterface::of("vendor"), None);
+        assert_eq!(CleanInterface::of("console"), None);
     }
 
     fn any_steps() -> impl Strategy<Value = Vec<OfferedStep>> {

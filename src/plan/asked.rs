@@ -146,6 +146,18 @@ impl<'a> Rules<'a> {
             let reason = format!("it could not be observed: {why}");
             item.block(&reason, Some("--node-is-gone"));
         }
+        let is_retired = item.subject.is_flagged();
+        if is_retired {
+            item.because("is retired: it ends manageable, and is never available");
+        }
+        match (self.leaving.forget, is_retired) {
+            (true, true) => item.because("what moves it forgets it afterwards"),
+            (true, false) => item.block(
+                "`--forget` is for retired machines, and it is not retired",
+                None,
+            ),
+            (false, _) => {}
+        }
     }
 
     /// A machine is taken away from under nothing.
@@ -227,7 +239,7 @@ impl<'a> Rules<'a> {
     /// What holds a machine back from being torn down or switched off.
     fn hold_back(&self, item: &mut Item<'a>, action: Action) {
         if action != Action::PowerOff
-            && let Some(why) = item.subject.held()
+            && let Some(why) = item.subject.held().or(item.subject.not_to_be_torn_down())
         {
             item.block(&why, None);
         }

@@ -194,6 +194,11 @@ impl<'a> Rules<'a> {
         {
             item.block(why, None);
         }
+        if item.work.destroy
+            && let Some(why) = subject.not_to_be_torn_down()
+        {
+            item.block(&why, None);
+        }
         if item.work.destroy {
             self.leave(item);
             self.preserve(item);
@@ -410,7 +415,7 @@ fn is_partitioned(subject: Subject<'_>, after: &NodeDesign) -> bool {
 /// A node that an entry of the design retires.
 fn retire<'a>(subject: Subject<'a>, entry: &Retirement) -> Option<Item<'a>> {
     let recorded = subject.record.and_then(|record| record.retired.as_ref());
-    if subject.is_flagged() && recorded == Some(&entry.reason) {
+    if (subject.is_flagged() || subject.was_forgotten()) && recorded == Some(&entry.reason) {
         return drift_of_retired(subject);
     }
     let mut item = Item::new(subject, ChangeKind::Retire);

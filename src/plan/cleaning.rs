@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use super::change::{Item, Rules};
 use super::subject::{Seen, Subject};
+use crate::design::WipePolicy;
 use crate::lifecycle::{OfferedStep, ProvisionState, in_order};
 use crate::observed::{Capability, ObservedNode};
+use crate::record::Phase;
 use crate::step::{CleanStep, Cleaning, StepKind};
 
 /// What erases the disks of a machine, which a teardown does whatever a policy says.
@@ -43,6 +45,11 @@ impl<'a> Rules<'a> {
         } else {
             as_asked(node, named)
         };
+        if way == Way::Teardown && node.cleans_itself && is_clean(subject, state) {
+            item.because("carries nothing since it was last cleaned: nothing is erased");
+            item.change.disks.clear();
+            return;
+        }
         let cleaning = match cleaning {
             Ok(Some(cleaning)) => cleaning,
             Ok(None) => return,
@@ -86,6 +93,9 @@ impl<'a> Rules<'a> {
         };
         let is_off = policy.is_some_and(|policy| !policy.automated) && way != Way::Asked;
         let preserves = self.leaving.preserve_local_storage && way == Way::Teardown;
+        if node.cleans_itself && way == Way::Teardown && is_never_provided(subject) && !preserves {
+            return self.of_a_retired(node);
+        }
         if node.cleans_itself {
             return Ok(Some(foreign(node, is_off, preserves, &by)));
         }
@@ -121,6 +131,57 @@ impl<'a> Rules<'a> {
             steps,
         }))
     }
+}
+
+impl Rules<'_> {
+    /// How a retired machine is erased that carries no system and is never provided, which would clean it:
+    /// by steps that its provisioner is known to have.
+    fn of_a_retired(&self, node: &ObservedNode) -> Result<Option<Cleaning>, String> {
+        let erasing = node.clean_steps.iter().filter(|step| step.erases);
+        let steps: Vec<CleanStep> = erasing.map(CleanStep::from).collect();
+        if steps.is_empty() && self.design.policy.wipe == WipePolicy::Require {
+            return Err(
+                "it is retired and manageable, so that nothing cleans it on its way to available, and what \
+                 moves it has never shown a step that erases its disks; run one that it has by \
+                 `clean NODE --step`, or keep its disks by `--preserve-local-storage`"
+                    .to_owned(),
+            );
+        }
+        let because = match steps.is_empty() {
+            true => {
+                "it is retired, its provisioner shows no step that erases, and the policy says `wipe: skip`"
+            }
+            false => {
+                "it is retired, and never provided: by the steps of its provisioner's own that erase"
+            }
+        };
+        Ok(Some(Cleaning {
+            because: Arc::from(because),
+            foreign: false,
+            steps,
+        }))
+    }
+}
+
+/// Whether a retired machine waits where nothing but a cleaning that is asked for reaches it.
+fn is_never_provided(subject: Subject<'_>) -> bool {
+    let waits = matches!(
+        subject.seen,
+        Seen::Known(
+            _,
+            ProvisionState::Manageable | ProvisionState::InspectFailed
+        )
+    );
+    waits && subject.is_flagged()
+}
+
+/// Whether what cleans a machine by itself has cleaned it since something was deployed on it.
+fn is_clean(subject: Subject<'_>, state: ProvisionState) -> bool {
+    let was_torn_down = || {
+        let phase = subject.record.map(|record| record.phase);
+        is_never_provided(subject) && phase == Some(Phase::NotStarted)
+    };
+    state == ProvisionState::Available || was_torn_down()
 }
 
 /// On which way a machine is cleaned, if on any.

@@ -122,6 +122,20 @@ impl<'a> Clusters<'a> {
             }
             only_etcd(item);
         }
+        for item in items.iter_mut() {
+            let again = item.work.deploy && !item.work.destroy && item.subject.record.is_some();
+            let mut of_node = self.of_node(item.subject.name).peekable();
+            let runs = |watched: &Watched<'_>| {
+                let seen = watched.seen;
+                seen.is_some_and(|seen| quorum::standing(&watched.cluster, seen).is_some())
+            };
+            if again && of_node.peek().is_some() && of_node.all(runs) {
+                item.work.rejoins = Some(Leave {
+                    is_member: true,
+                    ..Leave::default()
+                });
+            }
+        }
         let is_carried = |item: &&mut Item<'_>| {
             let leave = item.work.leave.as_ref();
             leave.is_some_and(|leave| leave.is_member) && item.change.blocked.is_none()

@@ -86,7 +86,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
                 if action == Action::Redeploy {
                     item.change.group = group.map(|group: usize| all_groups[group].name.clone());
                     if ungrouped {
-                        item.block("no deployment group selects it", None);
+                        item.because("no deployment group selects it: it is built again by itself");
                     }
                 }
                 if item.unwiped && item.work.destroy {

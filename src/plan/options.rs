@@ -92,6 +92,9 @@ pub struct Leaving {
     /// Somebody has checked that they are, though they were not seen off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checked_gone: bool,
+    /// What moves them forgets retired machines when they are torn down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forget: bool,
 }
 
 impl Leaving {

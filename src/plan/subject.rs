@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Standing;
 use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
 use crate::document::Node;
-use crate::lifecycle::{PowerState, ProvisionState};
+use crate::lifecycle::{self, Flags, PowerState, ProvisionState, Verb};
 use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode};
 use crate::record::{NodeRecord, Phase};
 
@@ -145,6 +145,35 @@ impl Subject<'_> {
     /// Why nothing may be done to the machine now, whatever the plan wants.
     pub(super) fn held(&self) -> Option<String> {
         self.seen.held(self.record)
+    }
+
+    /// Whether it was torn down, and what moves it knows it no more.
+    pub(super) fn was_forgotten(&self) -> bool {
+        let is_unknown = matches!(self.seen, Seen::Known(_, ProvisionState::Enroll));
+        let phase = self.record.map(|record| record.phase);
+        is_unknown && phase == Some(Phase::NotStarted)
+    }
+
+    /// Why its life does not have that it is torn down now; what carries no system is only cleaned.
+    pub(super) fn not_to_be_torn_down(&self) -> Option<String> {
+        let Seen::Known(node, state) = self.seen else {
+            return None;
+        };
+        let carries_nothing = matches!(
+            state,
+            ProvisionState::Enroll
+                | ProvisionState::Manageable
+                | ProvisionState::InspectFailed
+                | ProvisionState::Available
+        );
+        let flags = Flags {
+            retired: self.is_flagged(),
+            maintenance: node.maintenance.is_some(),
+            protected: node.protected,
+        };
+        let refusal = lifecycle::step(state, Verb::Delete, flags).err();
+        let refusal = refusal.filter(|_| !carries_nothing);
+        refusal.map(|refusal| refusal.to_string())
     }
 
     /// Whether it carries the retired flag, wherever that is kept.

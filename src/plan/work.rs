@@ -17,6 +17,8 @@ pub(super) struct Work {
     pub(super) destroy: bool,
     /// How it leaves its clusters before, where it is in any.
     pub(super) leave: Option<Leave>,
+    /// What it comes back to without having left it in this plan: an earlier one was not seen through.
+    pub(super) rejoins: Option<Leave>,
     /// One step that an action asks for.
     pub(super) single: Option<Single>,
     pub(super) prepare: bool,
@@ -42,6 +44,7 @@ impl Work {
         relabel: None,
         destroy: false,
         leave: None,
+        rejoins: None,
         single: None,
         prepare: false,
         cleaning: None,

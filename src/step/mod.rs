@@ -327,6 +327,9 @@ pub struct Parameters {
     /// Members to remove, for remove-etcd.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub etcd_members: Vec<EtcdRemoval>,
+    /// Only its members of etcd clusters are waited for, for await-ready: it was no node of Kubernetes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub members_only: bool,
     /// Etcd clusters that may end with this machine: check-etcd does not ask for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub etcd_given_up: Vec<ClusterName>,
@@ -339,6 +342,9 @@ pub struct Parameters {
     /// Only the disk of the operating system may be erased or written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preserve_local_storage: bool,
+    /// What moves the machine forgets it when it is torn down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forget: bool,
     /// The steps to run, in order: for clean, where none are named what moves the machine chooses its
     /// automated ones; for destroy, prepare and provide on the way to available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

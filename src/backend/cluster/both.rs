@@ -14,8 +14,12 @@ pub(super) struct Both {
 }
 
 /// Who carries a kind of step out, in this order.
-fn actors(both: &Both, kind: StepKind) -> Vec<&dyn Cluster> {
-    match kind {
+fn actors<'a>(both: &'a Both, order: &Order) -> Vec<&'a dyn Cluster> {
+    let parameters = order.step.parameters.as_ref();
+    match order.step.id.kind {
+        StepKind::AwaitReady if parameters.is_some_and(|each| each.members_only) => {
+            vec![&*both.etcd]
+        }
         StepKind::RemoveEtcd | StepKind::CheckEtcd => vec![&*both.etcd],
         StepKind::AwaitReady => vec![&*both.kubernetes, &*both.etcd],
         _ => vec![&*both.kubernetes],
@@ -36,7 +40,7 @@ impl Cluster for Both {
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
         Box::pin(async move {
-            for actor in actors(self, order.step.id.kind) {
+            for actor in actors(self, order) {
                 let found = actor.probe(order).await;
                 if found != Probe::Done {
                     return found;
@@ -48,7 +52,7 @@ impl Cluster for Both {
 
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
         Box::pin(async move {
-            for actor in actors(self, order.step.id.kind) {
+            for actor in actors(self, order) {
                 actor.act(order).await?;
             }
             Ok(())

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use super::leaving::{Bounds, Place, tear_down, written};
-use super::{Draft, Ground, Written};
+use super::leaving::{Bounds, Place, tear_down, written as step_of_leaving};
+use super::{Draft, Ground, Written, disks_of, keeps_disks};
 use crate::design::NodeDesign;
+use crate::guard::is_control_plane;
 use crate::plan::action::Action;
 use crate::plan::change::Item;
 use crate::step::{Parameters, StepIndex, StepKind};
@@ -60,6 +61,80 @@ pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>, action: Action) {
     }
 }
 
+/// Nodes that are built again and that no group selects, in waves behind all groups.
+pub(super) fn rebuilt_outside_groups(draft: &mut Draft, ground: &Ground<'_>) {
+    let items = || {
+        let items = ground
+            .order
+            .iter()
+            .filter_map(|name| ground.items.get(name));
+        items
+            .copied()
+            .filter(|item| item.change.group.is_none() && item.work.deploy)
+    };
+    let machines: Vec<&NodeDesign> = items().filter_map(|item| item.subject.after).collect();
+    if machines.is_empty() {
+        return;
+    }
+    let canary = ground.options.canary && ground.groups.is_empty();
+    let mut ended = std::mem::take(&mut draft.sinks);
+    let mut back_before: Vec<StepIndex> = Vec::new();
+    for (number, nodes) in (1u32..).zip(ground.limits.waves(machines, canary)) {
+        let start = Written::new(StepKind::StartWave, None, None)
+            .wave(Some(number))
+            .success(draft.prepare_site)
+            .success(std::mem::take(&mut back_before))
+            .done(std::mem::take(&mut ended));
+        let wave = draft.add(start);
+        for item in nodes.iter().filter_map(|name| ground.items.get(*name)) {
+            let last = rebuild(draft, ground, item, wave);
+            let design = item.subject.after;
+            let is_member = item
+                .work
+                .leave
+                .as_ref()
+                .is_some_and(|leave| leave.is_member);
+            match is_member || design.is_some_and(is_control_plane) {
+                true => back_before.push(last),
+                false => ended.push(last),
+            }
+        }
+    }
+    draft.sinks.extend(ended);
+    draft.sinks.extend(back_before);
+}
+
+/// Tears a node down and builds it again; the last step.
+fn rebuild(draft: &mut Draft, ground: &Ground<'_>, item: &Item<'_>, wave: StepIndex) -> StepIndex {
+    let configuration = &ground.design.configuration;
+    let written = |kind| Written::new(kind, None, Some(item.subject.name));
+    let torn_down = tear_down(draft, ground, item, &OUTSIDE, |first| first.success([wave]));
+    let parameters = draft.share(Parameters {
+        preserve_local_storage: keeps_disks(ground, item),
+        ..Parameters::default()
+    });
+    let prepare = written(StepKind::Prepare)
+        .timeout(configuration.prepare_node_timeout)
+        .parameters(parameters)
+        .success([wave])
+        .success(torn_down);
+    let prepared = draft.add(prepare);
+    let parameters = draft.share(disks_of(ground, item));
+    let deploy = written(StepKind::Deploy)
+        .timeout(configuration.deploy_timeout)
+        .effect(item.deploy_effect())
+        .parameters(parameters)
+        .success([prepared]);
+    let deployed = draft.add(deploy);
+    match item.work.leave.as_ref().filter(|leave| leave.comes_back()) {
+        Some(leave) => {
+            let back = step_of_leaving(ground, StepKind::AwaitReady, item, leave, &OUTSIDE);
+            draft.add(back.success([deployed]))
+        }
+        None => deployed,
+    }
+}
+
 /// The steps of one node; the last of them.
 fn one(
     draft: &mut Draft,
@@ -96,7 +171,7 @@ fn one(
         .as_ref()
         .and_then(|leave| Some((leave, leave.only?)))
     {
-        let written = written(ground, only, item, leave, &OUTSIDE);
+        let written = step_of_leaving(ground, only, item, leave, &OUTSIDE);
         return Some(draft.add(written.success(wave)));
     }
     tear_down(draft, ground, item, &OUTSIDE, |first| first.success(wave))

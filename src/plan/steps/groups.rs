@@ -131,7 +131,7 @@ fn one<'g>(
             let Some(step) = context.deploy(draft, item, gate, prepared) else {
                 continue;
             };
-            if torn_down.is_none() {
+            if torn_down.is_none() && item.work.rejoins.is_none() {
                 continue;
             }
             match context.await_ready(draft, item, step) {
@@ -228,11 +228,8 @@ impl Context<'_> {
 
     /// Whether a cluster stands on it: when it does not come back, no other wave may start.
     fn holds_up(&self, item: &Item<'_>) -> bool {
-        let is_member = item
-            .work
-            .leave
-            .as_ref()
-            .is_some_and(|leave| leave.is_member);
+        let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
+        let is_member = leave.is_some_and(|leave| leave.is_member);
         is_member || item.subject.after.is_some_and(is_control_plane)
     }
 
@@ -243,11 +240,8 @@ impl Context<'_> {
         item: &Item<'_>,
         deployed: StepIndex,
     ) -> Option<StepIndex> {
-        let leave = item
-            .work
-            .leave
-            .as_ref()
-            .filter(|leave| leave.comes_back())?;
+        let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
+        let leave = leave.filter(|leave| leave.comes_back())?;
         let place = self.place(item);
         let written = written(self.ground, StepKind::AwaitReady, item, leave, &place);
         let step = draft.add(written.success([deployed]));

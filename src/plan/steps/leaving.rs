@@ -86,6 +86,7 @@ pub(super) fn written(
         StepKind::AwaitReady => {
             parameters.etcd_members.clone_from(&leave.etcd);
             parameters.node_is_gone = false;
+            parameters.members_only = leave.node_uid.is_none();
             if leave.is_member {
                 timeout = timeout.saturating_add(bounds.of_kind(StepKind::CheckEtcd));
             }

@@ -80,6 +80,7 @@ pub(super) fn build(ground: &Ground<'_>, action: Action) -> Vec<Step> {
         Action::Redeploy => {
             ends::site(&mut draft, ground);
             groups::all(&mut draft, ground);
+            asked::rebuilt_outside_groups(&mut draft, ground);
         }
         _ => asked::all(&mut draft, ground, action),
     }
@@ -192,6 +193,7 @@ impl Draft {
     ) -> Written {
         let mut parameters = disks_of(ground, item);
         parameters.clean_steps = clean_steps(item);
+        parameters.forget = ground.options.leaving.forget;
         Written::new(StepKind::Destroy, group, Some(item.subject.name))
             .timeout(ground.design.configuration.destroy_timeout)
             .parameters(self.share(parameters))

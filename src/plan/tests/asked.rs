@@ -71,3 +71,22 @@ fn a_node_is_deleted_only_when_it_is_cordoned_and_has_no_labels() {
     }
     assert_eq!(work(&world.plan()), "remove-from-cluster/n1");
 }
+
+#[test]
+fn a_node_that_no_group_selects_is_built_again_by_itself_behind_the_groups() {
+    let mut world = World::settled(&["n1", "n2", "n3"]);
+    world.after.groups = vec![group("all", &[], named(&["n1"]))];
+    let plan = asked(&mut world, Action::Redeploy, &["n*"]);
+    assert!(plan.blocked().next().is_none());
+    assert_eq!(
+        work(&plan),
+        "destroy/all/n1 prepare/all/n1 deploy/all/n1 destroy/n2 prepare/n2 deploy/n2 destroy/n3 prepare/n3 deploy/n3"
+    );
+    assert_eq!(needs(&plan, "deploy/n2"), "prepare/n2");
+    assert_eq!(needs(&plan, "prepare/n2"), "wave/1 destroy/n2");
+    assert!(
+        needs(&plan, "wave/1").contains("gate-deployed/all?"),
+        "{}",
+        needs(&plan, "wave/1")
+    );
+}

@@ -264,3 +264,108 @@ fn a_machine_of_which_only_records_know_the_states_is_fenced_and_managed_by_them
     let plan = ask(&mut world, Action::Provide);
     assert_eq!(cleans(&plan, "provide/n1"), DEFAULT);
 }
+
+/// A retired machine in some state, as Ironic or the simulator shows it.
+fn retired(state: ProvisionState, cleans_itself: bool) -> World {
+    let mut world = offering();
+    let seen = world.seen("n1");
+    seen.provision = Fact::Known(state);
+    seen.retired = Some(Arc::from("by hand: old"));
+    seen.cleans_itself = cleans_itself;
+    world.record("n1").retired = Some(Arc::from("by hand: old"));
+    world
+}
+
+fn reason(plan: &Plan) -> String {
+    let block = plan.changes[0].blocked.as_ref();
+    block.map_or_else(String::new, |block| block.reason.to_string())
+}
+
+#[test]
+fn a_retired_machine_is_torn_down_and_cleaned_and_is_forgotten_only_when_that_is_asked_for() {
+    let mut world = retired(ProvisionState::Active, false);
+    let plan = ask(&mut world, Action::Teardown);
+    assert_eq!(cleans(&plan, "destroy/n1"), DEFAULT);
+    assert!(
+        plan.changes[0]
+            .reasons
+            .iter()
+            .any(|why| why.contains("ends manageable"))
+    );
+    assert!(
+        !step(&plan, "destroy/n1")
+            .parameters
+            .as_ref()
+            .unwrap()
+            .forget
+    );
+    world.options.leaving.forget = true;
+    let plan = ask(&mut world, Action::Teardown);
+    assert!(
+        step(&plan, "destroy/n1")
+            .parameters
+            .as_ref()
+            .unwrap()
+            .forget
+    );
+    // What is not retired is not forgotten.
+    world.seen("n1").retired = None;
+    world.record("n1").retired = None;
+    let plan = ask(&mut world, Action::Teardown);
+    assert_eq!(
+        reason(&plan),
+        "`--forget` is for retired machines, and it is not retired"
+    );
+    // One that was forgotten keeps its retirement in its record, and is left alone.
+    let mut world = retired(ProvisionState::Enroll, false);
+    world.seen("n1").retired = None;
+    let why: Arc<str> = Arc::from("end of warranty");
+    world.after.retirements = vec![crate::design::Retirement {
+        selector: Selector {
+            node_names: these(&["n1"]),
+            ..Selector::default()
+        },
+        reason: why.clone(),
+        from: None,
+        mark: mark(),
+    }];
+    let record = world.record("n1");
+    (record.phase, record.retired) = (Phase::NotStarted, Some(why));
+    assert_eq!(work(&world.plan()), "");
+}
+
+#[test]
+fn a_retired_machine_that_is_never_provided_is_erased_by_a_step_that_it_has_or_not_at_all() {
+    let mut world = retired(ProvisionState::Manageable, true);
+    let plan = ask(&mut world, Action::Destroy);
+    assert_eq!(
+        cleans(&plan, "destroy/n1"),
+        "deploy.erase_devices_metadata deploy.erase_devices on sda"
+    );
+    world.seen("n1").clean_steps.clear();
+    let plan = ask(&mut world, Action::Destroy);
+    assert!(
+        reason(&plan).contains("has never shown a step that erases its disks"),
+        "{}",
+        reason(&plan)
+    );
+    world.after.policy.wipe = crate::design::WipePolicy::Skip;
+    let plan = ask(&mut world, Action::Destroy);
+    assert_eq!(reason(&plan), "");
+    assert!(because(&plan).ends_with("the policy says `wipe: skip`"));
+    // What was torn down before was cleaned then.
+    world.after.policy.wipe = crate::design::WipePolicy::Require;
+    world.record("n1").phase = Phase::NotStarted;
+    let plan = ask(&mut world, Action::Destroy);
+    assert_eq!(reason(&plan), "");
+    assert!(plan.changes[0].disks.is_empty());
+}
+
+#[test]
+fn what_the_life_of_a_machine_does_not_have_is_not_torn_down() {
+    let mut world = offering();
+    world.seen("n1").provision = Fact::Known(ProvisionState::InspectFailed);
+    assert_eq!(reason(&ask(&mut world, Action::Destroy)), "");
+    world.seen("n1").provision = Fact::Known(ProvisionState::AdoptFailed);
+    assert!(reason(&ask(&mut world, Action::Destroy)) != "");
+}

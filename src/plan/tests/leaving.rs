@@ -514,3 +514,37 @@ proptest! {
 fn quorum_was_lost(members: usize, dead: usize) -> bool {
     members - dead <= members / 2
 }
+
+#[test]
+fn a_member_that_is_no_node_of_kubernetes_is_waited_for_as_a_member_only() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
+    world.seen("n1").cluster = Fact::Known(None);
+    redeploy(&mut world, &["n1", "n2"]);
+    let plan = world.plan();
+    let members_only = |id: &str| {
+        let parameters = step(&plan, id).parameters.as_ref();
+        parameters.is_some_and(|parameters| parameters.members_only)
+    };
+    assert!(members_only("await-ready/all/n1") && !members_only("await-ready/all/n2"));
+}
+
+#[test]
+fn a_former_member_that_an_update_deploys_again_is_waited_for_until_it_votes() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut world, &["n1", "n2", "n3"], &["n1"]);
+    world.see("n1", ProvisionState::Available);
+    let record = world.record("n1");
+    record.phase = crate::record::Phase::Failed;
+    record.digests.clear();
+    assert_eq!(
+        work(&world.plan()),
+        "prepare/all/n1 deploy/all/n1 await-ready/all/n1"
+    );
+    // Where nothing answers there is nothing to come back to: the site is built for the first time.
+    world.records.clear();
+    for name in ["n2", "n3"] {
+        world.see(name, ProvisionState::Available);
+    }
+    assert!(!work(&world.plan()).contains("await-ready"));
+}

@@ -9,7 +9,7 @@ use crate::record::Counts;
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible};
 
-/// Writes the report; nodes that are as designed are counted, those that are not are listed.
+/// Writes the report; nodes of which all was done are counted, the others are listed.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub fn report(out: &mut dyn Write, report: &RunReport, palette: Palette) -> fmt:
     let unfinished: Vec<&NodeResult> = report
         .nodes
         .iter()
-        .filter(|node| node.standing != Standing::Deployed || node.message.is_some())
+        .filter(|node| !node.complete || node.message.is_some())
         .collect();
     if !unfinished.is_empty() {
         let mut table = Table::new(&["NODE", "STANDING", "STEP", "TIME", "REASON"]);

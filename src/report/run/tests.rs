@@ -42,6 +42,7 @@ fn ending() -> RunReport {
                 standing: Standing::Deployed,
                 failed_step: None,
                 message: None,
+                complete: true,
                 duration_ms: 61_000,
             },
             NodeResult {
@@ -49,6 +50,7 @@ fn ending() -> RunReport {
                 standing: Standing::Failed,
                 failed_step: Some("deploy/compute/n2".into()),
                 message: Some("the image cannot be read".into()),
+                complete: false,
                 duration_ms: 4_200,
             },
         ],

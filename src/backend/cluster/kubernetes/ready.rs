@@ -7,6 +7,9 @@ use crate::backend::{ActError, Probe};
 
 /// Whether the node is there, Ready, and not the old one.
 pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
+    if errand.parameters.members_only {
+        return Ok(Probe::Done);
+    }
     let waits_for = missing(errand, errand.look().await?.as_ref());
     Ok(waits_for.map_or(Probe::Done, |_| Probe::NotBegun))
 }
@@ -14,6 +17,9 @@ pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
 /// Waits until the node is there, Ready, and not the old one: the UID of the parameters, where one is
 /// given, is that of the node that went.
 pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
+    if errand.parameters.members_only {
+        return Ok(());
+    }
     let mut outage = Outage::none();
     loop {
         match errand.look().await {

@@ -227,20 +227,27 @@ impl Api {
         subject: &str,
         uuid: &str,
     ) -> Result<Option<Vec<String>>, Trouble> {
+        let steps = self.cleaning_steps(subject, uuid).await?;
+        let name = |step: &Value| {
+            let part = |name| step.get(name).and_then(Value::as_str);
+            Some(format!("{}.{}", part("interface")?, part("step")?))
+        };
+        let steps = steps.as_ref().and_then(Value::as_array);
+        Ok(steps.map(|steps| steps.iter().filter_map(name).collect()))
+    }
+
+    /// The steps that run in a cleaning of Ironic's own, in their order, as it shows them.
+    pub(super) async fn cleaning_steps(
+        &self,
+        subject: &str,
+        uuid: &str,
+    ) -> Result<Option<Value>, Trouble> {
         let path = format!(
             "v1/nodes/{}?fields=provision_state,driver_internal_info",
             segment(uuid)?
         );
         let node: Option<Node> = self.find(subject, &path).await?;
-        let steps = node.and_then(|node| {
-            let steps = node.driver_internal_info.get("clean_steps")?.as_array()?;
-            let name = |step: &Value| {
-                let part = |name| step.get(name).and_then(Value::as_str);
-                Some(format!("{}.{}", part("interface")?, part("step")?))
-            };
-            Some(steps.iter().filter_map(name).collect())
-        });
-        Ok(steps)
+        Ok(node.and_then(|node| node.driver_internal_info.get("clean_steps").cloned()))
     }
 
     /// What the last inspection of a node found.

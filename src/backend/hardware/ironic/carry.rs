@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::mark::{self, Marker};
 use super::node::{CLEAN_FAILURE, DISKS, Node, disks_of_inventory};
 use super::settings::Enrolment;
+use super::steps::Seen;
 use super::verbs::Mover;
 use super::{Ironic, enrol};
 use crate::backend::hardware::payload;
@@ -75,6 +76,7 @@ impl<'a> Carrier<'a> {
                 order,
                 name,
                 subject,
+                seen: Seen::default(),
             },
             node,
         }
@@ -97,9 +99,11 @@ impl<'a> Carrier<'a> {
         reason.unwrap_or("set by trueup")
     }
 
-    /// Whether a teardown ends with the node's removal from Ironic: it left the design and is not retired.
+    /// Whether a teardown ends with the node's removal from Ironic: it left the design and is not retired,
+    /// or that was asked for.
     fn leaves(&self, node: &Node) -> bool {
-        !self.ironic().designed.contains(&self.node.name) && !node.retired
+        let has_left = !self.ironic().designed.contains(&self.node.name) && !node.retired;
+        has_left || self.parameters().is_some_and(|each| each.forget)
     }
 
     /// How far the step is.
@@ -155,7 +159,10 @@ impl<'a> Carrier<'a> {
             StepKind::Provide => self.provide(mover.known().await?).await.map(drop),
             StepKind::SetRetired => self.set_retired().await,
             StepKind::UnsetRetired => {
-                let node = mover.known().await?;
+                let Some(node) = mover.look().await? else {
+                    // It was forgotten, and so carries no flag.
+                    return Ok(());
+                };
                 if node.retired {
                     let operation = json!({"op": "add", "path": "/retired", "value": false});
                     let verb = Some(Verb::UnsetRetired);
@@ -514,7 +521,7 @@ impl<'a> Carrier<'a> {
                 let node = self.manage(node).await?;
                 match (preserve || is_begun, node.retired) {
                     (true, _) => node,
-                    // What was never provided was never cleaned either.
+                    // It is never provided, and so is cleaned by the steps that the plan names.
                     (false, true) => self.erase(node).await?,
                     (false, false) => self.provide(node).await?,
                 }
@@ -560,9 +567,19 @@ impl<'a> Carrier<'a> {
         self.order().notes.iter().any(|note| **note == *LEAVING)
     }
 
-    /// Erases a retired machine that cannot be cleaned on the way to available, since it never goes there.
+    /// Erases a retired machine that cannot be cleaned on the way to available, since it never goes there,
+    /// by the steps that the plan names; a plan that names none was not for erasing it.
     async fn erase(&self, node: Node) -> Result<Node> {
-        let steps = json!([{"interface": "deploy", "step": "erase_devices"}]);
+        let steps = self.parameters().map_or(&[][..], |each| &each.clean_steps);
+        if steps.is_empty() {
+            self.mover
+                .say("retired, and not erased: nothing was deployed on it since it was cleaned");
+            return Ok(node);
+        }
+        let steps = steps
+            .iter()
+            .map(|step| self.written(step))
+            .collect::<Result<Vec<_>>>()?;
         self.mover
             .ask(node, Verb::Clean, json!({ "clean_steps": steps }))
             .await

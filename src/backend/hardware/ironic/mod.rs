@@ -14,6 +14,7 @@ pub(super) mod fuzz;
 mod mark;
 mod node;
 mod settings;
+mod steps;
 mod verbs;
 mod watch;
 

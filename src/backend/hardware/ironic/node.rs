@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::steps::offered;
 use crate::backend::http::plain;
 use crate::lifecycle::{Flags, PowerState, ProvisionState};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
@@ -192,7 +193,7 @@ impl Node {
             cluster: Fact::Unknown(Arc::from(NO_CLUSTER)),
             capabilities,
             kept_by_records: false,
-            clean_steps: Vec::new(),
+            clean_steps: offered(&self.extra),
             cleans_itself: true,
         }
     }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::Ironic;
 use super::api::Trouble;
 use super::node::Node;
+use super::steps::Seen;
 use crate::backend::{ActError, Order, Secret};
 use crate::lifecycle::{self, PowerState, ProvisionState, Verb};
 
@@ -30,6 +31,8 @@ pub(super) struct Mover<'a> {
     pub(super) name: Arc<str>,
     /// By which failures begin.
     pub(super) subject: String,
+    /// Which steps Ironic runs in the cleaning that goes on.
+    pub(super) seen: Seen,
 }
 
 type Result<T> = std::result::Result<T, ActError>;
@@ -163,7 +166,8 @@ impl Mover<'_> {
         };
         self.say(format!("{}: {verb}", node.state_name()));
         let (before, ()) = self.when_free(node, Some(verb), send).await?;
-        self.ended(&before, verb).await
+        let node = self.ended(&before, verb).await?;
+        Ok(self.keep_steps(node).await)
     }
 
     /// Waits for the end of a verb that was accepted when the node was as `before`.
@@ -181,6 +185,9 @@ impl Mover<'_> {
                 }
                 if !checked_steps && node.state().is_cleaning() {
                     checked_steps = self.check_steps(&node).await?;
+                }
+                if verb != Verb::Clean && node.state().is_cleaning() {
+                    self.see_steps(&node).await;
                 }
                 continue;
             }

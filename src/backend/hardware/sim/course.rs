@@ -365,6 +365,9 @@ fn effects_of(
                 effects.push(Effect::PoweredOff);
             }
             effects.push(Effect::Destroyed);
+            if parameters.is_some_and(|parameters| parameters.forget) {
+                effects.push(Effect::Forgotten);
+            }
         }
         StepKind::Relabel => effects.push(Effect::Relabelled {
             set: match parameters {

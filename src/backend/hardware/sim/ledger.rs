@@ -39,6 +39,8 @@ pub enum Effect {
     WipedMetadata(Arc<str>),
     /// It was torn down: available, or manageable where it is retired.
     Destroyed,
+    /// What moves it forgot it: it would have to be enrolled again.
+    Forgotten,
     /// Labels of its node in the cluster were set and taken off.
     Relabelled {
         /// Set.

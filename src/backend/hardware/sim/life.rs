@@ -107,6 +107,10 @@ impl Machine {
                 }
                 self.switch(self.power, at);
             }
+            Effect::Forgotten => {
+                self.provision = ProvisionState::Enroll;
+                self.retired = None;
+            }
             Effect::Retired(reason) => {
                 // A retired machine is never available (ironic-retirement).
                 if self.provision == ProvisionState::Available {

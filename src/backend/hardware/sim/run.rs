@@ -354,7 +354,9 @@ impl Simulator {
         let view = world.view()?;
         let node = order.node.as_deref();
         let is_check = order.step.id.kind == StepKind::CheckEtcd;
-        if !is_check && let Some(node) = node {
+        let parameters = order.step.parameters.as_ref();
+        let waits_for_node = !is_check && parameters.is_none_or(|each| !each.members_only);
+        if waits_for_node && let Some(node) = node {
             let machine = view.machine(&node.name);
             let machine =
                 machine.map(|machine| self.as_of(&node.name, machine, view.now, view.sequence()));
@@ -366,7 +368,6 @@ impl Simulator {
                 Some(_) => {}
             }
         }
-        let parameters = order.step.parameters.as_ref();
         let given_up = parameters.map_or(&[][..], |parameters| &parameters.etcd_given_up);
         for cluster in &self.settings.cluster.etcd {
             let name = &cluster.name;

@@ -253,3 +253,24 @@ async fn what_is_provided_or_prepared_from_manageable_is_cleaned_as_planned() {
         assert_eq!(machine.clean_step, None);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_retired_machine_is_cleaned_off_and_manageable_and_unknown_once_it_is_forgotten() {
+    let site = Site::new(1);
+    let simulator = site.open("{}");
+    site.deployed(&simulator).await;
+    let retire = site.order("R1", StepKind::SetRetired, 0);
+    simulator.act(&retire).await.unwrap();
+    let mut parameters = steps(&["deploy.erase_devices"]);
+    let order = site.order_with("R2", StepKind::Destroy, 0, Some(parameters.clone()));
+    simulator.act(&order).await.unwrap();
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::Manageable);
+    assert!(machine.power == PowerState::Off && machine.retired.is_some());
+    parameters.forget = true;
+    let order = site.order_with("R3", StepKind::Destroy, 0, Some(parameters));
+    simulator.act(&order).await.unwrap();
+    let machine = site.machine(&simulator, 0);
+    assert_eq!(machine.provision, ProvisionState::Enroll);
+    assert_eq!(machine.retired, None);
+}

@@ -1,0 +1,131 @@
+//! Which clean steps Ironic runs by itself, and in which order.
+//!
+//! No request of its API says so before it cleans: only while it does, the node shows the list. So the
+//! list is written down beside the node when a cleaning has ended, for the next plan to show, and for a
+//! retired machine, which is never provided, to be erased by a step that it is known to have.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::node::Node;
+use super::verbs::Mover;
+use crate::backend::http::plain;
+use crate::lifecycle::{CleanInterface, OfferedStep};
+
+/// Under which key of `extra` the steps are that Ironic ran when it last cleaned the node by itself.
+pub(super) const STEPS: &str = "trueup_clean_steps";
+
+/// Most steps of one node that are written down.
+const MOST: usize = 100;
+
+/// Longest name of a step that is shown.
+const LONGEST: usize = 60;
+
+/// The steps of the cleaning that goes on, as far as they were seen.
+#[derive(Debug, Default)]
+pub(super) struct Seen(Mutex<Option<Value>>);
+
+impl Mover<'_> {
+    /// Looks once at which steps Ironic runs in a cleaning of its own.
+    pub(super) async fn see_steps(&self, node: &Node) {
+        let lock = || self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock().is_some() {
+            return;
+        }
+        // What cannot be seen now may be seen at the next look.
+        let api = &self.backend.api;
+        if let Ok(Some(steps)) = api.cleaning_steps(&self.subject, &node.uuid).await
+            && let Some(written) = written(&steps)
+        {
+            *lock() = Some(written);
+        }
+    }
+
+    /// Writes down which steps Ironic has run, where it was seen and is not written down already. That it
+    /// cannot be written is no failure of the cleaning.
+    pub(super) async fn keep_steps(&self, node: Node) -> Node {
+        let seen = {
+            let mut seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.take()
+        };
+        let Some(steps) = seen.filter(|steps| node.extra.get(STEPS) != Some(steps)) else {
+            return node;
+        };
+        let operation = json!({"op": "add", "path": format!("/extra/{STEPS}"), "value": steps});
+        match self.patch(node.clone(), None, vec![operation], None).await {
+            Ok(node) => node,
+            Err(error) => {
+                self.say(format!(
+                    "its clean steps could not be written down: {error}"
+                ));
+                node
+            }
+        }
+    }
+}
+
+/// Ironic's list as it is written down: in its order, names and priorities only.
+fn written(steps: &Value) -> Option<Value> {
+    let steps = steps.as_array()?.iter().take(MOST);
+    let step = |step: &Value| {
+        let text = |name: &str| step.get(name)?.as_str().map(|text| plain(text, LONGEST));
+        Some(json!({
+            "interface": text("interface")?,
+            "step": text("step")?,
+            "priority": step.get("priority").and_then(Value::as_u64).unwrap_or(0),
+        }))
+    };
+    Some(Value::Array(steps.filter_map(step).collect()))
+}
+
+/// The steps that were written down, in the order in which Ironic ran them.
+pub(super) fn offered(extra: &Value) -> Vec<OfferedStep> {
+    let written = extra.get(STEPS).and_then(Value::as_array);
+    let steps = written.into_iter().flatten().take(MOST);
+    let step = |step: &Value| {
+        let text = |name: &str| step.get(name)?.as_str().map(|text| plain(text, LONGEST));
+        let interface = CleanInterface::of(&text("interface")?)?;
+        let name = text("step")?;
+        let priority = step.get("priority").and_then(Value::as_u64).unwrap_or(0);
+        Some(OfferedStep {
+            interface,
+            erases: interface == CleanInterface::Deploy && name.starts_with("erase_devices"),
+            step: Arc::from(name),
+            priority: u32::try_from(priority).unwrap_or(u32::MAX),
+            abortable: false,
+        })
+    };
+    steps.filter_map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ironic_ran_is_written_down_in_its_order_and_read_again_whatever_is_beside_it() {
+        let shown = json!([
+            {"interface": "vendor", "step": "log_passthrough", "priority": 99, "abortable": false, "argsinfo": null},
+            {"interface": "deploy", "step": "erase_devices_metadata", "priority": 99},
+            {"interface": "deploy", "step": 7},
+            {"interface": "nosuch", "step": "a", "priority": 3},
+            {"interface": "deploy", "step": "erase_devices", "priority": "high"},
+        ]);
+        let extra = json!({ STEPS: written(&shown).unwrap() });
+        let steps = offered(&extra);
+        let told: Vec<_> = steps
+            .iter()
+            .map(|step| (step.name(), step.priority, step.erases))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("vendor.log_passthrough".to_owned(), 99, false),
+                ("deploy.erase_devices_metadata".to_owned(), 99, true),
+                ("deploy.erase_devices".to_owned(), 0, true),
+            ]
+        );
+        assert!(offered(&json!({STEPS: "x"})).is_empty() && written(&json!(null)).is_none());
+    }
+}
