@@ -5,6 +5,7 @@
 mod criteria;
 pub mod quorum;
 mod waves;
+pub mod windows;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain};
 pub use waves::{

@@ -17,7 +17,7 @@ use super::{
     unavailable,
 };
 use crate::design::{Design, NodeDesign, NodeName};
-use crate::guard::Limits;
+use crate::guard::{self, Limits};
 use crate::observed::Fact;
 use crate::record::NodeRecord;
 use crate::step::{OnDrainTimeout, Step, StepKind};
@@ -160,6 +160,16 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let mut warnings = notes.into_warnings(input);
     if steps.iter().any(|step| step.id.kind == StepKind::Drain) {
         warnings.extend(round_budgets(options.leaving.on_drain_timeout));
+    }
+    let windows = &design.policy.maintenance_windows;
+    if !windows.is_empty()
+        && steps
+            .iter()
+            .any(|step| step.id.kind.facts().touches_world())
+    {
+        let windows = guard::windows::in_words(windows);
+        let text = format!("is carried out in a maintenance window only: {windows}");
+        warnings.push(Arc::from(text));
     }
     let changed_here = items.iter().filter(|item| item.subject.after.is_some());
     Ok(Plan {

@@ -342,6 +342,9 @@ pub struct Parameters {
     /// Only the disk of the operating system may be erased or written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preserve_local_storage: bool,
+    /// The nodes that the plan deploys, for verify-site.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deploys: Vec<NodeName>,
     /// What moves the machine forgets it when it is torn down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,

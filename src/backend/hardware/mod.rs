@@ -10,6 +10,7 @@ pub(crate) mod fuzz {
     pub use super::ironic::fuzz::answer as ironic;
     pub use super::redfish::fuzz::answer as redfish;
 }
+mod images;
 mod ipmi;
 pub mod ironic;
 mod level;

@@ -4,6 +4,7 @@ mod airship;
 mod process;
 mod resume;
 mod saved;
+mod window;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
@@ -68,6 +69,9 @@ pub(in crate::cli) struct ApplyCommand {
     /// Stop as at the first Ctrl-C after so many seconds
     #[arg(long, value_name = "SECONDS")]
     stop_after: Option<u64>,
+    /// Run outside the maintenance windows of the policy
+    #[arg(long)]
+    outside_windows: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -204,6 +208,7 @@ fn apply_new(
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
+    window::left(context, command, &planned.site.design)?;
     confirm(context, command)?;
     let Some(hardware) = planned.hardware.clone() else {
         return Err(Failure::new(
@@ -234,6 +239,7 @@ fn start(
     task: &Task<'_>,
     site_digest: Option<&Digest>,
 ) -> Result<u8, Failure> {
+    window::left(context, command, task.design)?;
     let plan_bytes = saved_plan::write(task.plan);
     let plan_digest = saved_plan::digest(task.plan);
     let actor = actor(site.repository)?;
@@ -288,6 +294,10 @@ fn carry_out(
         mut journal,
         replay,
     } = begun;
+    // That a window is open was seen before the run began; it may have closed since.
+    let left = window::left(context, command, task.design).unwrap_or(Some(Duration::ZERO));
+    let asked = command.stop_after.map(Duration::from_secs);
+    let stop_after = asked.into_iter().chain(left).min();
     let stop = Stop::new();
     session.stop_when_lost(stop.handle());
     let mut reporter = reporter(context, command.format);
@@ -328,7 +338,7 @@ fn carry_out(
         clock,
         stop: stop.clone(),
         stop_grace,
-        stop_after: command.stop_after.map(Duration::from_secs),
+        stop_after,
         preconditions: Arc::new(StillHolds::new(
             task.plan,
             task.design,

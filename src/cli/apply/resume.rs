@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::saved::applied_of;
 use super::{
     ApplyCommand, ProcessClock, Task, actor, carry_out, designs, exit_code, look_out,
-    session_failure,
+    session_failure, window,
 };
 use crate::apply::Decision;
 use crate::apply::session::{self, TakeOver, find_interrupted};
@@ -53,6 +53,7 @@ pub(super) fn resume(
         allow_missing_sources: true,
     };
     let loaded = loader.load(&location, at, settings)?;
+    window::left(context, command, &loaded.design)?;
     let store = Store::open(site.repository, &site.name)?;
     let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
     let runtime = planning::runtime(&loaded.design)?;

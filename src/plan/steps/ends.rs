@@ -9,7 +9,7 @@ use super::leaving::{Place, tear_down};
 use super::{Draft, Ground, Written};
 use crate::design::{NodeDesign, NodeName};
 use crate::plan::change::Item;
-use crate::step::StepKind;
+use crate::step::{Parameters, StepKind};
 
 /// Outside all groups.
 const OUTSIDE: Place<'static> = Place {
@@ -20,8 +20,15 @@ const OUTSIDE: Place<'static> = Place {
 /// Backends and credentials are good; the provisioner has what it needs once.
 pub(super) fn site(draft: &mut Draft, ground: &Ground<'_>) {
     let configuration = &ground.design.configuration;
-    let verify = Written::new(StepKind::VerifySite, None, None);
-    let verify = draft.add(verify.timeout(configuration.verify_timeout));
+    let deployed = ground.items.iter().filter(|(_, item)| item.work.deploy);
+    let parameters = draft.share(Parameters {
+        deploys: deployed.map(|(name, _)| (*name).clone()).collect(),
+        ..Parameters::default()
+    });
+    let verify = Written::new(StepKind::VerifySite, None, None)
+        .timeout(configuration.verify_timeout)
+        .parameters(parameters);
+    let verify = draft.add(verify);
     let prepare = Written::new(StepKind::PrepareSite, None, None)
         .timeout(configuration.prepare_site_timeout)
         .success([verify]);

@@ -126,6 +126,16 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         }],
     });
     plan.changes[0].does = Some(Arc::from("drain"));
+    plan.changes[0].cleaning = Some(Arc::new(crate::step::Cleaning {
+        because: Arc::from("automated cleaning"),
+        foreign: true,
+        steps: vec![crate::step::CleanStep {
+            arguments: Some(Arc::from("{}")),
+            priority: Some(10),
+            erases: true,
+            ..crate::step::CleanStep::new("deploy", "erase_devices")
+        }],
+    }));
     plan.options.leaving.drain_timeout = Some(60);
     plan.forecast.creates_daemon_set = true;
     let value: serde_json::Value = serde_json::from_slice(&write(&plan)).unwrap();
@@ -142,6 +152,8 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         ("change", &value["changes"][0]),
         ("field", &value["changes"][0]["fields"][0]),
         ("link", &value["changes"][0]["fields"][0]["chain"][0]),
+        ("cleaning", &value["changes"][0]["cleaning"]),
+        ("clean_step", &value["changes"][0]["cleaning"]["steps"][0]),
         ("options", &value["options"]),
         ("target", &value["target"]),
         ("base", &value["base"]),

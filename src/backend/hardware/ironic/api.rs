@@ -236,6 +236,11 @@ impl Api {
         Ok(steps.map(|steps| steps.iter().filter_map(name).collect()))
     }
 
+    /// What sends the requests; it sends nobody's name or password by itself.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The steps that run in a cleaning of Ironic's own, in their order, as it shows them.
     pub(super) async fn cleaning_steps(
         &self,

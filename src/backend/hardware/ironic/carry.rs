@@ -59,7 +59,7 @@ pub(super) async fn for_site(ironic: &Ironic, order: &Order) -> Result<()> {
             return Err(ActError::Permanent(Arc::from(text)));
         }
     }
-    Ok(())
+    ironic.images.verify(api.client(), order).await
 }
 
 impl<'a> Carrier<'a> {

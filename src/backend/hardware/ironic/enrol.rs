@@ -151,6 +151,13 @@ pub(super) fn enrolled(
     Value::Object(body)
 }
 
+/// The URLs of what is put on the machine, and of its checksum where that is one.
+pub(super) fn images(node: &NodeDesign, image: &Image) -> Vec<String> {
+    let texts = [Some(&image.source), image.checksum.as_ref()];
+    let texts = texts.into_iter().flatten();
+    texts.map(|text| filled(text, node)).collect()
+}
+
 /// What is put on the machine, as fields of `instance_info`.
 pub(super) fn instance_info(node: &NodeDesign, image: Option<&Image>) -> Map<String, Value> {
     let mut info = Map::new();

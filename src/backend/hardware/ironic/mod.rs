@@ -27,6 +27,7 @@ use settings::Account;
 pub use settings::Settings;
 use watch::Watch;
 
+use super::images::Images;
 use crate::backend::http::{Client, Credentials, Limits, Trust};
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
 use crate::design::{
@@ -50,6 +51,7 @@ pub struct Ironic {
     /// Nodes that are called otherwise in Ironic.
     names: HashMap<NodeName, Arc<str>>,
     policies: Vec<CleaningPolicy>,
+    images: Images,
     /// Nodes that the design has: what left it is removed from Ironic when it is torn down.
     designed: BTreeSet<NodeName>,
 }
@@ -98,6 +100,10 @@ impl Ironic {
         };
         let client = Client::new(&trust, limits)
             .map_err(|error| refusal(written.mark, error.to_string()))?;
+        let images = Images::of(design, backend, |node| {
+            let image = settings.image.as_ref();
+            image.map_or_else(Vec::new, |image| enrol::images(node, image))
+        });
         let api = Arc::new(Api::new(client, settings.endpoint.clone(), credentials));
         Ok(Self {
             settings,
@@ -106,6 +112,7 @@ impl Ironic {
             secrets: context.secrets.clone(),
             names,
             policies: design.cleaning.clone(),
+            images,
             designed: design.nodes.keys().cloned().collect(),
         })
     }

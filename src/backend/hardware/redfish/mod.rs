@@ -40,6 +40,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
+use super::images::Images;
+use super::written::for_node;
 use crate::backend::http::{Client, Limits, Trust};
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
 use crate::design::{
@@ -66,6 +68,7 @@ pub(super) struct Redfish {
     secrets: Arc<dyn Secrets>,
     wipe: WipePolicy,
     cleaning: Vec<CleaningPolicy>,
+    images: Images,
     /// What was found out about each controller, so that it is not asked again.
     known: Mutex<HashMap<NodeName, Known>>,
 }
@@ -116,11 +119,16 @@ impl Redfish {
                 None => error.to_string(),
             })
         })?;
+        let images = Images::of(design, backend, |node| match &settings.image {
+            Some(image) if settings.deploy.from != Source::Pxe => vec![for_node(image, node)],
+            _ => Vec::new(),
+        });
         Ok(Self {
             settings,
             client: Arc::new(client),
             secrets: context.secrets.clone(),
             wipe: design.policy.wipe,
+            images,
             cleaning: design.cleaning.clone(),
             known: Mutex::default(),
         })
@@ -129,7 +137,10 @@ impl Redfish {
     async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
         let kind = order.step.id.kind;
         match kind {
-            StepKind::VerifySite => return self.verify_site(),
+            StepKind::VerifySite => {
+                self.verify_site()?;
+                return self.images.verify(&self.client, order).await;
+            }
             // The records keep these; a controller has no place for them.
             StepKind::PrepareSite
             | StepKind::SetRetired
