@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use trueup::backend::http::{Client, Limits, Request, Trust};
 use trueup::backend::{
     ActError, Backends, Context, Hardware, Listener, NoSecrets, Order, Pending, Probe, Reporter,
-    choose,
+    Secrets, choose,
 };
 use trueup::design::{Design, NodeName, RunId, SiteName, build};
 use trueup::diagnostic::Sources;
@@ -34,7 +34,7 @@ struct Lab {
 
 /// Keeps what a step says.
 #[derive(Default)]
-struct Ear(Mutex<Vec<String>>);
+pub(crate) struct Ear(Mutex<Vec<String>>);
 
 impl Listener for Ear {
     fn progress(&self, text: Arc<str>) {
@@ -111,10 +111,24 @@ impl Lab {
 
     /// A site of these nodes, moved by this Ironic.
     fn hands(&self, nodes: &[&str], settings: &str, more: &str) -> Hands {
+        let settings = format!("endpoint: {}\n      {settings}\n{more}", self.peer.said());
+        Hands::of(nodes, &settings, Arc::new(NoSecrets))
+    }
+}
+
+/// A backend and the design that it was opened for.
+pub(crate) struct Hands {
+    pub(crate) backends: Arc<Backends>,
+    design: Design,
+    run: String,
+}
+
+impl Hands {
+    /// A site of these nodes, moved by an Ironic with these settings.
+    pub(crate) fn of(nodes: &[&str], settings: &str, secrets: Arc<dyn Secrets>) -> Self {
         let mut text = format!(
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: ironic\n    ironic:\n      \
-             endpoint: {}\n      driver: fake-hardware\n      {settings}\n{more}",
-            self.peer.said()
+             driver: fake-hardware\n      {settings}\n"
         );
         let machine = |node: &&str| {
             format!(
@@ -138,27 +152,18 @@ impl Lab {
         let (design, problems) = build(SiteName::from("lab"), &documents);
         assert!(!problems.has_errors(), "{problems:#?}");
         let context = Context {
-            simulated_state: self.peer.path("unused"),
-            secrets: Arc::new(NoSecrets),
+            simulated_state: std::path::PathBuf::from("unused"),
+            secrets,
         };
         let backends = choose(&design, &context).unwrap();
-        Hands {
+        Self {
             backends,
             design,
             run: "01J00000000000000000000001".into(),
         }
     }
-}
 
-/// A backend and the design that it was opened for.
-struct Hands {
-    backends: Arc<Backends>,
-    design: Design,
-    run: String,
-}
-
-impl Hands {
-    fn order(
+    pub(crate) fn order(
         &self,
         kind: StepKind,
         node: Option<&str>,
@@ -200,7 +205,7 @@ impl Hands {
         (result, said)
     }
 
-    async fn act(&self, kind: StepKind, node: &str) -> Result<(), ActError> {
+    pub(crate) async fn act(&self, kind: StepKind, node: &str) -> Result<(), ActError> {
         self.act_with(kind, node, Parameters::default()).await.0
     }
 
@@ -224,7 +229,7 @@ impl Hands {
         seen.remove(&NodeName::from(node)).unwrap()
     }
 
-    async fn state(&self, node: &str) -> ProvisionState {
+    pub(crate) async fn state(&self, node: &str) -> ProvisionState {
         *self.seen(node).await.provision.known().unwrap()
     }
 }

@@ -13,6 +13,8 @@ mod ipmi;
 #[cfg(test)]
 mod ironic;
 #[cfg(test)]
+mod ironic_account;
+#[cfg(test)]
 mod kubernetes;
 #[cfg(test)]
 mod metal3;

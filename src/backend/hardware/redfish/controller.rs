@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::resource::{Redfish as Words, Resource, last};
+use super::resource::{Part, Redfish as Words, Resource, last};
 use crate::backend::http::{Answer, Class, Client, Credentials, Endpoint, Failure, Request, plain};
 use crate::backend::{Reporter, Secret};
 
@@ -230,6 +230,33 @@ impl Controller {
         }
         members.truncate(MOST_MEMBERS);
         Ok(members)
+    }
+
+    /// The members of a collection, written out in the same answer as deep as the service can; links to
+    /// them where it cannot, or fails to. `levels`: [`Resource::expands`].
+    pub(super) async fn parts(&self, collection: &str, levels: u64) -> Result<Vec<Part>, Failure> {
+        let links = async || {
+            let members = self.members(collection).await?;
+            Ok(members.into_iter().map(Part::Link).collect())
+        };
+        // Those that can go no deeper take no number; drives are two levels below.
+        let path = match levels {
+            0 => return links().await,
+            1 => format!("{collection}?$expand=."),
+            _ => format!("{collection}?$expand=.($levels=2)"),
+        };
+        let request = self.request(Method::GET, &path)?;
+        let page = match self.send(request).await {
+            Ok(answer) => Resource::read(collection, &answer)?,
+            Err(failure) if failure.status().is_some() => return links().await,
+            Err(failure) => return Err(failure),
+        };
+        if page.text("/Members@odata.nextLink").is_some() {
+            return links().await;
+        }
+        let mut parts = page.parts("/Members");
+        parts.truncate(MOST_MEMBERS);
+        Ok(parts)
     }
 
     /// Asks for an action.

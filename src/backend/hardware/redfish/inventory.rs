@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use super::machine::Machine;
 use super::power::power_of;
-use super::resource::Resource;
+use super::resource::{Part, Resource};
 use super::settings::{field, parameter};
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
@@ -107,22 +107,40 @@ impl Machine<'_> {
         Ok(read)
     }
 
+    /// The resources of a list, in its order: those that are written out as they are, the others read.
+    async fn read_parts(&self, mut parts: Vec<Part>) -> Result<Vec<Resource>, ActError> {
+        parts.truncate(MOST);
+        let links: Vec<Arc<str>> = parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Link(path) => Some(path.clone()),
+                Part::Whole(_) => None,
+            })
+            .collect();
+        let mut read = self.read_all(&links).await?.into_iter();
+        let parts = parts.into_iter().filter_map(|part| match part {
+            Part::Whole(resource) => Some(resource),
+            Part::Link(_) => read.next(),
+        });
+        Ok(parts.collect())
+    }
+
     /// Its drives, sorted by name; absent ones left out.
     pub(super) async fn drives(&self, system: &Resource) -> Result<Vec<Drive>, ActError> {
         let Some(storage) = system.link("/Storage") else {
             return Ok(Vec::new());
         };
-        let members = self.controller.members(storage).await?;
-        let units = self.read_all(&members).await?;
-        let (ids, paths): (Vec<Arc<str>>, Vec<Arc<str>>) = units
+        let members = self.controller.parts(storage, self.expands).await?;
+        let units = self.read_parts(members).await?;
+        let (ids, parts): (Vec<Arc<str>>, Vec<Part>) = units
             .iter()
             .flat_map(|unit| {
                 let id: Arc<str> = Arc::from(unit.id());
-                let drives = unit.links("/Drives").into_iter();
+                let drives = unit.parts("/Drives").into_iter();
                 drives.map(move |drive| (id.clone(), drive))
             })
             .unzip();
-        let read = ids.into_iter().zip(self.read_all(&paths).await?);
+        let read = ids.into_iter().zip(self.read_parts(parts).await?);
         let is_there = |drive: &Resource| drive.text("/Status/State") != Some("Absent");
         let read: Vec<_> = read.filter(|(_, drive)| is_there(drive)).collect();
         let mut ids = BTreeSet::new();
@@ -181,8 +199,8 @@ impl Machine<'_> {
         let Some(collection) = system.link("/EthernetInterfaces") else {
             return Ok(BTreeSet::new());
         };
-        let members = self.controller.members(collection).await?;
-        let interfaces = self.read_all(&members).await?;
+        let members = self.controller.parts(collection, self.expands).await?;
+        let interfaces = self.read_parts(members).await?;
         let addresses = interfaces.iter().flat_map(|interface| {
             ["/MACAddress", "/PermanentMACAddress"].map(|pointer| interface.text(pointer))
         });

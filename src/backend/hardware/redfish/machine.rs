@@ -22,6 +22,7 @@ pub(super) struct Known {
     system: Arc<str>,
     sessions: Option<Arc<str>>,
     tasks: Option<Arc<str>>,
+    expands: u64,
 }
 
 /// A machine that can be asked for something.
@@ -34,6 +35,8 @@ pub(super) struct Machine<'a> {
     pub(super) system: Arc<str>,
     /// The path of the task service.
     pub(super) tasks: Option<Arc<str>>,
+    /// How deep its controller writes out what is linked.
+    pub(super) expands: u64,
 }
 
 impl Redfish {
@@ -76,6 +79,7 @@ impl Redfish {
                     system: found.map_err(refuse)?,
                     sessions,
                     tasks: root.link("/Tasks").map(Arc::from),
+                    expands: root.expands(),
                 };
                 let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 all.insert(node.name.clone(), known.clone());
@@ -88,6 +92,7 @@ impl Redfish {
             subject,
             system: known.system,
             tasks: known.tasks,
+            expands: known.expands,
         })
     }
 

@@ -41,6 +41,13 @@ fn words(value: &Value) -> Option<String> {
         .map(str::to_owned)
 }
 
+/// A resource, or where it is to be read.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    Whole(Resource),
+    Link(Arc<str>),
+}
+
 /// A resource, and its version where the service tells one.
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
@@ -95,6 +102,36 @@ impl Resource {
         let list = self.value.pointer(pointer).and_then(Value::as_array);
         let links = list.into_iter().flatten().filter_map(link_of);
         links.map(Arc::from).collect()
+    }
+
+    /// The resources in a list, as far as they are written out there, and links to the others.
+    pub(super) fn parts(&self, pointer: &str) -> Vec<Part> {
+        let list = self.value.pointer(pointer).and_then(Value::as_array);
+        let parts = list.into_iter().flatten().filter_map(|value| {
+            let path: Arc<str> = Arc::from(link_of(value)?);
+            let etag = value.get("@odata.etag").and_then(Value::as_str);
+            Some(match value.get("Id") {
+                Some(_) => Part::Whole(Self {
+                    value: value.clone(),
+                    etag: etag.map(str::to_owned),
+                    path,
+                }),
+                None => Part::Link(path),
+            })
+        });
+        parts.collect()
+    }
+
+    /// How deep the service writes resources out where they are only linked, if it is asked to (`$expand`); 0
+    /// where it does not.
+    pub(super) fn expands(&self) -> u64 {
+        let feature = "/ProtocolFeaturesSupported/ExpandQuery";
+        let can = |name: &str| self.boolean(&format!("{feature}/{name}")) == Some(true);
+        match (can("NoLinks") || can("ExpandAll"), can("Levels")) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => self.number(&format!("{feature}/MaxLevels")).unwrap_or(1),
+        }
     }
 
     /// Texts in a list.

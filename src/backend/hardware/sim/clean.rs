@@ -11,7 +11,8 @@ use super::pods::Course;
 use super::run::permanent;
 use super::{Effect, Machine, Stage};
 use crate::backend::{ActError, Order};
-use crate::design::NodeDesign;
+use crate::design::{NodeDesign, Section};
+use crate::document::{Map, Node};
 use crate::lifecycle::{OWN_STEPS, OfferedStep, in_order};
 
 /// The step that erases disks as a whole.
@@ -102,6 +103,12 @@ fn stages(
         let effect = Effect::CleanStepBegun(Arc::from(step.name()));
         stages.push(Stage { at, effect });
         at = at.saturating_add(lasts);
+        let changes = match &*step.step {
+            "reset_bios" => Some(Effect::BiosReset),
+            "apply_bios_settings" => Some(Effect::BiosSet(bios_settings(node))),
+            _ => None,
+        };
+        stages.extend(changes.map(|effect| Stage { at, effect }));
         if step.erases {
             let erased = erased.iter().cloned().map(match &*step.step {
                 ERASE => Effect::WipedDisk,
@@ -111,6 +118,22 @@ fn stages(
         }
     }
     (stages, at)
+}
+
+/// The settings of the BIOS that the node's hardware profile has.
+fn bios_settings(node: &NodeDesign) -> BTreeMap<Arc<str>, Arc<str>> {
+    let hardware = node.sections.get(&Section::Hardware);
+    let settings = hardware.and_then(|node| node.at(&["hardware_profile", "bios_settings"]));
+    let settings = settings
+        .and_then(Node::as_map)
+        .into_iter()
+        .flat_map(Map::iter);
+    settings
+        .filter_map(|(name, field)| {
+            let value = field.node.scalar_text()?;
+            Some((name.text.clone(), Arc::from(value.as_ref())))
+        })
+        .collect()
 }
 
 /// The disks that a step may erase: those that it names, or all, or that of the operating system alone.

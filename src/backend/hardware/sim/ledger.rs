@@ -62,6 +62,10 @@ pub enum Effect {
     Provided,
     /// A clean step is going to run; recorded before it begins.
     CleanStepBegun(Arc<str>),
+    /// Settings of its BIOS were applied.
+    BiosSet(BTreeMap<Arc<str>, Arc<str>>),
+    /// Its BIOS was set back to its defaults.
+    BiosReset,
     /// It was cleaned, and is manageable.
     Cleaned,
     /// Its node was cordoned.

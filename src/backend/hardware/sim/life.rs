@@ -134,6 +134,8 @@ impl Machine {
                 self.provision = ProvisionState::Cleaning;
                 self.clean_step = Some(step.clone());
             }
+            Effect::BiosSet(settings) => self.bios.extend(settings.clone()),
+            Effect::BiosReset => self.bios.clear(),
             Effect::Cleaned => {
                 self.provision = ProvisionState::Manageable;
                 self.prepared = false;

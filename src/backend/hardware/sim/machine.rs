@@ -53,6 +53,9 @@ pub struct Machine {
     /// The clean step that runs or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean_step: Option<Arc<str>>,
+    /// The settings of its BIOS that are not as it came from the factory.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bios: BTreeMap<Arc<str>, Arc<str>>,
     /// The reason, where it is retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retired: Option<Arc<str>>,
@@ -99,6 +102,7 @@ impl Machine {
             kubelet_stopped: false,
             members: BTreeMap::new(),
             clean_step: None,
+            bios: BTreeMap::new(),
             retired: None,
             maintenance: None,
             protected: false,

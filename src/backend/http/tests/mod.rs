@@ -231,6 +231,37 @@ async fn certificates_are_believed_by_chain_by_fingerprint_or_when_told_to_belie
 }
 
 #[tokio::test]
+async fn an_authority_that_is_its_own_server_is_believed_where_it_was_given_itself() {
+    let hello = |_: &server::Received| Reply::json(200, json!({"hello": true}));
+    let server = Server::authority("127.0.0.1", 2200, hello).await;
+    let misnamed = Server::authority("elsewhere.example", 2200, hello).await;
+    let expired = Server::authority("127.0.0.1", 2001, hello).await;
+    let given = |server: &Server| Trust {
+        authorities: server.certificate.clone().map(Secret::new),
+        ..Trust::default()
+    };
+    for (trust, server, problem) in [
+        (given(&server), &server, None),
+        (Trust::default(), &server, Some("")),
+        (given(&expired), &server, Some("")),
+        (given(&misnamed), &misnamed, Some("not valid for name")),
+        (given(&expired), &expired, Some("expired")),
+    ] {
+        let endpoint = Endpoint::parse(&server.url).unwrap();
+        let request = Request::new("node `n04`", Method::GET, endpoint.resolve("/").unwrap());
+        match (client(&trust).send(&request).await, problem) {
+            (Ok(_), None) => {}
+            (Err(failure), Some(problem)) => {
+                let text = failure.text();
+                assert!(text.contains(problem), "{text}");
+                assert_eq!(failure.class(), Class::Permanent);
+            }
+            (found, expected) => panic!("{found:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn plain_http_where_tls_was_meant_is_no_connection_and_is_not_tried_again() {
     let server = Server::plain(|_| Reply::Raw(b"HTTP/1.1 400 X\r\n\r\n".to_vec())).await;
     let secure = server.url.replace("http:", "https:");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedKey, IsCa, generate_simple_self_signed};
 use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
@@ -53,6 +53,9 @@ impl Reply {
 
 type Handler = dyn Fn(&Received) -> Reply + Send + Sync;
 
+/// A certificate and its key.
+type Made = CertifiedKey<rcgen::KeyPair>;
+
 /// A running service; it ends when dropped.
 pub(crate) struct Server {
     pub(crate) url: String,
@@ -85,7 +88,25 @@ impl Server {
         name: &str,
         handler: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        Self::start(Arc::new(handler), Some(name)).await
+        let made = generate_simple_self_signed([name.to_owned()]).unwrap();
+        Self::start(Arc::new(handler), Some(made)).await
+    }
+
+    /// Starts with TLS, as an authority that is its own server, as controllers sign their own; `until`:
+    /// the year in which that ends.
+    pub(crate) async fn authority(
+        name: &str,
+        until: i32,
+        handler: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let mut parameters = CertificateParams::new([name.to_owned()]).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let signing_key = rcgen::KeyPair::generate().unwrap();
+        let cert = parameters.self_signed(&signing_key).unwrap();
+        let made = CertifiedKey { cert, signing_key };
+        Self::start(Arc::new(handler), Some(made)).await
     }
 
     /// Starts without TLS on all addresses of this machine; its URL has none of them.
@@ -95,14 +116,13 @@ impl Server {
         Self::start_at("0.0.0.0:0", Arc::new(handler), None).await
     }
 
-    async fn start(handler: Arc<Handler>, name: Option<&str>) -> Self {
-        Self::start_at("127.0.0.1:0", handler, name).await
+    async fn start(handler: Arc<Handler>, made: Option<Made>) -> Self {
+        Self::start_at("127.0.0.1:0", handler, made).await
     }
 
-    async fn start_at(at: &str, handler: Arc<Handler>, name: Option<&str>) -> Self {
+    async fn start_at(at: &str, handler: Arc<Handler>, made: Option<Made>) -> Self {
         let listener = TcpListener::bind(at).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let made = name.map(|name| generate_simple_self_signed([name.to_owned()]).unwrap());
         let acceptor = made.as_ref().map(acceptor);
         let received = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(Mutex::new(0));
@@ -148,7 +168,7 @@ impl Server {
     }
 }
 
-fn acceptor(made: &CertifiedKey<rcgen::KeyPair>) -> TlsAcceptor {
+fn acceptor(made: &Made) -> TlsAcceptor {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let config = rustls::ServerConfig::builder_with_provider(provider)

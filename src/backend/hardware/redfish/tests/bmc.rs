@@ -49,6 +49,8 @@ pub(super) struct State {
     pub(super) version: usize,
     /// How many changes are refused since the version is an old one.
     pub(super) moved: usize,
+    /// It writes out what is linked, this deep.
+    pub(super) expands: u64,
     sessions: Vec<String>,
 }
 
@@ -78,6 +80,7 @@ impl Bmc {
             others: Vec::new(),
             version: 1,
             moved: 0,
+            expands: 0,
             sessions: Vec::new(),
         }));
         let handled = state.clone();
@@ -159,6 +162,9 @@ impl State {
         }
         if !self.is_allowed(received) {
             return refusal(401, "There is no valid session.");
+        }
+        if let Some((path, query)) = path.split_once('?') {
+            return self.expanded(path, query);
         }
         let below = path.strip_prefix("/redfish/v1").unwrap_or(path);
         let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
@@ -247,6 +253,11 @@ impl State {
         if self.has_sessions {
             root["Links"] = json!({"Sessions": link("/redfish/v1/SessionService/Sessions")});
         }
+        if self.expands > 0 {
+            let how =
+                json!({"NoLinks": true, "Levels": self.expands > 1, "MaxLevels": self.expands});
+            root["ProtocolFeaturesSupported"] = json!({ "ExpandQuery": how });
+        }
         root
     }
 
@@ -328,16 +339,47 @@ impl State {
         Reply::json(204, Value::Null)
     }
 
-    fn drive(&self, id: &str) -> Reply {
-        let Some((id, erase)) = self.drives.iter().find(|(name, _)| *name == id) else {
-            return refusal(404, "There is no such drive.");
+    /// A collection with its members written out, and with two levels their drives too.
+    fn expanded(&self, path: &str, query: &str) -> Reply {
+        let levels = match query {
+            "$expand=." => 1,
+            "$expand=.($levels=2)" => 2,
+            _ => 99,
         };
-        let mut drive = json!({"Id": id, "SerialNumber": format!("serial-{id}"), "CapacityBytes": 480_103_981_056_u64});
+        if levels > self.expands {
+            return refusal(501, "The query is not supported.");
+        }
+        let drives = self
+            .drives
+            .iter()
+            .map(|(id, _)| match (levels, self.drive_of(id)) {
+                (2, Some(drive)) => drive,
+                _ => link(drive_path(id)),
+            });
+        let storage = format!("{SYSTEM}/Storage");
+        let member = if path == storage {
+            json!({"@odata.id": format!("{storage}/R0"), "Id": "R0", "Drives": drives.collect::<Vec<_>>()})
+        } else {
+            json!({"@odata.id": format!("{path}/1"), "Id": "1", "MACAddress": "00:5C:52:00:00:01"})
+        };
+        Reply::json(200, json!({ "Members": [member] }))
+    }
+
+    fn drive(&self, id: &str) -> Reply {
+        match self.drive_of(id) {
+            Some(drive) => Reply::json(200, drive),
+            None => refusal(404, "There is no such drive."),
+        }
+    }
+
+    fn drive_of(&self, id: &str) -> Option<Value> {
+        let (id, erase) = self.drives.iter().find(|(name, _)| *name == id)?;
+        let mut drive = json!({"@odata.id": drive_path(id), "Id": id, "SerialNumber": format!("serial-{id}"), "CapacityBytes": 480_103_981_056_u64});
         if *erase != Erase::No {
             let target = format!("{}/Actions/Drive.SecureErase", drive_path(id));
             drive["Actions"] = json!({"#Drive.SecureErase": {"target": target}});
         }
-        Reply::json(200, drive)
+        Some(drive)
     }
 
     fn erase(&mut self, id: &str) -> Reply {

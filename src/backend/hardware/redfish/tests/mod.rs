@@ -719,6 +719,34 @@ async fn a_teardown_cleans_as_planned_erases_once_and_notes_each_step_before_it_
 }
 
 #[tokio::test]
+async fn drives_are_seen_in_fewer_requests_where_a_controller_writes_out_what_it_links() {
+    let mut requests = Vec::new();
+    let mut seen = Vec::new();
+    for levels in [0, 1, 2] {
+        let bmc = Bmc::start().await;
+        bmc.state().expands = levels;
+        let site = site(&[bmc.port()], "", "");
+        let mut all = site.hardware.observe(&site.nodes).await;
+        let node = all.remove(&site.nodes[0].name).unwrap();
+        seen.push((node.disks, node.clean_steps, node.capabilities));
+        requests.push(bmc.server.received.lock().unwrap().len());
+    }
+    assert!(seen[0] == seen[1] && seen[1] == seen[2], "{seen:#?}");
+    assert_eq!(seen[0].0.known().map(Vec::len), Some(2));
+    // Without: the collection, its member, and two drives.
+    assert_eq!(requests, [requests[0], requests[0] - 1, requests[0] - 3]);
+    // One that says it can and then does not is read one by one.
+    let bmc = Bmc::start().await;
+    bmc.state().expands = 2;
+    let site = site(&[bmc.port()], "", "");
+    site.hardware.observe(&site.nodes).await;
+    bmc.state().expands = 0;
+    let again = site.hardware.observe(&site.nodes).await;
+    let node = &again[&site.nodes[0].name];
+    assert_eq!(node.disks.known().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
 async fn what_no_controller_is_needed_for_is_said_without_asking_one() {
     let site_of = |more: &str| site(&[1], more, "");
     site_of("").act(StepKind::VerifySite).await.unwrap();

@@ -274,3 +274,28 @@ async fn a_retired_machine_is_cleaned_off_and_manageable_and_unknown_once_it_is_
     assert_eq!(machine.provision, ProvisionState::Enroll);
     assert_eq!(machine.retired, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_settings_of_the_hardware_profile_are_applied_to_the_bios_and_reset() {
+    let text = "schema: drydock/HardwareProfile/v1\nmetadata: {name: hw}\ndata: {vendor: X, bios_settings: {ProcTurboMode: Disabled, Cores: 12, Sriov: true}}\n---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: n1}\ndata: {hardware_profile: hw}\n";
+    let (_, design) = design(text);
+    let mut site = Site::new(1);
+    site.nodes = design.nodes.into_values().map(Arc::new).collect();
+    let simulator = site.open("{}");
+    managed(&site, &simulator).await;
+    let clean =
+        |run: &str, names: &[&str]| site.order_with(run, StepKind::Clean, 0, Some(steps(names)));
+    let order = clean("R1", &["bios.apply_bios_settings"]);
+    simulator.act(&order).await.unwrap();
+    let bios = site.machine(&simulator, 0).bios;
+    let told: Vec<String> = bios
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    assert_eq!(told, ["Cores=12", "ProcTurboMode=Disabled", "Sriov=true"]);
+    simulator
+        .act(&clean("R2", &["bios.reset_bios"]))
+        .await
+        .unwrap();
+    assert!(site.machine(&simulator, 0).bios.is_empty());
+}
