@@ -46,7 +46,7 @@ impl Secrets for Known {
     fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError> {
         match reference {
             Reference::Env(name) if &**name == "CA" => Ok(Secret::new(self.certificate.clone())),
-            _ => Ok(Secret::new(self.password)),
+            _ => Ok(Secret::new(self.password.to_owned())),
         }
     }
 }
@@ -88,7 +88,7 @@ fn text(error: ActError) -> String {
     text
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn an_account_and_a_certificate_are_good_or_each_is_named_as_what_is_wrong() {
     let Some(peers) = shared("peers") else { return };
     let peer = Peer::program(|folder, ports| {

@@ -130,8 +130,11 @@ fn bios_settings(node: &NodeDesign) -> BTreeMap<Arc<str>, Arc<str>> {
         .flat_map(Map::iter);
     settings
         .filter_map(|(name, field)| {
-            let value = field.node.scalar_text()?;
-            Some((name.text.clone(), Arc::from(value.as_ref())))
+            let value = match field.node.as_bool() {
+                Some(truth) => truth.to_string(),
+                None => field.node.scalar_text()?.into_owned(),
+            };
+            Some((name.text.clone(), Arc::from(value)))
         })
         .collect()
 }
