@@ -14,7 +14,7 @@ use super::mover::{Mover, Result};
 use super::resource::{Host, key};
 use super::settings::Inspect;
 use crate::backend::hardware::payload;
-use crate::backend::{Order, Probe, Secret};
+use crate::backend::{ActError, Order, Probe, Secret};
 use crate::design::NodeDesign;
 use crate::lifecycle::{ProvisionState as S, Verb};
 use crate::step::{Parameters, StepKind};
@@ -386,7 +386,15 @@ impl<'a> Carrier<'a> {
             still(host)?;
             Ok(host.state() == S::Active && host.carries(&url))
         };
-        host = mover.until("deploy", &mut waiter, host, judge).await?;
+        let deployed = mover.until("deploy", &mut waiter, host, judge).await;
+        let host = match deployed {
+            Ok(host) => host,
+            Err(error @ ActError::Permanent(_)) => {
+                self.give_up(&url).await?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
         let host = mover
             .powered("deploy", &mut waiter, host, true, still)
             .await?;
@@ -399,6 +407,27 @@ impl<'a> Carrier<'a> {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Takes the image off where the operator fails to deploy it: it would try again for ever, and bring the
+    /// machine up some time when nobody reckons with it.
+    async fn give_up(&self, url: &str) -> Result<()> {
+        let mover = &self.mover;
+        let patch = |host: &Host| {
+            let image = host.spec.image.as_ref().map(|image| &*image.url);
+            let fails = host.has_failed() && host.state() != S::Active;
+            if !fails || !self.is_ours(host) || image != Some(url) {
+                return Ok(None);
+            }
+            mover.say("taking its image off again");
+            let mut patch = json!({"spec": {"online": false}});
+            take_off(&mut patch["spec"]);
+            Ok(Some(patch))
+        };
+        match mover.look().await? {
+            Some(host) => mover.change("give up", host, patch).await.map(drop),
+            None => Ok(()),
+        }
     }
 
     fn can_be_deployed(&self, host: &Host) -> Result<()> {

@@ -5,7 +5,7 @@
 //! fails at; a step does not wait for that beyond a number of failures.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -39,6 +39,8 @@ pub(super) struct Mover<'a> {
     /// By which failures begin.
     pub(super) subject: String,
     began: Instant,
+    /// What was said last.
+    said: Mutex<Option<Arc<str>>>,
 }
 
 /// How often the operator failed at something since a step waits for it.
@@ -71,6 +73,7 @@ impl<'a> Mover<'a> {
             name,
             subject: format!("node `{node}` (host {host})"),
             began: Instant::now(),
+            said: Mutex::new(None),
         }
     }
 
@@ -82,8 +85,14 @@ impl<'a> Mover<'a> {
         ActError::Passing(Arc::from(format!("{}: {text}", self.subject)))
     }
 
+    /// Says how far the step is, where that has changed.
     pub(super) fn say(&self, text: impl Into<Arc<str>>) {
-        self.order.reporter.progress(text);
+        let text: Arc<str> = text.into();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.as_ref() != Some(&text) {
+            *said = Some(text.clone());
+            self.order.reporter.progress(text);
+        }
     }
 
     /// When the step ends at the latest, by its own word; `None` where it has no limit.
@@ -220,8 +229,7 @@ impl<'a> Mover<'a> {
             let limit = self.backend.settings.error_limit;
             if host.has_failed() && failures.now(&host) >= limit {
                 return Err(self.permanent(format!(
-                    "the operator has failed {limit} times at what `{what}` waits for, and goes on \
-                     by itself: {}",
+                    "`{what}`: the operator has failed {limit} times in a row: {}",
                     host.failed()
                 )));
             }

@@ -2,11 +2,16 @@
 
 use serde_json::json;
 
+use super::manifest;
 use super::resource::{Host, Machine, Metal3Machine, key};
+use super::state::{Able, STATES};
 use super::{Inspect, Scheme, Settings};
-use crate::design::{BackendKind, HardwareBackend};
+use crate::design::fixture::site;
+use crate::design::{BackendKind, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::SourceId;
 use crate::document::{Limits, Node, load_values};
+use crate::lifecycle::{PowerState, ProvisionState as S};
+use crate::observed::{Capability, Fact};
 
 /// A value as it is written.
 pub(super) fn written(text: &str) -> Node {
@@ -113,4 +118,208 @@ fn settings_have_defaults_and_say_what_does_not_fit() {
         let found = settings(text).unwrap_err();
         assert!(found.contains(problem), "{text}: {found}");
     }
+}
+
+fn host(spec: serde_json::Value, status: serde_json::Value) -> Host {
+    serde_json::from_value(json!({"spec": spec, "status": status})).unwrap()
+}
+
+#[test]
+fn every_state_of_the_operator_has_its_place_in_a_machines_life() {
+    // As the operator's own type has them, in its order.
+    let known = [
+        "",
+        "unmanaged",
+        "registering",
+        "match profile",
+        "inspecting",
+        "preparing",
+        "ready",
+        "available",
+        "provisioning",
+        "provisioned",
+        "externally provisioned",
+        "deprovisioning",
+        "powering off before delete",
+        "deleting",
+    ];
+    let table: Vec<&str> = STATES.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(table, known);
+    for (name, state, failed) in STATES {
+        let at = |status: &str| {
+            let external = *name == "externally provisioned";
+            let spec = json!({"externallyProvisioned": external});
+            host(
+                spec,
+                json!({"operationalStatus": status, "provisioning": {"state": name}}),
+            )
+            .state()
+        };
+        assert_eq!((at("OK"), at("error")), (*state, *failed), "{name}");
+    }
+    let other = host(json!({}), json!({"provisioning": {"state": "dreaming"}}));
+    assert_eq!(other.state(), S::Other);
+    assert!(other.observed("lab", ABLE).capabilities.is_empty());
+}
+
+const ABLE: Able = Able {
+    cleans: true,
+    deploys: true,
+};
+
+#[test]
+fn what_the_operator_is_about_to_do_counts_as_begun() {
+    let image = |url: &str| json!({"url": url});
+    let at =
+        |state: &str, url: &str| json!({"provisioning": {"state": state, "image": {"url": url}}});
+    let table = [
+        (
+            "an image to come",
+            json!({"online": true, "image": image("a")}),
+            at("available", ""),
+            S::Deploying,
+        ),
+        (
+            "off, none comes",
+            json!({"online": false, "image": image("a")}),
+            at("available", ""),
+            S::Available,
+        ),
+        (
+            "as it should be",
+            json!({"image": image("a")}),
+            at("provisioned", "a"),
+            S::Active,
+        ),
+        (
+            "another image",
+            json!({"image": image("b")}),
+            at("provisioned", "a"),
+            S::Deleting,
+        ),
+        (
+            "its image is gone",
+            json!({}),
+            at("provisioned", "a"),
+            S::Deleting,
+        ),
+        (
+            "said to be somebody's",
+            json!({"externallyProvisioned": true}),
+            at("externally provisioned", ""),
+            S::Active,
+        ),
+    ];
+    for (what, spec, status, state) in table {
+        assert_eq!(host(spec, status).state(), state, "{what}");
+    }
+    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "status": {"provisioning": {"state": "available"}}});
+    let going: Host = serde_json::from_value(going).unwrap();
+    assert_eq!(going.state(), S::Deleting);
+}
+
+#[test]
+fn a_plan_sees_flags_disks_and_what_can_be_done() {
+    let seen = |metadata: serde_json::Value, spec: serde_json::Value| {
+        let status = json!({"poweredOn": true, "operationalStatus": "OK",
+            "provisioning": {"state": "available"},
+            "hardware": {"storage": [{"name": "/dev/sdb", "sizeBytes": 5}, {"name": "/dev/sda"}]}});
+        let host = json!({"metadata": metadata, "spec": spec, "status": status});
+        let host: Host = serde_json::from_value(host).unwrap();
+        host.observed("lab", ABLE)
+    };
+    let plain = seen(json!({}), json!({}));
+    assert_eq!(plain.power, Fact::Known(PowerState::On));
+    let disks = plain.disks.known().unwrap();
+    let names: Vec<_> = disks.iter().map(|disk| &*disk.name).collect();
+    assert_eq!(names, ["sda", "sdb"]);
+    assert!(disks.iter().all(|disk| !disk.partitioned));
+    let able = |it: Capability| plain.capabilities.contains(&it);
+    assert!(able(Capability::Wipe) && able(Capability::Deploy) && !able(Capability::Clean));
+
+    let retired =
+        json!({"labels": {key::RETIRED: "true"}, "annotations": {key::RETIRED_REASON: "old"}});
+    let retired = seen(retired, json!({}));
+    assert_eq!(retired.retired.as_deref(), Some("old"));
+    assert_eq!(retired.provision, Fact::Known(S::Manageable));
+
+    let paused = seen(
+        json!({"annotations": {key::PAUSED: "metal3.io/capm3"}}),
+        json!({}),
+    );
+    assert!(paused.maintenance.unwrap().contains("metal3.io/capm3"));
+    let claim = |kind: &str, name: &str| {
+        let claim =
+            json!({"apiVersion": "trueup.dev/v1", "kind": kind, "namespace": "m", "name": name});
+        seen(
+            json!({}),
+            json!({"consumerRef": claim, "disablePowerOff": true}),
+        )
+    };
+    assert!(!claim("Site", "lab").protected);
+    let other = claim("Metal3Machine", "w");
+    assert!(
+        other.protected
+            && other
+                .maintenance
+                .unwrap()
+                .contains("used by Metal3Machine m/w")
+    );
+    assert!(!other.capabilities.contains(&Capability::Power));
+}
+
+fn node(out_of_band: &str, address: &str) -> NodeDesign {
+    let text = format!(
+        "---\nschema: drydock/Network/v1\nmetadata: {{name: oob}}\ndata: {{cidr: 10.1.0.0/24}}\n\
+         ---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: n1}}\ndata:\n  oob: {out_of_band}\n  \
+         addressing: [{{network: oob, address: '{address}'}}]\n"
+    );
+    site(&text).design.nodes[&NodeName::from("n1")].clone()
+}
+
+#[test]
+fn a_controllers_address_is_written_as_the_operator_reads_it() {
+    let table = [
+        (
+            "{type: redfish, network: oob}",
+            "10.1.0.7",
+            "{}",
+            "redfish://10.1.0.7/redfish/v1/Systems/1",
+        ),
+        (
+            "{type: redfish, network: oob}",
+            "fd00::7",
+            "{port: 8443}",
+            "redfish://[fd00::7]:8443/redfish/v1/Systems/1",
+        ),
+        (
+            "{type: redfish, network: oob, system: /s/own}",
+            "10.1.0.7",
+            "{scheme: http}",
+            "redfish+http://10.1.0.7/s/own",
+        ),
+        (
+            "{type: redfish, network: oob}",
+            "10.1.0.7",
+            "{protocol: redfish-virtualmedia, system: '/s/{node}'}",
+            "redfish-virtualmedia://10.1.0.7/s/n1",
+        ),
+        (
+            "{type: ipmi, network: oob}",
+            "10.1.0.7",
+            "{port: 6230}",
+            "ipmi://10.1.0.7:6230",
+        ),
+    ];
+    for (out_of_band, address, controller, expected) in table {
+        let settings = settings(&format!("{{cluster: c, controller: {controller}}}")).unwrap();
+        let node = node(out_of_band, address);
+        let found = manifest::address(&node, &settings.controller);
+        assert_eq!(found.as_deref(), Ok(expected));
+    }
+    let settings = settings("cluster: c").unwrap();
+    let node = node("{type: libvirt, network: oob}", "10.1.0.7");
+    let refused = manifest::address(&node, &settings.controller).unwrap_err();
+    assert!(refused.contains("libvirt"), "{refused}");
 }
