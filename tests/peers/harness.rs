@@ -79,7 +79,7 @@ pub(crate) fn shared(path: &str) -> Option<PathBuf> {
 
 /// Waits until no other test runs this script: the first one installs what the script needs, and two that
 /// install into the same place at once would spoil it for each other.
-fn turn(script: &str) -> File {
+pub(crate) fn turn(script: &str) -> File {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{script}.turn"));
     let file = File::create(path).unwrap();
     file.lock().unwrap();

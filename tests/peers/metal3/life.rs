@@ -17,16 +17,16 @@ const RIGHTS: &str = include_str!("../../../docs/metal3.md");
 /// What nobody may ever see.
 const PASSWORD: &str = "correct horse battery staple";
 
-const ENVIRONMENT: &[(&str, &str)] = &[("BMC_PASSWORD", PASSWORD)];
+pub(super) const ENVIRONMENT: &[(&str, &str)] = &[("BMC_PASSWORD", PASSWORD)];
 
 /// A management cluster and a site whose machines it has.
-struct Lab {
-    management: Management,
-    site: Site,
+pub(super) struct Lab {
+    pub(super) management: Management,
+    pub(super) site: Site,
 }
 
 impl Lab {
-    async fn start(nodes: usize) -> Option<Self> {
+    pub(super) async fn start(nodes: usize) -> Option<Self> {
         let management = Management::start().await?;
         grant(&management, |_| true).await;
         let files = documents(nodes, &hardware(&management), "jammy");
@@ -36,7 +36,7 @@ impl Lab {
     }
 
     /// Runs the program; nothing that it says holds a password.
-    fn run(&self, arguments: &[&str], code: i32) -> String {
+    pub(super) fn run(&self, arguments: &[&str], code: i32) -> String {
         let ended = self.site.trueup(arguments, ENVIRONMENT).with(code);
         let said = ended.stdout + &ended.stderr;
         assert!(!said.contains(PASSWORD), "{said}");
@@ -47,14 +47,14 @@ impl Lab {
         self.site.trueup(arguments, ENVIRONMENT).with(0).json()
     }
 
-    fn commit(&self, nodes: usize, image: &str) {
+    pub(super) fn commit(&self, nodes: usize, image: &str) {
         let files = documents(nodes, &hardware(&self.management), image);
         let files: Vec<_> = files.iter().map(|(path, text)| (*path, &**text)).collect();
         self.site.commit(&files);
     }
 
     /// How many machines are in which state.
-    fn states(&self) -> BTreeMap<String, usize> {
+    pub(super) fn states(&self) -> BTreeMap<String, usize> {
         let status = self.json(&["status", "--format", "json"]);
         let mut states = BTreeMap::new();
         for node in status["nodes"].as_array().unwrap() {

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{shared, skip};
+use crate::harness::{shared, skip, turn};
 
 /// Where the first byte of the file lies in memory.
 const ORIGIN: usize = 0x40_0000;
@@ -33,6 +33,7 @@ const LENGTH: (usize, u64, u64) = (64 + 4 * 56 + 40, 0x11_34f0, 0x19_4000);
 /// The folder of the servers; `None`, said loudly, where there are none.
 pub(super) fn assets() -> Option<PathBuf> {
     let script = shared("peers")?.join("kube-assets.sh");
+    let _turn = turn("kube-up.sh");
     let output = match Command::new(script).output() {
         Ok(output) if output.status.success() => output,
         other => {

@@ -2,6 +2,7 @@
 //!
 //! [`operator`] plays the baremetal-operator, [`world`] is the management cluster.
 
+mod hosts;
 mod life;
 mod mended;
 pub(crate) mod operator;
