@@ -168,7 +168,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
             .any(|step| step.id.kind.facts().touches_world())
     {
         let windows = guard::windows::in_words(windows);
-        let text = format!("is carried out in a maintenance window only: {windows}");
+        let text = format!("this plan is carried out in maintenance windows only: {windows}");
         warnings.push(Arc::from(text));
     }
     let changed_here = items.iter().filter(|item| item.subject.after.is_some());

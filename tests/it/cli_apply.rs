@@ -215,3 +215,43 @@ fn the_run_can_be_looked_at_afterwards() {
         assert_eq!(same, rendered, "{word}");
     }
 }
+
+#[test]
+fn outside_of_all_maintenance_windows_nothing_is_begun_but_on_purpose() {
+    let world = World::one_rack();
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let hour = since.as_secs() / 3600;
+    let window = |first: u64, hours: u64| {
+        let (from, to) = ((hour + first) % 24, (hour + first + hours) % 24);
+        let policy = format!(
+            "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{maintenance_windows: [{{from: '{from:02}:00', to: '{to:02}:00'}}]}}\n"
+        );
+        world.checkout.write("policy.yaml", &policy);
+    };
+    // Far from now, so that no hour that passes meanwhile opens it.
+    window(6, 2);
+    let refused = world
+        .commit_and_apply("Change at night only", &["--allow-intermediate-commits"])
+        .with(4);
+    assert!(
+        refused
+            .stderr
+            .contains("error: no maintenance window is open now: "),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused
+            .stderr
+            .contains("this plan is carried out in maintenance windows only: "),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(world.effects("deployed"), 0);
+    let flags = ["--allow-intermediate-commits", "--outside-windows"];
+    world
+        .run(&[&["apply", "--yes"][..], &flags].concat())
+        .with(0);
+    assert_eq!(world.effects("deployed"), EVERY_NODE);
+}

@@ -191,3 +191,72 @@ fn relabelled(record: &mut NodeRecord, context: Context<'_>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::StepOutcome;
+    use crate::step::clean_step_begins;
+
+    fn outcome(kind: StepKind, failed: bool) -> NodeOutcome {
+        let step = StepId {
+            kind,
+            group: None,
+            node: Some(NodeName::from("n1")),
+            wave: None,
+        };
+        let notes = [
+            Arc::from(clean_step_begins("management.verify_properties")),
+            Arc::from("a note of somebody else"),
+            Arc::from(clean_step_begins("deploy.erase_devices")),
+        ];
+        let outcome = match failed {
+            true => StepOutcome::Failed {
+                message: Arc::from("the drive is dead"),
+            },
+            false => StepOutcome::Succeeded,
+        };
+        NodeOutcome::of(&step, &outcome, true, &notes).unwrap()
+    }
+
+    #[test]
+    fn a_clean_step_that_fails_fences_the_machine_in_its_record_until_it_was_cleaned_or_skipped() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let context = Context {
+            run: &run,
+            revision: &revision,
+            design: None,
+            change: None,
+            reason: None,
+            leaves_cluster: true,
+            is_gone: false,
+        };
+        let failed = after(None, &outcome(StepKind::Destroy, true), context).unwrap();
+        assert_eq!(failed.clean_step.as_deref(), Some("deploy.erase_devices"));
+        assert_eq!(
+            failed.maintenance.as_deref(),
+            Some("`deploy.erase_devices` failed: the drive is dead")
+        );
+        assert_eq!(failed.phase, Phase::Failed);
+        // What was not answered is not fenced: it is looked at, and may go on.
+        let step = outcome(StepKind::Destroy, true).step;
+        let unknown = StepOutcome::Unknown {
+            message: Arc::from("no answer"),
+        };
+        let note = [Arc::from(clean_step_begins("deploy.erase_devices"))];
+        let unknown = NodeOutcome::of(&step, &unknown, true, &note).unwrap();
+        assert_eq!(unknown.clean_step, None);
+        for (kind, manageable) in [
+            (StepKind::Clean, true),
+            (StepKind::Provide, false),
+            (StepKind::Destroy, false),
+        ] {
+            let record = after(Some(&failed), &outcome(kind, false), context).unwrap();
+            assert_eq!(
+                (record.clean_step, record.manageable),
+                (None, manageable),
+                "{kind}"
+            );
+        }
+    }
+}
