@@ -404,17 +404,18 @@ fn summary(items: &[Item<'_>], retired: usize, steps: &[Step]) -> Summary {
 #[derive(Default)]
 struct Notes<'a> {
     ungrouped: Vec<&'a NodeName>,
-    unobserved: Vec<&'a NodeName>,
+    /// By why.
+    unobserved: BTreeMap<&'a str, Vec<&'a NodeName>>,
     not_comparable: Vec<&'a NodeName>,
     unwiped: Vec<&'a NodeName>,
 }
 
 impl<'a> Notes<'a> {
     fn about(&mut self, input: &Input<'_>, subject: &Subject<'a>) {
-        if input.observations.is_some() && matches!(subject.seen, Seen::Unknown(_)) {
+        if let (Some(_), Seen::Unknown(why)) = (input.observations, subject.seen) {
             let known = subject.after.is_some() && subject.record.is_some();
             if known {
-                self.unobserved.push(subject.name);
+                self.unobserved.entry(why).or_default().push(subject.name);
             }
         }
         if cannot_be_compared(subject) {
@@ -436,9 +437,14 @@ impl<'a> Notes<'a> {
                 warnings.push(format!("{what}: {}", listed(nodes)));
             }
         };
+        for (why, nodes) in self.unobserved.iter().take(NAMED) {
+            let what = format!("could not be observed, and are planned on their records ({why})");
+            about(nodes, &what);
+        }
+        let others = self.unobserved.values().skip(NAMED).flatten();
         about(
-            &self.unobserved,
-            "could not be observed, and are planned on their records",
+            &others.copied().collect::<Vec<_>>(),
+            "could not be observed for other reasons, and are planned on their records",
         );
         about(
             &self.not_comparable,

@@ -193,6 +193,22 @@ fn a_refused_prepare_says_why_and_does_nothing() {
 }
 
 #[test]
+fn what_could_not_be_observed_is_told_once_for_each_reason() {
+    let mut world = World::settled(&["n1", "n2", "n3"]);
+    for (node, why) in [("n1", "refused"), ("n2", "timed out"), ("n3", "refused")] {
+        world.seen(node).provision = Fact::Unknown(Arc::from(why));
+    }
+    let said = "could not be observed, and are planned on their records";
+    assert_eq!(
+        world.plan().warnings,
+        [
+            Arc::from(format!("{said} (refused): n1, n3")),
+            Arc::from(format!("{said} (timed out): n2")),
+        ]
+    );
+}
+
+#[test]
 fn groups_that_cannot_be_ordered_are_errors_that_show_the_circle_whole() {
     let mut world = World::settled(&["n"]);
     world.after.groups = vec![

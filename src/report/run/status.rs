@@ -65,20 +65,34 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
     if !rows.is_empty() {
         table.write(out, palette)?;
     }
+    let unseen = rows.iter().filter(|row| unseen(row).is_some()).count();
     let differing = rows
         .iter()
         .filter(|row| !row.designed || !row.differs.is_empty())
         .count();
     writeln!(
         out,
-        "{}, {}",
+        "{}, {}{}",
         counted(rows.len(), "node", "nodes"),
-        if differing == 0 {
-            "all as designed".to_owned()
-        } else {
-            counted(differing, "differs", "differ")
+        match differing {
+            0 if unseen > 0 => "none is seen to differ".to_owned(),
+            0 => "all as designed".to_owned(),
+            _ => counted(differing, "differs", "differ"),
+        },
+        match unseen {
+            0 => String::new(),
+            _ => format!(", {unseen} could not be observed"),
         }
     )
+}
+
+/// Why a machine that was asked could not be seen.
+fn unseen<'a>(row: &'a StatusRow<'_>) -> Option<&'a str> {
+    let node = row.observed?;
+    match &node.provision {
+        Fact::Unknown(why) if !node.kept_by_records => Some(why),
+        _ => None,
+    }
 }
 
 fn notes(row: &StatusRow<'_>) -> Cell {
@@ -86,6 +100,7 @@ fn notes(row: &StatusRow<'_>) -> Cell {
     if !row.designed {
         notes.insert(0, "not in the design".to_owned());
     }
+    notes.extend(unseen(row).map(|why| format!("not observed: {why}")));
     let retired = row.observed.and_then(|node| node.retired.as_deref());
     let retired = retired.or_else(|| row.record.and_then(|record| record.retired.as_deref()));
     notes.extend(retired.map(|reason| format!("retired: {reason}")));

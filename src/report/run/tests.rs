@@ -361,9 +361,9 @@ fn status_shows_each_node_from_all_sides() {
     assert_snapshot!(out, @r"
     NODE    RECORD    MACHINE       POWER    CLUSTER   DIFFERS
     n1      deployed  clean failed  off      cordoned  is off; maintenance: disk swap
-    node-2  -         unknown       unknown  unknown   -
+    node-2  -         unknown       unknown  unknown   not observed: no answer
     n3      -         -             -        -         not in the design
-    3 nodes, 2 differ
+    3 nodes, 2 differ, 1 could not be observed
     ");
     let mut json = String::new();
     status_json(&mut json, &rows).unwrap();
