@@ -1,10 +1,12 @@
-//! What the settings of several backends have in common: how they are read, accounts, and `{node}`.
+//! What the settings of several backends have in common: how they are read, accounts, `{node}`, and how nodes
+//! are called elsewhere.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::design::{NodeDesign, Reference};
+use crate::design::{Design, NodeDesign, NodeName, Reference};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Node, from_node};
 
@@ -46,4 +48,36 @@ pub(super) fn reference_for(reference: &Reference, node: &NodeDesign) -> Referen
         Reference::File(path) => Reference::File(put(path)),
         Reference::Exec(words) => Reference::Exec(words.iter().map(put).collect()),
     }
+}
+
+/// The names of nodes that are called otherwise in a system (`ironic`, and `Ironic` in words).
+///
+/// # Errors
+///
+/// Two nodes have one name there: each would move the machine of the other.
+pub(super) fn names(
+    design: &Design,
+    system: &str,
+    title: &str,
+    code: &'static str,
+) -> Result<HashMap<NodeName, Arc<str>>, Box<Diagnostic>> {
+    let names = &design.backends.names;
+    let other = |node: &NodeName| names.get(node)?.get(system).cloned();
+    let mut owners: HashMap<Arc<str>, &NodeName> = HashMap::new();
+    for node in design.nodes.keys() {
+        let name = other(node).unwrap_or_else(|| Arc::from(node.as_str()));
+        if let Some(owner) = owners.insert(name.clone(), node) {
+            let data = design.backends.data.as_ref();
+            let mark = data
+                .and_then(|data| data.get("names"))
+                .map(|names| names.mark);
+            let message = format!("`{owner}` and `{node}` are both called `{name}` in {title}");
+            let mark = mark.unwrap_or(design.nodes[node].mark);
+            return Err(Box::new(Diagnostic::error(code, mark, message)));
+        }
+    }
+    let others = names
+        .keys()
+        .filter_map(|node| Some((node.clone(), other(node)?)));
+    Ok(others.collect())
 }

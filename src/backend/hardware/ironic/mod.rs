@@ -28,6 +28,7 @@ pub use settings::Settings;
 use watch::Watch;
 
 use super::images::Images;
+use super::written::names;
 use crate::backend::http::{Client, Credentials, Limits, Trust};
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
 use crate::design::{
@@ -69,7 +70,7 @@ impl Ironic {
         context: &Context,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
-        let names = names(design).map_err(Error::Settings)?;
+        let names = names(design, "ironic", "Ironic", settings::CODE).map_err(Error::Settings)?;
         let secret = |reference: &Marked<Reference>| {
             context.secrets.reveal(&reference.value).map_err(|error| {
                 let message = format!("a secret of the backend `ironic` cannot be had: {error}");
@@ -166,29 +167,6 @@ impl Ironic {
         };
         nodes.iter().map(observed).collect()
     }
-}
-
-/// The names of nodes that are called otherwise in Ironic; no two nodes may have one name.
-fn names(design: &Design) -> Result<HashMap<NodeName, Arc<str>>, Box<Diagnostic>> {
-    let names = &design.backends.names;
-    let other = |node: &NodeName| names.get(node)?.get("ironic").cloned();
-    let mut owners: HashMap<Arc<str>, &NodeName> = HashMap::new();
-    for node in design.nodes.keys() {
-        let name = other(node).unwrap_or_else(|| Arc::from(node.as_str()));
-        if let Some(owner) = owners.insert(name.clone(), node) {
-            let data = design.backends.data.as_ref();
-            let mark = data
-                .and_then(|data| data.get("names"))
-                .map(|names| names.mark);
-            let message = format!("`{owner}` and `{node}` are both called `{name}` in Ironic");
-            let mark = mark.unwrap_or(design.nodes[node].mark);
-            return Err(Box::new(Diagnostic::error(settings::CODE, mark, message)));
-        }
-    }
-    let others = names
-        .keys()
-        .filter_map(|node| Some((node.clone(), other(node)?)));
-    Ok(others.collect())
 }
 
 fn refusal(mark: Mark, message: String) -> Error {

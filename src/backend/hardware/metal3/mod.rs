@@ -23,6 +23,7 @@ pub use management::{HOST_API, Management};
 pub use settings::{Controller, Image, Inspect, Scheme, Settings};
 
 use crate::backend::api_server::Trouble;
+use crate::backend::hardware::written::names;
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
 use crate::design::{CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, SiteName};
 use crate::document::Node as Written;
@@ -68,18 +69,14 @@ impl Metal3 {
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
         let management = Arc::new(Management::open(design, &settings, context)?);
-        let names = &design.backends.names;
-        let other = |node: &NodeName| names.get(node)?.get("metal3").cloned();
+        let names = names(design, "metal3", "Metal3", settings::CODE).map_err(Error::Settings)?;
         Ok(Self {
             settings,
             watch: Arc::new(Watch::new(management.clone())),
             management,
             secrets: context.secrets.clone(),
             site: design.site.clone(),
-            names: names
-                .keys()
-                .filter_map(|node| Some((node.clone(), other(node)?)))
-                .collect(),
+            names,
             policies: design.cleaning.clone(),
             designed: design.nodes.keys().cloned().collect(),
         })

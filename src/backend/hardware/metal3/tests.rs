@@ -6,6 +6,7 @@ use super::manifest;
 use super::resource::{Host, Machine, Metal3Machine, key};
 use super::state::{Able, STATES};
 use super::{Inspect, Scheme, Settings};
+use crate::backend::hardware::written::names;
 use crate::design::fixture::site;
 use crate::design::{BackendKind, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::SourceId;
@@ -322,4 +323,19 @@ fn a_controllers_address_is_written_as_the_operator_reads_it() {
     let node = node("{type: libvirt, network: oob}", "10.1.0.7");
     let refused = manifest::address(&node, &settings.controller).unwrap_err();
     assert!(refused.contains("libvirt"), "{refused}");
+}
+
+#[test]
+fn two_nodes_never_have_one_host() {
+    let text = "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: n1}\ndata: {}\n\
+                ---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: n2}\ndata: {}\n\
+                ---\nschema: trueup/Backends/v1\nmetadata: {name: b}\ndata:\n  \
+                hardware: {kind: metal3, metal3: {cluster: c}}\n  names: {n1: {metal3: n2}}\n";
+    let design = site(text).design;
+    let refused = names(&design, "metal3", "Metal3", "schema-metal3").unwrap_err();
+    assert_eq!(
+        refused.message,
+        "`n1` and `n2` are both called `n2` in Metal3"
+    );
+    assert!(names(&design, "ironic", "Ironic", "schema-ironic").is_ok());
 }
