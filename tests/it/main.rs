@@ -52,4 +52,6 @@ mod shared;
 #[cfg(test)]
 mod site_examples;
 #[cfg(test)]
+mod site_kept;
+#[cfg(test)]
 mod world;

@@ -22,7 +22,7 @@ use crate::backend::Backends;
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
-use crate::cli::planning::{self, PlanArguments, observe_nodes};
+use crate::cli::planning::{self, PlanArguments, Planned, observe_nodes};
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, Digest, NodeDesign, NodeName};
@@ -186,7 +186,22 @@ fn apply_new(
         None => checkout.head()?,
     };
     let planned = planning::make(context, checkout, at, arguments, connection, request)?;
-    let plan = &planned.plan;
+    let Planned {
+        plan,
+        site: documents,
+        state,
+        records,
+        observations,
+        applied,
+        runtime,
+        hardware,
+    } = planned;
+    // A run of a large site needs the room that its documents take.
+    let design = documents.design.clone();
+    let selection = documents.location.selection.clone();
+    let digest = documents.digest.clone();
+    drop((documents, records, observations));
+    let plan = &plan;
     let mut text = String::new();
     let view = report::plan::View {
         palette: context.printer.err,
@@ -194,37 +209,29 @@ fn apply_new(
     };
     report::plan::text(&mut text, plan, view)?;
     context.printer.tell(&text);
-    let selection = &planned.site.location.selection;
-    admit(
-        site,
-        selection,
-        &planned.state,
-        plan,
-        commit,
-        &planned.site.digest,
-    )
-    .map_err(|error| session_failure(&error))?;
+    admit(site, &selection, &state, plan, commit, &digest)
+        .map_err(|error| session_failure(&error))?;
     if plan.steps.is_empty() {
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
     window::left(context, command, &planned.site.design)?;
     confirm(context, command)?;
-    let Some(hardware) = planned.hardware.clone() else {
+    let Some(hardware) = hardware else {
         return Err(Failure::new(
             FailureKind::Usage,
             "a plan made without asking the backends cannot be applied",
         )
         .hint("leave `--observed` away"));
     };
-    let nodes = designs(&planned.site.design);
+    let nodes = designs(&design);
     let task = Task {
         plan,
-        design: &planned.site.design,
+        design: &design,
         nodes: &nodes,
-        applied: &planned.applied,
+        applied: &applied,
         hardware,
-        runtime: &planned.runtime,
+        runtime: &runtime,
     };
     start(context, command, site, commit, &task, None)
 }

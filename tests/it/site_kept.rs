@@ -1,0 +1,250 @@
+//! What is kept of a site spares what it says it spares: files that are as they were are not parsed again, and what
+//! they say is the same.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use trueup::design::NodeName;
+use trueup::repository::Repository;
+use trueup::site::{At, Depth, Kept, Loader, Location, Settings, Site, locate};
+
+use super::git::Checkout;
+
+#[path = "../../benches/generator.rs"]
+mod generator;
+
+use generator::{Size, files};
+
+const SETTINGS: Settings = Settings {
+    depth: Depth::Checked,
+    allow_missing_sources: false,
+};
+const NODES: usize = 120;
+
+/// A site of one file a machine, loaded once.
+fn checkout() -> Checkout {
+    let checkout = Checkout::new();
+    for (path, text) in files(&Size::of(NODES)) {
+        checkout.write(&path, text);
+        age(&checkout, &path);
+    }
+    let repository = open(&checkout);
+    load(&repository, &mut Loader::new(&repository));
+    checkout
+}
+
+/// Makes a file look as if it had been written long ago, so that nobody takes it for one that is being written.
+fn age(checkout: &Checkout, path: &str) {
+    let file = std::fs::File::options()
+        .write(true)
+        .open(checkout.path().join(path))
+        .unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(1000);
+    file.set_modified(long_ago).unwrap();
+}
+
+fn open(checkout: &Checkout) -> Repository {
+    checkout.open().with_cache(b"test")
+}
+
+fn location(repository: &Repository) -> Location {
+    locate(repository, At::Worktree, "", None).unwrap()
+}
+
+fn load(repository: &Repository, loader: &mut Loader<'_>) -> Site {
+    let site = loader.load(&location(repository), At::Worktree, SETTINGS);
+    let site = site.unwrap();
+    assert!(!site.diagnostics.has_errors());
+    site
+}
+
+/// The site loaded in part, its warnings, and how many files were parsed; `None`: not possible.
+fn load_part(checkout: &Checkout, wanted: &[&str]) -> Option<(Site, usize, usize)> {
+    let repository = open(checkout);
+    let location = location(&repository);
+    let kept = Kept::read(&repository, &location, SETTINGS)?;
+    let mut loader = Loader::new(&repository);
+    let listing = loader.list(&location).unwrap()?;
+    let wanted: BTreeSet<NodeName> = wanted.iter().map(|name| NodeName::from(*name)).collect();
+    let mut parts = kept.split(&listing, &wanted, 10)?;
+    let parsed = parts.load.iter().filter(|load| **load).count();
+    let part = loader.load_part(&location, SETTINGS, &listing, &kept, &mut parts);
+    let (site, warnings) = part.unwrap()?;
+    Some((site, warnings, parsed))
+}
+
+/// Loads both ways, and expects the same of them; how many files were parsed.
+#[track_caller]
+fn same(checkout: &Checkout, wanted: &[&str]) -> usize {
+    let (part, warnings, parsed) = load_part(checkout, wanted).expect("the short way");
+    let repository = checkout.open();
+    let whole = load(&repository, &mut Loader::new(&repository));
+    assert_eq!(part.digest, whole.digest);
+    assert_eq!(part.files, whole.files);
+    assert_eq!(warnings, whole.diagnostics.counts().1);
+    assert_eq!(part.design.nodes.len(), whole.design.nodes.len());
+    for (one, other) in part.design.nodes.values().zip(whole.design.nodes.values()) {
+        assert_eq!((&one.name, &one.rack), (&other.name, &other.rack));
+        assert_eq!((&one.tags, &one.labels), (&other.tags, &other.labels));
+        assert_eq!(one.digests, other.digests);
+    }
+    for (one, other) in part.design.groups.iter().zip(&whole.design.groups) {
+        assert_eq!(one.nodes(&part.design), other.nodes(&whole.design));
+    }
+    parsed
+}
+
+fn node(number: usize) -> String {
+    format!(
+        "site/large/baremetal/{:04}/nodes-{number:06}.yaml",
+        number / 100
+    )
+}
+
+fn edit(checkout: &Checkout, path: &str, old: &str, new: &str) {
+    let text = std::fs::read_to_string(checkout.path().join(path)).unwrap();
+    assert!(text.contains(old), "`{old}` in {path}");
+    checkout.write(path, text.replace(old, new));
+}
+
+#[test]
+fn only_what_something_may_depend_on_is_parsed_where_nothing_has_changed() {
+    let checkout = checkout();
+    let others = files(&Size::of(NODES)).len() - NODES;
+    assert_eq!(same(&checkout, &[]), others);
+    assert_eq!(same(&checkout, &["node-000007", "node-000119"]), others + 2);
+}
+
+#[test]
+fn what_was_changed_is_parsed_and_nothing_else() {
+    let checkout = checkout();
+    let others = files(&Size::of(NODES)).len() - NODES;
+    edit(&checkout, &node(3), "- worker", "- worker\n    - edited");
+    assert_eq!(same(&checkout, &[]), others + 1);
+    std::fs::remove_file(checkout.path().join(node(4))).unwrap();
+    assert_eq!(same(&checkout, &[]), others + 1);
+    edit(&checkout, &node(5), "node-000005", "node-a-new-one");
+    assert_eq!(same(&checkout, &[]), others + 2);
+}
+
+#[test]
+fn a_change_with_the_same_size_in_the_same_moment_is_seen() {
+    let checkout = checkout();
+    let before = same(&checkout, &[]);
+    edit(&checkout, &node(3), "worker", "warder");
+    assert_eq!(same(&checkout, &[]), before + 1);
+    edit(&checkout, &node(3), "warder", "wander");
+    assert_eq!(same(&checkout, &[]), before + 1);
+    let (site, ..) = load_part(&checkout, &[]).unwrap();
+    assert!(site.design.nodes["node-000003"].tags.contains("wander"));
+}
+
+#[test]
+fn what_may_change_more_than_itself_is_not_loaded_in_part() {
+    let edits: [(&str, &dyn Fn(&Checkout)); 7] = [
+        ("a profile", &|checkout| {
+            edit(checkout, "global/profiles/host/base.yaml", "30g", "31g");
+        }),
+        ("an address that is another's", &|checkout| {
+            edit(checkout, &node(3), "10.64.0.4", "10.64.0.9");
+        }),
+        ("a name that is another's", &|checkout| {
+            edit(checkout, &node(3), "node-000003", "node-000004");
+        }),
+        ("a machine that is no machine any more", &|checkout| {
+            edit(
+                checkout,
+                &node(3),
+                "drydock/BaremetalNode/v1",
+                "drydock/Rack/v1",
+            );
+        }),
+        ("labels that somebody may select a parent by", &|checkout| {
+            edit(
+                checkout,
+                &node(3),
+                "  storagePolicy",
+                "  labels: {hosttype: base}\n  storagePolicy",
+            );
+        }),
+        ("an error", &|checkout| {
+            edit(checkout, &node(3), "rack-0", "rack-0: x");
+        }),
+        ("too many", &|checkout| {
+            for number in 0..11 {
+                edit(checkout, &node(number), "- worker", "- other");
+            }
+        }),
+    ];
+    for (what, edit) in edits {
+        let checkout = checkout();
+        edit(&checkout);
+        assert!(load_part(&checkout, &[]).is_none(), "{what}");
+    }
+}
+
+#[test]
+fn nothing_is_kept_of_a_site_with_errors_and_nothing_for_another_program() {
+    let checkout = checkout();
+    let other = checkout.open().with_cache(b"another build");
+    assert!(Kept::read(&other, &location(&other), SETTINGS).is_none());
+    std::fs::remove_dir_all(checkout.path().join(".git/trueup/.cache")).unwrap();
+    edit(&checkout, &node(3), "profile-3", "no-profile");
+    let repository = open(&checkout);
+    let location = location(&repository);
+    let site = Loader::new(&repository).load(&location, At::Worktree, SETTINGS);
+    assert!(site.unwrap().diagnostics.has_errors());
+    assert!(Kept::read(&repository, &location, SETTINGS).is_none());
+}
+
+#[test]
+fn no_secret_is_kept() {
+    let checkout = checkout();
+    let secret = "site/large/secrets/bmc.yaml";
+    edit(&checkout, secret, "not-a-password", "very-secret-word");
+    // One machine takes it as a tag, all of one profile as a label.
+    let from = "  substitutions:\n    - src:\n        schema: deckhand/Passphrase/v1\n        name: bmc_password\n        \
+                path: .\n      dest:\n        path: ";
+    let to = |path: &str| format!("{from}{path}\n  storagePolicy");
+    edit(
+        &checkout,
+        &node(3),
+        "  storagePolicy",
+        &to(".metadata.tags[1]"),
+    );
+    edit(
+        &checkout,
+        "site/large/profiles/host/profile-4.yaml",
+        "      dest:\n        path: .oob.credential",
+        "      dest:\n        - path: .oob.credential\n        - path: .metadata.owner_data.secret",
+    );
+    let repository = open(&checkout);
+    load(&repository, &mut Loader::new(&repository));
+    for entry in std::fs::read_dir(checkout.path().join(".git/trueup/.cache")).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let word = b"very-secret-word";
+        let found = bytes.windows(word.len()).any(|window| window == word);
+        assert!(!found, "{path:?}");
+    }
+    same(&checkout, &[]);
+}
+
+#[test]
+fn two_loaders_may_keep_and_read_at_once() {
+    let checkout = Arc::new(checkout());
+    let expected = same(&checkout, &[]);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    let repository = open(&checkout);
+                    load(&repository, &mut Loader::new(&repository));
+                    let (_, _, parsed) = load_part(&checkout, &[]).unwrap();
+                    assert_eq!(parsed, expected);
+                }
+            });
+        }
+    });
+}
