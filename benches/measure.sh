@@ -50,7 +50,7 @@ for nodes in "$@"; do
     measured "$nodes: no-op plan, warm" "$trueup" plan --observed "$work/seen.json"
     measured "$nodes: no-op plan, warm, again" "$trueup" plan --observed "$work/seen.json"
     edited=site/large/baremetal/0000/nodes-000000.yaml
-    sed -i.bak 's/- worker/- worker\n    - edited/' "$edited"
+    sed -i.bak 's/- worker/- worker\n      - edited/' "$edited"
     rm -f "$edited.bak"
     sleep 3
     measured "$nodes: plan, warm, one file changed" "$trueup" plan --observed "$work/seen.json"

@@ -120,7 +120,7 @@ fn only_what_something_may_depend_on_is_parsed_where_nothing_has_changed() {
 fn what_was_changed_is_parsed_and_nothing_else() {
     let checkout = checkout();
     let others = files(&Size::of(NODES)).len() - NODES;
-    edit(&checkout, &node(3), "- worker", "- worker\n    - edited");
+    edit(&checkout, &node(3), "- worker", "- worker\n      - edited");
     assert_eq!(same(&checkout, &[]), others + 1);
     std::fs::remove_file(checkout.path().join(node(4))).unwrap();
     assert_eq!(same(&checkout, &[]), others + 1);

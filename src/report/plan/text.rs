@@ -15,6 +15,8 @@ use crate::step::{Effect, Step, StepKind, Wait};
 const MOST_NAMES: usize = 8;
 /// Nodes that a fold names where their data is lost.
 const MOST_DESTRUCTIVE_NAMES: usize = 40;
+/// Groups without work that are named.
+const MOST_IDLE: usize = 20;
 /// Lines of changes that have nothing below them, before they fold.
 const MOST_LINES: usize = 5;
 
@@ -48,8 +50,16 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         }
     }
     if !idle.is_empty() && idle.len() < parts.len() {
-        let names = idle.join(", ");
-        writeln!(out, "\nNothing to do in: {}", Visible(&names))?;
+        let more = match view.full {
+            true => 0,
+            false => idle.len().saturating_sub(MOST_IDLE),
+        };
+        let names = idle[..idle.len() - more].join(", ");
+        write!(out, "\nNothing to do in: {}", Visible(&names))?;
+        match more {
+            0 => writeln!(out)?,
+            more => writeln!(out, " and {}", counted(more, "more group", "more groups"))?,
+        }
     }
     let expected = forecast::lines(plan);
     if !expected.is_empty() {
