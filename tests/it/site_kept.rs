@@ -140,9 +140,12 @@ fn a_change_with_the_same_size_in_the_same_moment_is_seen() {
     assert!(site.design.nodes["node-000003"].tags.contains("wander"));
 }
 
+/// What is changed, and how.
+type Edit<'a> = (&'a str, &'a dyn Fn(&Checkout));
+
 #[test]
 fn what_may_change_more_than_itself_is_not_loaded_in_part() {
-    let edits: [(&str, &dyn Fn(&Checkout)); 7] = [
+    let edits: [Edit<'_>; 7] = [
         ("a profile", &|checkout| {
             edit(checkout, "global/profiles/host/base.yaml", "30g", "31g");
         }),

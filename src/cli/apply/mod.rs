@@ -215,7 +215,7 @@ fn apply_new(
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
-    window::left(context, command, &planned.site.design)?;
+    window::left(context, command, &design)?;
     confirm(context, command)?;
     let Some(hardware) = hardware else {
         return Err(Failure::new(
