@@ -8,6 +8,7 @@
 //! - [`document`]: YAML to documents with identity and provenance.
 //! - [`render`]: layering, substitution and replacement.
 //! - [`lifecycle`]: the node's states and verbs, as tables.
+//! - [`remediation`]: how a failed machine is brought back, as a table.
 //! - [`design`]: the typed site, and the rules that check it.
 //! - [`site`]: the only loader: a site at one revision, through all stages.
 //! - [`observed`]: what machines and clusters were seen to be.
@@ -38,6 +39,7 @@ pub mod lifecycle;
 pub mod observed;
 pub mod plan;
 pub mod record;
+pub mod remediation;
 pub mod render;
 pub mod report;
 pub mod repository;

@@ -1,0 +1,141 @@
+//! The way of one machine through the table: from what is seen and remembered, the one thing that comes next.
+//!
+//! Nothing here depends on what was done a moment ago: after every task the machine is looked at again.
+//! Where the table says "nothing", this says what is waited for, and every wait has a bound.
+
+use std::sync::Arc;
+
+use super::memory::Memory;
+use super::table::{Action, Facts, action};
+
+/// The power of a machine, as it counts for safety.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Power {
+    /// It is on.
+    On,
+    /// It was seen off, and again a while later.
+    Off,
+    /// It could not be seen, or only one look said that it is off: it counts as on.
+    Unknown,
+}
+
+impl Power {
+    /// What two samples come to, taken a while apart; `Some(true)` is on. Only two that agree are believed: an
+    /// operator may write down what it wants before it is so.
+    #[must_use]
+    pub const fn of(first: Option<bool>, second: Option<bool>) -> Self {
+        match (first, second) {
+            (Some(false), Some(false)) => Self::Off,
+            (Some(true), Some(true)) => Self::On,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// The Kubernetes node of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSeen {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Whether it is Ready.
+    pub ready: bool,
+    /// Whether it is marked as out of service, and nothing of it is waited for any more.
+    pub out_of_service: bool,
+}
+
+/// What is seen of one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its Node, where there is one.
+    pub node: Option<NodeSeen>,
+    /// Its Machine carries the annotation that asks for remediation.
+    pub needs_remediation: bool,
+    /// Its power.
+    pub power: Power,
+    /// Its host carries our reboot annotation.
+    pub reboot_annotation: bool,
+}
+
+impl Seen {
+    /// The row of the table. A Node that is out of service is released, which is what its deletion is for;
+    /// a host that was not seen off is on.
+    #[must_use]
+    pub fn facts(&self) -> Facts {
+        Facts {
+            node_ref: self.node.as_ref().is_some_and(|node| !node.out_of_service),
+            needs_remediation: self.needs_remediation,
+            powered_on: self.power != Power::Off,
+            reboot_annotation: self.reboot_annotation,
+        }
+    }
+}
+
+/// What comes next for one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Put the reboot annotation on its host.
+    Hold,
+    /// Wait until it is seen off.
+    AwaitOff,
+    /// Write down what its Node carries.
+    BackUp(Arc<str>),
+    /// Release the Node with this UID.
+    Release(Arc<str>),
+    /// Take the annotation off its Machine that asks for remediation.
+    Unmark,
+    /// Take the reboot annotation off its host.
+    LetGo,
+    /// Wait until it is seen on.
+    AwaitOn,
+    /// Wait until it has a Node again.
+    AwaitNode,
+    /// Give the Node back what the one before carried.
+    Restore,
+    /// Wait until its Node is Ready and it votes where it is a member.
+    AwaitReady,
+    /// Nothing is left to be done.
+    Nothing,
+    /// It is off, and not by us: who switched it off has to say what it is to be.
+    Stuck,
+}
+
+/// What comes next.
+#[must_use]
+pub fn next(seen: &Seen, memory: &Memory) -> Task {
+    let facts = seen.facts();
+    match action(facts) {
+        Action::AddRebootAnnotation => Task::Hold,
+        Action::DeleteNode => match &seen.node {
+            Some(node) if !memory.backed_up.contains(&node.uid) => Task::BackUp(node.uid.clone()),
+            Some(node) => Task::Release(node.uid.clone()),
+            // The row says that there is one.
+            None => Task::Unmark,
+        },
+        Action::RemoveNeedsRemediation => Task::Unmark,
+        Action::RemoveRebootAnnotation => Task::LetGo,
+        // It could not be seen off, and is not to go off when nobody looks any more.
+        Action::Nothing if facts.reboot_annotation && memory.given_up.is_some() => Task::LetGo,
+        Action::Nothing if facts.reboot_annotation => Task::AwaitOff,
+        Action::Nothing if !facts.powered_on && memory.let_go => Task::AwaitOn,
+        // Off, not held, and nobody let it go: the host is meant to be off, or it failed altogether.
+        Action::Nothing if !facts.powered_on => Task::Stuck,
+        Action::Nothing if seen.power == Power::Unknown => Task::AwaitOn,
+        Action::Nothing => back(seen, memory),
+    }
+}
+
+/// What is left to be done for a machine that is on and neither held nor marked.
+fn back(seen: &Seen, memory: &Memory) -> Task {
+    let node = seen.node.as_ref();
+    let is_begun = memory.attempt > 0 || memory.backup.is_some();
+    if memory.given_up.is_some() || !is_begun {
+        return Task::Nothing;
+    }
+    let is_old = |uid: &Arc<str>| memory.releasing.contains(uid) && memory.backup.is_some();
+    match node {
+        None => Task::AwaitNode,
+        Some(node) if !node.out_of_service && is_old(&node.uid) => Task::AwaitNode,
+        Some(_) if memory.backup.is_some() => Task::Restore,
+        Some(_) => Task::AwaitReady,
+    }
+}

@@ -1,0 +1,259 @@
+//! What keeps remediation from doing harm: bounds of every wait, attempts, backoff, and the circuit breaker.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How the scheduler is told that nothing runs on a machine any more.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Release {
+    /// Its Node is deleted (metal3-remediation).
+    #[default]
+    DeleteNode,
+    /// Its Node is tainted as out of service, until it is Ready again; from Kubernetes 1.28 on.
+    OutOfService,
+}
+
+impl Release {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DeleteNode => "delete-node",
+            Self::OutOfService => "out-of-service",
+        }
+    }
+
+    /// Whether a workload cluster of this version (`v1.33.2`) has it: what counts is the cluster that the
+    /// Node is in, not the one in which the hosts are managed.
+    #[must_use]
+    pub fn is_known_to(self, version: &str) -> bool {
+        match self {
+            Self::DeleteNode => true,
+            Self::OutOfService => {
+                let version = version.strip_prefix('v').unwrap_or(version);
+                let mut numbers = version.split(['.', '+', '-']).map(str::parse::<u32>);
+                match (numbers.next(), numbers.next()) {
+                    (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (1, 28),
+                    _ => false,
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The bounds of one remediation. Times are in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Attempts in all.
+    pub attempts: u32,
+    /// How long a machine has to go off.
+    pub power_off: u64,
+    /// How long a machine has to go on.
+    pub power_on: u64,
+    /// How long the Node has to be let go of.
+    pub release: u64,
+    /// How long the Node has to be back and Ready, counted from the power-off on, as the clock of an
+    /// attempt does.
+    pub ready: u64,
+    /// The wait before the second attempt; each further one is twice as long.
+    pub backoff: u64,
+    /// How the Node is released.
+    #[serde(rename = "by")]
+    pub method: Release,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            attempts: 2,
+            power_off: 600,
+            power_on: 600,
+            release: 300,
+            ready: 1200,
+            backoff: 60,
+            method: Release::DeleteNode,
+        }
+    }
+}
+
+/// The longest wait between two attempts.
+const LONGEST_BACKOFF: u64 = 3600;
+
+/// What one attempt may take beyond its waits: looks, patches, backup.
+const SPARE: u64 = 60;
+
+impl Limits {
+    /// The wait before an attempt, which the second is the first to have.
+    #[must_use]
+    pub fn backoff_before(&self, attempt: u32) -> Duration {
+        let doublings = attempt.saturating_sub(2).min(32);
+        let seconds = match attempt {
+            0 | 1 => 0,
+            _ => self.backoff.saturating_mul(1 << doublings),
+        };
+        Duration::from_secs(seconds.min(LONGEST_BACKOFF))
+    }
+
+    /// The longest time that a whole remediation can take, in seconds.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        let waits = [
+            self.power_off,
+            self.power_on,
+            self.release,
+            self.ready,
+            SPARE,
+        ];
+        let attempt = waits
+            .iter()
+            .fold(0, |sum: u64, wait| sum.saturating_add(*wait));
+        let backoffs = (2..=self.attempts.min(64)).map(|each| self.backoff_before(each).as_secs());
+        let attempts = attempt.saturating_mul(u64::from(self.attempts));
+        backoffs.fold(attempts, u64::saturating_add)
+    }
+}
+
+/// What comes after an attempt that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// Another attempt, after this wait.
+    Again {
+        /// Which.
+        attempt: u32,
+        /// The wait before it.
+        after: Duration,
+    },
+    /// That was the last one.
+    Enough,
+}
+
+/// What comes after this attempt failed. Never another one where the limit is below what was tried already.
+#[must_use]
+pub fn after_failure(attempt: u32, limits: &Limits) -> Tried {
+    if attempt >= limits.attempts {
+        return Tried::Enough;
+    }
+    let attempt = attempt.saturating_add(1);
+    Tried::Again {
+        attempt,
+        after: limits.backoff_before(attempt),
+    }
+}
+
+/// How many machines may be unhealthy before none is remediated any more: then it is not the machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MaxUnhealthy {
+    /// So many of a hundred, rounded down as a MachineHealthCheck does, but one at least where it is not 0.
+    Percent(u32),
+    /// So many.
+    Machines(usize),
+}
+
+impl Default for MaxUnhealthy {
+    fn default() -> Self {
+        Self::Percent(40)
+    }
+}
+
+impl MaxUnhealthy {
+    /// How many of so many machines.
+    #[must_use]
+    pub fn of(self, machines: usize) -> usize {
+        match self {
+            Self::Machines(number) => number,
+            Self::Percent(0) => 0,
+            Self::Percent(percent) => {
+                let share = machines as u128 * u128::from(percent.min(100)) / 100;
+                usize::try_from(share).unwrap_or(machines).max(1)
+            }
+        }
+    }
+}
+
+impl fmt::Display for MaxUnhealthy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percent(percent) => write!(f, "{percent}%"),
+            Self::Machines(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+/// Why a text is no [`MaxUnhealthy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is a number of machines, or a share of them such as `40%`")]
+pub struct NoShare;
+
+impl FromStr for MaxUnhealthy {
+    type Err = NoShare;
+
+    fn from_str(text: &str) -> Result<Self, NoShare> {
+        let percent = text.strip_suffix('%').map(str::parse::<u32>);
+        match percent {
+            Some(Ok(percent)) if percent <= 100 => Ok(Self::Percent(percent)),
+            Some(_) => Err(NoShare),
+            None => text.parse().map(Self::Machines).map_err(|_| NoShare),
+        }
+    }
+}
+
+impl Serialize for MaxUnhealthy {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MaxUnhealthy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Arc::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// That too many machines are unhealthy at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{unhealthy} of {machines} machines are unhealthy, and with more than {allowed} ({limit}) none is remediated: look for what they have in common"
+)]
+pub struct Broken {
+    /// How many are unhealthy.
+    pub unhealthy: usize,
+    /// How many there are.
+    pub machines: usize,
+    /// How many may be.
+    pub allowed: usize,
+    /// By which limit.
+    pub limit: MaxUnhealthy,
+}
+
+/// The circuit breaker, as a MachineHealthCheck's `maxUnhealthy`.
+///
+/// # Errors
+///
+/// More are unhealthy than may be.
+pub fn breaker(unhealthy: usize, machines: usize, limit: MaxUnhealthy) -> Result<(), Broken> {
+    let allowed = limit.of(machines);
+    if unhealthy <= allowed {
+        return Ok(());
+    }
+    Err(Broken {
+        unhealthy,
+        machines,
+        allowed,
+        limit,
+    })
+}

@@ -1,0 +1,20 @@
+//! How a failed machine is brought back: switched off, its Kubernetes node released, switched on again.
+//!
+//! The truth table of metal3-remediation ([`TABLE`]) is data, total over its sixteen rows. [`next`] lays it
+//! over what is seen of one machine and says the one thing that comes next, so that a remediation can be
+//! interrupted anywhere and goes on by looking again. Its promise is at-most-once: a Node is never released
+//! unless its machine was seen off while it is held off. Values only: who looks and acts is elsewhere.
+
+mod course;
+mod limits;
+mod memory;
+mod refusal;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use course::{NodeSeen, Power, Seen, Task, next};
+pub use limits::{Broken, Limits, MaxUnhealthy, Release, Tried, after_failure, breaker};
+pub use memory::{Backup, Memory, Note, Taint};
+pub use refusal::{HostState, Refusal, refusal};
+pub use table::{Action, Facts, Row, TABLE, action};

@@ -1,0 +1,136 @@
+//! The truth table of metal3-remediation ("Design Details"), as data.
+//!
+//! The specification lists fifteen rows; the one that it leaves out, all four false, is "nothing". The
+//! annotation that asks for remediation is the Machine's: in one place the specification's prose says the
+//! host's, and the table works with the Machine's only.
+
+use std::fmt;
+
+/// What the table is asked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Facts {
+    /// The machine has a Node in the cluster.
+    pub node_ref: bool,
+    /// The Machine carries `host.metal3.io/external-remediation`.
+    pub needs_remediation: bool,
+    /// The host is on, or was not seen off.
+    pub powered_on: bool,
+    /// The host carries our reboot annotation: it is held off.
+    pub reboot_annotation: bool,
+}
+
+/// What the table answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Hold the host off.
+    AddRebootAnnotation,
+    /// Tell the scheduler that nothing runs there any more.
+    DeleteNode,
+    /// The machine is safe: it needs no remediation any more.
+    RemoveNeedsRemediation,
+    /// Let the host be switched on.
+    RemoveRebootAnnotation,
+    /// Nothing now.
+    Nothing,
+}
+
+impl Action {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::AddRebootAnnotation,
+        Self::DeleteNode,
+        Self::RemoveNeedsRemediation,
+        Self::RemoveRebootAnnotation,
+        Self::Nothing,
+    ];
+
+    /// The specification's words for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AddRebootAnnotation => "Add reboot annotation",
+            Self::DeleteNode => "Delete node",
+            Self::RemoveNeedsRemediation => "Remove needs-remediation annotation",
+            Self::RemoveRebootAnnotation => "Remove reboot annotation",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Facts {
+    /// The facts with this number, their digits read as binary: `0b1110` is a node that needs remediation on
+    /// a host that is on and not held. Only the last four digits count.
+    #[must_use]
+    pub const fn of_number(number: u8) -> Self {
+        Self {
+            node_ref: number & 0b1000 != 0,
+            needs_remediation: number & 0b0100 != 0,
+            powered_on: number & 0b0010 != 0,
+            reboot_annotation: number & 0b0001 != 0,
+        }
+    }
+
+    /// The number of these facts, from 0 to 15.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        (self.node_ref as u8) << 3
+            | (self.needs_remediation as u8) << 2
+            | (self.powered_on as u8) << 1
+            | self.reboot_annotation as u8
+    }
+}
+
+/// As the specification writes a row: node, needs remediation, powered on, reboot annotation.
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04b}", self.number())
+    }
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What it is about.
+    pub facts: Facts,
+    /// What is done.
+    pub action: Action,
+}
+
+const fn row(number: u8, action: Action) -> Row {
+    Row {
+        facts: Facts::of_number(number),
+        action,
+    }
+}
+
+/// The table, each row at its own number.
+pub const TABLE: [Row; 16] = [
+    row(0b0000, Action::Nothing),
+    row(0b0001, Action::RemoveRebootAnnotation),
+    row(0b0010, Action::Nothing),
+    row(0b0011, Action::Nothing),
+    row(0b0100, Action::Nothing),
+    row(0b0101, Action::RemoveNeedsRemediation),
+    row(0b0110, Action::AddRebootAnnotation),
+    row(0b0111, Action::Nothing),
+    row(0b1000, Action::Nothing),
+    row(0b1001, Action::RemoveRebootAnnotation),
+    row(0b1010, Action::Nothing),
+    row(0b1011, Action::Nothing),
+    row(0b1100, Action::Nothing),
+    row(0b1101, Action::DeleteNode),
+    row(0b1110, Action::AddRebootAnnotation),
+    row(0b1111, Action::Nothing),
+];
+
+/// What the table says.
+#[must_use]
+pub const fn action(facts: Facts) -> Action {
+    TABLE[facts.number() as usize].action
+}

@@ -1,0 +1,415 @@
+//! Every order in which one machine can be looked at and moved, exhaustively.
+//!
+//! The world of the model: a host that its operator switches off while our annotation is there and on when
+//! it is gone, at any instant; a health check that asks for remediation again at any instant; a kubelet that
+//! makes a Node anew whenever the machine is on and has none. The four facts are looked at one after the
+//! other, in any order, with the world moving in between, and one of the two samples of the power may be
+//! wrong. The process may die between any two steps: then all is forgotten but what was noted.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use crate::remediation::{Backup, Memory, NodeSeen, Note, Power, Seen, Task, next};
+
+/// The Node, by its UID: none, the one that failed, or one that was made anew.
+type Node = Option<usize>;
+
+/// The Node that failed.
+const OLD: usize = 0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct World {
+    node: Node,
+    marked: bool,
+    on: bool,
+    held: bool,
+}
+
+/// What was looked at so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Look {
+    node: Option<Node>,
+    marked: Option<bool>,
+    held: Option<bool>,
+    first: Option<bool>,
+    second: Option<bool>,
+    lied: bool,
+}
+
+/// What counts of the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Kept {
+    attempt: u32,
+    backed_up: [bool; UIDS.len()],
+    releasing: [bool; UIDS.len()],
+    backup: bool,
+    let_go: bool,
+    given_up: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct State {
+    world: World,
+    look: Look,
+    kept: Kept,
+    /// How often the health check may still ask again.
+    asks: u8,
+}
+
+/// As many as can be made: the first, and one after each time that remediation is asked for.
+const UIDS: [&str; 4] = ["old", "new", "newer", "newest"];
+
+impl Kept {
+    fn memory(self) -> Memory {
+        let uids = |flags: [bool; UIDS.len()]| {
+            let uids = UIDS.into_iter().zip(flags).filter(|(_, flag)| *flag);
+            uids.map(|(uid, _)| Arc::from(uid)).collect()
+        };
+        Memory {
+            attempt: self.attempt,
+            backed_up: uids(self.backed_up),
+            releasing: uids(self.releasing),
+            backup: self.backup.then(|| Backup {
+                unschedulable: true,
+                ..Backup::default()
+            }),
+            let_go: self.let_go,
+            given_up: self.given_up.then(|| Arc::from("enough")),
+            ..Memory::default()
+        }
+    }
+
+    /// Takes a note in as the memory itself does.
+    fn note(&mut self, note: &Note) {
+        let mut memory = self.memory();
+        memory.take(note);
+        let flags =
+            |uids: &std::collections::BTreeSet<Arc<str>>| UIDS.map(|uid| uids.contains(uid));
+        *self = Self {
+            attempt: memory.attempt,
+            backed_up: flags(&memory.backed_up),
+            releasing: flags(&memory.releasing),
+            backup: memory.backup.is_some(),
+            let_go: memory.let_go,
+            given_up: memory.given_up.is_some(),
+        };
+    }
+}
+
+impl World {
+    /// What the world does by itself.
+    fn moves(self, asks: u8, kept: Kept) -> Vec<(Self, u8)> {
+        let mut moves = Vec::new();
+        if self.held == self.on {
+            moves.push((
+                Self {
+                    on: !self.held,
+                    ..self
+                },
+                asks,
+            ));
+        }
+        if self.on && self.node.is_none() {
+            let made = (1..UIDS.len()).find(|uid| !kept.releasing[*uid]);
+            moves.push((Self { node: made, ..self }, asks));
+        }
+        if asks > 0 && !self.marked {
+            moves.push((
+                Self {
+                    marked: true,
+                    ..self
+                },
+                asks - 1,
+            ));
+        }
+        moves
+    }
+}
+
+fn uid(node: Node) -> Option<Arc<str>> {
+    node.map(|uid| Arc::from(UIDS[uid]))
+}
+
+impl Look {
+    /// Every way to look at one thing more.
+    fn further(self, world: World) -> Vec<Self> {
+        let mut looks = Vec::new();
+        if self.node.is_none() {
+            looks.push(Self {
+                node: Some(world.node),
+                ..self
+            });
+        }
+        if self.marked.is_none() {
+            looks.push(Self {
+                marked: Some(world.marked),
+                ..self
+            });
+        }
+        if self.held.is_none() {
+            looks.push(Self {
+                held: Some(world.held),
+                ..self
+            });
+        }
+        for lies in [false, true] {
+            if lies && self.lied {
+                continue;
+            }
+            let (sample, lied) = (Some(world.on != lies), self.lied | lies);
+            if self.first.is_none() {
+                looks.push(Self {
+                    first: sample,
+                    lied,
+                    ..self
+                });
+            } else if self.second.is_none() {
+                looks.push(Self {
+                    second: sample,
+                    lied,
+                    ..self
+                });
+            }
+        }
+        looks
+    }
+
+    fn seen(self) -> Option<Seen> {
+        let node = uid(self.node?).map(|uid| NodeSeen {
+            ready: *uid != *UIDS[OLD],
+            uid,
+            out_of_service: false,
+        });
+        Some(Seen {
+            node,
+            needs_remediation: self.marked?,
+            power: Power::of(self.first, self.second),
+            reboot_annotation: self.held?,
+        })
+        .filter(|_| self.second.is_some())
+    }
+}
+
+/// What comes of the one thing that is done; the violation where it is not safe.
+fn act(state: State, seen: &Seen) -> Result<Vec<State>, String> {
+    let task = next(seen, &state.kept.memory());
+    let (mut world, mut kept) = (state.world, state.kept);
+    match task {
+        Task::Hold => world.held = true,
+        Task::BackUp(uid) => kept.note(&Note::BackedUp {
+            uid,
+            backup: Backup {
+                unschedulable: true,
+                ..Backup::default()
+            },
+        }),
+        Task::Release(released) => {
+            if world.on {
+                return Err(format!(
+                    "the Node is deleted while the host is on: {state:?}"
+                ));
+            }
+            if !kept.backup {
+                return Err(format!(
+                    "the Node is deleted before it is backed up: {state:?}"
+                ));
+            }
+            kept.note(&Note::Releasing {
+                uid: released.clone(),
+            });
+            // By its UID: another one of the same name stays.
+            if uid(world.node).as_ref() == Some(&released) {
+                world.node = None;
+            }
+        }
+        Task::Unmark => world.marked = false,
+        Task::LetGo => {
+            world.held = false;
+            kept.note(&Note::LetGo);
+        }
+        Task::Restore => {
+            if world.node.is_some_and(|uid| kept.releasing[uid]) {
+                return Err(format!("a released Node is taken for the new one: {state:?}"));
+            }
+            if world.node.is_some() {
+                kept.note(&Note::Restored);
+            }
+        }
+        Task::AwaitOff
+        | Task::AwaitOn
+        | Task::AwaitNode
+        | Task::AwaitReady
+        | Task::Nothing
+        | Task::Stuck => {}
+    }
+    let after = State {
+        world,
+        look: Look::default(),
+        kept,
+        ..state
+    };
+    Ok(vec![after])
+}
+
+fn initial() -> Vec<State> {
+    let mut states = Vec::new();
+    for number in 0..16_u8 {
+        for attempt in [0, 1] {
+            for given_up in [false, true] {
+                let bit = |mask| number & mask != 0;
+                states.push(State {
+                    world: World {
+                        node: bit(8).then_some(OLD),
+                        marked: bit(4),
+                        on: bit(2),
+                        held: bit(1),
+                    },
+                    look: Look::default(),
+                    kept: Kept {
+                        attempt,
+                        given_up,
+                        ..Kept::default()
+                    },
+                    asks: 2,
+                });
+            }
+        }
+    }
+    states
+}
+
+/// Everything that can follow.
+fn following(state: State) -> Result<Vec<State>, String> {
+    let mut states = Vec::new();
+    for (world, asks) in state.world.moves(state.asks, state.kept) {
+        states.push(State {
+            world,
+            asks,
+            ..state
+        });
+    }
+    match state.look.seen() {
+        Some(seen) => states.extend(act(state, &seen)?),
+        None => {
+            let looks = state.look.further(state.world);
+            states.extend(looks.into_iter().map(|look| State { look, ..state }));
+        }
+    }
+    // The process dies, and another one begins with what was noted.
+    states.push(State {
+        look: Look::default(),
+        ..state
+    });
+    Ok(states)
+}
+
+#[test]
+fn in_no_order_of_observations_is_a_node_deleted_while_its_host_is_on() {
+    let mut known: HashSet<State> = HashSet::new();
+    let mut open: VecDeque<State> = initial().into();
+    while let Some(state) = open.pop_front() {
+        if known.insert(state) {
+            open.extend(following(state).unwrap());
+        }
+    }
+    // The model is no empty one.
+    assert!(known.len() > 10_000, "{} states", known.len());
+    let is_back = |state: &&State| {
+        state.world.node > Some(OLD) && state.world.on && !state.world.held && !state.world.marked
+    };
+    assert!(known.iter().any(|state| is_back(&state)));
+}
+
+/// A whole look at a world that holds still, in which no sample is wrong.
+fn look(world: World) -> Look {
+    Look {
+        node: Some(world.node),
+        marked: Some(world.marked),
+        held: Some(world.held),
+        first: Some(world.on),
+        second: Some(world.on),
+        lied: false,
+    }
+}
+
+#[test]
+fn from_every_state_that_can_be_reached_the_machine_comes_back_when_nothing_more_happens() {
+    let mut known: HashSet<State> = HashSet::new();
+    let mut open: VecDeque<State> = initial().into();
+    while let Some(state) = open.pop_front() {
+        if known.insert(state) {
+            open.extend(following(state).unwrap());
+        }
+    }
+    let settled: HashMap<(World, Kept), ()> = known
+        .into_iter()
+        .filter(|state| !state.kept.given_up)
+        .map(|state| ((state.world, state.kept), ()))
+        .collect();
+    for (mut world, mut kept) in settled.into_keys() {
+        let began = (world, kept);
+        let mut steps = 0;
+        loop {
+            // The operator and the kubelet do their part before each look.
+            while let Some((moved, _)) = world.moves(0, kept).pop() {
+                world = moved;
+            }
+            let state = State {
+                world,
+                look: look(world),
+                kept,
+                asks: 0,
+            };
+            let seen = state.look.seen().unwrap();
+            let task = next(&seen, &kept.memory());
+            match task {
+                Task::Nothing => break,
+                Task::AwaitReady if world.node.is_some() => {
+                    break;
+                }
+                _ => {}
+            }
+            let after = act(state, &seen).unwrap()[0];
+            (world, kept) = (after.world, after.kept);
+            steps += 1;
+            assert!(
+                steps < 20,
+                "{began:?} never ends: {task:?} at {world:?} {kept:?}"
+            );
+        }
+        assert!(
+            world.on && !world.held && !world.marked,
+            "{began:?} ends at {world:?}"
+        );
+    }
+}
+
+#[test]
+fn a_machine_that_is_given_up_is_let_go_and_its_node_left_alone() {
+    for number in 0..8_u8 {
+        let bit = |mask| number & mask != 0;
+        let seen = Seen {
+            node: bit(4).then(|| NodeSeen {
+                uid: Arc::from(UIDS[0]),
+                ready: false,
+                out_of_service: false,
+            }),
+            needs_remediation: false,
+            power: if bit(2) { Power::On } else { Power::Off },
+            reboot_annotation: bit(1),
+        };
+        let memory = Memory {
+            attempt: 2,
+            given_up: Some(Arc::from("enough")),
+            ..Memory::default()
+        };
+        let expected = if bit(1) {
+            Task::LetGo
+        } else if bit(2) {
+            Task::Nothing
+        } else {
+            Task::Stuck
+        };
+        assert_eq!(next(&seen, &memory), expected);
+    }
+}
