@@ -47,6 +47,7 @@ pub async fn execute(work: Work<'_>, listener: &mut dyn Listener) -> Result<Fini
 pub(super) enum Saying {
     Event(Event),
     Node(NodeOutcome),
+    Note(usize, Arc<str>),
 }
 
 /// Steps that compete for the same places: those of one group, or those outside groups.
@@ -368,6 +369,7 @@ impl<'a> Dispatcher<'a> {
                     step: self.plan.steps[index].id.to_string().into(),
                     text: text.clone(),
                 })?;
+                self.sayings.push(Saying::Note(index, text.clone()));
                 self.notes.entry(index).or_default().push(text);
                 self.noting.push(durable);
             }
@@ -516,6 +518,7 @@ impl<'a> Dispatcher<'a> {
         for saying in self.sayings.drain(..) {
             match saying {
                 Saying::Event(event) => listener.event(event),
+                Saying::Note(index, text) => listener.noted(&self.plan.steps[index].id, &text),
                 Saying::Node(outcome) => listener.node_changed(outcome),
             }
         }

@@ -172,7 +172,8 @@ impl NodeOutcome {
             | StepKind::RemoveEtcd
             | StepKind::CheckEtcd
             | StepKind::RemoveFromCluster
-            | StepKind::AwaitReady => (None, false),
+            | StepKind::AwaitReady
+            | StepKind::Remediate => (None, false),
             _ => (None, true),
         };
         let otherwise = |phase| (attempted && !sets_a_level).then_some(phase);

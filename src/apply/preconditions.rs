@@ -3,17 +3,18 @@
 //!
 //! Only what a step relies on is looked at, so that a hundred steps are no hundred looks at everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::Preconditions;
 use crate::backend::{Backends, Look, Order, Pending};
-use crate::design::{Design, EtcdCluster, NodeName};
+use crate::design::{Design, EtcdCluster, NodeDesign, NodeName};
 use crate::guard::quorum;
 use crate::observed::Observations;
-use crate::plan::{self, Plan, Reliance, Sources};
+use crate::plan::{self, Action, Plan, Reliance, Sources};
+use crate::remediation::MaxUnhealthy;
 use crate::step::{EtcdRemoval, StepKind};
 
 /// What the steps of a plan rely on.
@@ -23,6 +24,11 @@ pub struct StillHolds {
     /// All members that the plan removes, by cluster and id, with their nodes.
     leaving: Vec<(NodeName, EtcdRemoval)>,
     reliances: FxHashMap<String, Vec<Reliance>>,
+    /// Where machines are remediated: all machines of the site, of which not too many may be unhealthy.
+    all: Vec<Arc<NodeDesign>>,
+    max_unhealthy: MaxUnhealthy,
+    /// Etcd clusters that may end with their machine.
+    given_up: BTreeSet<Arc<str>>,
 }
 
 impl StillHolds {
@@ -52,6 +58,16 @@ impl StillHolds {
             clusters: design.etcd_clusters.clone(),
             leaving,
             reliances,
+            all: match *plan.action == *Action::Remediate.as_str() {
+                true => design.nodes.values().cloned().map(Arc::new).collect(),
+                false => Vec::new(),
+            },
+            max_unhealthy: plan
+                .options
+                .remediation
+                .max_unhealthy
+                .unwrap_or(design.policy.remediation.max_unhealthy),
+            given_up: plan.options.leaving.destroy_etcd.clone(),
         }
     }
 
@@ -110,6 +126,42 @@ impl StillHolds {
     }
 }
 
+impl StillHolds {
+    /// Whether every etcd cluster bears that the machine is away for a while.
+    fn bears_absence(&self, order: &Order, seen: &Observations) -> Result<(), Arc<str>> {
+        let Some(node) = &order.step.id.node else {
+            return Ok(());
+        };
+        let is_here = |cluster: &&EtcdCluster| {
+            let mut members = cluster.members.iter();
+            members.any(|member| member.node == *node)
+        };
+        for cluster in self.clusters.iter().filter(is_here) {
+            let name = &cluster.name;
+            let Some(seen) = seen.etcd.get(name) else {
+                return Err(format!("etcd cluster `{name}` could not be looked at").into());
+            };
+            let may_end = self.given_up.contains(name.as_str());
+            let bears = quorum::removal(cluster, seen, node, may_end);
+            bears.map_err(|refusal| Arc::from(refusal.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is the machine that has failed, and not what all of them need. What was begun is seen
+    /// through whatever has become of the others.
+    async fn is_the_machine(&self, order: &Order) -> Result<(), Arc<str>> {
+        let parameters = order.step.parameters.as_deref();
+        let is_begun = parameters.is_some_and(|parameters| parameters.remembered.is_some());
+        if is_begun {
+            return Ok(());
+        }
+        let look = Some(Look::default());
+        let seen = self.backends.see_only(&self.all, false, look).await;
+        plan::breaker_of(&seen, self.max_unhealthy).map_err(|broken| broken.to_string().into())
+    }
+}
+
 impl Preconditions for StillHolds {
     fn check<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
         Box::pin(async move {
@@ -117,7 +169,8 @@ impl Preconditions for StillHolds {
             let reliances = reliances.map_or(&[][..], |all| all);
             let removes = order.step.id.kind == StepKind::RemoveEtcd;
             let mut sources = plan::sources(reliances);
-            sources.etcd |= removes;
+            let remedies = order.step.id.kind == StepKind::Remediate;
+            sources.etcd |= removes || remedies;
             if sources == Sources::default() {
                 return Ok(());
             }
@@ -130,6 +183,10 @@ impl Preconditions for StillHolds {
             }
             if removes {
                 self.guard(order, &seen)?;
+            }
+            if remedies {
+                self.bears_absence(order, &seen)?;
+                self.is_the_machine(order).await?;
             }
             Ok(())
         })

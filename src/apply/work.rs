@@ -79,6 +79,9 @@ pub trait Listener {
     /// Something happens.
     fn event(&mut self, event: Event);
 
+    /// A step noted something for itself.
+    fn noted(&mut self, _step: &StepId, _text: &Arc<str>) {}
+
     /// The record of a node changes.
     fn node_changed(&mut self, outcome: NodeOutcome);
 }

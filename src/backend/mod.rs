@@ -11,6 +11,7 @@ mod error;
 pub mod hardware;
 pub mod http;
 mod order;
+mod remediation;
 mod secret;
 mod site;
 
@@ -20,11 +21,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::design::{ClusterName, NodeDesign, NodeName};
-use crate::observed::{ClusterFacts, ClusterNode, EtcdSeen, Fact, NodePods, ObservedNode};
+use crate::observed::{
+    ClusterFacts, ClusterNode, EtcdSeen, Fact, NodePods, ObservedNode, RemediationSeen,
+};
 
 pub use error::Error;
 pub use hardware::{Clock, clock, longest_request};
 pub use order::{Listener, Order, Reporter};
+pub use remediation::{Holder, HostSeen, LiveNode};
 pub use secret::{NoSecrets, Secret, SecretError, Secrets};
 pub use site::{Backends, Context, choose};
 
@@ -72,6 +76,20 @@ pub trait Hardware: Send + Sync {
 
     /// Carries a step out and waits for its end. Acting on a step that is under way waits for it.
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
+
+    /// Who holds the annotations of the remediation of a machine; `None`: the record does, and its power is
+    /// asked for as by any other step.
+    fn holder<'a>(&'a self, _node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
+        None
+    }
+
+    /// What asks for the remediation of machines, of those of which anything does beside the record.
+    fn remediations<'a>(
+        &'a self,
+        _nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, RemediationSeen>> {
+        Box::pin(std::future::ready(BTreeMap::new()))
+    }
 }
 
 /// What a look at the cluster is for; its nodes are always looked at.
@@ -119,6 +137,12 @@ pub trait Cluster: Send + Sync {
     /// of them then counts.
     fn knows_nodes(&self) -> bool {
         true
+    }
+
+    /// The Kubernetes node of a machine now, with what a remediation keeps of it; `None` where there is none.
+    fn node<'a>(&'a self, _node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
+        let text = "nobody here knows the nodes of Kubernetes";
+        Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
     }
 
     /// Tells from outside how far a step is.

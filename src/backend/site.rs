@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::hardware::sim::Simulators;
 use super::{
     ActError, Cluster, Error, Hardware, Look, Order, Pending, Probe, Secrets, cluster, hardware,
+    remediation,
 };
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::observed::{Capability, FORMAT_VERSION, Fact, Observations, ObservedNode};
@@ -93,9 +94,16 @@ impl Backends {
             let unasked = |name: &NodeName| (name.clone(), ObservedNode::unknown("not asked for"));
             names.iter().map(unasked).collect()
         };
-        let (mut machines, sight) = tokio::join!(hardware, cluster);
+        let remediations = async {
+            match machines {
+                true => self.hardware.remediations(nodes).await,
+                false => BTreeMap::new(),
+            }
+        };
+        let (mut machines, sight, remediation) = tokio::join!(hardware, cluster, remediations);
         let mut seen = Observations {
             format_version: FORMAT_VERSION,
+            remediation,
             ..Observations::default()
         };
         // Without a cluster of its own, the site knows what its machines' backends say.
@@ -130,6 +138,7 @@ impl Hardware for Backends {
             (Actor::Cluster, Some(cluster)) => cluster.probe(order),
             (Actor::Cluster, None) => Box::pin(async { Probe::Ambiguous(Arc::from(NO_CLUSTER)) }),
             (Actor::Nobody | Actor::Hardware, _) => self.hardware.probe(order),
+            (Actor::Both, _) => Box::pin(std::future::ready(remediation::probe(order))),
         }
     }
 
@@ -140,6 +149,9 @@ impl Hardware for Backends {
                 Box::pin(async { Err(ActError::Permanent(Arc::from(NO_CLUSTER))) })
             }
             (Actor::Nobody | Actor::Hardware, _) => self.hardware.act(order),
+            (Actor::Both, cluster) => {
+                Box::pin(remediation::act(order, &*self.hardware, cluster.as_deref()))
+            }
         }
     }
 }

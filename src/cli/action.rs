@@ -8,7 +8,8 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use crate::diagnostic::nearest;
-use crate::plan::{Action, Leaving, Request};
+use crate::plan::{Action, Leaving, Remediation, Request};
+use crate::remediation::{MaxUnhealthy, Release};
 use crate::step::{CleanStep, OnDrainTimeout};
 
 use super::{Failure, FailureKind};
@@ -64,6 +65,26 @@ pub(super) struct ActionArguments {
     /// Take the flag off again
     #[arg(long)]
     unset: bool,
+    /// Most machines remediated at the same time [default: the policy's, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_remediations: Option<u16>,
+    /// With more unhealthy machines than this number or share, none is remediated [default: the policy's, else 40%]
+    #[arg(long, value_name = "N|N%")]
+    max_unhealthy: Option<MaxUnhealthy>,
+    /// Attempts in all to bring a machine back [default: the policy's, else 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
+    attempts: Option<u32>,
+    /// How the node of a machine that was switched off is released [default: the policy's, else delete-node]
+    #[arg(long, value_enum, value_name = "HOW")]
+    release_node: Option<ReleaseNode>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReleaseNode {
+    /// It is deleted.
+    DeleteNode,
+    /// It is marked as out of service, from Kubernetes 1.28 on.
+    OutOfService,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -98,7 +119,7 @@ impl TargetRevision {
 }
 
 /// The first words of all actions.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 20] = [
     "update",
     "redeploy",
     "teardown",
@@ -118,6 +139,7 @@ const WORDS: [&str; 19] = [
     "clean",
     "retire",
     "maintenance",
+    "remediate",
 ];
 
 /// The action that some words ask for, and the nodes; `None` where the first is no action.
@@ -201,6 +223,19 @@ impl ActionArguments {
         }
     }
 
+    /// How failed machines are brought back.
+    pub(super) fn remediation(&self) -> Remediation {
+        Remediation {
+            max_at_once: self.max_remediations.map(usize::from),
+            max_unhealthy: self.max_unhealthy,
+            attempts: self.attempts,
+            release_node: self.release_node.map(|how| match how {
+                ReleaseNode::DeleteNode => Release::DeleteNode,
+                ReleaseNode::OutOfService => Release::OutOfService,
+            }),
+        }
+    }
+
     /// The word for the revision that an action is planned at; `None`: as every plan.
     pub(super) fn revision(&self, action: Action) -> Option<&'static str> {
         match action {
@@ -225,6 +260,7 @@ impl ActionArguments {
         let drains = leaves || action == A::Drain;
         let goes = drains || action == A::RemoveFromCluster;
         let removes = leaves || matches!(action, A::RemoveEtcd | A::Destroy | A::PowerOff);
+        let remedies = action == A::Remediate;
         let erases = matches!(action, A::Update | A::Redeploy | A::Teardown | A::Destroy);
         let gone = removes || goes || matches!(action, A::ClearLabels);
         let has_reason = matches!(action, A::Retire | A::SetMaintenance);
@@ -266,8 +302,16 @@ impl ActionArguments {
                 self.target_revision.is_some(),
                 action.has_target_revision(),
             ),
-            ("--destroy-etcd", !self.destroy_etcd.is_empty(), removes),
-            ("--no-etcd-here", !self.no_etcd_here.is_empty(), removes),
+            (
+                "--destroy-etcd",
+                !self.destroy_etcd.is_empty(),
+                removes || remedies,
+            ),
+            (
+                "--no-etcd-here",
+                !self.no_etcd_here.is_empty(),
+                removes || remedies,
+            ),
             ("--node-is-gone", !self.node_is_gone.is_empty(), gone),
             ("--i-have-checked", self.i_have_checked, gone),
             (
@@ -278,6 +322,14 @@ impl ActionArguments {
             ("--step", !self.step.is_empty(), action == A::Clean),
             ("--reason", self.reason.is_some(), has_reason),
             ("--unset", self.unset, unsets),
+            (
+                "--max-remediations",
+                self.max_remediations.is_some(),
+                remedies,
+            ),
+            ("--max-unhealthy", self.max_unhealthy.is_some(), remedies),
+            ("--attempts", self.attempts.is_some(), remedies),
+            ("--release-node", self.release_node.is_some(), remedies),
         ];
         let stray = flags.iter().find(|(_, given, belongs)| *given && !belongs);
         if let Some((flag, ..)) = stray {

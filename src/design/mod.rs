@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Mark;
 use crate::document::{DocumentId, Node};
+use crate::remediation::{Limits, MaxUnhealthy};
 
 pub use build::{build, check, check_among};
 pub use catalog::Input;
@@ -419,6 +420,19 @@ pub struct Policy {
     pub max_failures: Option<u64>,
     /// What a change that asks for a redeploy needs.
     pub redeploy_on_change: RedeployPolicy,
+    /// How failed machines are brought back.
+    pub remediation: RemediationPolicy,
+}
+
+/// How failed machines are brought back (metal3-remediation).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemediationPolicy {
+    /// Most at the same time, where no flag says otherwise.
+    pub max_at_once: Option<usize>,
+    /// With more unhealthy machines than this, none is remediated.
+    pub max_unhealthy: MaxUnhealthy,
+    /// The bounds of each.
+    pub limits: Limits,
 }
 
 /// What a change that asks for a redeploy needs.

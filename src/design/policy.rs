@@ -7,10 +7,11 @@ use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
     BackendKind, CleaningPolicy, Design, HardwareBackend, MaintenanceWindow, MaxUnavailable,
-    NodeName, RedeployPolicy, Retirement, Selector, WipePolicy, kind,
+    NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
 use crate::document::{Map, Node};
+use crate::remediation::{Limits, Release};
 
 /// Puts the documents of the kinds `trueup/*` into the design.
 pub(super) fn add_policies(catalog: &Catalog<'_>, design: &mut Design, findings: &mut Findings) {
@@ -118,6 +119,34 @@ fn read_policy(data: &Node, design: &mut Design) {
     };
     policy.parallelism = size(data, "parallelism");
     policy.max_failures = number(data, "max_failures");
+    if let Some(remediation) = data.get("remediation") {
+        policy.remediation = read_remediation(remediation);
+    }
+}
+
+fn read_remediation(data: &Node) -> RemediationPolicy {
+    let own = RemediationPolicy::default();
+    let limits = own.limits;
+    let max_unhealthy = text(data, "max_unhealthy").and_then(|text| text.parse().ok());
+    let attempts = number(data, "attempts").and_then(|number| u32::try_from(number).ok());
+    let seconds = |key, otherwise| number(data, key).unwrap_or(otherwise);
+    RemediationPolicy {
+        max_at_once: size(data, "max_at_once"),
+        max_unhealthy: max_unhealthy.unwrap_or(own.max_unhealthy),
+        limits: Limits {
+            attempts: attempts.unwrap_or(limits.attempts),
+            power_off: seconds("power_off_timeout", limits.power_off),
+            power_on: seconds("power_on_timeout", limits.power_on),
+            release: seconds("release_timeout", limits.release),
+            ready: seconds("ready_timeout", limits.ready),
+            settling: seconds("power_settling", limits.settling),
+            backoff: seconds("backoff", limits.backoff),
+            method: match text(data, "release_node").as_deref() {
+                Some("out-of-service") => Release::OutOfService,
+                _ => Release::DeleteNode,
+            },
+        },
+    }
 }
 
 fn read_backends(data: &Node, design: &mut Design) {
@@ -172,6 +201,7 @@ mod tests {
     use super::*;
     use crate::design::BackendKind;
     use crate::design::fixture::{document, site};
+    use crate::remediation::MaxUnhealthy;
 
     #[test]
     fn retirement_holds_from_its_day_on_and_the_first_entry_gives_the_reason() {
@@ -247,6 +277,30 @@ mod tests {
         assert!(!design.cleaning_of(&design.nodes["n1"]).unwrap().automated);
         let other = design.cleaning_of(&design.nodes["n2"]).unwrap();
         assert_eq!(other.priorities["deploy.erase_devices"], 10);
+    }
+
+    #[test]
+    fn what_a_policy_says_of_remediation_counts_and_what_it_does_not_say_is_the_default() {
+        let text = document(
+            kind::POLICY,
+            "a",
+            "remediation: {max_at_once: 2, max_unhealthy: '3', attempts: 4, ready_timeout: 90, release_node: out-of-service}",
+        );
+        let policy = site(&text).design.policy.remediation;
+        assert_eq!(policy.max_at_once, Some(2));
+        assert_eq!(policy.max_unhealthy, MaxUnhealthy::Machines(3));
+        let limits = Limits {
+            attempts: 4,
+            ready: 90,
+            method: Release::OutOfService,
+            ..Limits::default()
+        };
+        assert_eq!(policy.limits, limits);
+        let plain = site(&document(kind::POLICY, "a", "wipe: skip"));
+        assert_eq!(
+            plain.design.policy.remediation,
+            RemediationPolicy::default()
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! (`--observed FILE`), so that a plan never needs the network.
 
 mod cluster;
+mod remediation;
 mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{ClusterName, NodeName};
 use crate::lifecycle::{OfferedStep, PowerState, ProvisionState};
+
+pub use remediation::RemediationSeen;
 
 pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
@@ -154,6 +157,9 @@ pub struct Observations {
     /// The pods of each node, of those that were looked at.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pods: BTreeMap<NodeName, NodePods>,
+    /// What says of machines that they are to be remediated, or are being, of those of which anything does.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub remediation: BTreeMap<NodeName, RemediationSeen>,
     /// The etcd clusters of the design.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub etcd: BTreeMap<ClusterName, EtcdSeen>,

@@ -59,6 +59,8 @@ pub enum Action {
     UnsetMaintenance,
     /// Drop records.
     Forget,
+    /// Bring failed machines back.
+    Remediate,
 }
 
 /// What an action does to a node.
@@ -80,11 +82,13 @@ pub(super) enum Does {
     Relabel,
     /// Its record is dropped.
     Forget,
+    /// It is switched off and on, and its Kubernetes node released in between.
+    Remediate,
 }
 
 impl Action {
     /// All actions.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Update,
         Self::Redeploy,
         Self::Teardown,
@@ -108,6 +112,7 @@ impl Action {
         Self::SetMaintenance,
         Self::UnsetMaintenance,
         Self::Forget,
+        Self::Remediate,
     ];
 
     /// What it is called, in words as they are given on the command line.
@@ -167,6 +172,7 @@ impl Action {
                 Does::Machine(S::UnsetMaintenance, Verb::UnsetMaintenance),
             ),
             Self::Forget => ("forget", Does::Forget),
+            Self::Remediate => ("remediate", Does::Remediate),
         }
     }
 
@@ -185,7 +191,7 @@ impl Action {
     /// Whether nodes have to be named.
     #[must_use]
     pub fn wants_nodes(self) -> bool {
-        !matches!(self, Self::Update | Self::CheckEtcd)
+        !matches!(self, Self::Update | Self::CheckEtcd | Self::Remediate)
     }
 
     /// Whether it builds of documents, of which a revision can be chosen (`--target-revision`).
@@ -214,6 +220,7 @@ impl Action {
                 | Self::ShutdownKubelet
                 | Self::RemoveEtcd
                 | Self::PowerOff
+                | Self::Remediate
         )
     }
 }

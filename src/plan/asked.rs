@@ -78,6 +78,7 @@ impl<'a> Rules<'a> {
                 }
                 item
             }
+            Does::Remediate => self.remediate(subject, !request.nodes.is_empty()),
             Does::Forget => {
                 let mut item = Item::new(subject, ChangeKind::Operation);
                 match subject.record {

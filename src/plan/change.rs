@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::drift::{Drift, labels_to_set};
 use super::leaving::Leave;
 use super::options::Leaving;
+use super::remediate::Remedy;
 use super::select::Allowed;
 use super::subject::{Membership, Seen, Subject};
 use super::work::Work;
@@ -18,7 +19,7 @@ use crate::design::{
 use crate::diff::Reasons;
 use crate::observed::{Capability, Fact};
 use crate::record::Phase;
-use crate::step::Effect;
+use crate::step::{Effect, StepKind};
 
 /// A change and its work.
 pub(super) struct Item<'a> {
@@ -38,6 +39,8 @@ pub(super) struct Rules<'a> {
     pub(super) adopt: Allowed<'a>,
     pub(super) leaving: &'a Leaving,
     pub(super) gone: Allowed<'a>,
+    /// How failed machines are brought back.
+    pub(super) remedy: Remedy<'a>,
 }
 
 /// How a node stands to retirement.
@@ -284,7 +287,8 @@ impl<'a> Item<'a> {
 
     /// Whether it is built again.
     pub(super) fn comes_back(&self) -> bool {
-        self.work.deploy
+        let single = self.work.single.as_ref();
+        self.work.deploy || single.is_some_and(|single| single.kind == StepKind::Remediate)
     }
 
     pub(super) fn because(&mut self, reason: impl Into<Arc<str>>) {

@@ -10,11 +10,12 @@ use super::asked::BY_HAND;
 use super::change::{Item, Retired, Rules, cannot_be_compared};
 use super::etcd::Clusters;
 use super::input::{Error, Input};
+use super::remediate::Remedy;
 use super::select::Names;
 use super::subject::{Membership, Seen, Subject};
 use super::{
-    ChangeKind, Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, steps,
-    unavailable,
+    ChangeKind, Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, remediate,
+    steps, unavailable,
 };
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::guard::{self, Limits};
@@ -50,7 +51,11 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let narrowed = is_targeted || !(options.targets.is_empty() && options.excludes.is_empty());
     let all_groups = groups.clone();
     let names = Names::new(design, input.records, &all_groups, narrowed);
-    let asked = names.asked(&request.nodes)?;
+    let mut asked = names.asked(&request.nodes)?;
+    if action == Action::Remediate && request.nodes.is_empty() {
+        let all = names.nodes.values().copied();
+        asked.extend(all.filter(|name| remediate::is_asked_for(&subject(input, name))));
+    }
     check_request(input, &options, &asked)?;
     let targets = names.select("--target", &options.targets)?;
     let excludes = names.select("--exclude", &options.excludes)?;
@@ -62,6 +67,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         adopt: names.allow("--adopt", &options.adopt)?,
         leaving: &options.leaving,
         gone: names.named("--node-is-gone", &options.leaving.gone)?,
+        remedy: Remedy::of(input, &options),
     };
     let no_etcd_here = names.named("--no-etcd-here", &options.leaving.no_etcd_here)?;
     let mut clusters = Clusters::of(input);
@@ -118,9 +124,18 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         items.push(item);
     }
     clusters.settle(&mut items, &options.leaving, &no_etcd_here);
-    let mut limits = Limits::new(design, options.max_unavailable);
+    let mut limits = match action {
+        Action::Remediate => {
+            let all = names.nodes.values().map(|name| subject(input, name));
+            rules.remedy.breaker(all, &mut items);
+            Limits::new(design, Some(rules.remedy.max_at_once))
+        }
+        _ => Limits::new(design, options.max_unavailable),
+    };
     limits.see_etcd(clusters.places());
-    unavailable::judge(&mut items, &mut limits, &down);
+    if action != Action::Remediate {
+        unavailable::judge(&mut items, &mut limits, &down);
+    }
     let carried: BTreeMap<&NodeName, &Item<'_>> = items
         .iter()
         .filter(|item| item.change.blocked.is_none() && !item.work.is_empty())
@@ -314,6 +329,9 @@ fn subject<'a>(input: &Input<'a>, name: &'a NodeName) -> Subject<'a> {
         pods: input
             .observations
             .and_then(|observations| observations.pods.get(name)),
+        remediation: input
+            .observations
+            .and_then(|observations| observations.remediation.get(name)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::remediation::{MaxUnhealthy, Release};
 use crate::step::OnDrainTimeout;
 
 /// Which nodes a flag names: `all`, or node names and globs.
@@ -52,6 +53,33 @@ pub struct Options {
     /// How nodes that are torn down leave their clusters.
     #[serde(default, skip_serializing_if = "Leaving::is_default")]
     pub leaving: Leaving,
+    /// How failed machines are brought back.
+    #[serde(default, skip_serializing_if = "Remediation::is_default")]
+    pub remediation: Remediation,
+}
+
+/// How failed machines are brought back (metal3-remediation); what is absent is the policy's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Remediation {
+    /// Most at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_at_once: Option<usize>,
+    /// With more unhealthy machines than this, none is remediated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unhealthy: Option<MaxUnhealthy>,
+    /// Attempts in all for one machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// How its node is released.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release_node: Option<Release>,
+}
+
+impl Remediation {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How nodes leave the clusters that they are in (airship-node-teardown). Times are in seconds; those

@@ -333,6 +333,7 @@ fn of_machine(
         StepKind::SetRetired,
         StepKind::UnsetRetired,
         StepKind::PowerOff,
+        StepKind::Remediate,
         StepKind::Manage,
         StepKind::Provide,
         StepKind::Clean,
@@ -361,7 +362,7 @@ fn of_machine(
             }
             "power" => &[StepKind::PowerOn],
             "labels" => &[StepKind::Relabel],
-            "kubernetes-node" => &[StepKind::Relabel, in_cluster],
+            "kubernetes-node" => &[StepKind::Relabel, StepKind::Remediate, in_cluster],
             "retired" if item.work.unset_retired => &[StepKind::UnsetRetired],
             _ => &touching,
         };

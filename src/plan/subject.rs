@@ -6,7 +6,7 @@ use super::Standing;
 use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
 use crate::document::Node;
 use crate::lifecycle::{self, Flags, PowerState, ProvisionState, Verb};
-use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode};
+use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode, RemediationSeen};
 use crate::record::{NodeRecord, Phase};
 
 /// What was seen of a machine.
@@ -139,6 +139,8 @@ pub(super) struct Subject<'a> {
     pub(super) membership: Membership<'a>,
     /// The pods of its Kubernetes node, where they were looked at.
     pub(super) pods: Option<&'a NodePods>,
+    /// What asks for its remediation, or says that it goes on, beside its record.
+    pub(super) remediation: Option<&'a RemediationSeen>,
 }
 
 impl Subject<'_> {

@@ -92,7 +92,7 @@ impl Work {
         let retire = self.unset_retired
             || self.set_retired.is_some()
             || single(&[StepKind::SetRetired, StepKind::UnsetRetired]);
-        let power = single(&[StepKind::PowerOn, StepKind::PowerOff]);
+        let power = single(&[StepKind::PowerOn, StepKind::PowerOff, StepKind::Remediate]);
         [
             (self.destroy, wipe.0, wipe.1),
             (power, Capability::Power, "switch it on and off"),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, NodeName, RunId, Section, SiteName};
+use crate::remediation::Memory;
 
 pub use error::Error;
 pub use exchange::{Exchange, Standing};
@@ -82,6 +83,9 @@ pub struct NodeRecord {
     /// itself whether that is so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub manageable: bool,
+    /// The remediation that goes on, or was given up: where no Metal3 holds them, its two annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remediation: Option<Memory>,
 }
 
 /// How a run ended.

@@ -99,6 +99,75 @@ pub enum Task {
     Stuck,
 }
 
+impl Task {
+    /// What is done, in words (`hold it off`).
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Hold => "hold it off",
+            Self::AwaitOff => "wait until it is seen off",
+            Self::BackUp(_) => "keep what its node carries",
+            Self::Release(_) => "release its node",
+            Self::Unmark => "ask for no more remediation",
+            Self::LetGo => "let it go",
+            Self::AwaitOn => "wait until it is seen on",
+            Self::AwaitNode => "wait for its node",
+            Self::Restore => "give the node back what it carried",
+            Self::AwaitReady => "wait until its node is Ready",
+            Self::Nothing => "nothing",
+            Self::Stuck => "wait, since it is off and not held",
+        }
+    }
+}
+
+/// The whole way from here to a machine that is back, if everything goes well: [`next`] over a world that
+/// does what it is asked for. Ends where nothing is left to be done, or nothing can be.
+#[must_use]
+pub fn way(seen: &Seen, memory: &Memory) -> Vec<Task> {
+    let (mut seen, mut memory) = (seen.clone(), memory.clone());
+    memory.attempt = memory.attempt.max(1);
+    let mut tasks = Vec::new();
+    // Far more than any way has.
+    while tasks.len() < 32 {
+        let task = next(&seen, &memory);
+        let ends = matches!(task, Task::Nothing | Task::Stuck | Task::AwaitReady);
+        if task != Task::Nothing {
+            tasks.push(task.clone());
+        }
+        if ends {
+            break;
+        }
+        match task {
+            Task::Hold => seen.reboot_annotation = true,
+            Task::AwaitOff => seen.power = Power::Off,
+            Task::BackUp(uid) => {
+                memory.backed_up.insert(uid);
+                memory.backup.get_or_insert_default();
+            }
+            Task::Release(uid) => {
+                memory.releasing.insert(uid);
+                seen.node = None;
+            }
+            Task::Unmark => seen.needs_remediation = false,
+            Task::LetGo => {
+                seen.reboot_annotation = false;
+                memory.let_go = true;
+            }
+            Task::AwaitOn => seen.power = Power::On,
+            Task::AwaitNode => {
+                seen.node = Some(NodeSeen {
+                    uid: Arc::from("the new one"),
+                    ready: false,
+                    out_of_service: false,
+                });
+            }
+            Task::Restore => memory.backup = None,
+            Task::AwaitReady | Task::Nothing | Task::Stuck => {}
+        }
+    }
+    tasks
+}
+
 /// What comes next.
 #[must_use]
 pub fn next(seen: &Seen, memory: &Memory) -> Task {

@@ -69,6 +69,8 @@ pub struct Limits {
     /// How long the Node has to be back and Ready, counted from the power-off on, as the clock of an
     /// attempt does.
     pub ready: u64,
+    /// How long after the first sample of the power the second is taken, which has to say the same.
+    pub settling: u64,
     /// The wait before the second attempt; each further one is twice as long.
     pub backoff: u64,
     /// How the Node is released.
@@ -84,6 +86,7 @@ impl Default for Limits {
             power_on: 600,
             release: 300,
             ready: 1200,
+            settling: 5,
             backoff: 60,
             method: Release::DeleteNode,
         }

@@ -209,6 +209,7 @@ impl Memory {
                 self.needs_remediation = true;
                 self.let_go = false;
                 self.failed = None;
+                self.given_up = None;
             }
             Note::Hold => self.held = true,
             Note::BackedUp { uid, backup } => {

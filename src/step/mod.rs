@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{ClusterName, GroupName, NodeName};
 use crate::lifecycle::OfferedStep;
+use crate::remediation::{Backup, Limits, Memory};
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,6 +76,14 @@ pub enum StepKind {
     UnsetMaintenance,
     /// Drop the record of a machine; touches no machine.
     Forget,
+    /// Bring a failed machine back: off, its node released, on, its node as it was (metal3-remediation).
+    Remediate,
+    /// Part of a remediation: mark a node as out of service, and wait until nothing of it is left.
+    SetOutOfService,
+    /// Part of a remediation: take that mark off again.
+    UnsetOutOfService,
+    /// Part of a remediation: give a node back what the one before carried.
+    RestoreNode,
     /// No critical group failed.
     CriticalCheck,
     /// Tag the revision.
@@ -90,6 +99,8 @@ pub enum Actor {
     Hardware,
     /// The backend of the cluster.
     Cluster,
+    /// Both, by turns.
+    Both,
 }
 
 /// How much harm a step can do.
@@ -127,7 +138,7 @@ impl Facts {
 
 impl StepKind {
     /// All kinds.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 36] = [
         Self::VerifySite,
         Self::PrepareSite,
         Self::StartGroup,
@@ -158,6 +169,10 @@ impl StepKind {
         Self::SetMaintenance,
         Self::UnsetMaintenance,
         Self::Forget,
+        Self::Remediate,
+        Self::SetOutOfService,
+        Self::UnsetOutOfService,
+        Self::RestoreNode,
         Self::CriticalCheck,
         Self::Tag,
     ];
@@ -211,6 +226,17 @@ impl StepKind {
                 row("unset-maintenance", Effect::Reversible, 3, Actor::Hardware)
             }
             Self::Forget => row("forget", Effect::None, 1, Actor::Nobody),
+            Self::Remediate => row("remediate", Effect::Destructive, 5, Actor::Both),
+            Self::SetOutOfService => {
+                row("set-out-of-service", Effect::Reversible, 3, Actor::Cluster)
+            }
+            Self::UnsetOutOfService => row(
+                "unset-out-of-service",
+                Effect::Reversible,
+                3,
+                Actor::Cluster,
+            ),
+            Self::RestoreNode => row("restore-node", Effect::Reversible, 3, Actor::Cluster),
             Self::CriticalCheck => row("critical-check", Effect::None, 1, Actor::Nobody),
             Self::Tag => row("tag", Effect::None, 1, Actor::Nobody),
         }
@@ -339,6 +365,18 @@ pub struct Parameters {
     /// The machine is gone for good: nothing of it is waited for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub node_is_gone: bool,
+    /// The machine was seen off and is held off: its node is deleted as it is, for remove-from-cluster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub machine_is_off: bool,
+    /// What the node before carried, for restore-node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Box<Backup>>,
+    /// How often and how long, for remediate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remediation: Option<Limits>,
+    /// What is remembered of a remediation that another run began, for remediate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remembered: Option<Box<Memory>>,
     /// Only the disk of the operating system may be erased or written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preserve_local_storage: bool,

@@ -14,6 +14,8 @@ mod cli_log;
 #[cfg(test)]
 mod cli_nodes;
 #[cfg(test)]
+mod cli_remediate;
+#[cfg(test)]
 mod cli_render;
 #[cfg(test)]
 mod cli_saved_plan;

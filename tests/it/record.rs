@@ -28,6 +28,7 @@ fn node(name: &str, phase: Phase) -> NodeRecord {
         last_error: None,
         clean_step: None,
         manageable: false,
+        remediation: None,
     }
 }
 

@@ -414,6 +414,17 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Takes in what a remediation noted: the record holds its annotations, and what its node carried.
+    pub(super) fn noted(&self, step: &StepId, text: &Arc<str>) {
+        let (StepKind::Remediate, Some(node)) = (step.kind, &step.node) else {
+            return;
+        };
+        let mut records = lock(&self.records);
+        let record = node::noted(records.nodes.get(node), node, text, &self.run);
+        records.nodes.insert(node.clone(), record);
+        records.changed.insert(node.clone());
+    }
+
     /// Takes in what a step did to the record of its node.
     pub(super) fn node_changed(&self, outcome: &NodeOutcome) {
         let mut records = lock(&self.records);

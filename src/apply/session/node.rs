@@ -97,6 +97,7 @@ pub(super) fn after(
         }
         StepKind::UnsetMaintenance => record.maintenance = None,
         StepKind::Forget => return None,
+        StepKind::Remediate => record.remediation = None,
         StepKind::VerifySite
         | StepKind::PrepareSite
         | StepKind::StartGroup
@@ -112,6 +113,9 @@ pub(super) fn after(
         | StepKind::CheckEtcd
         | StepKind::ShutdownKubelet
         | StepKind::AwaitReady
+        | StepKind::SetOutOfService
+        | StepKind::UnsetOutOfService
+        | StepKind::RestoreNode
         | StepKind::CriticalCheck
         | StepKind::Tag => {}
     }
@@ -130,6 +134,20 @@ pub(super) fn under_way(
     record.phase = Phase::Unknown;
     record.last_error = Some(Arc::from(format!("{step} had begun")));
     forget_digests(&mut record);
+    record
+}
+
+/// The record of a node of whose remediation something was noted.
+pub(super) fn noted(
+    before: Option<&NodeRecord>,
+    node: &NodeName,
+    text: &str,
+    run: &RunId,
+) -> NodeRecord {
+    let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
+    let memory = record.remediation.take().unwrap_or_default();
+    record.remediation = Some(memory.with([text]));
+    record.run = run.clone();
     record
 }
 
@@ -155,6 +173,7 @@ pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
         last_error: None,
         clean_step: None,
         manageable: false,
+        remediation: None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::keep::Session;
 use crate::apply::{Event, Listener, NodeOutcome};
+use crate::step::StepId;
 
 /// Writes down what the dispatcher says, and passes every event on.
 pub struct Recorder<'a, 'b> {
@@ -36,6 +37,10 @@ impl Listener for Recorder<'_, '_> {
         (self.sink)(&event);
         self.session.hear(&event);
         self.relay(&event.time, event.elapsed_ms);
+    }
+
+    fn noted(&mut self, step: &StepId, text: &Arc<str>) {
+        self.session.noted(step, text);
     }
 
     fn node_changed(&mut self, outcome: NodeOutcome) {

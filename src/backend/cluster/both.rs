@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::backend::{ActError, Cluster, Look, Order, Pending, Probe, Sight};
+use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::NodeName;
 use crate::step::StepKind;
 
@@ -36,6 +36,10 @@ impl Cluster for Both {
             sight.etcd = etcd.etcd;
             sight
         })
+    }
+
+    fn node<'a>(&'a self, node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
+        self.kubernetes.node(node)
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

@@ -13,11 +13,11 @@ use super::ironic::Ironic;
 use super::metal3::Metal3;
 use super::redfish::{self, Redfish};
 use super::sim::{Settings, Simulators};
-use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, cluster};
+use crate::backend::{ActError, Context, Error, Hardware, Holder, Order, Pending, Probe, cluster};
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
-use crate::observed::ObservedNode;
+use crate::observed::{ObservedNode, RemediationSeen};
 
 /// How time passes for the backends of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +209,29 @@ impl Hardware for Routes {
                 seen.append(&mut part);
             }
             seen
+        })
+    }
+
+    fn holder<'a>(&'a self, node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
+        self.opened[self.of(node)?].holder(node)
+    }
+
+    fn remediations<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, RemediationSeen>> {
+        Box::pin(async move {
+            let mut shares = vec![Vec::new(); self.opened.len()];
+            for node in nodes {
+                if let Some(backend) = self.of(node) {
+                    shares[backend].push(node.clone());
+                }
+            }
+            let asked = self.opened.iter().zip(&shares);
+            let asked = asked.filter(|(_, share)| !share.is_empty());
+            let looks = asked.map(|(backend, share)| backend.remediations(share));
+            let parts = futures_util::future::join_all(looks).await;
+            parts.into_iter().flatten().collect()
         })
     }
 

@@ -216,6 +216,7 @@ impl PlanArguments {
             canary: self.canary,
             max_failures: self.max_failures,
             leaving: self.action.leaving(),
+            remediation: self.action.remediation(),
         }
     }
 }

@@ -147,6 +147,10 @@ fn one(
     if let Some(single) = &item.work.single {
         let timeout = match single.kind {
             StepKind::Forget => 0,
+            StepKind::Remediate => {
+                let limits = single.parameters.remediation;
+                limits.map_or(0, |limits| limits.longest())
+            }
             StepKind::PowerOn | StepKind::PowerOff => configuration.node_status_timeout,
             StepKind::Clean | StepKind::Provide => configuration.destroy_timeout.max(3600),
             _ => configuration.prepare_node_timeout,

@@ -188,6 +188,7 @@ fn deployed(node: &NodeDesign) -> NodeRecord {
         last_error: None,
         clean_step: None,
         manageable: false,
+        remediation: None,
     }
 }
 

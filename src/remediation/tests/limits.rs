@@ -14,6 +14,7 @@ const LIMITS: Limits = Limits {
     power_on: 20,
     release: 30,
     ready: 40,
+    settling: 5,
     backoff: 60,
     method: Release::DeleteNode,
 };
@@ -114,15 +115,17 @@ proptest! {
     }
 }
 
+type Change = fn(&mut HostState);
+
 #[test]
 fn a_host_that_would_not_be_switched_off_and_on_again_is_refused_with_the_reason() {
-    let set = |change: fn(&mut HostState)| {
+    let set = |change: Change| {
         let mut host = HostState::default();
         change(&mut host);
         refusal(&host)
     };
     assert_eq!(refusal(&HostState::default()), None);
-    let cases: [(fn(&mut HostState), Refusal, &str); 9] = [
+    let cases: [(Change, Refusal, &str); 9] = [
         (
             |host| host.paused = true,
             Refusal::Paused,

@@ -229,7 +229,9 @@ fn act(state: State, seen: &Seen) -> Result<Vec<State>, String> {
         }
         Task::Restore => {
             if world.node.is_some_and(|uid| kept.releasing[uid]) {
-                return Err(format!("a released Node is taken for the new one: {state:?}"));
+                return Err(format!(
+                    "a released Node is taken for the new one: {state:?}"
+                ));
             }
             if world.node.is_some() {
                 kept.note(&Note::Restored);

@@ -340,6 +340,7 @@ fn status_shows_each_node_from_all_sides() {
         last_error: None,
         clean_step: None,
         manageable: false,
+        remediation: None,
     };
     let unknown = ObservedNode::unknown("no answer");
     let observed = observed();

@@ -199,6 +199,9 @@ fn reason(kind: StepKind) -> &'static str {
         StepKind::RemoveFromCluster => "DeleteNodeError",
         StepKind::Uncordon => "the node cannot be uncordoned",
         StepKind::Relabel => "the labels cannot be set",
+        StepKind::SetOutOfService => "the node cannot be marked as out of service",
+        StepKind::UnsetOutOfService => "the node cannot be put into service",
+        StepKind::RestoreNode => "the node cannot be given back what it carried",
         _ => "the node cannot be waited for",
     }
 }

@@ -14,6 +14,9 @@
 //! | remove-from-cluster | the UID is gone |
 //! | relabel | the labels have the values wanted; those taken off are gone or not trueup's |
 //! | await-ready | the node is there, Ready, and not the old one |
+//! | set-out-of-service | it is marked, nothing that a drain evicts is left, no volume attached |
+//! | unset-out-of-service | it is Ready, and the mark is gone |
+//! | restore-node | it has all that the one before carried |
 
 mod budget;
 mod clear;
@@ -30,6 +33,7 @@ mod node;
 mod object;
 mod pods;
 mod ready;
+mod remedy;
 mod remove;
 mod shutdown;
 #[cfg(test)]
@@ -39,8 +43,8 @@ mod volumes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::backend::api_server::{Connection, Settings};
-use crate::backend::{ActError, Cluster, Context, Look, Order, Pending, Probe, Sight};
+use crate::backend::api_server::{Connection, Settings, Trouble};
+use crate::backend::{ActError, Cluster, Context, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::{Design, NodeName};
 use crate::step::StepKind;
 
@@ -97,6 +101,15 @@ impl Cluster for Kubernetes {
         Box::pin(look::observe(&self.connection, &self.names, pods_of, look))
     }
 
+    fn node<'a>(&'a self, node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
+        Box::pin(async move {
+            let trouble = |trouble: Trouble| trouble.into_error("the node cannot be looked at");
+            let server = self.connection.server().await.map_err(trouble)?;
+            let name = self.names.outside(node);
+            remedy::live(&server, &name).await.map_err(trouble)
+        })
+    }
+
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
         Box::pin(async move {
             let Ok(errand) = self.errand(order).await else {
@@ -111,6 +124,9 @@ impl Cluster for Kubernetes {
                 StepKind::ShutdownKubelet => shutdown::probe(&errand).await,
                 StepKind::RemoveFromCluster => remove::probe(&errand).await,
                 StepKind::AwaitReady => ready::probe(&errand).await,
+                StepKind::SetOutOfService => remedy::probe_mark(&errand, true).await,
+                StepKind::UnsetOutOfService => remedy::probe_mark(&errand, false).await,
+                StepKind::RestoreNode => remedy::probe_restore(&errand).await,
                 kind => return Probe::Ambiguous(not_ours(kind)),
             };
             // A server that does not answer leaves open how far the step is. All that is done here can be
@@ -130,6 +146,9 @@ impl Cluster for Kubernetes {
                 StepKind::ShutdownKubelet => shutdown::act(&errand).await,
                 StepKind::RemoveFromCluster => remove::act(&errand).await,
                 StepKind::AwaitReady => ready::act(&errand).await,
+                StepKind::SetOutOfService => remedy::set_out_of_service(&errand).await,
+                StepKind::UnsetOutOfService => remedy::unset_out_of_service(&errand).await,
+                StepKind::RestoreNode => remedy::restore(&errand).await,
                 kind => Err(ActError::Permanent(not_ours(kind))),
             }
         })

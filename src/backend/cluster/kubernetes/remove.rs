@@ -32,7 +32,10 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
         return Ok(());
     };
     if node.metadata.deletion_timestamp.is_none() {
-        if errand.parameters.node_is_gone {
+        if errand.parameters.machine_is_off {
+            // Seen off and held off: deleting the node is how the scheduler is told (metal3-remediation).
+            errand.progress("deleting it as it is: its machine is off");
+        } else if errand.parameters.node_is_gone {
             give_up(errand, &node).await?;
         } else {
             check(errand, &node).await?;

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::course::kept;
 use super::{Effect, Outcome, Simulator, StateError, etcd, pods, with_source};
-use crate::backend::{ActError, Cluster, Look, Order, Pending, Probe, Sight};
+use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::NodeName;
 use crate::observed::{ClusterFacts, Fact};
 use crate::step::Actor;
@@ -103,6 +104,30 @@ impl Cluster for Simulator {
         Box::pin(async move {
             self.sight(pods_of, look)
                 .unwrap_or_else(|error| nothing(Arc::from(with_source(&error))))
+        })
+    }
+
+    fn node<'a>(&'a self, node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
+        Box::pin(async move {
+            let passing = |text: Arc<str>| Err(ActError::Passing(text));
+            let dead = self.faults().find(|fault| {
+                fault.of == Actor::Cluster
+                    && fault.outcome == Outcome::Unobservable
+                    && fault.is_about_all()
+            });
+            if let Some(fault) = dead {
+                return passing(fault.said("the cluster does not answer"));
+            }
+            match self.machine(node) {
+                Err(error) => passing(Arc::from(with_source(&error))),
+                Ok(None) => Ok(None),
+                Ok(Some(machine)) => Ok(machine.cluster.as_ref().map(|cluster| LiveNode {
+                    uid: cluster.uid.clone(),
+                    ready: cluster.ready,
+                    out_of_service: machine.out_of_service,
+                    backup: kept(cluster),
+                })),
+            }
         })
     }
 

@@ -13,6 +13,7 @@ use crate::design::{ClusterName, NodeDesign, Section};
 use crate::document::{Map, Node};
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::ClusterNode;
+use crate::remediation::Backup;
 use crate::step::{Actor, OnDrainTimeout, Parameters, StepKind};
 
 /// How long a drain may take where the step has no bound, in seconds (airship-node-teardown).
@@ -52,6 +53,10 @@ pub(super) fn is_at_level(
             cluster.is_some_and(|node| is_meant(node, parameters) && !node.ready)
         }
         StepKind::RemoveFromCluster => cluster.is_none_or(|node| !is_meant(node, parameters)),
+        StepKind::SetOutOfService => {
+            machine.out_of_service && cluster.is_some_and(|node| is_meant(node, parameters))
+        }
+        StepKind::UnsetOutOfService => !machine.out_of_service,
         StepKind::RemoveEtcd => members_meant(machine, parameters).is_empty(),
         _ => false,
     }
@@ -141,6 +146,12 @@ pub(super) fn course_of(
             course.effects.push(Effect::NodeDeleted { uid });
             Ok(course)
         }
+        StepKind::SetOutOfService => {
+            let cluster = found(order, node, machine)?;
+            let mut course = plain(vec![Effect::OutOfService]);
+            course.stages = leftovers(simulator, change, order, node, machine, cluster)?;
+            Ok(course)
+        }
         _ if kind.facts().actor == Actor::Cluster => {
             let cluster = found(order, node, machine)?;
             Ok(plain(vec![match kind {
@@ -151,11 +162,34 @@ pub(super) fn course_of(
                     ));
                 }
                 StepKind::Uncordon => Effect::Uncordoned,
+                StepKind::UnsetOutOfService => Effect::InService,
+                StepKind::RestoreNode => restored(order, cluster),
                 StepKind::ClearLabels => Effect::LabelsCleared(cleared(cluster)),
                 _ => Effect::KubeletStopped,
             }]))
         }
         _ => effects_of(simulator, machine, order, node, step).map(plain),
+    }
+}
+
+/// What the node before carried, as far as a simulated node carries anything.
+fn restored(order: &Order, cluster: &ClusterNode) -> Effect {
+    let parameters = order.step.parameters.as_deref();
+    let backup = parameters.and_then(|parameters| parameters.backup.as_deref());
+    let missing = backup.map(|backup| backup.missing_on(&kept(cluster)));
+    let missing = missing.unwrap_or_default();
+    Effect::NodeRestored {
+        labels: missing.labels,
+        unschedulable: missing.unschedulable,
+    }
+}
+
+/// What whoever makes a node anew would not bring back.
+pub(super) fn kept(cluster: &ClusterNode) -> Backup {
+    Backup {
+        labels: cluster.labels.clone(),
+        unschedulable: cluster.unschedulable,
+        ..Backup::default()
     }
 }
 
@@ -253,7 +287,11 @@ fn leftovers(
     let is_gone = parameters.is_some_and(|parameters| parameters.node_is_gone);
     let left = pods::left(&simulator.settings.cluster, name, machine);
     let mut missing = Vec::new();
-    if !is_gone {
+    if parameters.is_some_and(|parameters| parameters.machine_is_off) {
+        if cluster.ready {
+            missing.push("it is Ready, so that its machine is not off".to_owned());
+        }
+    } else if !is_gone {
         if !cluster.unschedulable {
             missing.push("it is not cordoned".to_owned());
         }
@@ -376,7 +414,17 @@ fn effects_of(
             },
             remove: parameters.map_or_else(Vec::new, |each| each.remove_labels.clone()),
         }),
-        StepKind::PowerOn => effects.extend(switched_on),
+        StepKind::PowerOn => {
+            let joins = machine.image.is_some()
+                && machine.provision == ProvisionState::Active
+                && machine.cluster.is_none()
+                && !machine.kubelet_stopped;
+            effects.extend(switched_on);
+            // Its kubelet registers where nobody has a node of its name.
+            effects.extend(joins.then(|| Effect::NodeJoined {
+                uid: machine::uid_of(&node.name, &order.run, step),
+            }));
+        }
         StepKind::PowerOff => effects.push(Effect::PoweredOff),
         StepKind::SetRetired => effects.push(Effect::Retired(reason_of(order, "retired"))),
         StepKind::UnsetRetired => effects.push(Effect::Unretired),

@@ -110,6 +110,22 @@ pub enum Effect {
         /// The node's UID.
         uid: Arc<str>,
     },
+    /// Its kubelet made a node in the cluster, since there was none.
+    NodeJoined {
+        /// The node's UID.
+        uid: Arc<str>,
+    },
+    /// Its node was marked as out of service, and what ran there is gone.
+    OutOfService,
+    /// Its node is in service again.
+    InService,
+    /// Its node was given back what the one before carried.
+    NodeRestored {
+        /// Labels.
+        labels: BTreeMap<Arc<str>, Arc<str>>,
+        /// Whether it is cordoned.
+        unschedulable: bool,
+    },
     /// An operation failed.
     Failed {
         /// Which.

@@ -155,12 +155,12 @@ impl Machine {
                     self.last_error = Some(message.clone());
                 }
             }
-            _ => self.suffer_in_cluster(effect, at),
+            _ => self.suffer_in_cluster(node, effect, at),
         }
     }
 
     /// What happens to its node and its members.
-    fn suffer_in_cluster(&mut self, effect: &Effect, at: u64) {
+    fn suffer_in_cluster(&mut self, node: &NodeName, effect: &Effect, at: u64) {
         match effect {
             Effect::Evicted(pod) | Effect::PodDeleted(pod) => {
                 self.pods.gone.insert(pod.uid.clone());
@@ -187,7 +187,27 @@ impl Machine {
             }
             Effect::NodeDeleted { .. } => {
                 self.cluster = None;
+                self.out_of_service = false;
                 self.pods = Pods::default();
+            }
+            Effect::NodeJoined { uid } => {
+                self.pods = Pods::default();
+                self.cluster = Some(ClusterNode {
+                    uid: uid.clone(),
+                    labels: [(Arc::from(HOST_NAME), Arc::from(node.as_str()))].into(),
+                    kept_labels: [Arc::from(HOST_NAME)].into(),
+                    ..ClusterNode::default()
+                });
+                self.switch(self.power, at);
+            }
+            Effect::OutOfService => self.out_of_service = true,
+            Effect::InService => {
+                self.out_of_service = false;
+                // What comes back are other pods.
+                self.pods = Pods {
+                    since: at,
+                    ..Pods::default()
+                };
             }
             Effect::KubeletStopped => {
                 self.kubelet_stopped = true;
@@ -288,6 +308,16 @@ fn suffer_as_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, a
                 since: at,
                 ..Pods::default()
             };
+        }
+        Effect::NodeRestored {
+            labels,
+            unschedulable,
+        } => {
+            for (key, value) in labels {
+                let there = cluster.labels.entry(key.clone());
+                there.or_insert_with(|| value.clone());
+            }
+            cluster.unschedulable |= unschedulable;
         }
         Effect::LabelsCleared(keys) => {
             for key in keys {

@@ -44,6 +44,9 @@ pub struct Machine {
     /// What became of the pods of its node.
     #[serde(default, skip_serializing_if = "Pods::is_untouched")]
     pub pods: Pods,
+    /// Whether its node is marked as out of service.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_service: bool,
     /// Whether its kubelet was stopped and disabled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kubelet_stopped: bool,
@@ -99,6 +102,7 @@ impl Machine {
             image: None,
             cluster: None,
             pods: Pods::default(),
+            out_of_service: false,
             kubelet_stopped: false,
             members: BTreeMap::new(),
             clean_step: None,

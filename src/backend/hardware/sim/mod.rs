@@ -270,7 +270,8 @@ impl Hardware for Simulator {
 /// Whether a step of this kind is an operation on a machine or a look at the cluster.
 fn is_simulated(kind: StepKind) -> bool {
     let is_about_site = matches!(kind, StepKind::VerifySite | StepKind::PrepareSite);
-    kind.facts().touches_world() && !is_about_site
+    let is_whole = kind.facts().actor == Actor::Both;
+    kind.facts().touches_world() && !is_about_site && !is_whole
 }
 
 /// An error and what caused it, in one line.

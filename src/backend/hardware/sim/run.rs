@@ -311,7 +311,7 @@ impl Simulator {
     pub(super) fn lasts(&self, kind: StepKind) -> Duration {
         match kind.facts().actor {
             Actor::Cluster => self.settings.cluster.durations.of(kind),
-            Actor::Hardware | Actor::Nobody => self.settings.durations.of(kind),
+            Actor::Hardware | Actor::Nobody | Actor::Both => self.settings.durations.of(kind),
         }
     }
 

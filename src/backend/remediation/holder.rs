@@ -1,0 +1,58 @@
+//! Who holds the two annotations of a remediation, and the power of its host.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{ActError, Pending};
+use crate::remediation::Backup;
+
+/// A host, and the annotations that are about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSeen {
+    /// Whether it is on; why that is not known.
+    pub powered_on: Result<bool, Arc<str>>,
+    /// Whether its Machine asks for remediation.
+    pub needs_remediation: bool,
+    /// Whether the host carries our reboot annotation.
+    pub reboot_annotation: bool,
+    /// Why it cannot be remediated, where it cannot.
+    pub refused: Option<Arc<str>>,
+    /// What its nodes carried, where it is kept beside the notes.
+    pub backup: Option<Backup>,
+    /// The attempt that goes on, where it is kept beside the notes; 0: none.
+    pub attempt: u32,
+}
+
+/// Holds the two annotations of a machine. Every method can be called again without harm.
+pub trait Holder: Send + Sync {
+    /// The host and its annotations now.
+    fn look(&self) -> Pending<'_, Result<HostSeen, ActError>>;
+
+    /// An attempt begins: the machine asks for remediation. Not called for the first, which somebody else
+    /// asked for.
+    fn mark(&self, attempt: u32) -> Pending<'_, Result<(), ActError>>;
+
+    /// Puts the reboot annotation on the host: it is to be off, and stay so.
+    fn hold(&self) -> Pending<'_, Result<(), ActError>>;
+
+    /// Waits until the host is off, as far as one sample says so.
+    fn await_off(&self, attempt: u32, bound: Duration) -> Pending<'_, Result<(), ActError>>;
+
+    /// Keeps what the node carries, durable when this returns.
+    fn keep<'a>(&'a self, backup: &'a Backup) -> Pending<'a, Result<(), ActError>>;
+
+    /// Takes the annotation off that asks for remediation.
+    fn unmark(&self) -> Pending<'_, Result<(), ActError>>;
+
+    /// Takes the reboot annotation off the host: it is to be on.
+    fn let_go(&self) -> Pending<'_, Result<(), ActError>>;
+
+    /// Waits until the host is on.
+    fn await_on(&self, attempt: u32, bound: Duration) -> Pending<'_, Result<(), ActError>>;
+
+    /// Drops what was kept: it was given back, and that was seen.
+    fn drop_kept(&self) -> Pending<'_, Result<(), ActError>>;
+
+    /// Says that the machine was given up, or (`None`) that it is back.
+    fn end<'a>(&'a self, given_up: Option<&'a Arc<str>>) -> Pending<'a, Result<(), ActError>>;
+}

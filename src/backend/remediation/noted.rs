@@ -1,0 +1,121 @@
+//! A machine without Metal3: its annotations are notes, and its power is asked for as by any other step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::holder::{Holder, HostSeen};
+use super::walk::part;
+use crate::backend::{ActError, Hardware, Order, Pending};
+use crate::lifecycle::PowerState;
+use crate::observed::Fact;
+use crate::remediation::{Backup, Memory, Note};
+use crate::step::{Parameters, StepKind};
+
+/// The annotations of one machine, as they were noted.
+pub(super) struct Noted<'a> {
+    order: &'a Order,
+    hardware: &'a dyn Hardware,
+    needs_remediation: AtomicBool,
+    held: AtomicBool,
+    let_go: AtomicBool,
+}
+
+impl<'a> Noted<'a> {
+    pub(super) fn new(order: &'a Order, hardware: &'a dyn Hardware, memory: &Memory) -> Self {
+        Self {
+            order,
+            hardware,
+            needs_remediation: AtomicBool::new(memory.needs_remediation),
+            held: AtomicBool::new(memory.held),
+            let_go: AtomicBool::new(memory.let_go),
+        }
+    }
+
+    async fn note(&self, note: Note) -> Result<(), ActError> {
+        self.order.reporter.note(note.to_text()).await
+    }
+
+    async fn switch(&self, kind: StepKind, attempt: u32, bound: Duration) -> Result<(), ActError> {
+        let order = part(self.order, kind, attempt, bound, Parameters::default());
+        self.hardware.act(&order).await
+    }
+}
+
+impl Holder for Noted<'_> {
+    fn look(&self) -> Pending<'_, Result<HostSeen, ActError>> {
+        Box::pin(async move {
+            let nodes: Vec<_> = self.order.node.iter().cloned().collect();
+            let seen = self.hardware.observe(&nodes).await;
+            let power = seen.into_values().next().map(|seen| seen.power);
+            Ok(HostSeen {
+                powered_on: match power {
+                    Some(Fact::Known(power)) => Ok(power == PowerState::On),
+                    Some(Fact::Unknown(why)) => Err(why),
+                    None => Err("it was not looked at".into()),
+                },
+                needs_remediation: self.needs_remediation.load(Ordering::Acquire),
+                reboot_annotation: self.held.load(Ordering::Acquire),
+                refused: None,
+                backup: None,
+                attempt: 0,
+            })
+        })
+    }
+
+    fn mark(&self, _: u32) -> Pending<'_, Result<(), ActError>> {
+        self.needs_remediation.store(true, Ordering::Release);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn hold(&self) -> Pending<'_, Result<(), ActError>> {
+        Box::pin(async move {
+            self.note(Note::Hold).await?;
+            self.held.store(true, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    fn await_off(&self, attempt: u32, bound: Duration) -> Pending<'_, Result<(), ActError>> {
+        Box::pin(self.switch(StepKind::PowerOff, attempt, bound))
+    }
+
+    fn keep<'a>(&'a self, _: &'a Backup) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn unmark(&self) -> Pending<'_, Result<(), ActError>> {
+        Box::pin(async move {
+            self.note(Note::Unmarked).await?;
+            self.needs_remediation.store(false, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    fn let_go(&self) -> Pending<'_, Result<(), ActError>> {
+        Box::pin(async move {
+            self.note(Note::LetGo).await?;
+            self.held.store(false, Ordering::Release);
+            self.let_go.store(true, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    fn await_on(&self, attempt: u32, bound: Duration) -> Pending<'_, Result<(), ActError>> {
+        Box::pin(async move {
+            if !self.let_go.load(Ordering::Acquire) {
+                let text = "it is off, and not by trueup: `apply power on` it first";
+                return Err(ActError::Permanent(text.into()));
+            }
+            self.switch(StepKind::PowerOn, attempt, bound).await
+        })
+    }
+
+    fn drop_kept(&self) -> Pending<'_, Result<(), ActError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn end<'a>(&'a self, _: Option<&'a Arc<str>>) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -1,0 +1,457 @@
+//! The walk itself: one task after the other, each with its bound, until the machine is back or given up.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::LiveNode;
+use super::holder::{Holder, HostSeen};
+use crate::backend::{ActError, Cluster, Order};
+use crate::design::NodeDesign;
+use crate::remediation::{
+    Limits, Memory, NodeSeen, Note, Power, Release, Seen, Task, Tried, after_failure, next,
+};
+use crate::step::{Parameters, Step, StepId, StepKind};
+
+/// How often a node is looked at that is waited for.
+const PACE: Duration = Duration::from_secs(10);
+
+/// How long whoever is asked may be away before the attempt has failed.
+const OUTAGE: Duration = Duration::from_secs(300);
+
+/// The wait after whoever was asked did not answer.
+const AFTER_OUTAGE: Duration = Duration::from_secs(5);
+
+/// The most tasks of one attempt: far more than any way through the table has.
+const TASKS: u32 = 40;
+
+/// A part of a remediation, as an order of its own: named after its attempt, so that two attempts are two
+/// orders.
+pub(super) fn part(
+    order: &Order,
+    kind: StepKind,
+    attempt: u32,
+    bound: Duration,
+    parameters: Parameters,
+) -> Order {
+    let step = Step {
+        id: StepId {
+            kind,
+            group: None,
+            node: order.step.id.node.clone(),
+            wave: Some(attempt),
+        },
+        timeout: bound.as_secs(),
+        effect: kind.facts().effect,
+        standby: false,
+        parameters: Some(Arc::new(parameters)),
+        needs: Vec::new(),
+    };
+    Order {
+        step: Arc::new(step),
+        notes: Vec::new(),
+        ..order.clone()
+    }
+}
+
+/// One machine on its way.
+pub(super) struct Walk<'a> {
+    pub(super) order: &'a Order,
+    pub(super) node: &'a NodeDesign,
+    pub(super) cluster: &'a dyn Cluster,
+    pub(super) holder: &'a dyn Holder,
+    pub(super) limits: Limits,
+    pub(super) memory: Memory,
+    /// When it was seen off in this attempt: the clock of the attempt starts there.
+    pub(super) seen_off: Option<Instant>,
+    /// It was seen off by two samples, and by every one since.
+    pub(super) is_off: bool,
+    /// The UIDs of nodes that were seen Ready, and voting where they are members.
+    pub(super) confirmed: BTreeSet<Arc<str>>,
+}
+
+/// What a look brings.
+struct Sight {
+    seen: Seen,
+    node: Option<LiveNode>,
+    host: HostSeen,
+}
+
+impl Walk<'_> {
+    /// Walks until the machine is back.
+    pub(super) async fn run(mut self) -> Result<(), ActError> {
+        self.recall().await?;
+        if self.memory.attempt == 0 {
+            self.begin(1).await?;
+        }
+        loop {
+            let Err(failure) = self.attempt().await else {
+                return match self.memory.given_up.clone() {
+                    None => self.end().await,
+                    Some(reason) => self.give_up(reason).await,
+                };
+            };
+            // What cannot be written down, or told, must not be gone on with.
+            let (reason, is_last) = match failure {
+                Failure::Attempt(reason) => (reason, false),
+                Failure::Last(reason) => (reason, true),
+                Failure::Run(error) => return Err(error),
+            };
+            if self.memory.given_up.is_some() {
+                return self.give_up(reason).await;
+            }
+            let tried = match is_last {
+                true => Tried::Enough,
+                false => after_failure(self.memory.attempt, &self.limits),
+            };
+            match tried {
+                Tried::Again { attempt, after } => {
+                    let text = format!(
+                        "attempt {} of {} failed: {reason}; the next begins in {} s",
+                        self.memory.attempt,
+                        self.limits.attempts,
+                        after.as_secs()
+                    );
+                    self.order.reporter.progress(text);
+                    self.note(Note::AttemptFailed { reason }).await?;
+                    sleep(after).await;
+                    self.begin(attempt).await?;
+                }
+                Tried::Enough => {
+                    self.note(Note::GivenUp { reason }).await?;
+                    self.patiently(|| self.holder.unmark()).await?;
+                }
+            }
+        }
+    }
+
+    /// Takes in what is kept beside the notes: those of a process elsewhere are not at hand.
+    async fn recall(&mut self) -> Result<(), ActError> {
+        let host = self.patiently(|| self.holder.look()).await?;
+        if self.memory.attempt == 0 {
+            self.memory.attempt = host.attempt;
+        }
+        if self.memory.backup.is_none() {
+            self.memory.backup = host.backup;
+        }
+        Ok(())
+    }
+
+    async fn begin(&mut self, attempt: u32) -> Result<(), ActError> {
+        self.note(Note::Attempt { number: attempt }).await?;
+        self.patiently(|| self.holder.mark(attempt)).await?;
+        self.seen_off = None;
+        self.confirmed.clear();
+        Ok(())
+    }
+
+    /// One attempt, to its end: the machine is back, or was let go after it was given up.
+    async fn attempt(&mut self) -> Result<(), Failure> {
+        for _ in 0..TASKS {
+            let sight = self.look().await?;
+            if let Some(refused) = &sight.host.refused {
+                return Err(Failure::Run(ActError::Permanent(refused.clone())));
+            }
+            let task = next(&sight.seen, &self.memory);
+            if task == Task::Nothing || self.is_back(&task, &sight) {
+                return Ok(());
+            }
+            self.carry_out(task, &sight).await?;
+        }
+        Err(Failure::Attempt(
+            "what was done was undone again and again".into(),
+        ))
+    }
+
+    fn is_back(&self, task: &Task, sight: &Sight) -> bool {
+        let confirmed =
+            |node: &LiveNode| self.confirmed.contains(&node.uid) && !node.out_of_service;
+        *task == Task::AwaitReady && sight.node.as_ref().is_some_and(confirmed)
+    }
+
+    /// Looks at node, host and annotations. Where the power decides, two samples are taken.
+    async fn look(&mut self) -> Result<Sight, Failure> {
+        let mut host = self.patiently(|| self.holder.look()).await?;
+        let first = host.powered_on.clone().ok();
+        let power = if first == Some(false) && !self.is_off {
+            sleep(Duration::from_secs(self.limits.settling)).await;
+            host = self.patiently(|| self.holder.look()).await?;
+            Power::of(first, host.powered_on.clone().ok())
+        } else {
+            Power::of(first, first)
+        };
+        self.is_off = power == Power::Off;
+        if self.is_off && self.seen_off.is_none() {
+            self.seen_off = Some(Instant::now());
+        }
+        let name = &self.node.name;
+        let node = self.patiently(|| self.cluster.node(name)).await?;
+        let seen = Seen {
+            node: node.as_ref().map(|node| NodeSeen {
+                uid: node.uid.clone(),
+                ready: node.ready,
+                out_of_service: node.out_of_service && self.memory.released.contains(&node.uid),
+            }),
+            needs_remediation: host.needs_remediation,
+            power,
+            reboot_annotation: host.reboot_annotation,
+        };
+        Ok(Sight { seen, node, host })
+    }
+
+    async fn carry_out(&mut self, task: Task, sight: &Sight) -> Result<(), Failure> {
+        let attempt = self.memory.attempt;
+        self.say(&task, sight);
+        let (off, on) = (self.limits.power_off, self.limits.power_on);
+        match task {
+            Task::Hold => self.done(self.holder.hold()).await?,
+            Task::AwaitOff => {
+                let bound = Duration::from_secs(off);
+                let wait = self.holder.await_off(attempt, bound);
+                within(bound, wait, "it was not seen off").await?;
+            }
+            Task::BackUp(uid) => {
+                let Some(node) = sight.node.as_ref().filter(|node| node.uid == uid) else {
+                    return Ok(());
+                };
+                let backup = node.backup.clone();
+                self.note(Note::BackedUp { uid, backup }).await?;
+                if let Some(backup) = &self.memory.backup {
+                    self.done(self.holder.keep(backup)).await?;
+                }
+            }
+            Task::Release(uid) => self.release(uid).await?,
+            Task::Unmark => {
+                self.done(self.holder.unmark()).await?;
+                self.memory.take(&Note::Unmarked);
+            }
+            Task::LetGo => {
+                self.done(self.holder.let_go()).await?;
+                self.memory.take(&Note::LetGo);
+                self.is_off = false;
+            }
+            Task::AwaitOn | Task::Stuck => {
+                let bound = Duration::from_secs(on);
+                let wait = self.holder.await_on(attempt, bound);
+                within(bound, wait, "it was not seen on").await?;
+                self.is_off = false;
+            }
+            Task::AwaitNode => {
+                if self.left().is_zero() {
+                    return Err(self.not_back("the cluster has no node of it"));
+                }
+                sleep(PACE.min(self.left())).await;
+            }
+            Task::Restore => self.restore(sight).await?,
+            Task::AwaitReady => self.await_ready(sight).await?,
+            Task::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// Lets go of the node: nothing that ran there is waited for any more.
+    async fn release(&mut self, uid: Arc<str>) -> Result<(), Failure> {
+        self.note(Note::Releasing { uid: uid.clone() }).await?;
+        let kind = match self.limits.method {
+            Release::DeleteNode => StepKind::RemoveFromCluster,
+            Release::OutOfService => StepKind::SetOutOfService,
+        };
+        let parameters = Parameters {
+            node_uid: Some(uid.clone()),
+            machine_is_off: true,
+            ..Parameters::default()
+        };
+        let bound = Duration::from_secs(self.limits.release);
+        let order = part(self.order, kind, self.memory.attempt, bound, parameters);
+        let released = timeout(bound, self.cluster.act(&order)).await;
+        match released {
+            Ok(Ok(())) => Ok(self.note(Note::Released { uid }).await?),
+            Ok(Err(ActError::Permanent(reason))) => Err(Failure::Last(reason)),
+            Ok(Err(ActError::Passing(reason) | ActError::Ambiguous(reason))) => {
+                Err(Failure::Attempt(reason))
+            }
+            Err(_) => Err(Failure::Attempt("its node was not released in time".into())),
+        }
+    }
+
+    /// Gives the node back what the one before carried, and drops the backup once that was seen.
+    async fn restore(&mut self, sight: &Sight) -> Result<(), Failure> {
+        let (Some(node), Some(backup)) = (&sight.node, &self.memory.backup) else {
+            return Ok(());
+        };
+        if !backup.missing_on(&node.backup).is_empty() {
+            let parameters = Parameters {
+                node_uid: Some(node.uid.clone()),
+                backup: Some(Box::new(backup.clone())),
+                ..Parameters::default()
+            };
+            self.on_living(StepKind::RestoreNode, parameters).await?;
+        }
+        // It was seen to have everything, or the write was confirmed.
+        self.note(Note::Restored).await?;
+        self.done(self.holder.drop_kept()).await
+    }
+
+    /// Does something to a node that is back. Where that fails, the machine is not switched off again for it.
+    async fn on_living(&self, kind: StepKind, parameters: Parameters) -> Result<(), Failure> {
+        let bound = Duration::from_secs(self.limits.release);
+        let order = part(self.order, kind, self.memory.attempt, bound, parameters);
+        let late = || ActError::Passing(format!("`{kind}` did not end in time").into());
+        let ended = timeout(bound, self.cluster.act(&order)).await;
+        ended.unwrap_or_else(|_| Err(late())).map_err(Failure::Run)
+    }
+
+    async fn await_ready(&mut self, sight: &Sight) -> Result<(), Failure> {
+        let Some(node) = &sight.node else {
+            return Ok(());
+        };
+        if self.confirmed.contains(&node.uid) {
+            let parameters = Parameters {
+                node_uid: Some(node.uid.clone()),
+                ..Parameters::default()
+            };
+            return self
+                .on_living(StepKind::UnsetOutOfService, parameters)
+                .await;
+        }
+        let bound = self.left();
+        if bound.is_zero() {
+            return Err(self.not_back("its node is not Ready"));
+        }
+        let kind = StepKind::AwaitReady;
+        let order = part(
+            self.order,
+            kind,
+            self.memory.attempt,
+            bound,
+            Parameters::default(),
+        );
+        within(bound, self.cluster.act(&order), "it did not come back").await?;
+        self.confirmed.insert(node.uid.clone());
+        Ok(())
+    }
+
+    /// How much time is left for the node to be back.
+    fn left(&mut self) -> Duration {
+        let began = *self.seen_off.get_or_insert_with(Instant::now);
+        Duration::from_secs(self.limits.ready).saturating_sub(began.elapsed())
+    }
+
+    fn not_back(&self, what: &str) -> Failure {
+        Failure::Attempt(format!("{what}, {} s after it was seen off", self.limits.ready).into())
+    }
+
+    async fn done(&self, task: impl Future<Output = Result<(), ActError>>) -> Result<(), Failure> {
+        match task.await {
+            Ok(()) => Ok(()),
+            // It is looked at again, and done again where it was not done.
+            Err(ActError::Passing(reason) | ActError::Ambiguous(reason)) => {
+                self.order.reporter.progress(reason);
+                sleep(AFTER_OUTAGE).await;
+                Ok(())
+            }
+            Err(error) => Err(Failure::Run(error)),
+        }
+    }
+
+    /// Asks until there is an answer, or whoever is asked was away for too long.
+    async fn patiently<'f, T>(
+        &self,
+        ask: impl Fn() -> crate::backend::Pending<'f, Result<T, ActError>>,
+    ) -> Result<T, ActError> {
+        let began = Instant::now();
+        loop {
+            match ask().await {
+                Err(ActError::Passing(reason) | ActError::Ambiguous(reason))
+                    if began.elapsed() < OUTAGE =>
+                {
+                    self.order
+                        .reporter
+                        .progress(format!("waiting for an answer: {reason}"));
+                    sleep(AFTER_OUTAGE).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn note(&mut self, note: Note) -> Result<(), ActError> {
+        self.order.reporter.note(note.to_text()).await?;
+        self.memory.take(&note);
+        Ok(())
+    }
+
+    async fn end(&self) -> Result<(), ActError> {
+        self.patiently(|| self.holder.end(None)).await
+    }
+
+    async fn give_up(&self, reason: Arc<str>) -> Result<(), ActError> {
+        self.patiently(|| self.holder.end(Some(&reason))).await?;
+        let attempts = self.memory.attempt;
+        let times = if attempts == 1 { "attempt" } else { "attempts" };
+        Err(ActError::Permanent(
+            format!("given up after {attempts} {times}: {reason}").into(),
+        ))
+    }
+
+    fn say(&self, task: &Task, sight: &Sight) {
+        let words: &dyn fmt::Display = match task {
+            Task::Hold => &"holding it off",
+            Task::AwaitOff => &"waiting until it is seen off",
+            Task::BackUp(_) => &"keeping what its node carries",
+            Task::Release(_) => match self.limits.method {
+                Release::DeleteNode => &"deleting its node",
+                Release::OutOfService => &"marking its node as out of service",
+            },
+            Task::Unmark => &"it is safe: remediation is asked for no more",
+            Task::LetGo => &"letting it go",
+            Task::AwaitOn => &"waiting until it is seen on",
+            Task::AwaitNode => &"waiting for its node",
+            Task::Restore => &"giving its node back what it carried",
+            Task::AwaitReady => &"waiting until its node is Ready",
+            Task::Stuck => &"it is off, and not held",
+            Task::Nothing => return,
+        };
+        let facts = sight.seen.facts();
+        let attempt = self.memory.attempt;
+        let text = format!("attempt {attempt}, row {facts}: {words}");
+        self.order.reporter.progress(text);
+    }
+}
+
+/// Why an attempt ended.
+enum Failure {
+    /// It failed, and another one may not.
+    Attempt(Arc<str>),
+    /// It failed, and another one would fail too: the machine is let go.
+    Last(Arc<str>),
+    /// Nothing more may be tried now.
+    Run(ActError),
+}
+
+impl From<ActError> for Failure {
+    fn from(error: ActError) -> Self {
+        Self::Run(error)
+    }
+}
+
+/// Waits for a part, not beyond its bound; a part that fails for good is an attempt that failed.
+async fn within(
+    bound: Duration,
+    task: impl Future<Output = Result<(), ActError>>,
+    too_late: &str,
+) -> Result<(), Failure> {
+    match timeout(bound, task).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(
+            ActError::Permanent(reason) | ActError::Passing(reason) | ActError::Ambiguous(reason),
+        )) => Err(Failure::Attempt(reason)),
+        Err(_) => Err(Failure::Attempt(
+            format!("{too_late} within {} s", bound.as_secs()).into(),
+        )),
+    }
+}

@@ -1,0 +1,28 @@
+//! What the resources of a management cluster say of the remediation of a machine.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A Machine and its host, as far as remediation goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RemediationSeen {
+    /// The Machine, as `namespace/name`; none where no Machine is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Arc<str>>,
+    /// The host, as `namespace/name`.
+    pub host: Arc<str>,
+    /// The Machine asks for remediation.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_remediation: bool,
+    /// The host carries our reboot annotation.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reboot_annotation: bool,
+    /// Why it cannot be remediated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Arc<str>>,
+    /// Why the last remediation of it was given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<Arc<str>>,
+}

@@ -1,0 +1,321 @@
+//! What it takes to bring a failed machine back (metal3-remediation), and what stands in the way.
+//!
+//! A machine is remediated because its Machine asks for it, because a remediation was begun and has to be
+//! seen through, or because somebody names it. Whatever asks, a machine that would not be switched on again
+//! is refused, an etcd cluster keeps its quorum, and with too many unhealthy machines none is touched.
+
+use std::sync::Arc;
+
+use super::ChangeKind;
+use super::asked::Single;
+use super::change::{Item, Rules};
+use super::input::Input;
+use super::leaving::Leave;
+use super::options::Options;
+use super::subject::{Membership, Seen, Subject};
+use crate::lifecycle::PowerState;
+use crate::observed::{Fact, Observations};
+use crate::remediation::{
+    Broken, Limits, MaxUnhealthy, Memory, NodeSeen, Power, Release, Seen as Sight, Task, action,
+    breaker, way,
+};
+use crate::step::{Parameters, StepKind};
+
+/// Machines remediated at the same time, where neither flag nor policy says otherwise.
+const AT_ONCE: usize = 1;
+
+/// How failed machines are brought back: the flags', else the policy's.
+pub(super) struct Remedy<'a> {
+    pub(super) max_at_once: usize,
+    max_unhealthy: MaxUnhealthy,
+    limits: Limits,
+    /// The version of the cluster that the nodes are in.
+    version: Option<&'a str>,
+}
+
+impl<'a> Remedy<'a> {
+    pub(super) fn of(input: &Input<'a>, options: &Options) -> Self {
+        let (policy, given) = (&input.after.policy.remediation, &options.remediation);
+        let cluster = input.observations.and_then(|seen| seen.cluster.as_ref());
+        let at_once = given.max_at_once.or(policy.max_at_once);
+        Self {
+            max_at_once: at_once.unwrap_or(AT_ONCE).max(1),
+            max_unhealthy: given.max_unhealthy.unwrap_or(policy.max_unhealthy),
+            limits: Limits {
+                attempts: given.attempts.unwrap_or(policy.limits.attempts),
+                method: given.release_node.unwrap_or(policy.limits.method),
+                ..policy.limits
+            },
+            version: cluster.map(|cluster| &*cluster.version),
+        }
+    }
+
+    /// The circuit breaker: with too many unhealthy machines, it is not the machines, and none is touched.
+    /// What was begun is seen through all the same, so that no machine stays off.
+    pub(super) fn breaker<'s>(
+        &self,
+        subjects: impl Iterator<Item = Subject<'s>>,
+        items: &mut [Item<'_>],
+    ) {
+        let (mut machines, mut unhealthy) = (0, 0);
+        for subject in subjects.filter(|subject| subject.after.is_some()) {
+            let is_in = matches!(subject.membership, Membership::In(_));
+            if is_in || subject.is_recorded_deployed() {
+                machines += 1;
+                unhealthy += usize::from(is_unhealthy(&subject));
+            }
+        }
+        let Err(broken) = breaker(unhealthy, machines, self.max_unhealthy) else {
+            return;
+        };
+        for item in items.iter_mut().filter(|item| !is_begun(&item.subject)) {
+            let flag = format!("--max-unhealthy {unhealthy}");
+            item.block_as(&broken.to_string(), Some(&flag));
+        }
+    }
+}
+
+/// The circuit breaker at the instant at which a remediation begins, over the nodes that were seen.
+///
+/// # Errors
+///
+/// Too many are unhealthy.
+pub fn breaker_of(seen: &Observations, limit: MaxUnhealthy) -> Result<(), Broken> {
+    let (mut machines, mut unhealthy) = (0, 0);
+    for node in seen.nodes.values() {
+        if let Fact::Known(Some(node)) = &node.cluster {
+            machines += 1;
+            unhealthy += usize::from(!node.ready);
+        }
+    }
+    breaker(unhealthy, machines, limit)
+}
+
+/// Whether its node or its power says that it has failed.
+fn is_unhealthy(subject: &Subject<'_>) -> bool {
+    match subject.membership {
+        Membership::In(node) => !node.ready || subject.seen.is_off() || asks(subject),
+        Membership::Out => true,
+        _ => subject.seen.is_off() || asks(subject),
+    }
+}
+
+/// Whether its Machine asks for its remediation.
+fn asks(subject: &Subject<'_>) -> bool {
+    subject
+        .remediation
+        .is_some_and(|seen| seen.needs_remediation)
+}
+
+/// The remediation that another run began and did not see through.
+fn begun<'a>(subject: &Subject<'a>) -> Option<&'a Memory> {
+    let memory = subject.record?.remediation.as_ref()?;
+    memory.given_up.is_none().then_some(memory)
+}
+
+fn is_begun(subject: &Subject<'_>) -> bool {
+    begun(subject).is_some()
+        || subject
+            .remediation
+            .is_some_and(|seen| seen.reboot_annotation)
+}
+
+/// Why it was given up, where it was.
+fn given_up(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let recorded = subject
+        .record
+        .and_then(|record| record.remediation.as_ref());
+    let recorded = recorded.and_then(|memory| memory.given_up.clone());
+    let seen = subject.remediation.and_then(|seen| seen.given_up.clone());
+    recorded.or(seen)
+}
+
+/// Whether anything but a person asks for its remediation.
+pub(super) fn is_asked_for(subject: &Subject<'_>) -> bool {
+    asks(subject) || is_begun(subject)
+}
+
+impl<'a> Rules<'a> {
+    /// What it takes to bring a machine back. `named`: a person asks for it.
+    pub(super) fn remediate(&self, subject: Subject<'a>, named: bool) -> Item<'a> {
+        let mut item = Item::new(subject, ChangeKind::Operation);
+        item.change.destructive = true;
+        let limits = self.remedy.limits;
+        let memory = remembered(&subject);
+        let sight = sight(&subject, &memory);
+        self.explain(&mut item, &sight, &memory, named);
+        self.refuse(&mut item, &sight, &memory, named);
+        item.work.single = Some(Single {
+            kind: StepKind::Remediate,
+            parameters: Parameters {
+                remediation: Some(limits),
+                remembered: (memory != Memory::default()).then(|| Box::new(memory)),
+                ..Parameters::default()
+            },
+        });
+        // Whether its etcd clusters bear that it is away is settled with all nodes.
+        item.work.leave = Some(Leave {
+            only_judged: true,
+            ..Leave::default()
+        });
+        item
+    }
+
+    /// What is seen of it, and the whole way from there.
+    fn explain(&self, item: &mut Item<'a>, sight: &Sight, memory: &Memory, named: bool) {
+        let subject = item.subject;
+        if let Some(seen) = subject.remediation {
+            if let (true, Some(machine)) = (seen.needs_remediation, &seen.machine) {
+                item.because(format!("Machine `{machine}` asks for it"));
+            }
+            item.because(format!("host `{}`", seen.host));
+        }
+        if let Some(memory) = begun(&subject) {
+            let run = subject.record.map_or("", |record| record.run.as_str());
+            item.because(format!(
+                "run {run} began it, and is at attempt {}",
+                memory.attempt
+            ));
+        } else if named && !asks(&subject) {
+            item.because("asked for by name");
+        }
+        item.because(match sight.power {
+            Power::On => "the machine is on",
+            Power::Off => "the machine is off",
+            Power::Unknown => "whether the machine is on is not known",
+        });
+        item.because(match (&sight.node, subject.membership) {
+            (Some(node), _) if node.ready => "its node is Ready",
+            (Some(_), _) => "its node is not Ready",
+            (None, Membership::Out) => "it has no node",
+            (None, _) => "its node was not seen",
+        });
+        if let Some(pods) = subject.pods.filter(|pods| pods.evicted > 0) {
+            let them = if pods.evicted == 1 {
+                "pod moves"
+            } else {
+                "pods move"
+            };
+            item.because(format!("{} {them} elsewhere", pods.evicted));
+        }
+        let facts = sight.facts();
+        let words: Vec<&str> = way(sight, memory)
+            .iter()
+            .map(|task| match task {
+                Task::Release(_) => match self.remedy.limits.method {
+                    Release::DeleteNode => "delete its node",
+                    Release::OutOfService => "mark its node as out of service",
+                },
+                task => task.as_str(),
+            })
+            .collect();
+        item.because(format!("row {facts} of the table: {}", action(facts)));
+        item.because(format!("the way: {}", words.join(" → ")));
+    }
+
+    /// What stands in the way.
+    fn refuse(&self, item: &mut Item<'a>, sight: &Sight, memory: &Memory, named: bool) {
+        let subject = item.subject;
+        if let Some(refused) = subject.remediation.and_then(|seen| seen.refused.as_ref()) {
+            item.block(refused, None);
+        }
+        if subject.after.is_none() {
+            item.block("it is not in the design", None);
+        }
+        match subject.seen {
+            Seen::NotAsked => item.block("it was not looked at", None),
+            // Who cannot be reached cannot be seen off: nothing of it is released.
+            Seen::Unknown(why) => item.block(&format!("it could not be observed: {why}"), None),
+            Seen::Known(node, state) => {
+                if let Some(why) = subject.held() {
+                    item.block(&format!("it {why}"), None);
+                } else if !state.is_deployed() && subject.remediation.is_none() {
+                    item.block(
+                        "it is not deployed, so that nothing of it can come back",
+                        None,
+                    );
+                }
+                if let Fact::Unknown(why) = &node.power {
+                    item.block(&format!("whether it is on could not be seen: {why}"), None);
+                }
+            }
+        }
+        match subject.membership {
+            Membership::In(_) | Membership::Out => {}
+            Membership::Unseen(why) => {
+                item.block(&format!("the cluster could not be seen: {why}"), None);
+            }
+            Membership::NoCluster => {
+                item.block("the site's Backends document names no cluster", None);
+            }
+            Membership::NotAsked => item.block("the cluster was not looked at", None),
+        }
+        let method = self.remedy.limits.method;
+        if let Some(version) = self
+            .remedy
+            .version
+            .filter(|version| !method.is_known_to(version))
+        {
+            let reason = format!("its cluster is {version}, and `{method}` is for 1.28 and later");
+            item.block(&reason, None);
+        }
+        // Nobody knows why it is off, and nobody would switch it on again.
+        if way(sight, memory) == [Task::Stuck] {
+            item.block(
+                "it is off, and not by a remediation: `apply power on` it first, or leave it off",
+                None,
+            );
+        }
+        if let Some(why) = given_up(&subject).filter(|_| !named) {
+            item.block(
+                &format!("it was given up ({why}): name it to try again"),
+                None,
+            );
+        }
+    }
+}
+
+/// What an earlier run left: where that one gave up, only what nobody has given back yet.
+fn remembered(subject: &Subject<'_>) -> Memory {
+    match begun(subject) {
+        Some(memory) => memory.clone(),
+        None => {
+            let record = subject
+                .record
+                .and_then(|record| record.remediation.as_ref());
+            Memory {
+                backup: record.and_then(|memory| memory.backup.clone()),
+                ..Memory::default()
+            }
+        }
+    }
+}
+
+/// What is seen of a machine, as its remediation will see it.
+fn sight(subject: &Subject<'_>, memory: &Memory) -> Sight {
+    let power = subject.seen.node().and_then(|node| node.power.known());
+    let node = match subject.membership {
+        Membership::In(node) => Some(NodeSeen {
+            uid: node.uid.clone(),
+            ready: node.ready,
+            out_of_service: false,
+        }),
+        _ => None,
+    };
+    let host = subject.remediation;
+    Sight {
+        node,
+        // Whoever is named, or asks, needs it; what was begun says so itself.
+        needs_remediation: match (host, begun(subject)) {
+            (Some(host), _) if host.reboot_annotation => host.needs_remediation,
+            (None, Some(memory)) if memory.attempt > 0 => memory.needs_remediation,
+            _ => true,
+        },
+        power: match power {
+            Some(PowerState::On) => Power::On,
+            Some(PowerState::Off) => Power::Off,
+            None => Power::Unknown,
+        },
+        reboot_annotation: host.map_or(memory.held, |host| host.reboot_annotation),
+    }
+}

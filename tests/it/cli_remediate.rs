@@ -1,0 +1,390 @@
+//! `trueup plan remediate` and `trueup apply remediate`, as far as a simulated site goes.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::world::{Ended, World, wait_until};
+
+const NODE: &str = "compute11";
+
+/// The example site, deployed, with a policy for remediation and a fault script that holds from then on.
+fn deployed(remediation: &str, faults: &str) -> World {
+    let world = World::one_rack();
+    etcd(&world);
+    policy(&world, remediation);
+    world.checkout.commit("An etcd cluster and a policy");
+    world
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(0);
+    if faults != "[]" {
+        go_wrong(&world, faults);
+    }
+    world
+}
+
+fn etcd(world: &World) {
+    let members: Vec<String> = (1..=3)
+        .map(|number| {
+            format!(
+                "{{node: control0{number}, name: control0{number}, \
+                 peer_url: 'https://10.20.2.1{number}:2380', client_url: 'https://10.20.2.1{number}:2379'}}"
+            )
+        })
+        .collect();
+    world.checkout.write(
+        "etcd.yaml",
+        format!(
+            "schema: promenade/EtcdClusters/v1\nmetadata: {{name: etcd-clusters}}\ndata:\n  clusters:\n  \
+             - name: kubernetes\n    credentials: {{ca: {{file: ca.pem}}, cert: {{file: cert.pem}}, key: {{file: key.pem}}}}\n    \
+             members: [{}]\n",
+            members.join(", ")
+        ),
+    );
+}
+
+fn policy(world: &World, remediation: &str) {
+    world.checkout.write(
+        "policy.yaml",
+        format!(
+            "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata:\n  remediation: {remediation}\n"
+        ),
+    );
+}
+
+fn go_wrong(world: &World, faults: &str) {
+    world.faults(faults);
+    world.checkout.commit("What goes wrong");
+}
+
+fn planned(world: &World, more: &[&str]) -> Ended {
+    world.run(&[&["plan", "remediate", "--format", "json"], more].concat())
+}
+
+fn apply(world: &World, more: &[&str]) -> Ended {
+    world.run(&[&["apply", "remediate", "--yes"], more].concat())
+}
+
+/// The blocks of a plan that was printed as JSON, by node.
+fn blocks(ended: &Ended) -> BTreeMap<String, String> {
+    let plan = ended.json();
+    let changes = plan["changes"].as_array().unwrap().iter();
+    changes
+        .filter_map(|change| {
+            let reason = change["blocked"]["reason"].as_str()?;
+            Some((
+                change["node"].as_str().unwrap().to_owned(),
+                reason.to_owned(),
+            ))
+        })
+        .collect()
+}
+
+/// What happened to a node since: by effect, how often.
+fn since(world: &World, node: &str, before: &BTreeMap<String, usize>) -> BTreeMap<String, usize> {
+    let mine = format!("{node} ");
+    let ledger = world.ledger().into_iter();
+    ledger
+        .filter_map(|(key, count)| {
+            let count = count - before.get(&key).copied().unwrap_or_default();
+            let effect = key.strip_prefix(&mine)?;
+            (count > 0).then(|| (effect.to_owned(), count))
+        })
+        .collect()
+}
+
+fn once(effects: &[&str]) -> BTreeMap<String, usize> {
+    effects
+        .iter()
+        .map(|effect| ((*effect).to_owned(), 1))
+        .collect()
+}
+
+/// What the Kubernetes node of a machine is.
+fn node(world: &World, name: &str) -> Value {
+    let seen = world.run(&["nodes", name, "--format", "json"]).with(0);
+    seen.json()
+}
+
+const HEALED: [&str; 5] = [
+    "node-deleted",
+    "node-joined",
+    "node-restored",
+    "powered-off",
+    "powered-on",
+];
+
+#[test]
+fn a_machine_that_is_named_goes_the_whole_way_and_has_its_labels_again() {
+    let world = deployed("{}", "[]");
+    let planned = planned(&world, &[NODE]).with(0);
+    let plan = planned.json();
+    let change = &plan["changes"][0];
+    assert_eq!(change["does"], "remediate");
+    assert_eq!(change["destructive"], true);
+    let reasons: Vec<&str> = change["reasons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|reason| reason.as_str().unwrap())
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "asked for by name",
+            "the machine is on",
+            "its node is Ready",
+            "row 1110 of the table: Add reboot annotation",
+            "the way: hold it off → wait until it is seen off → keep what its node carries → delete its node → \
+             ask for no more remediation → let it go → wait until it is seen on → wait for its node → \
+             give the node back what it carried → wait until its node is Ready",
+        ]
+    );
+    assert_eq!(plan["steps"].as_array().unwrap().len(), 1);
+    let before = world.ledger();
+    apply(&world, &[NODE]).with(0);
+    assert_eq!(since(&world, NODE, &before), once(&HEALED));
+    // As designed, its labels among it; and nothing more asks for anything.
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    assert_eq!(planned_nodes(&world), [""; 0]);
+    // An action on nodes makes no tag.
+    assert_eq!(world.tags(), ["success"]);
+    assert!(!node(&world, NODE).to_string().contains("given_up"));
+}
+
+fn planned_nodes(world: &World) -> Vec<String> {
+    let plan = planned(world, &[]).with(0).json();
+    let changes = plan["changes"].as_array().unwrap().iter();
+    changes
+        .map(|change| change["node"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn machines_go_one_after_the_other_unless_more_are_allowed() {
+    let world = deployed("{}", "[]");
+    let steps = |more: &[&str]| -> Vec<String> {
+        let nodes = [NODE, "compute12", "compute13"];
+        let plan = planned(&world, &[&nodes[..], more].concat()).with(0).json();
+        let steps = plan["steps"].as_array().unwrap().iter();
+        steps
+            .map(|step| step["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        steps(&[]),
+        [
+            "wave/1",
+            "remediate/compute11",
+            "wave/2",
+            "remediate/compute12",
+            "wave/3",
+            "remediate/compute13"
+        ]
+    );
+    assert_eq!(
+        steps(&["--max-remediations", "2"]),
+        [
+            "wave/1",
+            "remediate/compute11",
+            "remediate/compute12",
+            "wave/2",
+            "remediate/compute13"
+        ]
+    );
+    policy(&world, "{max_at_once: 3}");
+    assert_eq!(steps(&[]).len(), 3);
+    world
+        .run(&["plan", "remediate", NODE, "--max-remediations", "0"])
+        .with(64);
+}
+
+#[test]
+fn a_machine_that_does_not_come_back_is_tried_again_after_a_while_and_then_let_be() {
+    let world = deployed(
+        "{attempts: 2, backoff: 300}",
+        "[{nodes: [compute11], step: await-ready, outcome: fail, times: 1}]",
+    );
+    let before = world.ledger();
+    apply(&world, &[NODE])
+        .with(0)
+        .saying("attempt 1 of 2 failed")
+        .saying("the next begins in 300 s");
+    let twice = since(&world, NODE, &before);
+    assert_eq!(twice["node-deleted"], 2);
+    assert_eq!(twice["powered-on"], 2);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+
+    go_wrong(
+        &world,
+        "[{nodes: [compute11], step: await-ready, outcome: fail, message: no kubelet}]",
+    );
+    let before = world.ledger();
+    apply(&world, &[NODE])
+        .with(7)
+        .saying("given up after 2 attempts: no kubelet");
+    let twice = since(&world, NODE, &before);
+    assert_eq!(twice["powered-off"], 2);
+    // It is on, nobody holds it, and nobody tries it again but a person.
+    assert_eq!(twice["powered-on"], 2);
+    assert_eq!(planned_nodes(&world), [""; 0]);
+    world.run(&["log"]).with(0);
+    go_wrong(&world, "[]");
+    apply(&world, &[NODE]).with(0);
+    assert_eq!(planned_nodes(&world), [""; 0]);
+}
+
+#[test]
+fn the_node_of_a_machine_that_never_goes_off_is_left_alone() {
+    let world = deployed(
+        "{attempts: 2, backoff: 10, power_off_timeout: 60}",
+        "[{nodes: [compute11], step: power-off, outcome: hang}]",
+    );
+    let before = world.ledger();
+    apply(&world, &[NODE])
+        .with(7)
+        .saying("given up after 2 attempts");
+    let happened = since(&world, NODE, &before);
+    assert!(!happened.contains_key("node-deleted"), "{happened:?}");
+    assert!(!happened.contains_key("powered-off"), "{happened:?}");
+}
+
+#[test]
+fn from_a_cluster_that_knows_it_on_a_node_can_be_put_out_of_service_instead() {
+    let world = deployed("{release_node: out-of-service}", "[]");
+    let before = world.ledger();
+    apply(&world, &[NODE]).with(0);
+    assert_eq!(
+        since(&world, NODE, &before),
+        once(&["in-service", "out-of-service", "powered-off", "powered-on"])
+    );
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    apply(&world, &[NODE, "--release-node", "delete-node"]).with(0);
+    assert_eq!(world.effects("node-deleted"), 1);
+}
+
+#[test]
+fn a_machine_that_is_off_for_a_reason_of_its_own_is_not_switched_on() {
+    let world = deployed("{}", "[]");
+    world.run(&["apply", "power", "off", NODE, "--yes"]).with(0);
+    let blocked = blocks(&planned(&world, &[NODE]).with(0));
+    assert!(
+        blocked[NODE].starts_with("it is off, and not by a remediation"),
+        "{blocked:?}"
+    );
+    apply(&world, &[NODE]).with(4);
+    world.run(&["apply", "power", "on", NODE, "--yes"]).with(0);
+    world.run(&["apply", "maintenance", NODE, "--yes"]).with(0);
+    let blocked = blocks(&planned(&world, &[NODE]).with(0));
+    assert!(blocked[NODE].contains("maintenance"), "{blocked:?}");
+}
+
+#[test]
+fn with_too_many_unhealthy_machines_none_is_remediated() {
+    let world = deployed("{max_unhealthy: '2'}", "[]");
+    let down = ["compute12", "compute13", "compute21"];
+    for node in down {
+        world.run(&["apply", "power", "off", node, "--yes"]).with(0);
+    }
+    let blocked = blocks(&planned(&world, &[NODE]).with(0));
+    assert_eq!(
+        blocked[NODE],
+        "3 of 13 machines are unhealthy, and with more than 2 (2) none is remediated: look for what they have in common"
+    );
+    apply(&world, &[NODE]).with(4).saying("--max-unhealthy 3");
+    apply(&world, &[NODE, "--max-unhealthy", "3"]).with(0);
+    apply(&world, &[NODE, "--max-unhealthy", "30%"]).with(0);
+    apply(&world, &[NODE, "--max-unhealthy", "x"]).with(64);
+}
+
+#[test]
+fn a_member_of_etcd_goes_only_where_its_cluster_keeps_its_quorum() {
+    let world = deployed("{}", "[]");
+    let before = world.ledger();
+    apply(&world, &["control01"]).with(0);
+    assert_eq!(since(&world, "control01", &before), once(&HEALED));
+    world
+        .run(&["apply", "power", "off", "control02", "--yes"])
+        .with(0);
+    let blocked = blocks(&planned(&world, &["control01"]).with(0));
+    assert!(
+        blocked["control01"].contains("etcd cluster `kubernetes`"),
+        "{blocked:?}"
+    );
+    apply(&world, &["control01"]).with(4);
+}
+
+#[test]
+fn flags_of_other_actions_do_not_belong_to_it_nor_its_own_to_them() {
+    let world = deployed("{}", "[]");
+    apply(&world, &[NODE, "--canary"]);
+    world
+        .run(&["plan", "remediate", NODE, "--drain-node-timeout", "5"])
+        .with(64)
+        .saying("does not belong to `remediate`");
+    for flag in [
+        ["--max-unhealthy", "1"],
+        ["--attempts", "3"],
+        ["--release-node", "delete-node"],
+    ] {
+        world
+            .run(&["plan", "drain", NODE, flag[0], flag[1]])
+            .with(64)
+            .saying("does not belong to `drain`");
+    }
+}
+
+/// The bytes of all journals of the site.
+fn journals(world: &World) -> u64 {
+    let folder = world.checkout.path().join(".git/trueup/one-rack");
+    let runs = std::fs::read_dir(folder).unwrap().flatten();
+    let files = runs
+        .filter(|entry| entry.path().is_dir())
+        .flat_map(|entry| {
+            let files = std::fs::read_dir(entry.path())
+                .into_iter()
+                .flatten()
+                .flatten();
+            files
+                .filter_map(|file| file.metadata().ok())
+                .map(|file| file.len())
+                .collect::<Vec<_>>()
+        });
+    files.sum()
+}
+
+#[test]
+fn a_remediation_that_is_killed_after_every_note_does_nothing_twice() {
+    let world = deployed("{power_settling: 0}", "[]");
+    world.simulator("{clock: real, durations: {power: 0.2}}");
+    world.checkout.commit("In real time");
+    let before = world.ledger();
+    let mut arguments = vec!["apply", "remediate", NODE, "--yes"];
+    let mut lives = 0;
+    loop {
+        let written = journals(&world);
+        let mut run = world.start(&arguments);
+        wait_until("the run neither goes on nor ends", || {
+            run.try_wait().unwrap().is_some() || journals(&world) > written
+        });
+        if run.try_wait().unwrap().is_none() {
+            run.kill().unwrap();
+        }
+        let ended: Ended = run.wait_with_output().unwrap().into();
+        lives += 1;
+        if ended.code == 0 {
+            break;
+        }
+        assert!(ended.code == -1 || ended.code == 8, "{}", ended.stderr);
+        // The first life may have died before there was a run.
+        let is_begun = journals(&world) > 0;
+        arguments = match is_begun {
+            true => vec!["apply", "--resume"],
+            false => arguments,
+        };
+        assert!(lives < 60, "it never ends");
+    }
+    assert!(lives > 5, "{lives} lives");
+    assert_eq!(since(&world, NODE, &before), once(&HEALED));
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+}
