@@ -55,7 +55,7 @@ impl fmt::Display for Release {
 }
 
 /// The bounds of one remediation. Times are in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Attempts in all.
