@@ -19,6 +19,9 @@ pub struct RemediationSeen {
     /// The host carries our reboot annotation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reboot_annotation: bool,
+    /// The host keeps something of a remediation that goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub under_way: bool,
     /// Why it cannot be remediated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Arc<str>>,

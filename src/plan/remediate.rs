@@ -117,7 +117,7 @@ fn is_begun(subject: &Subject<'_>) -> bool {
     begun(subject).is_some()
         || subject
             .remediation
-            .is_some_and(|seen| seen.reboot_annotation)
+            .is_some_and(|seen| seen.reboot_annotation || seen.under_way)
 }
 
 /// Why it was given up, where it was.
@@ -260,7 +260,8 @@ impl<'a> Rules<'a> {
             item.block(&reason, None);
         }
         // Nobody knows why it is off, and nobody would switch it on again.
-        if way(sight, memory) == [Task::Stuck] {
+        let is_ours = is_begun(&subject);
+        if !is_ours && way(sight, memory) == [Task::Stuck] {
             item.block(
                 "it is off, and not by a remediation: `apply power on` it first, or leave it off",
                 None,
@@ -307,7 +308,7 @@ fn sight(subject: &Subject<'_>, memory: &Memory) -> Sight {
         node,
         // Whoever is named, or asks, needs it; what was begun says so itself.
         needs_remediation: match (host, begun(subject)) {
-            (Some(host), _) if host.reboot_annotation => host.needs_remediation,
+            (Some(host), _) if host.reboot_annotation || host.under_way => host.needs_remediation,
             (None, Some(memory)) if memory.attempt > 0 => memory.needs_remediation,
             _ => true,
         },

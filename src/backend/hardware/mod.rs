@@ -21,3 +21,4 @@ pub mod sim;
 mod written;
 
 pub use choose::{Clock, choose, clock, longest_request};
+pub use metal3::{Attention, Listener as WatchListener, Watcher};

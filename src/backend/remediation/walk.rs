@@ -132,8 +132,9 @@ impl Walk<'_> {
     /// Takes in what is kept beside the notes: those of a process elsewhere are not at hand.
     async fn recall(&mut self) -> Result<(), ActError> {
         let host = self.patiently(|| self.holder.look()).await?;
-        if self.memory.attempt == 0 {
-            self.memory.attempt = host.attempt;
+        if host.attempt > self.memory.attempt {
+            let number = host.attempt;
+            self.memory.take(&Note::Attempt { number });
         }
         if self.memory.backup.is_none() {
             self.memory.backup = host.backup;
@@ -142,8 +143,9 @@ impl Walk<'_> {
     }
 
     async fn begin(&mut self, attempt: u32) -> Result<(), ActError> {
-        self.note(Note::Attempt { number: attempt }).await?;
+        // Marked before it is noted: whoever dies in between finds the mark, and begins again.
         self.patiently(|| self.holder.mark(attempt)).await?;
+        self.note(Note::Attempt { number: attempt }).await?;
         self.seen_off = None;
         self.confirmed.clear();
         Ok(())

@@ -4,6 +4,7 @@ mod airship;
 mod process;
 mod resume;
 mod saved;
+mod watch;
 mod window;
 
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ pub(in crate::cli) use process::{ProcessClock, actor, session_failure};
 /// How often the session looks at its lock and its records.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct ApplyCommand {
     /// A saved plan, or what to do and the nodes to do it to; without any, the committed documents are planned first
     #[arg(value_name = "PLAN or ACTION NODE", conflicts_with = "resume")]
@@ -72,6 +73,29 @@ pub(in crate::cli) struct ApplyCommand {
     /// Run outside the maintenance windows of the policy
     #[arg(long)]
     outside_windows: bool,
+    #[command(flatten)]
+    watching: Watching,
+    #[arg(skip)]
+    hooks: watch::Hooks,
+}
+
+/// How failed machines are watched for.
+#[derive(Clone, Debug, Default, Args)]
+struct Watching {
+    /// With `remediate`: stay, and remediate what asks for it
+    #[arg(long, conflicts_with_all = ["resume", "supersede", "stop_after"])]
+    watch: bool,
+    /// With --watch: where `/healthz`, `/readyz` and `/metrics` are answered, such as `0.0.0.0:8080`
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "watch")]
+    listen: Option<String>,
+    /// With --watch: the name of the Lease of which one watcher holds it
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "watch",
+        default_value = "trueup-remediation"
+    )]
+    lease: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -111,6 +135,13 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
             [] => Ok(0),
         };
     };
+    if command.watching.watch {
+        if request.action != Action::Remediate || !request.nodes.is_empty() {
+            let text = "`--watch` belongs to `remediate` without nodes";
+            return Err(Failure::new(FailureKind::Usage, text));
+        }
+        return watch::watch(context, command, &checkout, &site, &request);
+    }
     look_out(context, command, &checkout, &site)?;
     apply_new(context, command, &checkout, &site, &request)
 }
@@ -307,12 +338,14 @@ fn carry_out(
     let stop_after = asked.into_iter().chain(left).min();
     let stop = Stop::new();
     session.stop_when_lost(stop.handle());
+    command.hooks.begin(stop.handle());
     let mut reporter = reporter(context, command.format);
     let action = Action::named(&task.plan.action).filter(|action| action.is_targeted());
     let mut messages = Vec::new();
     // Whoever reads the events may be gone; the run goes on all the same.
     let mut sink = |event: &Event| {
         messages.extend(airship::message(event));
+        command.hooks.hear(event);
         let _ = reporter.event(event);
     };
     sink(&Event {

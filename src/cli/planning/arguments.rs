@@ -133,6 +133,11 @@ fn set(names: &[String]) -> BTreeSet<Arc<str>> {
 }
 
 impl PlanArguments {
+    /// Leaves blocked changes out, and carries out the rest.
+    pub(in crate::cli) fn leave_blocked_out(&mut self) {
+        self.skip_blocked = true;
+    }
+
     /// What a look at the site asks, which nothing is going to be done about.
     pub(in crate::cli) fn for_a_look(
         observed: Option<PathBuf>,

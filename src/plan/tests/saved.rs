@@ -137,6 +137,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         }],
     }));
     plan.options.leaving.drain_timeout = Some(60);
+    plan.options.remediation.attempts = Some(3);
     plan.forecast.creates_daemon_set = true;
     let value: serde_json::Value = serde_json::from_slice(&write(&plan)).unwrap();
     let problems: Vec<_> = validator

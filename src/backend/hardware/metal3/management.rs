@@ -67,7 +67,7 @@ impl Management {
         &self.connection.settings().name
     }
 
-    fn path(&self, api: &str, plural: &str) -> String {
+    pub(super) fn path(&self, api: &str, plural: &str) -> String {
         let group = match api {
             "v1" => "/api/v1".to_owned(),
             api => format!("/apis/{api}"),
@@ -75,16 +75,21 @@ impl Management {
         format!("{group}/namespaces/{}/{plural}", self.namespace)
     }
 
-    fn host_path(&self) -> String {
+    pub(super) fn host_path(&self) -> String {
         self.path(HOST_API, "baremetalhosts")
     }
 
-    fn machine_path(&self) -> String {
+    pub(super) fn machine_path(&self) -> String {
         self.path("cluster.x-k8s.io/v1beta2", "machines")
     }
 
     fn metal3_machine_path(&self) -> String {
         self.path("infrastructure.cluster.x-k8s.io/v1beta2", "metal3machines")
+    }
+
+    /// The server, for what goes on for long and is no request of its own.
+    pub(super) async fn server(&self) -> Result<Server, Trouble> {
+        self.connection.server().await
     }
 
     /// The server, for one request; the permit is held while it goes on.

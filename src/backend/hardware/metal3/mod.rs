@@ -7,6 +7,7 @@
 //! maintenance: trueup keeps both in labels and annotations of its own.
 
 mod carry;
+mod lease;
 mod management;
 mod manifest;
 mod mover;
@@ -14,13 +15,17 @@ pub mod resource;
 mod settings;
 mod state;
 mod watch;
+mod watcher;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use lease::{Held, Lease};
 pub use management::{HOST_API, Management};
+
 pub use settings::{Controller, Image, Inspect, Scheme, Settings};
+pub use watcher::{Attention, Listener, Watcher};
 
 use crate::backend::api_server::Trouble;
 use crate::backend::hardware::written::names;

@@ -1,0 +1,191 @@
+//! One active watcher: a Lease of `coordination.k8s.io/v1`, as controllers of Kubernetes hold theirs.
+//!
+//! A Lease that has not moved for its duration is free, by the clock of who looks at it: clocks of
+//! different machines are never compared. Every write names the version that was seen, so that of two
+//! that take a free one, one wins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::management::Management;
+use crate::backend::api_server::{Trouble, or_empty};
+
+const LEASE_API: &str = "coordination.k8s.io/v1";
+
+/// How long a Lease holds that nobody renews.
+const DURATION: Duration = Duration::from_secs(15);
+
+/// How often it is renewed, and looked at by those who wait for it.
+pub(super) const RENEWAL: Duration = Duration::from_secs(4);
+
+/// Whether a Lease is ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It is.
+    Ours,
+    /// Somebody else has it.
+    Other(Arc<str>),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Written {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    #[serde(deserialize_with = "or_empty")]
+    resource_version: Arc<str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    #[serde(deserialize_with = "or_empty")]
+    holder_identity: Arc<str>,
+    lease_duration_seconds: Option<u64>,
+    #[serde(deserialize_with = "or_empty")]
+    acquire_time: Arc<str>,
+    #[serde(deserialize_with = "or_empty")]
+    lease_transitions: u64,
+}
+
+/// A Lease, and what was seen of it.
+#[derive(Debug)]
+pub struct Lease<'a> {
+    management: &'a Management,
+    name: Arc<str>,
+    identity: Arc<str>,
+    /// The version that was seen last, and when it was first seen.
+    seen: Option<(Arc<str>, Instant)>,
+    /// When it was last renewed by us.
+    renewed: Option<Instant>,
+}
+
+impl<'a> Lease<'a> {
+    /// The Lease of this name, in the namespace of the hosts. `identity`: who holds it, another one for each
+    /// process.
+    #[must_use]
+    pub fn new(management: &'a Management, name: Arc<str>, identity: Arc<str>) -> Self {
+        Self {
+            management,
+            name,
+            identity,
+            seen: None,
+            renewed: None,
+        }
+    }
+
+    /// Whether it was ours at the last look, and still holds by our own clock.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.renewed
+            .is_some_and(|renewed| renewed.elapsed() < DURATION)
+    }
+
+    /// Takes it if it is free, renews it if it is ours.
+    ///
+    /// # Errors
+    ///
+    /// The cluster cannot be asked, or refuses. Somebody else having been faster is no error.
+    pub async fn hold(&mut self) -> Result<Held, Trouble> {
+        let asked = Instant::now();
+        let server = self.management.server().await?;
+        let path = self.management.path(LEASE_API, "leases");
+        let found: Option<Written> = server.get(&path, &self.name).await?;
+        let now = format!("{:.6}", jiff::Timestamp::now());
+        let Some(found) = found else {
+            let lease = json!({
+                "apiVersion": LEASE_API,
+                "kind": "Lease",
+                "metadata": {"name": self.name},
+                "spec": self.spec(&now, &now, 0),
+            });
+            return match server.create::<Value>(&path, &lease).await {
+                Ok(_) => Ok(self.ours(asked)),
+                Err(trouble) if trouble.code() == Some(409) => Ok(self.lost("another one")),
+                Err(trouble) => Err(trouble),
+            };
+        };
+        let version = &found.metadata.resource_version;
+        if self.seen.as_ref().is_none_or(|(seen, _)| seen != version) {
+            self.seen = Some((version.clone(), asked));
+        }
+        let holder = &found.spec.holder_identity;
+        let is_ours = *holder == self.identity;
+        let lasts = found.spec.lease_duration_seconds;
+        let lasts = lasts.map_or(DURATION, Duration::from_secs);
+        let still = self
+            .seen
+            .as_ref()
+            .map_or(Duration::ZERO, |(_, at)| at.elapsed());
+        if !is_ours && !holder.is_empty() && still < lasts {
+            return Ok(self.lost(&holder.clone()));
+        }
+        let (since, transitions) = match is_ours {
+            true => (&*found.spec.acquire_time, found.spec.lease_transitions),
+            false => (&*now, found.spec.lease_transitions.saturating_add(1)),
+        };
+        let patch = json!({
+            "metadata": {"resourceVersion": version},
+            "spec": self.spec(since, &now, transitions),
+        });
+        match server.merge::<Value>(&path, &self.name, &patch).await {
+            Ok(_) => Ok(self.ours(asked)),
+            Err(trouble) if trouble.code() == Some(409) => Ok(self.lost("another one")),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Gives it back, so that another one need not wait until it has run out.
+    ///
+    /// # Errors
+    ///
+    /// The cluster cannot be asked, or refuses.
+    pub async fn give_back(&mut self) -> Result<(), Trouble> {
+        if !self.is_held() {
+            return Ok(());
+        }
+        let server = self.management.server().await?;
+        let path = self.management.path(LEASE_API, "leases");
+        let found: Option<Written> = server.get(&path, &self.name).await?;
+        let Some(found) = found.filter(|found| found.spec.holder_identity == self.identity) else {
+            return Ok(());
+        };
+        let patch = json!({
+            "metadata": {"resourceVersion": found.metadata.resource_version},
+            "spec": {"holderIdentity": null},
+        });
+        self.renewed = None;
+        let given = server.merge::<Value>(&path, &self.name, &patch).await;
+        given.map(drop)
+    }
+
+    fn spec(&self, since: &str, now: &str, transitions: u64) -> Value {
+        json!({
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": DURATION.as_secs(),
+            "acquireTime": since,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        })
+    }
+
+    /// It holds from the instant at which it was asked for, not from that of the answer.
+    fn ours(&mut self, asked: Instant) -> Held {
+        self.renewed = Some(asked);
+        Held::Ours
+    }
+
+    fn lost(&mut self, holder: &str) -> Held {
+        self.renewed = None;
+        Held::Other(Arc::from(holder))
+    }
+}

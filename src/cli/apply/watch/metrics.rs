@@ -1,0 +1,222 @@
+//! What a watcher counts, in the text format of Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::apply::{Event, EventKind, StepOutcome};
+use crate::step::StepKind;
+
+/// The upper bounds of the histogram of durations, in seconds.
+const BOUNDS: [u64; 8] = [60, 120, 300, 600, 1200, 1800, 3600, 7200];
+
+/// Counts of a watcher since it began.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Metrics {
+    leader: AtomicBool,
+    machines: AtomicU64,
+    hosts: AtomicU64,
+    begun: AtomicU64,
+    attempts: AtomicU64,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    unknown: AtomicU64,
+    rounds_failed: AtomicU64,
+    troubles: AtomicU64,
+    seconds: AtomicU64,
+    buckets: [AtomicU64; BOUNDS.len()],
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Metrics {
+    pub(super) fn leads(&self, leads: bool) {
+        self.leader.store(leads, Ordering::Relaxed);
+    }
+
+    pub(super) fn asks(&self, machines: usize, hosts: usize) {
+        self.machines.store(machines as u64, Ordering::Relaxed);
+        self.hosts.store(hosts as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn trouble(&self, _: &str) {
+        add(&self.troubles);
+    }
+
+    pub(super) fn failed_round(&self) {
+        add(&self.rounds_failed);
+    }
+
+    /// Counts what happens in a run.
+    pub(in crate::cli) fn hear(&self, event: &Event) {
+        match &event.kind {
+            EventKind::StepStarted {
+                kind: StepKind::Remediate,
+                attempt: 1,
+                ..
+            } => add(&self.begun),
+            EventKind::StepProgress { step, message } if step.kind == StepKind::Remediate => {
+                // Each attempt is told once that it holds the machine off.
+                if message.ends_with("holding it off") {
+                    add(&self.attempts);
+                }
+            }
+            EventKind::StepFinished {
+                kind: StepKind::Remediate,
+                outcome,
+                duration_ms,
+                ..
+            } => {
+                match outcome {
+                    StepOutcome::Succeeded => add(&self.succeeded),
+                    StepOutcome::Failed { .. } => add(&self.failed),
+                    StepOutcome::Unknown { .. } => add(&self.unknown),
+                    StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return,
+                }
+                let seconds = duration_ms / 1000;
+                self.seconds.fetch_add(seconds, Ordering::Relaxed);
+                for (bound, bucket) in BOUNDS.iter().zip(&self.buckets) {
+                    if seconds <= *bound {
+                        add(bucket);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The text that Prometheus reads.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let mut metric = |name: &str, kind: &str, help: &str, values: &[(&str, u64)]| {
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "# HELP trueup_{name} {help}\n# TYPE trueup_{name} {kind}"
+            );
+            for (labels, value) in values {
+                let _ = writeln!(text, "trueup_{name}{labels} {value}");
+            }
+        };
+        let leader = u64::from(self.leader.load(Ordering::Relaxed));
+        metric(
+            "leader",
+            "gauge",
+            "Whether this watcher is the active one.",
+            &[("", leader)],
+        );
+        metric(
+            "asking",
+            "gauge",
+            "What asks for remediation, or is held off.",
+            &[
+                ("{kind=\"machine\"}", get(&self.machines)),
+                ("{kind=\"host\"}", get(&self.hosts)),
+            ],
+        );
+        metric(
+            "remediations_begun_total",
+            "counter",
+            "Remediations that were begun or gone on with.",
+            &[("", get(&self.begun))],
+        );
+        metric(
+            "remediation_attempts_total",
+            "counter",
+            "Attempts that held a machine off.",
+            &[("", get(&self.attempts))],
+        );
+        metric(
+            "remediations_total",
+            "counter",
+            "Remediations that ended, by how.",
+            &[
+                ("{outcome=\"succeeded\"}", get(&self.succeeded)),
+                ("{outcome=\"given_up\"}", get(&self.failed)),
+                ("{outcome=\"unknown\"}", get(&self.unknown)),
+            ],
+        );
+        metric(
+            "rounds_failed_total",
+            "counter",
+            "Rounds that ended with an error.",
+            &[("", get(&self.rounds_failed))],
+        );
+        metric(
+            "api_troubles_total",
+            "counter",
+            "Times that the management cluster could not be asked.",
+            &[("", get(&self.troubles))],
+        );
+        let count = get(&self.succeeded) + get(&self.failed) + get(&self.unknown);
+        let name = "trueup_remediation_duration_seconds";
+        let _ = writeln!(
+            text,
+            "# HELP {name} How long remediations took.\n# TYPE {name} histogram"
+        );
+        for (bound, bucket) in BOUNDS.iter().zip(&self.buckets) {
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {}", get(bucket));
+        }
+        let _ = writeln!(
+            text,
+            "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {}\n{name}_count {count}",
+            get(&self.seconds)
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn finished(outcome: StepOutcome, seconds: u64) -> Event {
+        let step = crate::step::StepId {
+            kind: StepKind::Remediate,
+            group: None,
+            node: Some(crate::design::NodeName::from("n1")),
+            wave: None,
+        };
+        Event {
+            time: Arc::from(""),
+            elapsed_ms: 0,
+            kind: EventKind::StepFinished {
+                node: step.node.clone(),
+                kind: step.kind,
+                step,
+                outcome,
+                duration_ms: seconds * 1000,
+            },
+        }
+    }
+
+    #[test]
+    fn what_ended_is_counted_by_how_and_by_how_long_it_took() {
+        let metrics = Metrics::default();
+        metrics.leads(true);
+        metrics.asks(3, 1);
+        metrics.hear(&finished(StepOutcome::Succeeded, 100));
+        let message = Arc::from("not Ready");
+        metrics.hear(&finished(StepOutcome::Failed { message }, 700));
+        let text = metrics.text();
+        for line in [
+            "trueup_leader 1",
+            "trueup_asking{kind=\"machine\"} 3",
+            "trueup_remediations_total{outcome=\"succeeded\"} 1",
+            "trueup_remediations_total{outcome=\"given_up\"} 1",
+            "trueup_remediation_duration_seconds_bucket{le=\"60\"} 0",
+            "trueup_remediation_duration_seconds_bucket{le=\"120\"} 1",
+            "trueup_remediation_duration_seconds_bucket{le=\"1200\"} 2",
+            "trueup_remediation_duration_seconds_bucket{le=\"+Inf\"} 2",
+            "trueup_remediation_duration_seconds_sum 800",
+        ] {
+            assert!(text.lines().any(|each| each == line), "{line}:\n{text}");
+        }
+    }
+}

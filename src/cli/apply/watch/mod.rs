@@ -1,0 +1,274 @@
+//! `trueup apply remediate --watch`: stays, and remediates what asks for it, a run at a time.
+//!
+//! One of several watchers is active, the one that holds the Lease. The site's lock is held only while
+//! there is a run. What a run that died has left is gone on with first, so that no host stays off. A thread
+//! of its own holds the Lease, follows the watches and answers whoever asks how it is; when the Lease is
+//! lost, the run that goes on is asked to stop.
+
+mod health;
+mod metrics;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::process::listen;
+use super::{ApplyCommand, actor, apply_new, resume};
+use crate::apply::session::{self, find_interrupted};
+use crate::apply::{Event, Stop, StopHandle};
+use crate::backend::{Attention, WatchListener, Watcher};
+use crate::cli::context::Context;
+use crate::cli::planning;
+use crate::cli::revision::Checkout;
+use crate::cli::{Failure, FailureKind};
+use crate::plan::Request;
+use crate::site::{At, Depth, Loader, Settings};
+
+use metrics::Metrics;
+
+/// How often what asks is looked at again, though nothing has changed.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// The longest wait after a round that failed.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// How often is looked whether this process is asked to end.
+const TICK: Duration = Duration::from_millis(500);
+
+/// How long the Lease may be unknown before the process counts as not alive.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// What a run of the watcher has beside that of a command.
+#[derive(Clone, Default)]
+pub(super) struct Hooks(Option<Arc<Shared>>);
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() {
+            "Hooks(watched)"
+        } else {
+            "Hooks"
+        })
+    }
+}
+
+impl Hooks {
+    /// A run begins, which ends when the Lease is lost.
+    pub(super) fn begin(&self, stop: StopHandle) {
+        let Some(shared) = &self.0 else { return };
+        if !shared.is_active() {
+            stop.stop();
+        }
+        *lock(&shared.stop) = Some(stop);
+    }
+
+    /// Something happened in it.
+    pub(super) fn hear(&self, event: &Event) {
+        if let Some(shared) = &self.0 {
+            shared.metrics.hear(event);
+        }
+    }
+}
+
+/// What the threads share.
+#[derive(Default)]
+struct Shared {
+    attention: Mutex<State>,
+    changed: Condvar,
+    is_leader: AtomicBool,
+    /// When the Lease was last asked for, and answered.
+    heard: Mutex<Option<Instant>>,
+    stop: Mutex<Option<StopHandle>>,
+    metrics: Metrics,
+}
+
+#[derive(Default)]
+struct State {
+    attention: Attention,
+    is_new: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn is_active(&self) -> bool {
+        self.is_leader.load(Ordering::Acquire)
+    }
+
+    /// Whether the watcher goes on: it heard of its Lease within a while.
+    fn is_alive(&self) -> bool {
+        lock(&self.heard).is_none_or(|heard| heard.elapsed() < SILENCE)
+    }
+
+    /// Whether the Lease was looked at.
+    fn has_heard(&self) -> bool {
+        lock(&self.heard).is_some()
+    }
+
+    /// Waits until something asks and this is the active watcher; `false`: the process is to end.
+    fn wait(&self, again: Duration, stop: &Stop) -> bool {
+        let began = Instant::now();
+        let mut state = lock(&self.attention);
+        loop {
+            if stop.is_asked() {
+                return false;
+            }
+            let is_due = state.is_new || began.elapsed() >= again;
+            if self.is_active() && !state.attention.is_empty() && is_due {
+                state.is_new = false;
+                return true;
+            }
+            let waited = self.changed.wait_timeout(state, TICK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl WatchListener for Shared {
+    fn lease(&self, held: bool) {
+        *lock(&self.heard) = Some(Instant::now());
+        let was = self.is_leader.swap(held, Ordering::AcqRel);
+        self.metrics.leads(held);
+        if was
+            && !held
+            && let Some(stop) = &*lock(&self.stop)
+        {
+            stop.stop();
+        }
+        if !was && held {
+            lock(&self.attention).is_new = true;
+            self.changed.notify_all();
+        }
+    }
+
+    fn attention(&self, change: &mut dyn FnMut(&mut Attention)) {
+        let mut state = lock(&self.attention);
+        let before = state.attention.clone();
+        change(&mut state.attention);
+        let (machines, hosts) = (state.attention.machines.len(), state.attention.hosts.len());
+        self.metrics.asks(machines, hosts);
+        if state.attention != before {
+            state.is_new = true;
+            self.changed.notify_all();
+        }
+    }
+
+    fn trouble(&self, what: &str) {
+        self.metrics.trouble(what);
+    }
+}
+
+/// Watches until it is asked to end.
+pub(super) fn watch(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &session::Site<'_>,
+    request: &Request,
+) -> Result<u8, Failure> {
+    let watcher = open(checkout, site)?;
+    let shared = Arc::new(Shared::default());
+    let stop = Stop::new();
+    let identity = format!("{}_{}", host_name(), actor(site.repository)?.random);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))?;
+    let listener =
+        match &command.watching.listen {
+            Some(address) => Some(runtime.block_on(health::bind(address)).map_err(|error| {
+                Failure::error(format!("cannot listen on `{address}`: {error}"))
+            })?),
+            None => None,
+        };
+    let mut command = command.clone();
+    command.yes = true;
+    command.arguments.leave_blocked_out();
+    command.hooks = Hooks(Some(shared.clone()));
+    context.printer.tell(&format!("watching as `{identity}`"));
+    let lease: Arc<str> = Arc::from(command.watching.lease.as_str());
+    std::thread::scope(|scope| {
+        let background = {
+            let (shared, stop) = (shared.clone(), stop.clone());
+            let handle = stop.handle();
+            scope.spawn(move || {
+                runtime.block_on(async {
+                    let signals = tokio::spawn(listen(handle));
+                    let mut ended = stop.clone();
+                    let answering = health::answer(listener, shared.clone());
+                    tokio::select! {
+                        () = watcher.run(lease, identity.into(), &*shared) => {}
+                        () = answering => {}
+                        () = ended.asked() => {}
+                    }
+                    signals.abort();
+                });
+            })
+        };
+        let mut pause = Duration::ZERO;
+        while shared.wait(pause.max(AGAIN), &stop) {
+            let failed = round(context, &command, checkout, site, request).err();
+            pause = match failed {
+                None => Duration::ZERO,
+                Some(failure) => {
+                    if !failure.message.is_empty() {
+                        context.printer.tell(&format!("error: {}", failure.message));
+                    }
+                    shared.metrics.failed_round();
+                    (pause * 2).clamp(AGAIN, LONGEST)
+                }
+            };
+        }
+        // The thread ends with what it was asked; whether it did so well changes nothing any more.
+        let _ = background.join();
+    });
+    Ok(0)
+}
+
+/// One round: what was interrupted is gone on with, else what asks is planned and remediated.
+fn round(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &session::Site<'_>,
+    request: &Request,
+) -> Result<u8, Failure> {
+    if find_interrupted(site, None).is_ok() {
+        let mut command = command.clone();
+        command.resume = true;
+        command.take_over_dead = true;
+        return resume::resume(context, &command, checkout, site);
+    }
+    apply_new(context, command, checkout, site, request)
+}
+
+fn open(checkout: &Checkout<'_>, site: &session::Site<'_>) -> Result<Watcher, Failure> {
+    let at = At::Commit(checkout.head()?);
+    let location = checkout.location_at(at)?;
+    let mut loader = Loader::new(site.repository);
+    let settings = Settings {
+        depth: Depth::Typed,
+        allow_missing_sources: true,
+    };
+    let loaded = loader.load(&location, at, settings)?;
+    let backends = planning::backend_context(site.repository, &location);
+    let watcher = Watcher::open(&loaded.design, &backends)
+        .map_err(|error| planning::backend_failure(&error, &loader))?;
+    watcher.ok_or_else(|| {
+        Failure::new(
+            FailureKind::Usage,
+            "`--watch` follows the Machines and hosts of Metal3, and no machine of this site is moved by it",
+        )
+        .hint("`trueup apply remediate NODE` remediates a machine of any backend")
+    })
+}
+
+/// The name of this machine or pod.
+fn host_name() -> String {
+    let named = std::env::var("HOSTNAME").ok();
+    named
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "trueup".to_owned())
+}
