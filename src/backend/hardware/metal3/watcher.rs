@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{ListParams, WatchParams};
+use kube::api::ListParams;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
@@ -187,8 +187,7 @@ impl Watcher {
             });
         };
         tell(&mut |names| *names = std::mem::take(&mut asking));
-        let mut watch: Watch<Slim> =
-            Watch::open(&server, &path, WatchParams::default(), &version).await?;
+        let mut watch: Watch<Slim> = Watch::open(&server, &path, None, &version).await?;
         while let Some(event) = watch.next().await {
             match event {
                 Event::There(each) if each.asks() => tell(&mut |names| {

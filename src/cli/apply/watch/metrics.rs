@@ -60,11 +60,11 @@ impl Metrics {
                 attempt: 1,
                 ..
             } => add(&self.begun),
-            EventKind::StepProgress { step, message } if step.kind == StepKind::Remediate => {
-                // Each attempt is told once that it holds the machine off.
-                if message.ends_with("holding it off") {
-                    add(&self.attempts);
-                }
+            // Each attempt is told once that it holds the machine off.
+            EventKind::StepProgress { step, message }
+                if step.kind == StepKind::Remediate && message.ends_with("holding it off") =>
+            {
+                add(&self.attempts);
             }
             EventKind::StepFinished {
                 kind: StepKind::Remediate,
