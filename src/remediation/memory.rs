@@ -114,6 +114,8 @@ impl Backup {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "remediation", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Note {
+    /// What the records say, for whoever has no journal.
+    Recalled(Box<Memory>),
     /// An attempt begins: the machine needs remediation.
     Attempt {
         /// Which, from 1 on.
@@ -204,6 +206,7 @@ impl Memory {
     /// Takes a note in.
     pub fn take(&mut self, note: &Note) {
         match note {
+            Note::Recalled(memory) => self.clone_from(memory),
             Note::Attempt { number } => {
                 self.attempt = *number;
                 self.needs_remediation = true;

@@ -155,13 +155,19 @@ pub fn resume<'a>(
         run: record,
         held,
     })?;
+    let entries = match known.is_newest {
+        true => known.entries,
+        // Its journal is elsewhere, and what its remediations noted is in the records.
+        false => session.remembered(),
+    };
     let replay = Replay {
-        entries: known.entries,
+        entries,
         decisions,
         all_possibly_begun: !known.is_newest,
     };
     lock(&session.records).past_verification = is_past_verification(&replay.entries);
     if known.is_newest {
+        session.recall(&replay);
         for outcome in replay.node_outcomes(plan) {
             session.node_changed(&outcome);
         }

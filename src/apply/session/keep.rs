@@ -15,10 +15,11 @@ use super::files::RunFiles;
 use super::node::{self, Context};
 use super::site::{Actor, Held, Site};
 use super::time::Timekeeper;
-use crate::apply::{Event, EventKind, NodeOutcome, StepOutcome, StopHandle};
+use crate::apply::{Entry, Event, EventKind, NodeOutcome, Replay, StepOutcome, StopHandle};
 use crate::design::{NodeDesign, NodeName, RunId};
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{self, Checkpoint, NodeRecord, RunRecord, SiteState, State, Store};
+use crate::remediation::Note;
 use crate::repository::{self, CommitId};
 use crate::step::{Effect, Step, StepId, StepKind};
 
@@ -423,6 +424,32 @@ impl<'a> Session<'a> {
         let record = node::noted(records.nodes.get(node), node, text, &self.run);
         records.nodes.insert(node.clone(), record);
         records.changed.insert(node.clone());
+    }
+
+    /// Takes in again what the journal of a run says that its remediations noted.
+    pub(super) fn recall(&self, replay: &Replay) {
+        for entry in &replay.entries {
+            if let Entry::Note { step, text } = entry
+                && let Some(step) = self.steps.get(&**step)
+            {
+                self.noted(&step.id, text);
+            }
+        }
+    }
+
+    /// What the records say of the remediations of this run, as notes of its steps.
+    pub(super) fn remembered(&self) -> Vec<Entry> {
+        let records = lock(&self.records);
+        let steps = self.plan.steps.iter();
+        let of_node = steps.filter_map(|step| {
+            let record = records.nodes.get(step.id.node.as_ref()?)?;
+            let memory = record.remediation.as_ref()?;
+            (step.id.kind == StepKind::Remediate && record.run == self.run).then(|| Entry::Note {
+                step: step.id.to_string().into(),
+                text: Note::Recalled(Box::new(memory.clone())).to_text(),
+            })
+        });
+        of_node.collect()
     }
 
     /// Takes in what a step did to the record of its node.
