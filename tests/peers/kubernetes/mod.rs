@@ -7,6 +7,7 @@ mod drain;
 mod look;
 mod measure;
 mod nodes;
+mod remedy;
 mod world;
 
 pub(crate) use world::{World, parameters};

@@ -6,6 +6,7 @@ mod hosts;
 mod life;
 mod mended;
 pub(crate) mod operator;
+mod remediation;
 mod stand_in;
 mod world;
 

@@ -11,6 +11,7 @@ mod lease;
 mod management;
 mod manifest;
 mod mover;
+mod remediation;
 pub mod resource;
 mod settings;
 mod state;
@@ -24,16 +25,18 @@ use std::time::Duration;
 pub use lease::{Held, Lease};
 pub use management::{HOST_API, Management};
 
+pub use remediation::{GIVEN_UP, HARD, HOLD, NEEDS_REMEDIATION, STATE};
 pub use settings::{Controller, Image, Inspect, Scheme, Settings};
 pub use watcher::{Attention, Listener, Watcher};
 
 use crate::backend::api_server::Trouble;
 use crate::backend::hardware::written::names;
-use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
+use crate::backend::{ActError, Context, Error, Hardware, Holder, Order, Pending, Probe, Secrets};
 use crate::design::{CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, SiteName};
 use crate::document::Node as Written;
-use crate::observed::ObservedNode;
+use crate::observed::{ObservedNode, RemediationSeen};
 use carry::Carrier;
+use remediation::Annotations;
 use resource::Host;
 use state::Able;
 use watch::Watch;
@@ -172,6 +175,29 @@ async fn again<T, F: Future<Output = Result<T, Trouble>>>(
 }
 
 impl Hardware for Metal3 {
+    fn holder<'a>(&'a self, node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
+        Some(Box::new(Annotations {
+            management: &self.management,
+            node: &node.name,
+            host: self.name_of(&node.name),
+        }))
+    }
+
+    fn remediations<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, RemediationSeen>> {
+        Box::pin(async move {
+            let of_host = nodes
+                .iter()
+                .map(|node| (self.name_of(&node.name), node.name.clone()));
+            let of_host = of_host.collect();
+            let seen = again(|| remediation::remediations(&self.management, &of_host)).await;
+            // Where the cluster does not answer, the machines are not known either, which is said of each.
+            seen.unwrap_or_default()
+        })
+    }
+
     fn observe<'a>(
         &'a self,
         nodes: &'a [Arc<NodeDesign>],

@@ -1,0 +1,156 @@
+//! What a remediation does to a node of a real cluster: deleted as it is, given back what it carried, put out
+//! of service and into it again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use trueup::backend::ActError;
+use trueup::design::NodeName;
+use trueup::step::{Parameters, StepKind};
+
+use super::World;
+
+async fn patch(world: &World, node: &str, patch: Value) {
+    let parameters = PatchParams::default();
+    let nodes = world.nodes();
+    nodes
+        .patch(node, &parameters, &Patch::Merge(patch))
+        .await
+        .unwrap();
+}
+
+/// A node that carries something of everything; its UID.
+async fn laden(world: &World, node: &str) -> Arc<str> {
+    let uid = world.register(node).await;
+    patch(world, node, json!({
+        "metadata": {"labels": {"role": "storage", "zone": "a"}, "annotations": {"note": "mine"}},
+        "spec": {"unschedulable": true, "taints": [
+            {"key": "dedicated", "value": "storage", "effect": "NoSchedule"},
+            {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]},
+    }))
+    .await;
+    uid
+}
+
+fn of(uid: &Arc<str>) -> Parameters {
+    Parameters {
+        node_uid: Some(uid.clone()),
+        machine_is_off: true,
+        ..Parameters::default()
+    }
+}
+
+async fn whole(world: &World, node: &str) -> Value {
+    serde_json::to_value(world.nodes().get(node).await.unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_node_made_anew_gets_what_the_one_before_carried_and_keeps_what_it_has() {
+    let Some(world) = World::start("clusters: {kubernetes: {}}").await else {
+        return;
+    };
+    let uid = laden(&world, "n1").await;
+    world.run("web-1", "n1", json!({})).await;
+    let name = NodeName::from("n1");
+    let live = world.backend.node(&name).await.unwrap().unwrap();
+    assert_eq!(live.uid, uid);
+    assert!(live.ready && !live.out_of_service);
+    let taints: Vec<&str> = live.backup.taints.iter().map(|taint| &*taint.key).collect();
+    assert_eq!(
+        taints,
+        ["dedicated"],
+        "what the cluster sets itself is not kept"
+    );
+
+    // Deleted as it is, pods and all, and only this one.
+    let other = Arc::from("00000000-0000-0000-0000-000000000000");
+    world
+        .act(StepKind::RemoveFromCluster, "n1", 30, of(&other))
+        .await
+        .unwrap();
+    assert!(world.backend.node(&name).await.unwrap().is_some());
+    world
+        .act(StepKind::RemoveFromCluster, "n1", 30, of(&uid))
+        .await
+        .unwrap();
+    assert_eq!(world.backend.node(&name).await.unwrap(), None);
+
+    let new = world.register("n1").await;
+    patch(&world, "n1", json!({"metadata": {"labels": {"zone": "b"}}})).await;
+    let parameters = Parameters {
+        node_uid: Some(new.clone()),
+        backup: Some(Box::new(live.backup.clone())),
+        ..Parameters::default()
+    };
+    for _ in 0..2 {
+        world
+            .act(StepKind::RestoreNode, "n1", 30, parameters.clone())
+            .await
+            .unwrap();
+    }
+    let node = whole(&world, "n1").await;
+    let labels: BTreeMap<String, String> =
+        serde_json::from_value(node["metadata"]["labels"].clone()).unwrap();
+    assert_eq!(labels["role"], "storage");
+    assert_eq!(labels["zone"], "b", "existing keys win");
+    assert_eq!(node["metadata"]["annotations"]["note"], "mine");
+    assert_eq!(node["spec"]["unschedulable"], true);
+    let taints = node["spec"]["taints"].as_array().unwrap();
+    assert!(taints.iter().any(|taint| taint["key"] == "dedicated"));
+    assert!(
+        !taints
+            .iter()
+            .any(|taint| taint["key"] == "node.kubernetes.io/unreachable")
+    );
+    // A node that was made anew once more is not the one that is meant.
+    let parameters = Parameters {
+        node_uid: Some(uid),
+        ..parameters
+    };
+    let refused = world.act(StepKind::RestoreNode, "n1", 30, parameters).await;
+    assert!(matches!(refused, Err(ActError::Passing(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_node_is_put_out_of_service_until_it_is_ready() {
+    let Some(world) = World::start("clusters: {kubernetes: {}}").await else {
+        return;
+    };
+    let kubelets = world.play_kubelets();
+    let uid = laden(&world, "n1").await;
+    world.say_ready("n1", false).await;
+    let name = NodeName::from("n1");
+    world
+        .act(StepKind::SetOutOfService, "n1", 60, of(&uid))
+        .await
+        .unwrap();
+    let live = world.backend.node(&name).await.unwrap().unwrap();
+    assert!(live.out_of_service && live.uid == uid);
+    let refused = world
+        .act(StepKind::UnsetOutOfService, "n1", 60, of(&uid))
+        .await;
+    assert!(
+        matches!(&refused, Err(ActError::Permanent(why)) if why.contains("not Ready")),
+        "{refused:?}"
+    );
+    world.say_ready("n1", true).await;
+    world
+        .act(StepKind::UnsetOutOfService, "n1", 60, of(&uid))
+        .await
+        .unwrap();
+    assert!(
+        !world
+            .backend
+            .node(&name)
+            .await
+            .unwrap()
+            .unwrap()
+            .out_of_service
+    );
+    let node = whole(&world, "n1").await;
+    let taints = node["spec"]["taints"].as_array().unwrap();
+    assert!(taints.iter().any(|taint| taint["key"] == "dedicated"));
+    kubelets.abort();
+}
