@@ -57,7 +57,7 @@ struct State {
 }
 
 /// As many as can be made: the first, and one after each time that remediation is asked for.
-const UIDS: [&str; 3] = ["old", "new", "newer"];
+const UIDS: [&str; 4] = ["old", "new", "newer", "newest"];
 
 impl Kept {
     fn memory(self) -> Memory {

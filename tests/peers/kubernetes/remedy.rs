@@ -12,6 +12,8 @@ use trueup::step::{Parameters, StepKind};
 
 use super::World;
 
+const CLUSTERS: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
+
 async fn patch(world: &World, node: &str, patch: Value) {
     let parameters = PatchParams::default();
     let nodes = world.nodes();
@@ -48,7 +50,7 @@ async fn whole(world: &World, node: &str) -> Value {
 
 #[tokio::test]
 async fn a_node_made_anew_gets_what_the_one_before_carried_and_keeps_what_it_has() {
-    let Some(world) = World::start("clusters: {kubernetes: {}}").await else {
+    let Some(world) = World::start(CLUSTERS).await else {
         return;
     };
     let uid = laden(&world, "n1").await;
@@ -115,7 +117,7 @@ async fn a_node_made_anew_gets_what_the_one_before_carried_and_keeps_what_it_has
 
 #[tokio::test]
 async fn a_node_is_put_out_of_service_until_it_is_ready() {
-    let Some(world) = World::start("clusters: {kubernetes: {}}").await else {
+    let Some(world) = World::start(CLUSTERS).await else {
         return;
     };
     let kubelets = world.play_kubelets();

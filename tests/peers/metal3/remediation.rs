@@ -419,6 +419,11 @@ async fn a_node_that_never_comes_back_ends_in_a_final_state_and_not_in_another_r
     assert!(host["metadata"]["annotations"]["trueup.dev/remediation-given-up"].is_string());
     // What the node carried is still there, for whoever tries again.
     lab.dead.lock().unwrap().clear();
+    let is_there = async || {
+        let node = lab.management.world.nodes().get_opt("n1").await.unwrap();
+        node.is_some()
+    };
+    until("its kubelet does not come up", is_there).await;
     lab.trueup(&["apply", "remediate", "n1", "--yes"])
         .await
         .with(0);
