@@ -47,6 +47,7 @@ fn plain(
         manageable: false,
         last_error: None,
         clean_step: None,
+        remediation: None,
     }
 }
 
