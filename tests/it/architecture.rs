@@ -40,13 +40,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("observed", &["design", "lifecycle", "remediation"]),
     (
         "record",
-        &[
-            "cache",
-            "design",
-            "lifecycle",
-            "remediation",
-            "repository",
-        ],
+        &["cache", "design", "lifecycle", "remediation", "repository"],
     ),
     ("step", &["design", "lifecycle", "remediation"]),
     // `step`: what a guard lets happen is what a step is told to do.
