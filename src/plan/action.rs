@@ -188,6 +188,13 @@ impl Action {
         self != Self::Update
     }
 
+    /// Whether it waits for a maintenance window. A machine that has failed does not, and one that is held
+    /// off is not left so until the next one.
+    #[must_use]
+    pub fn waits_for_window(self) -> bool {
+        self != Self::Remediate
+    }
+
     /// Whether nodes have to be named.
     #[must_use]
     pub fn wants_nodes(self) -> bool {

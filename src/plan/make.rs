@@ -178,6 +178,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     }
     let windows = &design.policy.maintenance_windows;
     if !windows.is_empty()
+        && action.waits_for_window()
         && steps
             .iter()
             .any(|step| step.id.kind.facts().touches_world())

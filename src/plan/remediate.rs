@@ -13,6 +13,7 @@ use super::input::Input;
 use super::leaving::Leave;
 use super::options::Options;
 use super::subject::{Membership, Seen, Subject};
+use crate::design::EtcdCluster;
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, Observations};
 use crate::remediation::{
@@ -31,6 +32,7 @@ pub(super) struct Remedy<'a> {
     limits: Limits,
     /// The version of the cluster that the nodes are in.
     version: Option<&'a str>,
+    etcd: &'a [EtcdCluster],
 }
 
 impl<'a> Remedy<'a> {
@@ -47,6 +49,7 @@ impl<'a> Remedy<'a> {
                 ..policy.limits
             },
             version: cluster.map(|cluster| &*cluster.version),
+            etcd: &input.after.etcd_clusters,
         }
     }
 
@@ -197,6 +200,15 @@ impl<'a> Rules<'a> {
                 "pods move"
             };
             item.because(format!("{} {them} elsewhere", pods.evicted));
+        }
+        for cluster in self.remedy.etcd {
+            let mut members = cluster.members.iter();
+            if let Some(member) = members.find(|member| member.node == *subject.name) {
+                let (member, cluster) = (&member.name, &cluster.name);
+                item.because(format!(
+                    "member `{member}` of etcd cluster `{cluster}` is away meanwhile"
+                ));
+            }
         }
         let facts = sight.facts();
         let words: Vec<&str> = way(sight, memory)

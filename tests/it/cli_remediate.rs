@@ -299,9 +299,39 @@ fn with_too_many_unhealthy_machines_none_is_remediated() {
 }
 
 #[test]
+fn a_machine_that_has_failed_does_not_wait_for_a_maintenance_window() {
+    let world = deployed("{}", "[]");
+    let now = std::time::SystemTime::now();
+    let seconds = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let hour = |more: u64| (seconds.as_secs() / 3600 + more) % 24;
+    world.checkout.write(
+        "policy.yaml",
+        format!(
+            "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{maintenance_windows: [{{from: '{:02}:00', to: '{:02}:00'}}]}}\n",
+            hour(6),
+            hour(8)
+        ),
+    );
+    world.checkout.commit("Change at night only");
+    let before = world.ledger();
+    world
+        .run(&["apply", "power", "off", NODE, "--yes"])
+        .with(4)
+        .saying("no maintenance window is open now");
+    apply(&world, &[NODE]).with(0);
+    assert_eq!(since(&world, NODE, &before), once(&HEALED));
+}
+
+#[test]
 fn a_member_of_etcd_goes_only_where_its_cluster_keeps_its_quorum() {
     let world = deployed("{}", "[]");
     let before = world.ledger();
+    let shown = world
+        .run(&["plan", "remediate", "control01"])
+        .with(0)
+        .stdout;
+    let away = "member `control01` of etcd cluster `kubernetes` is away meanwhile";
+    assert!(shown.contains(away), "{shown}");
     apply(&world, &["control01"]).with(0);
     assert_eq!(since(&world, "control01", &before), once(&HEALED));
     world

@@ -246,7 +246,7 @@ fn apply_new(
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
-    window::left(context, command, &design)?;
+    window::left(context, command, &design, plan)?;
     confirm(context, command)?;
     let Some(hardware) = hardware else {
         return Err(Failure::new(
@@ -277,7 +277,7 @@ fn start(
     task: &Task<'_>,
     site_digest: Option<&Digest>,
 ) -> Result<u8, Failure> {
-    window::left(context, command, task.design)?;
+    window::left(context, command, task.design, task.plan)?;
     let plan_bytes = saved_plan::write(task.plan);
     let plan_digest = saved_plan::digest(task.plan);
     let actor = actor(site.repository)?;
@@ -333,7 +333,8 @@ fn carry_out(
         replay,
     } = begun;
     // That a window is open was seen before the run began; it may have closed since.
-    let left = window::left(context, command, task.design).unwrap_or(Some(Duration::ZERO));
+    let left =
+        window::left(context, command, task.design, task.plan).unwrap_or(Some(Duration::ZERO));
     let asked = command.stop_after.map(Duration::from_secs);
     let stop_after = asked.into_iter().chain(left).min();
     let stop = Stop::new();

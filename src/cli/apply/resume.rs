@@ -53,7 +53,7 @@ pub(super) fn resume(
         allow_missing_sources: true,
     };
     let loaded = loader.load(&location, at, settings)?;
-    window::left(context, command, &loaded.design)?;
+    window::left(context, command, &loaded.design, &plan)?;
     let store = Store::open(site.repository, &site.name)?;
     let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
     let runtime = planning::runtime(&loaded.design)?;

@@ -7,6 +7,7 @@ use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::design::Design;
 use crate::guard::windows;
+use crate::plan::{Action, Plan};
 
 /// How long a run may still go on; `None`: without bound.
 ///
@@ -17,9 +18,11 @@ pub(super) fn left(
     context: &Context,
     command: &ApplyCommand,
     design: &Design,
+    plan: &Plan,
 ) -> Result<Option<Duration>, Failure> {
     let all = &design.policy.maintenance_windows;
-    if all.is_empty() || command.outside_windows {
+    let waits = Action::named(&plan.action).is_none_or(Action::waits_for_window);
+    if all.is_empty() || command.outside_windows || !waits {
         return Ok(None);
     }
     let now = context.now().to_zoned(jiff::tz::TimeZone::UTC);
