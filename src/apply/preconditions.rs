@@ -78,6 +78,7 @@ impl StillHolds {
             named_only: !sources.pods && !sources.etcd,
             pods: sources.pods,
             etcd: sources.etcd,
+            remediation: false,
         });
         self.backends.see_only(&nodes, sources.machines, look).await
     }

@@ -102,6 +102,8 @@ pub struct Look {
     pub pods: bool,
     /// The etcd clusters.
     pub etcd: bool,
+    /// What asks for the remediation of machines.
+    pub remediation: bool,
 }
 
 impl Look {
@@ -110,6 +112,7 @@ impl Look {
         named_only: false,
         pods: true,
         etcd: true,
+        remediation: true,
     };
 }
 

@@ -95,7 +95,7 @@ impl Backends {
             names.iter().map(unasked).collect()
         };
         let remediations = async {
-            match machines {
+            match look.is_some_and(|look| look.remediation) {
                 true => self.hardware.remediations(nodes).await,
                 false => BTreeMap::new(),
             }

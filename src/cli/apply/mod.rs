@@ -290,8 +290,9 @@ fn start(
         .to_string();
     let observations = site_digest.map(|_| {
         let subjects: Vec<Arc<NodeDesign>> = relied_on(task);
+        let action = Action::named(&task.plan.action).unwrap_or(Action::Update);
         task.runtime
-            .block_on(observe_nodes(&task.hardware, &subjects))
+            .block_on(observe_nodes(&task.hardware, &subjects, action))
     });
     let proposal = Proposal {
         plan: task.plan,

@@ -14,7 +14,7 @@ use crate::backend::{self, Backends, Clock, Look};
 use crate::design::{DIGEST_VERSION, Design, Digest, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
-use crate::plan::{self, Base, IntermediateCommit, Plan, Request, Target};
+use crate::plan::{self, Action, Base, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Repository};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
@@ -259,6 +259,7 @@ fn make_whole(
     let (hardware, observations) = observe(
         &backend_context(repository, &location),
         snapshot,
+        request.action,
         &design,
         &applied,
         &runtime,
@@ -452,6 +453,7 @@ type Seen = (Option<Arc<Backends>>, Option<Observations>);
 fn observe(
     backends: &backend::Context,
     snapshot: Snapshot,
+    action: Action,
     design: &Design,
     applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
     runtime: &tokio::runtime::Runtime,
@@ -463,16 +465,22 @@ fn observe(
     let hardware =
         backend::choose(design, backends).map_err(|error| backend_failure(&error, loader))?;
     let nodes = subjects(design, applied);
-    let observations = runtime.block_on(observe_nodes(&hardware, &nodes));
+    let observations = runtime.block_on(observe_nodes(&hardware, &nodes, action));
     Ok((Some(hardware), Some(observations)))
 }
 
-/// Asks a backend for nodes.
+/// Asks backends for what a plan of an action goes by.
 pub(in crate::cli) async fn observe_nodes(
     backends: &Backends,
     nodes: &[Arc<NodeDesign>],
+    action: Action,
 ) -> Observations {
-    backends.see(nodes, Look::ALL).await
+    // It is lists of its own, and rights that nothing else needs.
+    let look = Look {
+        remediation: action == Action::Remediate,
+        ..Look::ALL
+    };
+    backends.see(nodes, look).await
 }
 
 /// Every node of the design, and those that have left it.
