@@ -213,7 +213,7 @@ fn begin_locked<'a>(
         tag: None,
     };
     let files = RunFiles::of(site.repository, &site.name, &run);
-    let journal = Journal::create(&files.directory)?;
+    let journal = files.new_journal()?;
     let draft = store
         .draft(
             &state,

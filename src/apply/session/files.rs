@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use crate::apply::Entry;
 use crate::design::{RunId, SiteName};
+use crate::journal::{self, Journal};
 use crate::record::Draft;
 use crate::repository::{CommitId, NewTag, Repository, Signature};
 
@@ -40,6 +42,20 @@ impl RunFiles {
                 .join("trueup")
                 .join(site.as_str())
                 .join(run.as_str()),
+        }
+    }
+
+    /// The journal of a run that begins. One that is there and empty is that of a run that died before its
+    /// first records, so that its id was free again; nothing was begun by it.
+    pub(super) fn new_journal(&self) -> Result<Journal, Error> {
+        match Journal::create(&self.directory) {
+            Err(exists @ journal::Error::Exists { .. }) => {
+                match Journal::open::<Entry>(&self.directory)? {
+                    (journal, entries) if entries.is_empty() => Ok(journal),
+                    _ => Err(exists.into()),
+                }
+            }
+            other => Ok(other?),
         }
     }
 
@@ -136,4 +152,24 @@ impl RunFiles {
 
 fn sync(directory: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_died_before_it_had_begun_anything_is_in_nobodys_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = RunFiles {
+            directory: directory.path().join("run"),
+        };
+        drop(files.new_journal().unwrap());
+        let mut journal = files.new_journal().unwrap();
+        let step = "prepare/g/a".into();
+        journal.append(&Entry::Intent { step }).unwrap();
+        journal.commit().unwrap();
+        let error = files.new_journal().unwrap_err();
+        assert!(error.to_string().contains("journal"), "{error}");
+    }
 }
