@@ -364,6 +364,24 @@ pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> Trouble {
     Trouble::Refused(said.with_code(status.as_u16()).boxed())
 }
 
+/// Asks up to three times where the trouble can pass, a little later each time.
+pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, Trouble>>>(
+    mut ask: impl FnMut() -> F,
+) -> Result<T, Trouble> {
+    const ATTEMPTS: u32 = 3;
+    const DELAY: Duration = Duration::from_millis(500);
+    let mut attempt = 1;
+    loop {
+        match ask().await {
+            Err(trouble) if trouble.passes() && attempt < ATTEMPTS => {
+                tokio::time::sleep(DELAY * attempt).await;
+                attempt += 1;
+            }
+            answer => return answer,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

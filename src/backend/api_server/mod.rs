@@ -10,7 +10,7 @@ mod settings;
 mod watch;
 
 pub use call::Trouble;
-pub(in crate::backend) use call::{MANAGER, Server};
+pub(in crate::backend) use call::{MANAGER, Server, again};
 pub(in crate::backend) use connect::Connection;
 pub(in crate::backend) use page::or_empty;
 pub(in crate::backend) use settings::Settings;

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::design::{Design, NodeDesign, NodeName, Reference};
 use crate::diagnostic::Diagnostic;
-use crate::document::{Node, from_node};
+use crate::document::{Marked, Node, from_node};
 
 /// Who logs in.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,6 +33,28 @@ pub(super) fn or_default<'de, T: Default + Deserialize<'de>>(
     match node.filter(|node| !node.is_null()) {
         None => Ok(T::default()),
         Some(node) => from_node(node).map_err(|mismatch| Box::new(mismatch.into_diagnostic(code))),
+    }
+}
+
+/// How long a machine is given before it is believed to stay as it was seen: 5 s where nothing is written.
+///
+/// # Errors
+///
+/// It is not from 0 s to an hour; with its place and the code of the backend's settings.
+pub(super) fn settling_time(
+    written: Option<Marked<f64>>,
+    code: &'static str,
+) -> Result<Duration, Box<Diagnostic>> {
+    const LONGEST: f64 = 3600.0;
+    match written {
+        None => Ok(Duration::from_secs(5)),
+        Some(Marked { value, .. }) if (0.0..=LONGEST).contains(&value) => {
+            Ok(Duration::from_secs_f64(value))
+        }
+        Some(Marked { mark, .. }) => {
+            let message = format!("a settling time is from 0 to {LONGEST} seconds");
+            Err(Box::new(Diagnostic::error(code, mark, message)))
+        }
     }
 }
 

@@ -4,8 +4,6 @@
 //! of 500. Of a pod nothing is kept but what the forecast counts or names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::time::Duration;
 
 use kube::api::ListParams;
 
@@ -16,15 +14,10 @@ use super::names::Names;
 use super::object::{Budget, Node, Pod, VolumeAttachment};
 use super::{ATTACHMENTS, NODES, PODS, VOLUMES};
 use super::{discovery, shutdown};
-use crate::backend::api_server::Connection;
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::{Connection, Server, Trouble, again};
 use crate::backend::{Look, Sight};
 use crate::design::NodeName;
 use crate::observed::{Attachment, ClusterFacts, ClusterNode, Fact, NodePods};
-
-/// How often something is asked for that did not answer, and how long between.
-const ATTEMPTS: u32 = 3;
-const DELAY: Duration = Duration::from_millis(500);
 
 /// Sees the cluster; what went wrong is in the answer.
 pub(super) async fn observe(
@@ -105,22 +98,6 @@ async fn named(
         pods: BTreeMap::new(),
         etcd: BTreeMap::new(),
     })
-}
-
-/// Asks again where the trouble can pass.
-async fn again<T, F: Future<Output = Result<T, Trouble>>>(
-    mut ask: impl FnMut() -> F,
-) -> Result<T, Trouble> {
-    let mut attempt = 1;
-    loop {
-        match ask().await {
-            Err(trouble) if trouble.passes() && attempt < ATTEMPTS => {
-                tokio::time::sleep(DELAY * attempt).await;
-                attempt += 1;
-            }
-            answer => return answer,
-        }
-    }
 }
 
 async fn nodes(server: &Server, names: &Names) -> Result<BTreeMap<NodeName, ClusterNode>, Trouble> {

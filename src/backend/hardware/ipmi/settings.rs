@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::backend::hardware::written::{Account, or_default};
+use crate::backend::hardware::written::{Account, or_default, settling_time};
 use crate::design::HardwareBackend;
 use crate::diagnostic::Diagnostic;
 use crate::document::Marked;
 
 const CODE: &str = "schema-ipmi";
-
-/// The longest settling time, in seconds.
-const LONGEST: f64 = 3600.0;
 
 /// How controllers are reached.
 #[derive(Clone, Debug)]
@@ -66,22 +63,12 @@ impl Settings {
     /// What does not fit, with its place.
     pub(super) fn read(backend: &HardwareBackend) -> Result<Self, Box<Diagnostic>> {
         let written: Written = or_default(backend.settings.as_ref(), CODE)?;
-        let settling = match written.settling_time {
-            None => Duration::from_secs(5),
-            Some(Marked { value, .. }) if (0.0..=LONGEST).contains(&value) => {
-                Duration::from_secs_f64(value)
-            }
-            Some(Marked { mark, .. }) => {
-                let message = format!("a settling time is from 0 to {LONGEST} seconds");
-                return Err(Box::new(Diagnostic::error(CODE, mark, message)));
-            }
-        };
         Ok(Self {
             account: written.credentials,
             port: written.port.unwrap_or(623),
             interface: written.interface,
             cipher_suite: written.cipher_suite,
-            settling,
+            settling: settling_time(written.settling_time, CODE)?,
         })
     }
 }

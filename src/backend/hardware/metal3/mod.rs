@@ -20,7 +20,6 @@ mod watcher;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use lease::{Held, Lease};
 pub use management::{HOST_API, Management};
@@ -29,7 +28,7 @@ pub use remediation::{GIVEN_UP, HARD, HOLD, NEEDS_REMEDIATION, STATE};
 pub use settings::{Controller, Image, Inspect, Scheme, Settings};
 pub use watcher::{Attention, Listener, Watcher};
 
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::{Trouble, again};
 use crate::backend::hardware::written::names;
 use crate::backend::{ActError, Context, Error, Hardware, Holder, Order, Pending, Probe, Secrets};
 use crate::design::{CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, SiteName};
@@ -43,9 +42,6 @@ use watch::Watch;
 
 /// How many hosts are looked at one by one; more than these by one list.
 const FEW: usize = 8;
-/// How often something is asked for that did not answer, and how long between.
-const ATTEMPTS: u32 = 3;
-const DELAY: Duration = Duration::from_millis(500);
 
 /// A management cluster and what a site's design says about its use.
 #[derive(Debug)]
@@ -155,22 +151,6 @@ impl Metal3 {
         };
         let by_name = |host: Host| (host.metadata.name.clone(), host);
         Ok(found.into_iter().map(by_name).collect())
-    }
-}
-
-/// Asks again where the trouble can pass.
-async fn again<T, F: Future<Output = Result<T, Trouble>>>(
-    mut ask: impl FnMut() -> F,
-) -> Result<T, Trouble> {
-    let mut attempt = 1;
-    loop {
-        match ask().await {
-            Err(trouble) if trouble.passes() && attempt < ATTEMPTS => {
-                tokio::time::sleep(DELAY * attempt).await;
-                attempt += 1;
-            }
-            answer => return answer,
-        }
     }
 }
 

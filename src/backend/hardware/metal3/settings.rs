@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::backend::hardware::written::settling_time;
 use crate::design::{HardwareBackend, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, from_node};
 
 pub(super) const CODE: &str = "schema-metal3";
-
-/// The longest settling time, in seconds.
-const LONGEST: f64 = 3600.0;
 
 /// Which hosts, and how they are made and deployed.
 #[derive(Clone, Debug)]
@@ -154,16 +152,6 @@ impl Settings {
         };
         let written: Written =
             from_node(node).map_err(|mismatch| Box::new(mismatch.into_diagnostic(CODE)))?;
-        let settling = match written.settling_time {
-            None => Duration::from_secs(5),
-            Some(Marked { value, .. }) if (0.0..=LONGEST).contains(&value) => {
-                Duration::from_secs_f64(value)
-            }
-            Some(Marked { mark, .. }) => {
-                let message = format!("a settling time is from 0 to {LONGEST} seconds");
-                return Err(Box::new(Diagnostic::error(CODE, mark, message)));
-            }
-        };
         Ok(Self {
             cluster: written.cluster,
             namespace: written.namespace.unwrap_or_else(|| Arc::from("metal3")),
@@ -176,7 +164,7 @@ impl Settings {
             user_data: written.user_data,
             network_data: written.network_data,
             error_limit: written.error_limit.unwrap_or(3).max(1),
-            settling,
+            settling: settling_time(written.settling_time, CODE)?,
         })
     }
 }
