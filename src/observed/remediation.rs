@@ -25,6 +25,9 @@ pub struct RemediationSeen {
     /// Why it cannot be remediated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Arc<str>>,
+    /// Why nothing of this could be seen; all else is empty then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<Arc<str>>,
     /// Why the last remediation of it was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Arc<str>>,

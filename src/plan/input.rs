@@ -89,6 +89,12 @@ pub enum Error {
         /// Which nodes, sorted.
         nodes: Vec<NodeName>,
     },
+    /// Machines that ask for remediation are meant, and which do could not be seen.
+    #[error("what asks for remediation could not be seen: {reason}")]
+    RemediationUnseen {
+        /// Why not.
+        reason: Arc<str>,
+    },
     /// An action is about etcd clusters, and the site has none.
     #[error("the site's documents list no etcd cluster")]
     NoEtcd,

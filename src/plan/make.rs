@@ -53,8 +53,16 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let names = Names::new(design, input.records, &all_groups, narrowed);
     let mut asked = names.asked(&request.nodes)?;
     if action == Action::Remediate && request.nodes.is_empty() {
-        let all = names.nodes.values().copied();
-        asked.extend(all.filter(|name| remediate::is_asked_for(&subject(input, name))));
+        for name in names.nodes.values().copied() {
+            let subject = subject(input, name);
+            if let Some(reason) = remediate::unseen(&subject) {
+                let reason = reason.clone();
+                return Err(Error::RemediationUnseen { reason });
+            }
+            if remediate::is_asked_for(&subject) {
+                asked.insert(name);
+            }
+        }
     }
     check_request(input, &options, &asked)?;
     let targets = names.select("--target", &options.targets)?;

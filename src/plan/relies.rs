@@ -70,6 +70,15 @@ pub(super) fn fact(
     value.ok_or_else(|| why_unseen(node, fact))
 }
 
+/// Why nothing of a machine could be seen.
+pub(super) fn blind(subject: &str, observations: &Observations) -> Option<Arc<str>> {
+    let node = observations.nodes.get(subject.strip_prefix(MACHINE)?)?;
+    match (&node.provision, &node.power) {
+        (Fact::Unknown(reason), Fact::Unknown(_)) => Some(reason.clone()),
+        _ => None,
+    }
+}
+
 /// What is looked at for facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sources {

@@ -133,6 +133,11 @@ fn given_up(subject: &Subject<'_>) -> Option<Arc<str>> {
     recorded.or(seen)
 }
 
+/// Why it could not be seen whether anything asks for its remediation.
+pub(super) fn unseen<'a>(subject: &Subject<'a>) -> Option<&'a Arc<str>> {
+    subject.remediation?.unseen.as_ref()
+}
+
 /// Whether anything but a person asks for its remediation.
 pub(super) fn is_asked_for(subject: &Subject<'_>) -> bool {
     asks(subject) || is_begun(subject)
@@ -171,7 +176,9 @@ impl<'a> Rules<'a> {
             if let (true, Some(machine)) = (seen.needs_remediation, &seen.machine) {
                 item.because(format!("Machine `{machine}` asks for it"));
             }
-            item.because(format!("host `{}`", seen.host));
+            if !seen.host.is_empty() {
+                item.because(format!("host `{}`", seen.host));
+            }
         }
         if let Some(memory) = begun(&subject) {
             let run = subject.record.map_or("", |record| record.run.as_str());
@@ -230,6 +237,10 @@ impl<'a> Rules<'a> {
         let subject = item.subject;
         if let Some(refused) = subject.remediation.and_then(|seen| seen.refused.as_ref()) {
             item.block(refused, None);
+        }
+        if let Some(why) = unseen(&subject) {
+            let reason = format!("what asks for its remediation could not be seen: {why}");
+            item.block(&reason, None);
         }
         if subject.after.is_none() {
             item.block("it is not in the design", None);

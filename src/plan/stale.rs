@@ -161,6 +161,15 @@ pub fn broken(
     let (subject, fact, expected) = (subject.clone(), fact.clone(), expected.clone());
     match seen {
         Ok(seen) if holds(reliance.relation, &expected, &seen) => None,
+        // Flags of a machine that cannot be seen are not what they seem to be.
+        Ok(_) if let Some(reason) = super::relies::blind(&subject, observations) => {
+            Some(Staleness::Unseen {
+                subject,
+                fact,
+                expected,
+                reason,
+            })
+        }
         Ok(seen) => Some(Staleness::Fact {
             subject,
             fact,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Request, StatusCode};
@@ -18,7 +18,7 @@ use kube::core::request::{Error as RequestError, Request as Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::connect::chain;
 use super::page::Page;
@@ -35,6 +35,10 @@ const LARGEST_PAGE: usize = 128 << 20;
 
 /// Objects in a page.
 const PAGE: u32 = 500;
+
+/// How long a server that was away may answer that it does not know us, or what we may do: it reads both
+/// after it has begun to answer.
+const FORGETFUL: Duration = Duration::from_secs(30);
 
 /// How often a list is begun anew that the server forgot in its middle.
 const LISTS: u32 = 5;
@@ -124,6 +128,8 @@ impl Trouble {
 pub(in crate::backend) struct Server {
     client: Client,
     cluster: Arc<str>,
+    /// When it did not answer, the last time.
+    away: Arc<Mutex<Option<Instant>>>,
 }
 
 impl fmt::Debug for Server {
@@ -134,7 +140,11 @@ impl fmt::Debug for Server {
 
 impl Server {
     pub(in crate::backend) fn new(client: Client, cluster: Arc<str>) -> Self {
-        Self { client, cluster }
+        Self {
+            client,
+            cluster,
+            away: Arc::default(),
+        }
     }
 
     /// Whether the certificate that a program gave is still valid.
@@ -298,12 +308,30 @@ impl Server {
             }
             serde_json::from_slice(&body).map_err(|error| Trouble::Unreadable(error.to_string()))
         };
-        match timeout(REQUEST, answer).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Trouble::Unreachable(format!(
-                "nothing within {} s",
-                REQUEST.as_secs()
-            ))),
+        let late = || Trouble::Unreachable(format!("nothing within {} s", REQUEST.as_secs()));
+        let answer = timeout(REQUEST, answer).await;
+        answer
+            .unwrap_or_else(|_| Err(late()))
+            .map_err(|trouble| self.weigh(trouble))
+    }
+
+    /// What a trouble is in the light of those before: a refusal by a server that has just come back can
+    /// pass.
+    pub(in crate::backend) fn weigh(&self, trouble: Trouble) -> Trouble {
+        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        match trouble {
+            Trouble::Unreachable(why) => {
+                *away = Some(Instant::now());
+                Trouble::Unreachable(why)
+            }
+            Trouble::Refused(status)
+                if matches!(status.code, 401 | 403)
+                    && away.is_some_and(|since| since.elapsed() < FORGETFUL) =>
+            {
+                let said = Said(&status);
+                Trouble::Unreachable(format!("it was away, and now answers {said}"))
+            }
+            trouble => trouble,
         }
     }
 
@@ -394,6 +422,21 @@ mod tests {
         for bad in ["", ".", "..", "../pods", "a/b", "a?b", "a%2fb", "a b", "ü"] {
             assert!(checked(bad).is_err(), "{bad}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_has_just_come_back_may_not_know_yet_what_we_may_do() {
+        let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
+        let client = Client::try_from(config).unwrap();
+        let server = Server::new(client, Arc::from("kubernetes"));
+        let forbidden = || refusal(StatusCode::FORBIDDEN, b"");
+        assert!(!server.weigh(forbidden()).passes());
+        server.weigh(Trouble::Unreachable("connection refused".to_owned()));
+        let said = server.clone().weigh(forbidden());
+        assert!(said.passes(), "{said}");
+        assert!(said.to_string().contains("403"), "{said}");
+        tokio::time::sleep(FORGETFUL).await;
+        assert!(!server.weigh(forbidden()).passes());
     }
 
     #[test]

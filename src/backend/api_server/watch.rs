@@ -63,15 +63,19 @@ impl<T: DeserializeOwned> Watch<T> {
         let mut parameters = WatchParams::default().timeout(LENGTH).disable_bookmarks();
         parameters.field_selector = fields.map(str::to_owned);
         let request = Resource::new(collection).watch(&parameters, version);
-        let (status, body) = timeout(REQUEST, server.begin(request))
-            .await
-            .map_err(|_| Trouble::Unreachable("no watch in time".to_owned()))??;
-        if !status.is_success() {
-            let body = timeout(REQUEST, read(body, LARGEST)).await;
-            let body = body.map_err(|_| Trouble::Unreachable("no answer in time".to_owned()))??;
-            return Err(refusal(status, &body));
-        }
-        Ok(Self::of(body))
+        let opened = async {
+            let (status, body) = server.begin(request).await?;
+            match status.is_success() {
+                true => Ok(body),
+                false => Err(refusal(status, &read(body, LARGEST).await?)),
+            }
+        };
+        let late = || Trouble::Unreachable("no watch in time".to_owned());
+        let opened = timeout(REQUEST, opened).await;
+        let opened = opened.unwrap_or_else(|_| Err(late()));
+        opened
+            .map(Self::of)
+            .map_err(|trouble| server.weigh(trouble))
     }
 
     fn of(body: Body) -> Self {

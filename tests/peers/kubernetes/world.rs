@@ -180,6 +180,15 @@ impl World {
         }
     }
 
+    /// Sends one of the cluster's servers a signal (`STOP`).
+    pub(crate) fn signal(&self, server: &str, signal: &str) {
+        let pid = std::fs::read_to_string(self.peer.path(&format!("{server}.pid"))).unwrap();
+        let kill = Command::new("kill")
+            .args([&format!("-{signal}"), pid.trim()])
+            .status();
+        assert!(kill.unwrap().success());
+    }
+
     /// Starts them again with what they had.
     pub(crate) async fn revive(&self) {
         let script = shared("peers").unwrap().join("kube-up.sh");

@@ -2,11 +2,16 @@
 //!
 //! [`operator`] plays the baremetal-operator, [`world`] is the management cluster.
 
+mod counted;
+mod faults;
 mod hosts;
+mod lab;
 mod life;
 mod mended;
 pub(crate) mod operator;
 mod remediation;
+mod rights;
+mod rows;
 mod stand_in;
 mod world;
 

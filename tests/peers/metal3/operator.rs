@@ -34,6 +34,10 @@ pub(crate) struct Behaviour {
     pub(crate) power_delay: Duration,
     /// Power is shown as it is wanted for one look before it is shown as it is.
     pub(crate) shows_wanted: bool,
+    /// The same of single hosts.
+    pub(crate) power_delays: BTreeMap<String, Duration>,
+    /// It does nothing at all.
+    pub(crate) asleep: bool,
     /// Hosts that never switch off.
     pub(crate) never_off: BTreeSet<String>,
     /// Hosts that never switch on.
@@ -61,6 +65,8 @@ impl Default for Behaviour {
             delay: Duration::from_millis(150),
             power_delay: Duration::from_millis(150),
             shows_wanted: true,
+            power_delays: BTreeMap::new(),
+            asleep: false,
             never_off: BTreeSet::new(),
             never_on: BTreeSet::new(),
             spurious: BTreeSet::new(),
@@ -164,12 +170,18 @@ async fn drive(kubeconfig: &str, namespace: &str, shared: &Mutex<Shared>, ends: 
     let client = client(kubeconfig).await;
     let api = &hosts(client.clone(), namespace);
     let secrets: &Api<k8s_openapi::api::core::v1::Secret> = &Api::namespaced(client, namespace);
+    let mut known = 0;
     while !ends.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(40)).await;
+        // Many are looked at less often, so that the server has time for others.
+        tokio::time::sleep(Duration::from_millis(40 + known * 2)).await;
+        if shared.lock().unwrap().behaviour.asleep {
+            continue;
+        }
         // The server may be away.
         let Ok(list) = api.list(&ListParams::default()).await else {
             continue;
         };
+        known = list.items.len() as u64;
         let there: BTreeSet<String> = list
             .items
             .iter()
@@ -180,7 +192,11 @@ async fn drive(kubeconfig: &str, namespace: &str, shared: &Mutex<Shared>, ends: 
         iter(list.items)
             .for_each_concurrent(8, |host| async move {
                 let host = serde_json::to_value(host).unwrap();
-                let name = host["metadata"]["name"].as_str().unwrap().to_owned();
+                let Some(name) = host["metadata"]["name"].as_str() else {
+                    eprintln!("a host has no name: {host}");
+                    return;
+                };
+                let name = name.to_owned();
                 let has_secret = match host["spec"]["bmc"]["credentialsName"].as_str() {
                     Some(secret) if text(&host, "/status/provisioning/state") == "registering" => {
                         matches!(secrets.get_metadata_opt(secret).await, Ok(Some(_)))
@@ -535,7 +551,9 @@ fn power(
     };
     if !stays {
         event(if desired { "power on" } else { "power off" });
-        machine.switching = Some((desired, Instant::now() + behaviour.power_delay));
+        let delay = behaviour.power_delays.get(name);
+        let delay = *delay.unwrap_or(&behaviour.power_delay);
+        machine.switching = Some((desired, Instant::now() + delay));
         machine.has_lied = false;
     }
     None

@@ -173,8 +173,17 @@ impl Hardware for Metal3 {
                 .map(|node| (self.name_of(&node.name), node.name.clone()));
             let of_host = of_host.collect();
             let seen = again(|| remediation::remediations(&self.management, &of_host)).await;
-            // Where the cluster does not answer, the machines are not known either, which is said of each.
-            seen.unwrap_or_default()
+            seen.unwrap_or_else(|trouble| {
+                let why = format!("cluster `{}`: {trouble}", self.management.cluster());
+                let unseen = RemediationSeen {
+                    unseen: Some(why.into()),
+                    ..RemediationSeen::default()
+                };
+                let nodes = nodes.iter();
+                nodes
+                    .map(|node| (node.name.clone(), unseen.clone()))
+                    .collect()
+            })
         })
     }
 

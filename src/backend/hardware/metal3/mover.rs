@@ -112,20 +112,16 @@ impl<'a> Mover<'a> {
         F: Future<Output = std::result::Result<T, Trouble>>,
     {
         let began = Instant::now();
-        let mut was_away = false;
         loop {
             let trouble = match send().await {
                 Ok(answer) => return Ok(answer),
                 Err(trouble) => trouble,
             };
-            // A server that has just started knows nobody's rights for some seconds.
-            let forgot = was_away && matches!(trouble.code(), Some(401 | 403));
             let passes = trouble.passes() && !trouble.is_conflict();
-            if !(passes || forgot) || began.elapsed() >= OUTAGE || self.is_over() {
+            if !passes || began.elapsed() >= OUTAGE || self.is_over() {
                 let subject = format!("{}: {request}", self.subject);
                 return Err(trouble.into_error(&subject));
             }
-            was_away = true;
             self.say(format!("{request}: {trouble}; trying again"));
             sleep(PAUSE).await;
         }

@@ -119,6 +119,7 @@ impl Chain<'_> {
             reboot_annotation: self.host.annotation(HOLD).is_some(),
             under_way: Kept::of(self.host) != Kept::default(),
             refused: refusal(&self.state()).map(|refused| Arc::from(refused.to_string())),
+            unseen: None,
             given_up: self.host.annotation(GIVEN_UP).cloned(),
         }
     }
@@ -241,7 +242,12 @@ impl Annotations<'_> {
                 }
             };
         };
-        let wanted = [(NEEDS_REMEDIATION, wanted)];
+        // Whoever asks already, asks.
+        let asks = machine.metadata.annotations.get(NEEDS_REMEDIATION);
+        let wanted = [(
+            NEEDS_REMEDIATION,
+            wanted.map(|wanted| asks.map_or(wanted, |asks| asks)),
+        )];
         let Some(patch) = missing(&machine.metadata.annotations, &wanted) else {
             return Ok(());
         };

@@ -8,6 +8,7 @@
 mod health;
 mod metrics;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use super::{ApplyCommand, actor, apply_new, resume};
 use crate::apply::session::{self, find_interrupted};
 use crate::apply::{Event, Stop, StopHandle};
 use crate::backend::{Attention, WatchListener, Watcher};
-use crate::cli::context::Context;
+use crate::cli::context::{Context, Printer};
 use crate::cli::planning;
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
@@ -80,6 +81,9 @@ struct Shared {
     heard: Mutex<Option<Instant>>,
     stop: Mutex<Option<StopHandle>>,
     metrics: Metrics,
+    printer: Option<Printer>,
+    /// What was said last of each cluster or collection that could not be asked.
+    said: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Default)]
@@ -157,6 +161,13 @@ impl WatchListener for Shared {
 
     fn trouble(&self, what: &str) {
         self.metrics.trouble(what);
+        let subject = what.split(':').next().unwrap_or_default().to_owned();
+        let before = lock(&self.said).insert(subject, what.to_owned());
+        if let Some(printer) = &self.printer
+            && before.as_deref() != Some(what)
+        {
+            printer.tell(&format!("error: {what}"));
+        }
     }
 }
 
@@ -169,7 +180,10 @@ pub(super) fn watch(
     request: &Request,
 ) -> Result<u8, Failure> {
     let watcher = open(checkout, site)?;
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared {
+        printer: Some(context.printer),
+        ..Shared::default()
+    });
     let stop = Stop::new();
     let identity = format!("{}_{}", host_name(), actor(site.repository)?.random);
     let runtime = tokio::runtime::Builder::new_current_thread()

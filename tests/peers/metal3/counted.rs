@@ -1,0 +1,122 @@
+//! Counts what the program asks an API server for: stands before it, and passes everything on.
+//!
+//! The program speaks to it in the clear, one request after the other on each connection; what the server
+//! answers is not looked at.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+
+/// What was asked for, each as `VERB /path`, without queries.
+type Requests = Arc<Mutex<Vec<String>>>;
+
+/// Stands before an API server; ends when it is dropped.
+pub(super) struct Counted {
+    requests: Requests,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Counted {
+    /// Before the server of a kubeconfig; gives a kubeconfig of its own.
+    pub(super) async fn before(kubeconfig: &Path) -> (Self, PathBuf) {
+        let text = std::fs::read_to_string(kubeconfig).unwrap();
+        let document: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+        let cluster = &document["clusters"][0]["cluster"];
+        let server = cluster["server"].as_str().unwrap().to_owned();
+        let authority = cluster["certificate-authority"].as_str().unwrap();
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_file_iter(authority).unwrap() {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let provider = Arc::new(crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(tls));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Requests::default();
+        let (heard, behind) = (requests.clone(), server.replace("https://", ""));
+        let task = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (connector, behind, heard) = (connector.clone(), behind.clone(), heard.clone());
+                tokio::spawn(pass_on(client, connector, behind, heard));
+            }
+        });
+        let path = kubeconfig.with_file_name("kubeconfig-counted");
+        std::fs::write(&path, text.replace(&server, &format!("http://{address}"))).unwrap();
+        (Self { requests, task }, path)
+    }
+
+    /// What was asked for since the last time.
+    pub(super) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+}
+
+/// Passes one connection on, and writes down each request; ends when either side does.
+async fn pass_on(client: TcpStream, connector: TlsConnector, behind: String, heard: Requests) {
+    let Ok(server) = TcpStream::connect(&behind).await else {
+        return;
+    };
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let Ok(server) = connector.connect(name, server).await else {
+        return;
+    };
+    let (from_server, mut to_server) = tokio::io::split(server);
+    let (from_client, mut to_client) = client.into_split();
+    let answers = async move {
+        let mut from_server = from_server;
+        let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
+    };
+    let asked = async move {
+        let mut from_client = BufReader::new(from_client);
+        loop {
+            let (mut head, mut length) = (String::new(), 0);
+            loop {
+                let start = head.len();
+                match from_client.read_line(&mut head).await {
+                    Ok(read) if read > 0 => {}
+                    _ => return,
+                }
+                let line = head[start..].trim().to_ascii_lowercase();
+                if let Some(value) = line.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                if line.is_empty() {
+                    break;
+                }
+            }
+            let mut words = head.split(' ');
+            let (verb, path) = (words.next().unwrap(), words.next().unwrap());
+            let path = path.split('?').next().unwrap();
+            heard.lock().unwrap().push(format!("{verb} {path}"));
+            let mut body = vec![0; length];
+            if from_client.read_exact(&mut body).await.is_err() {
+                return;
+            }
+            let whole = [head.as_bytes(), &body].concat();
+            if to_server.write_all(&whole).await.is_err() || to_server.flush().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = answers => {}
+        () = asked => {}
+    }
+}

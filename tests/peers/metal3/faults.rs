@@ -1,0 +1,212 @@
+//! Remediation while much goes wrong: the API server away at every point, power that is late, that comes never,
+//! that goes by itself; and how often the server is asked.
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Management;
+use super::counted::Counted;
+use super::lab::{HOLD, Lab, QUICK, begin, kubeconfig_of, site, trueup, until};
+use super::rights::{ACCOUNT, create, manifest};
+
+/// A run beside the test, and what it says.
+struct Run {
+    child: Child,
+    log: tempfile::NamedTempFile,
+}
+
+impl Run {
+    fn begin(lab: &Lab, arguments: &[&str]) -> Self {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let stderr = Stdio::from(log.reopen().unwrap());
+        let child = begin(&lab.site, arguments, stderr);
+        Self { child, log }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap()
+    }
+
+    async fn ended(&mut self) -> Option<i32> {
+        for _ in 0..1800 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("it never ends:\n{}", self.said());
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Takes the API server away for a while, and brings it back.
+async fn outage(lab: &Lab, dies: bool) {
+    let world = &lab.management.world;
+    if dies {
+        world.kill();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.revive().await;
+    } else {
+        world.signal("kube-apiserver", "STOP");
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        world.signal("kube-apiserver", "CONT");
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_that_goes_away_at_every_point_loses_nothing_and_leaves_no_host_off() {
+    let Some(management) = Management::start().await else {
+        return;
+    };
+    // Not as an administrator: a server that has just come back may not know yet what others may do.
+    create(&management, &manifest("")).await;
+    let kubeconfig = kubeconfig_of(&management, ACCOUNT);
+    let policy = "{power_settling: 1, attempts: 1}";
+    let lab = Lab::of(management, &kubeconfig, 3, policy).await;
+    lab.management
+        .operator
+        .tell(|it| it.power_delay = Duration::from_secs(2));
+    let old = lab.uid("n1").await;
+    lab.ask("n1").await;
+    let mut run = Run::begin(&lab, &["apply", "remediate", "--yes"]);
+    let annotation = |key: &'static str| {
+        let lab = &lab;
+        async move { !lab.management.host("n1").await["metadata"]["annotations"][key].is_null() }
+    };
+    until("it is not held", async || annotation(HOLD).await).await;
+    outage(&lab, true).await;
+    until("it is not seen off", async || {
+        lab.management.host("n1").await["status"]["poweredOn"] == json!(false)
+            && !lab.management.operator.is_on("n1")
+    })
+    .await;
+    outage(&lab, false).await;
+    lab.dead.lock().unwrap().insert("n1".to_owned());
+    until("its node is not deleted", async || {
+        lab.node("n1").await.is_none()
+    })
+    .await;
+    outage(&lab, true).await;
+    until("it is not let go", async || !annotation(HOLD).await).await;
+    lab.dead.lock().unwrap().clear();
+    until("its node is not back", async || {
+        lab.node("n1").await.is_some()
+    })
+    .await;
+    outage(&lab, true).await;
+    assert_eq!(run.ended().await, Some(0), "{}", run.said());
+    lab.is_healed("n1", &old).await;
+    assert_eq!(lab.cycles("n1"), (1, 1));
+    // Once deleted, once made anew.
+    assert_eq!(lab.registered("n1"), 1, "{}", run.said());
+}
+
+#[tokio::test]
+async fn power_that_comes_late_or_never_or_goes_by_itself_has_an_end() {
+    let policy = "{power_settling: 1, power_off_timeout: 30, power_on_timeout: 4, ready_timeout: 40, attempts: 2, \
+                  backoff: 1, max_unhealthy: '100%', max_at_once: 3}";
+    let Some(lab) = Lab::start(3, policy).await else {
+        return;
+    };
+    let old = [
+        lab.uid("n1").await,
+        lab.uid("n2").await,
+        lab.uid("n3").await,
+    ];
+    lab.management.operator.tell(|it| {
+        it.never_on.insert("n1".to_owned());
+        it.power_delays
+            .insert("n3".to_owned(), Duration::from_secs(3));
+    });
+    let mut run = Run::begin(&lab, &["apply", "remediate", "n1", "n2", "n3", "--yes"]);
+    lab.dead.lock().unwrap().insert("n2".to_owned());
+    until("n2 is not let go", async || {
+        let (off, on) = lab.cycles("n2");
+        off == 1 && on == 1
+    })
+    .await;
+    // By the time that it is back, it goes off once more, and comes back by its operator.
+    until("n2 is not on", async || lab.management.operator.is_on("n2")).await;
+    lab.management.operator.tell(|it| {
+        it.spurious.insert("n2".to_owned());
+    });
+    until("n2 does not go off by itself", async || {
+        let events = lab.management.operator.events("n2");
+        events.iter().any(|event| event == "spurious off")
+    })
+    .await;
+    lab.dead.lock().unwrap().clear();
+    assert_eq!(run.ended().await, Some(7), "{}", run.said());
+    let said = run.said();
+    assert!(
+        said.contains("n1") && said.contains("given up after 2 attempts"),
+        "{said}"
+    );
+    // Nobody holds the one off that never came on; its operator is free to switch it on.
+    let host = lab.management.host("n1").await;
+    let annotations = &host["metadata"]["annotations"];
+    assert!(
+        annotations[HOLD].is_null() && annotations["trueup.dev/remediation-given-up"].is_string()
+    );
+    assert_eq!(lab.annotations("n1").await, json!([false, false, true]));
+    assert_eq!(lab.cycles("n1").0, 1);
+    for number in [2, 3] {
+        lab.is_healed(&format!("n{number}"), &old[number - 1]).await;
+    }
+    assert_eq!((lab.cycles("n2").0, lab.cycles("n3").0), (1, 1));
+    // Once it can be switched on, a person has it brought back with what it carried.
+    lab.management.operator.tell(|it| it.never_on.clear());
+    until("n1 does not come on", async || {
+        lab.node("n1").await.is_some()
+    })
+    .await;
+    lab.trueup(&["apply", "remediate", "n1", "--yes"])
+        .await
+        .with(0);
+    lab.is_healed("n1", &old[0]).await;
+}
+
+#[tokio::test]
+async fn a_remediation_asks_the_server_for_no_more_than_it_needs() {
+    let Some(lab) = Lab::start(3, QUICK).await else {
+        return;
+    };
+    let (counted, kubeconfig) = Counted::before(&lab.management.world.kubeconfig()).await;
+    let site = site(&kubeconfig, 3, QUICK);
+    let old = lab.uid("n1").await;
+    lab.ask("n1").await;
+    let plan = trueup(site.clone(), &["plan", "remediate"]).await;
+    plan.with(0);
+    let for_plan = counted.take();
+    trueup(site, &["apply", "remediate", "--yes"]).await.with(0);
+    let for_all = counted.take();
+    lab.is_healed("n1", &old).await;
+    let count = |requests: &[String]| {
+        let mut counts = std::collections::BTreeMap::new();
+        for request in requests {
+            *counts.entry(request.clone()).or_insert(0) += 1;
+        }
+        counts
+    };
+    eprintln!(
+        "a plan asks {} times: {:#?}",
+        for_plan.len(),
+        count(&for_plan)
+    );
+    eprintln!(
+        "a remediation asks {} times: {:#?}",
+        for_all.len(),
+        count(&for_all)
+    );
+    let writes = for_all.iter().filter(|it| !it.starts_with("GET"));
+    assert_eq!(writes.count(), 9, "{:#?}", count(&for_all));
+    assert!(for_all.len() <= 110, "{:#?}", count(&for_all));
+}
