@@ -162,16 +162,21 @@ impl Dispatcher<'_> {
 
     fn choose_for_world(&mut self, index: usize) -> Choice {
         if let Some(node) = self.node_of[index]
-            && self.tally.nodes[node].busy
+            && (self.tally.nodes[node].busy
+                || self.tally.nodes[node]
+                    .open
+                    .is_some_and(|open| open != index))
         {
             // Steps of one node run one after the other, also where groups that share it run side by
-            // side; what comes of this one depends on how the other ends.
+            // side, and where a life before this one began the other; what comes of this one depends on
+            // how that ends.
             let parked = &mut self.tally.nodes[node].parked;
             parked.push(StepIndex::from_position(index).0);
             return Choice::Aside;
         }
-        if self.begun[index] {
-            // It was asked for before the interruption: its end is wanted whatever happened since.
+        if self.begun[index] && !(self.all_possibly_begun && self.was_sent(index)) {
+            // It was asked for before the interruption: its end is wanted whatever happened since. (Where
+            // nobody knows that it was, another group may have sent its node.)
             return Choice::Run;
         }
         let step = &self.plan.steps[index];

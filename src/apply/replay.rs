@@ -27,6 +27,7 @@ impl Dispatcher<'_> {
                     if let Some(node) = self.node_of[index] {
                         let kind = self.plan.steps[index].id.kind;
                         self.tally.nodes[node].sent.add(kind);
+                        self.tally.nodes[node].open = Some(index);
                     }
                 }
                 Entry::Ended {
@@ -42,6 +43,7 @@ impl Dispatcher<'_> {
                 Entry::Note { text, .. } => self.notes.entry(index).or_default().push(text),
             }
         }
+        self.all_possibly_begun = replay.all_possibly_begun;
         if replay.all_possibly_begun {
             for (index, step) in self.plan.steps.iter().enumerate() {
                 self.begun[index] |=

@@ -44,7 +44,14 @@ impl Dispatcher<'_> {
                 self.tally
                     .node_step_ended(node, step, outcome, attempted, open);
             }
-            self.tally.nodes[node].duration_ms += duration_ms;
+            let node = &mut self.tally.nodes[node];
+            node.duration_ms += duration_ms;
+            if node.open == Some(index) {
+                node.open = None;
+                for parked in std::mem::take(&mut node.parked) {
+                    self.graph.again(parked);
+                }
+            }
         }
         if let Some(most) = self.plan.options.max_failures {
             self.halted |= self.tally.failures > most;

@@ -48,6 +48,8 @@ pub(super) struct NodeTally {
     pub(super) duration_ms: u64,
     /// A step of it runs; the others wait here.
     pub(super) busy: bool,
+    /// The step of it that an earlier life of this run began, and that has not ended; the others wait.
+    pub(super) open: Option<usize>,
     pub(super) parked: Vec<u32>,
     groups: Vec<u32>,
 }
@@ -182,6 +184,7 @@ impl<'a> Tally<'a> {
                 failed: None,
                 duration_ms: 0,
                 busy: false,
+                open: None,
                 parked: Vec::new(),
                 groups: Vec::new(),
             });

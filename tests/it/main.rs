@@ -52,6 +52,8 @@ mod session;
 #[cfg(test)]
 mod shared;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod site_examples;
 #[cfg(test)]
 mod site_kept;

@@ -573,7 +573,6 @@ fn unsettle(record: &mut NodeRecord, run: &RunId, phase: Phase, message: Option<
     record.run = run.clone();
     record.phase = phase;
     record.digests.clear();
-    record.revision = None;
     record.last_error = message.or_else(|| Some(Arc::from(format!("run {run} was given up"))));
 }
 

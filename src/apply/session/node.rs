@@ -1,7 +1,8 @@
 //! What a step that ended makes of the record of its node.
 //!
 //! A record says what is certain. After a success it has the digests of the design that was applied;
-//! after a failure, and while a step is under way, it has none, so that nothing is taken for done.
+//! after a failure, and while a step is under way, it has none, so that nothing is taken for done; which
+//! revision was applied last it says all the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,6 +52,9 @@ pub(super) fn after(
         let is_uncertain = matches!(phase, Phase::Failed | Phase::Unknown | Phase::NotStarted);
         if is_uncertain && rebuilds(outcome.step.kind) {
             forget_digests(&mut record);
+            if phase == Phase::NotStarted && context.design.is_some() {
+                record.revision = None;
+            }
         }
     }
     if let Some(message) = &outcome.message {
@@ -177,10 +181,11 @@ pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
     }
 }
 
+/// Nothing is taken for done any more. The revision stays: by its design alone is a machine known that has
+/// left the documents, and may have to be torn down once more.
 fn forget_digests(record: &mut NodeRecord) {
     record.digests.clear();
     record.digest_version = DIGEST_VERSION;
-    record.revision = None;
 }
 
 fn take_digests(record: &mut NodeRecord, context: Context<'_>) {

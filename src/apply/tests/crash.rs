@@ -214,3 +214,50 @@ fn a_journal_of_another_plan_is_refused() {
         assert!(matches!(run.execute().await, Err(Error::OtherPlan(_))));
     });
 }
+
+/// Two groups side by side that share a node, and nothing less than all of them will do.
+fn sharing() -> Plan {
+    let mut site = Site::of(vec![
+        group("g", true, &[], (Some(100), None, None), &["a", "b"]),
+        group("h", true, &[], (Some(100), None, None), &["a", "c"]),
+    ]);
+    site.options.parallel_groups = 2;
+    site.plan()
+}
+
+#[test]
+fn a_group_waits_for_a_shared_node_that_an_earlier_life_of_the_run_began() {
+    let plan = sharing();
+    let (whole, _, log) = run(&plan, &World::new([]));
+    let expected = essence(&whole);
+    for appends in 0..=log.durable.len() {
+        let world = World::new([]);
+        let finished = in_virtual_time(async {
+            let mut first = Run::new(&plan, &world);
+            first.log.appends_left = Some(appends);
+            let _ = first.execute().await;
+            let mut second = Run::new(&plan, &world);
+            second.replay.entries = first.log.durable;
+            second.execute().await.unwrap()
+        });
+        assert_eq!(essence(&finished), expected, "after {appends} appends");
+        assert!(world.effects().values().all(|times| *times == 1));
+    }
+}
+
+#[test]
+fn a_shared_node_is_sent_once_where_every_step_may_have_begun() {
+    let plan = sharing();
+    let world = World::new([]);
+    let finished = in_virtual_time(async {
+        let mut elsewhere = Run::new(&plan, &world);
+        elsewhere.replay.all_possibly_begun = true;
+        elsewhere.execute().await.unwrap()
+    });
+    assert_eq!(finished.outcome, crate::record::Outcome::Succeeded);
+    let sent = world.effects();
+    let deploys = sent
+        .keys()
+        .filter(|step| step.starts_with("deploy/") && step.ends_with("/a"));
+    assert_eq!(deploys.count(), 1, "{sent:?}");
+}

@@ -1,0 +1,319 @@
+//! Every kind of step on the simulator, killed at every place where it can make a difference, and gone on with.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use trueup::plan::{Action, Options, Request};
+use trueup::step::StepKind;
+
+use super::death::{Death, Places};
+use super::ledger::{Ledger, Outcome};
+use super::sites::Text;
+use super::{End, Errand, Stage, allowing_all, request};
+
+/// Deaths that are tried in each chapter, spread evenly, unless `TRUEUP_TEST_CRASHES=all` asks for every one.
+const DEATHS: usize = 24;
+
+/// A stage, and the run that is killed on it.
+struct Story {
+    stage: Stage,
+    request: Request,
+    options: Options,
+}
+
+impl Story {
+    fn of(stage: Stage, action: Action, nodes: &[&str]) -> Self {
+        Self {
+            stage,
+            request: request(action, nodes),
+            options: allowing_all(),
+        }
+    }
+
+    /// One life, and those that go on with its run until that has ended.
+    fn with(&self, death: Option<Death>) -> (Outcome, Places, BTreeSet<StepKind>) {
+        let stage = self.stage.copy();
+        let planned = stage.plan(&self.request, self.options.clone()).unwrap();
+        let kinds = planned.plan.steps.iter().map(|step| step.id.kind).collect();
+        let first = stage.live(&Errand::Apply(&planned, false), death);
+        let passed = first.passed;
+        let mut life = first;
+        for _ in 0..4 {
+            match life.end {
+                End::Ended(ended) => {
+                    let (report, finished) = *ended;
+                    assert!(
+                        !finished.interrupted,
+                        "{death:?}: {:?} {:#?}",
+                        finished.undecided, life.told
+                    );
+                    let left = Ledger::of(&stage).left_behind(&stage);
+                    let is_built = matches!(
+                        self.request.action,
+                        Action::Update | Action::Redeploy | Action::Remediate
+                    );
+                    assert!(left.is_empty() || !is_built, "{death:?}: {left:?}");
+                    return (Outcome::of(&stage, &report), passed, kinds);
+                }
+                End::Died => life = stage.live(&Errand::Resume(Default::default()), None),
+                End::Nothing => {
+                    let (state, _) = stage.records();
+                    if state.site.last_run.is_some()
+                        && state.site.last_run != self.stage.records().0.site.last_run
+                    {
+                        // It had ended, and only said so to nobody.
+                        let report = stage.last_report();
+                        return (Outcome::of(&stage, &report), passed, kinds);
+                    }
+                    let planned = stage.plan(&self.request, self.options.clone()).unwrap();
+                    life = stage.live(&Errand::Apply(&planned, false), None);
+                }
+                End::Failed(error) => panic!("{death:?}: {error}\n{:#?}", life.told),
+            }
+        }
+        panic!("{death:?}: it does not come to its end");
+    }
+
+    /// Dies everywhere. Gives the kinds of steps that were in it, and the number of deaths.
+    fn everywhere(&self) -> (BTreeSet<StepKind>, usize) {
+        let (expected, places, kinds) = self.with(None);
+        let mut deaths = Vec::new();
+        for commit in 0..places.commits {
+            // Nothing of a frame, half its head, its head, a part of what is in it, all but its last byte.
+            deaths.extend([0, 7, 12, 40, usize::MAX].map(|left| Death::Torn(commit, left)));
+            deaths.push(Death::Written(commit));
+        }
+        for call in 0..places.calls {
+            deaths.extend([Death::Before(call), Death::Behind(call)]);
+        }
+        deaths.extend((0..places.looks).map(Death::Looking));
+        deaths.extend(
+            [1, 3, 17, 61, 131, 307, 611, 1103, 2411]
+                .map(|time| Death::After(Duration::from_secs(time))),
+        );
+        let all = std::env::var_os("TRUEUP_TEST_CRASHES").is_some_and(|wanted| wanted == "all");
+        let every = if all {
+            1
+        } else {
+            deaths.len().div_ceil(DEATHS)
+        };
+        let deaths: Vec<&Death> = deaths.iter().step_by(every).collect();
+        for death in &deaths {
+            let (outcome, _, _) = self.with(Some(**death));
+            assert!(
+                outcome == expected,
+                "{death:?}:\n{}",
+                outcome.difference(&expected)
+            );
+        }
+        (kinds, deaths.len())
+    }
+}
+
+/// A site of three members of etcd and two workers, as it was designed first.
+fn text() -> Text {
+    Text::cluster()
+}
+
+/// The same, deployed.
+fn deployed(text: &Text) -> Stage {
+    let stage = Stage::new();
+    stage.commit(&text.to_string());
+    done(&stage, Action::Update, &[]);
+    stage
+}
+
+/// Does something on a stage that has to go well.
+fn done(stage: &Stage, action: Action, nodes: &[&str]) {
+    let planned = stage.plan(&request(action, nodes), allowing_all()).unwrap();
+    let life = stage.live(&Errand::Apply(&planned, false), None);
+    let End::Ended(ended) = life.end else {
+        panic!("{:?} {:#?}", life.end, life.told);
+    };
+    assert_eq!(
+        ended.0.outcome,
+        trueup::record::Outcome::Succeeded,
+        "{:#?}",
+        life.told
+    );
+}
+
+/// Dies everywhere in each of these, which follow one another on one stage, and says what was in them.
+fn tells(mut stage: Stage, chapters: &[(Action, &[&str])]) -> BTreeSet<StepKind> {
+    let mut all = BTreeSet::new();
+    for (action, nodes) in chapters {
+        let story = Story::of(stage, *action, nodes);
+        let (kinds, deaths) = story.everywhere();
+        eprintln!("{action} {nodes:?}: {deaths} deaths");
+        all.extend(kinds);
+        stage = story.stage;
+        done(&stage, *action, nodes);
+    }
+    all
+}
+
+#[track_caller]
+fn has(kinds: &BTreeSet<StepKind>, wanted: &[StepKind]) {
+    for kind in wanted {
+        assert!(kinds.contains(kind), "{kind} was in no plan: {kinds:?}");
+    }
+}
+
+#[test]
+fn a_first_apply_that_dies_anywhere_ends_as_if_it_had_not() {
+    let stage = Stage::new();
+    stage.commit(&text().to_string());
+    let kinds = tells(stage, &[(Action::Update, &[])]);
+    use StepKind::{
+        CriticalCheck, Deploy, GateDeployed, GatePrepared, Prepare, PrepareSite, StartGroup, Tag,
+        VerifySite,
+    };
+    has(
+        &kinds,
+        &[
+            VerifySite,
+            PrepareSite,
+            StartGroup,
+            Prepare,
+            GatePrepared,
+            Deploy,
+            GateDeployed,
+            CriticalCheck,
+            Tag,
+        ],
+    );
+}
+
+#[test]
+fn a_redeploy_of_a_member_of_etcd_that_dies_anywhere_ends_as_if_it_had_not() {
+    let kinds = tells(deployed(&text()), &[(Action::Redeploy, &["c1"])]);
+    use StepKind::{
+        AwaitReady, CheckEtcd, ClearLabels, Destroy, Drain, RemoveEtcd, RemoveFromCluster,
+        ShutdownKubelet,
+    };
+    has(
+        &kinds,
+        &[
+            Drain,
+            ClearLabels,
+            RemoveEtcd,
+            CheckEtcd,
+            ShutdownKubelet,
+            Destroy,
+            RemoveFromCluster,
+            AwaitReady,
+        ],
+    );
+}
+
+#[test]
+fn an_update_of_many_kinds_that_dies_anywhere_ends_as_if_it_had_not() {
+    let mut text = text();
+    let mut fourth = text.machines[4].clone();
+    fourth.name = "w3".to_owned();
+    fourth.address = 17;
+    text.machines.push(fourth.clone());
+    let stage = deployed(&text);
+    // One is relabelled, one is retired, one leaves, one comes, one has moved, one was switched off, and one was
+    // deployed by somebody else.
+    done(&stage, Action::PowerOff, &["w1"]);
+    done(&stage, Action::Forget, &["c3"]);
+    text.machines[0].label = Some("new".to_owned());
+    text.machines[1].rack = "r9".to_owned();
+    text.machines[5].name = "w4".to_owned();
+    text.machines[5].address = 18;
+    text.more = "---\nschema: trueup/NodeRetirement/v1\nmetadata: {name: old}\ndata:\n  \
+                 retirements: [{node_names: [w2], reason: old}]\n"
+        .to_owned();
+    stage.commit(&text.to_string());
+    let kinds = tells(stage, &[(Action::Update, &[])]);
+    use StepKind::{Adopt, Deploy, Destroy, PowerOn, Record, Relabel, SetRetired};
+    has(
+        &kinds,
+        &[Adopt, Deploy, Destroy, PowerOn, Record, Relabel, SetRetired],
+    );
+}
+
+#[test]
+fn a_remediation_that_dies_anywhere_ends_as_if_it_had_not() {
+    let kinds = tells(
+        deployed(&text()),
+        &[(Action::Remediate, &["w1"]), (Action::Remediate, &["c2"])],
+    );
+    has(&kinds, &[StepKind::Remediate]);
+}
+
+#[test]
+fn actions_on_machines_that_die_anywhere_end_as_if_they_had_not() {
+    let kinds = tells(
+        deployed(&text()),
+        &[
+            (Action::SetMaintenance, &["w1"]),
+            (Action::UnsetMaintenance, &["w1"]),
+            (Action::PowerOff, &["w1"]),
+            (Action::PowerOn, &["w1"]),
+            (Action::Retire, &["w1"]),
+            (Action::Unretire, &["w1"]),
+            (Action::Teardown, &["w1", "w2"]),
+            (Action::Manage, &["w2"]),
+            (Action::Clean, &["w2"]),
+            (Action::Provide, &["w2"]),
+            (Action::Forget, &["w1"]),
+        ],
+    );
+    use StepKind::{
+        Clean, Forget, Manage, PowerOff, PowerOn, Provide, SetMaintenance, SetRetired,
+        UnsetMaintenance, UnsetRetired,
+    };
+    has(
+        &kinds,
+        &[
+            SetMaintenance,
+            UnsetMaintenance,
+            PowerOff,
+            PowerOn,
+            SetRetired,
+            UnsetRetired,
+            Manage,
+            Clean,
+            Provide,
+            Forget,
+        ],
+    );
+}
+
+#[test]
+fn actions_on_the_cluster_that_die_anywhere_end_as_if_they_had_not() {
+    let kinds = tells(
+        deployed(&text()),
+        &[
+            (Action::Drain, &["w1", "w2"]),
+            (Action::Uncordon, &["w1"]),
+            (Action::ClearLabels, &["w2"]),
+            (Action::Relabel, &["w1"]),
+            (Action::ShutdownKubelet, &["w2"]),
+            (Action::RemoveFromCluster, &["w2"]),
+            (Action::RemoveEtcd, &["c1"]),
+            (Action::CheckEtcd, &[]),
+            (Action::Decommission, &["w1"]),
+            (Action::Destroy, &["w2"]),
+        ],
+    );
+    use StepKind::{
+        CheckEtcd, ClearLabels, Destroy, Drain, RemoveEtcd, RemoveFromCluster, ShutdownKubelet,
+        Uncordon,
+    };
+    has(
+        &kinds,
+        &[
+            Drain,
+            Uncordon,
+            ClearLabels,
+            ShutdownKubelet,
+            RemoveFromCluster,
+            RemoveEtcd,
+            CheckEtcd,
+            Destroy,
+        ],
+    );
+}

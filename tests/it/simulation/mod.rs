@@ -1,0 +1,556 @@
+//! Whole sites in process: the real loader, planner, session, journal and dispatcher on the simulator, with
+//! deaths wherever one is wanted, and time that only the test moves.
+//!
+//! A [`Stage`] is a site in a repository. Every [`Stage::live`] is the life of one process on it: it begins a
+//! run or goes on with one, and comes to its end or to the death that it was given. Nothing in it depends on
+//! the machine that the test runs on, so that a life can be told again.
+
+mod death;
+mod exhaustive;
+mod ledger;
+mod model;
+mod seeds;
+mod sites;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use trueup::apply::session::{
+    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, begin,
+    find_interrupted, look_out, resume,
+};
+use trueup::apply::{self, Decision, Event, Finished, RunReport, StillHolds, Stop, Work};
+use trueup::backend::{self, Backends, Look, NoSecrets};
+use trueup::design::{Design, Digest, NodeDesign, NodeName, RunId, SiteName};
+use trueup::plan::{self, Action, Base, NoReasons, Options, Plan, Request, Target};
+use trueup::record::{NodeRecord, RunFile, State, Store};
+use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
+use trueup::site::{At, Depth, Loader, Settings, locate};
+
+use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
+
+/// The name of every simulated site.
+const SITE: &str = "stage";
+
+/// The day of every plan.
+const TODAY: &str = "2027-01-15";
+
+/// A site in a repository of its own.
+struct Stage {
+    folder: TempDir,
+    repository: Repository,
+    clock: Hand,
+    /// The designs of commits, which never change.
+    loaded: RefCell<BTreeMap<CommitId, Arc<Loaded>>>,
+}
+
+/// A site at a commit.
+struct Loaded {
+    design: Arc<Design>,
+    digest: Digest,
+    nodes: BTreeMap<NodeName, Arc<NodeDesign>>,
+}
+
+/// A plan, and what a life needs to carry it out.
+struct Planned {
+    plan: Plan,
+    commit: CommitId,
+    loaded: Arc<Loaded>,
+    applied: BTreeMap<NodeName, Arc<NodeDesign>>,
+}
+
+/// What a life is for.
+enum Errand<'a> {
+    /// A new run; `true`: an interrupted one is given up for it.
+    Apply(&'a Planned, bool),
+    /// Going on, with what somebody decided.
+    Resume(BTreeMap<Arc<str>, Decision>),
+}
+
+/// How a life ended.
+#[derive(Debug)]
+enum End {
+    /// As it was fated to.
+    Died,
+    /// There was nothing to go on with.
+    Nothing,
+    /// With an error, which a person would have seen.
+    Failed(String),
+    /// At the end of its run, or where that waits for somebody.
+    Ended(Box<(RunReport, Finished)>),
+}
+
+/// A life.
+#[derive(Debug)]
+struct Life {
+    end: End,
+    /// What was said, one line each.
+    told: Vec<String>,
+    /// How often it came by each place where it could have died.
+    passed: death::Places,
+}
+
+/// A place for files that nothing has to survive: in memory where there is one.
+fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    match memory.is_dir() {
+        true => TempDir::new_in(memory).unwrap(),
+        false => TempDir::new().unwrap(),
+    }
+}
+
+fn ada(seconds: i64) -> Signature {
+    Signature {
+        name: "Ada".to_owned(),
+        email: "ada@example.org".to_owned(),
+        seconds,
+    }
+}
+
+impl Stage {
+    /// An empty repository.
+    fn new() -> Self {
+        let folder = folder();
+        let repository = Repository::init(&folder.path().join("repository")).unwrap();
+        Self {
+            folder,
+            repository,
+            clock: Hand::default(),
+            loaded: RefCell::default(),
+        }
+    }
+
+    /// The same as it is now, to be used up.
+    fn copy(&self) -> Self {
+        let folder = folder();
+        copy(
+            &self.folder.path().join("repository"),
+            &folder.path().join("repository"),
+        );
+        let repository = Repository::discover(&folder.path().join("repository")).unwrap();
+        Self {
+            folder,
+            repository,
+            clock: self.clock.copy(),
+            loaded: RefCell::new(self.loaded.borrow().clone()),
+        }
+    }
+
+    /// Commits documents in the place of those before.
+    fn commit(&self, documents: &str) -> CommitId {
+        let root = self.folder.path().join("repository");
+        std::fs::write(root.join("site-definition.yaml"), sites::DEFINITION).unwrap();
+        std::fs::write(root.join("site.yaml"), documents).unwrap();
+        self.repository
+            .commit_worktree(&ada(1_700_000_000), "Documents")
+            .unwrap()
+    }
+
+    /// The file of the simulated machines.
+    fn machines(&self) -> PathBuf {
+        self.repository.common_dir().join("trueup/machines.json")
+    }
+
+    /// The tags of the site, sorted.
+    fn tags(&self) -> Vec<String> {
+        let refs = self.repository.refs("refs/tags/").unwrap();
+        refs.into_keys().collect()
+    }
+
+    /// The records as they are.
+    fn records(&self) -> (State, BTreeMap<NodeName, NodeRecord>) {
+        let store = Store::open(&self.repository, &SiteName::from(SITE)).unwrap();
+        let state = store.read().unwrap();
+        let nodes = store.nodes(&state).unwrap();
+        (state, nodes)
+    }
+
+    /// The report of the last run, which nobody may have heard.
+    fn last_report(&self) -> RunReport {
+        let store = Store::open(&self.repository, &SiteName::from(SITE)).unwrap();
+        let (state, _) = self.records();
+        let run = state.site.last_run.as_ref().unwrap();
+        let report = store
+            .run_file(&state, run, RunFile::Report)
+            .unwrap()
+            .unwrap();
+        serde_json::from_slice(&report).unwrap()
+    }
+
+    fn site(&self) -> Site<'_> {
+        Site {
+            repository: &self.repository,
+            name: SiteName::from(SITE),
+            connection: Connection::Alone,
+        }
+    }
+
+    fn load(&self, commit: CommitId, depth: Depth) -> Arc<Loaded> {
+        if let Some(known) = self.loaded.borrow().get(&commit) {
+            return known.clone();
+        }
+        let at = At::Commit(commit);
+        let location = locate(&self.repository, at, "", None).unwrap();
+        let settings = Settings {
+            depth,
+            allow_missing_sources: false,
+        };
+        let mut loader = Loader::new(&self.repository);
+        let site = loader.load(&location, at, settings).unwrap();
+        assert!(
+            !site.diagnostics.has_errors(),
+            "the site is not sound: {:?}",
+            site.diagnostics
+        );
+        let nodes = site.design.nodes.iter();
+        let loaded = Arc::new(Loaded {
+            nodes: nodes
+                .map(|(name, node)| (name.clone(), Arc::new(node.clone())))
+                .collect(),
+            digest: Digest::from(&*site.digest),
+            design: site.design,
+        });
+        self.loaded.borrow_mut().insert(commit, loaded.clone());
+        loaded
+    }
+
+    fn backends(&self, design: &Design) -> Arc<Backends> {
+        let context = backend::Context {
+            simulated_state: self.machines(),
+            secrets: Arc::new(NoSecrets),
+        };
+        backend::choose(design, &context).unwrap()
+    }
+
+    /// The designs that were applied last, of those that are others now.
+    fn old(
+        &self,
+        records: &BTreeMap<NodeName, NodeRecord>,
+        design: &Design,
+    ) -> BTreeMap<Arc<str>, Arc<Loaded>> {
+        let differing = records.values().filter(|record| {
+            let node = design.nodes.get(&record.node);
+            node.is_none_or(|node| node.digests != record.digests)
+        });
+        let revisions = differing.filter_map(|record| record.revision.clone());
+        revisions
+            .map(|revision| {
+                let commit = revision.parse().unwrap();
+                let loaded = self.load(commit, Depth::Typed);
+                (revision, loaded)
+            })
+            .collect()
+    }
+
+    /// Plans what is committed.
+    fn plan(&self, request: &Request, options: Options) -> Result<Planned, plan::Error> {
+        let commit = self.repository.head().unwrap().unwrap();
+        let loaded = self.load(commit, Depth::Checked);
+        let design = &loaded.design;
+        let (state, records) = self.records();
+        let old = self.old(&records, design);
+        let applied = applied(&records, &old);
+        let gone = applied
+            .iter()
+            .filter(|(name, _)| !design.nodes.contains_key(*name));
+        let subjects: Vec<_> = loaded
+            .nodes
+            .values()
+            .chain(gone.map(|(_, node)| node))
+            .cloned()
+            .collect();
+        let look = Look {
+            remediation: request.action == Action::Remediate,
+            ..Look::ALL
+        };
+        let observations = self
+            .clock
+            .run(async { self.backends(design).see(&subjects, look).await });
+        let designs: BTreeMap<_, _> = old
+            .iter()
+            .map(|(revision, loaded)| (revision.clone(), loaded.design.clone()))
+            .collect();
+        let plan = plan::make(&plan::Input {
+            request: request.clone(),
+            target: Target {
+                revision: Some(commit.to_string().into()),
+                site_digest: loaded.digest.clone(),
+                dirty: Vec::new(),
+            },
+            after: design,
+            designs: &designs,
+            base: state.site.last_success.clone().map(|action| Base {
+                run: action.run,
+                revision: action.revision,
+                site_digest: action.site_digest,
+            }),
+            records: &records,
+            observations: Some(&observations),
+            options,
+            intermediate_commits: Vec::new(),
+            reasons: &NoReasons,
+        })?;
+        Ok(Planned {
+            plan,
+            commit,
+            loaded,
+            applied,
+        })
+    }
+
+    /// The life of a process. It may end before its death was due.
+    fn live(&self, errand: &Errand<'_>, death: Option<Death>) -> Life {
+        let undertaker = Undertaker::new(death);
+        let mut told = Vec::new();
+        let end = undertaker.attend(&self.clock, || self.life(errand, &undertaker, &mut told));
+        let end = match end {
+            Some(Ok(Some(done))) => End::Ended(Box::new(done)),
+            None | Some(Ok(None)) => End::Died,
+            Some(Err(_)) if undertaker.came() => End::Died,
+            Some(Err(Error::NothingInterrupted { .. })) => End::Nothing,
+            Some(Err(error)) => End::Failed(chain(&error)),
+        };
+        if matches!(end, End::Died | End::Failed(_)) {
+            self.bury();
+        }
+        Life {
+            end,
+            told,
+            passed: undertaker.places(),
+        }
+    }
+
+    /// `None`: it died.
+    fn life(
+        &self,
+        errand: &Errand<'_>,
+        undertaker: &Arc<Undertaker>,
+        told: &mut Vec<String>,
+    ) -> Result<Option<(RunReport, Finished)>, Error> {
+        let actor = Actor {
+            name: "Ada".to_owned(),
+            email: "ada@example.org".to_owned(),
+            random: 7,
+        };
+        let site = self.site();
+        match errand {
+            Errand::Apply(planned, supersede) => {
+                if !supersede {
+                    look_out(&site, &actor, &self.clock)?;
+                }
+                let bytes = plan::saved::write(&planned.plan);
+                let digest = plan::digest(&planned.plan);
+                let proposal = Proposal {
+                    plan: &planned.plan,
+                    plan_bytes: &bytes,
+                    plan_digest: &digest,
+                    commit: planned.commit,
+                    nodes: &planned.loaded.nodes,
+                    supersede: *supersede,
+                };
+                let store = Store::open(&self.repository, &site.name).unwrap();
+                let begun = begin(&site, &actor, &self.clock, proposal, &mut |state| {
+                    let records = store.nodes(state)?;
+                    let current = plan::Current {
+                        site_digest: &planned.loaded.digest,
+                        design: &planned.loaded.design,
+                        base_run: state.site.last_success.as_ref().map(|action| &action.run),
+                        records: &records,
+                        today: TODAY,
+                        observations: None,
+                    };
+                    let stale = plan::stale(&planned.plan, &current);
+                    Ok(stale.iter().map(ToString::to_string).collect())
+                })?;
+                self.carry_out(begun, planned, undertaker, told)
+            }
+            Errand::Resume(decisions) => {
+                let interrupted = match find_interrupted(&site, None) {
+                    Err(nothing @ Error::NothingInterrupted { .. }) => {
+                        look_out(&site, &actor, &self.clock)?;
+                        return Err(nothing);
+                    }
+                    other => other?,
+                };
+                let planned = self.interrupted(&interrupted);
+                let begun = resume(
+                    &site,
+                    &actor,
+                    &self.clock,
+                    &interrupted,
+                    &planned.plan,
+                    &planned.loaded.nodes,
+                    decisions.clone(),
+                    TakeOver::default(),
+                )?;
+                self.carry_out(begun, &planned, undertaker, told)
+            }
+        }
+    }
+
+    /// The plan of a run that was interrupted.
+    fn interrupted(&self, interrupted: &Interrupted) -> Planned {
+        let plan = plan::saved::read(&interrupted.plan).unwrap();
+        let loaded = self.load(interrupted.commit, Depth::Typed);
+        let (_, records) = self.records();
+        let old = self.old(&records, &loaded.design);
+        Planned {
+            plan,
+            commit: interrupted.commit,
+            applied: applied(&records, &old),
+            loaded,
+        }
+    }
+
+    fn carry_out(
+        &self,
+        begun: Begun<'_>,
+        planned: &Planned,
+        undertaker: &Arc<Undertaker>,
+        told: &mut Vec<String>,
+    ) -> Result<Option<(RunReport, Finished)>, Error> {
+        let Begun {
+            session,
+            journal,
+            replay,
+        } = begun;
+        let run = session.run().clone();
+        let mut log = Dying::new(journal, self.journal(&run), undertaker.clone());
+        let mut sink = |event: &Event| {
+            told.push(serde_json::to_string(event).unwrap());
+            session.tick();
+        };
+        let mut recorder = Recorder::new(&session, &mut sink);
+        let may_start = || session.may_start();
+        let work = |backends: Arc<Backends>, log| Work {
+            run,
+            plan: &planned.plan,
+            nodes: &planned.loaded.nodes,
+            applied: &planned.applied,
+            hardware: Arc::new(Mortal::new(backends.clone(), undertaker.clone())),
+            log,
+            replay,
+            clock: &Noon,
+            stop: Stop::new(),
+            stop_grace: None,
+            stop_after: None,
+            preconditions: Arc::new(Mortal::new(
+                StillHolds::new(&planned.plan, &planned.loaded.design, backends),
+                undertaker.clone(),
+            )),
+            may_start: &may_start,
+        };
+        let finished = self.clock.run(async {
+            // Whoever opens a simulated site outside of a runtime begins its time by another clock.
+            let work = work(self.backends(&planned.loaded.design), &mut log);
+            tokio::select! {
+                biased;
+                () = undertaker.comes() => None,
+                finished = apply::execute(work, &mut recorder) => Some(finished),
+            }
+        });
+        match finished {
+            None => Ok(None),
+            Some(Err(error)) => {
+                assert!(undertaker.came(), "{error:?}");
+                Ok(None)
+            }
+            Some(Ok(finished)) => {
+                let report = recorder.finish(&finished, &apply::Clock::now(&Noon), 0)?;
+                Ok(Some((report, finished)))
+            }
+        }
+    }
+
+    fn journal(&self, run: &RunId) -> PathBuf {
+        let runs = self.repository.common_dir().join("trueup").join(SITE);
+        runs.join(run.as_str()).join("journal")
+    }
+
+    /// The lock of the process that died is one of a process that is gone.
+    fn bury(&self) {
+        let Some(lock) = self.repository.read_lock(SITE).unwrap() else {
+            return;
+        };
+        let plan = self.repository.lock_plan(&lock).unwrap();
+        let holder = Holder {
+            pid: 1,
+            process_start: Some(u64::MAX),
+            ..lock.holder
+        };
+        let new = NewLock {
+            site: SITE,
+            holder: &holder,
+            plan: &plan,
+            nonce: &lock.id.to_string(),
+            author: ada(lock.renewed),
+        };
+        self.repository.move_lock(lock.id, &new, None).unwrap();
+    }
+}
+
+fn applied(
+    records: &BTreeMap<NodeName, NodeRecord>,
+    old: &BTreeMap<Arc<str>, Arc<Loaded>>,
+) -> BTreeMap<NodeName, Arc<NodeDesign>> {
+    let each = records.values().filter_map(|record| {
+        let loaded = old.get(record.revision.as_ref()?)?;
+        Some((record.node.clone(), loaded.nodes.get(&record.node)?.clone()))
+    });
+    each.collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}
+
+/// An error with all that caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// What an update is asked for with: everything that may be allowed is.
+fn allowing_all() -> Options {
+    let all = plan::Allowance {
+        all: true,
+        ..plan::Allowance::default()
+    };
+    Options {
+        as_of: TODAY.into(),
+        allow_redeploy: all.clone(),
+        allow_destroy: all.clone(),
+        adopt: all,
+        skip_blocked: true,
+        allow_intermediate_commits: true,
+        ..Options::default()
+    }
+}
+
+/// An action on nodes.
+fn request(action: Action, nodes: &[&str]) -> Request {
+    Request {
+        action,
+        nodes: nodes.iter().map(|node| Arc::from(*node)).collect(),
+        reason: Some("because".into()),
+        clean_steps: Vec::new(),
+    }
+}
