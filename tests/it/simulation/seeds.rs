@@ -437,7 +437,7 @@ impl Tale {
                         } else {
                             Decision::NotBegun
                         };
-                        fails.is_decided = true;
+                        fails.is_beyond = true;
                         decisions.insert(step.to_string().into(), decision);
                     }
                 }
@@ -457,7 +457,7 @@ impl Tale {
         let plan = &planned.plan;
         // Groups that share nodes and run side by side are free to send them in any order.
         let has_order = plan.options.parallel_groups < 2 || fails.on_nodes.is_empty();
-        if action == Action::Update && !fails.is_decided && has_order {
+        if action == Action::Update && !fails.is_beyond && has_order {
             model::check(plan, &fails.on_nodes, fails.site, report, finished);
         }
         let is_success = matches!(
@@ -526,7 +526,8 @@ impl Tale {
 struct Fails {
     on_nodes: BTreeSet<(StepKind, NodeName)>,
     site: bool,
-    is_decided: bool,
+    /// Whether the model knows nothing of it: somebody decided, or what failed is no part of a deployment.
+    is_beyond: bool,
 }
 
 impl Fails {
@@ -552,6 +553,7 @@ impl Fails {
             self.site |= is_attempted && matches!(kind, "verify-site" | "prepare-site");
             return;
         };
+        self.is_beyond |= is_attempted && matches!(kind, "relabel" | "power-on");
         let kind = match kind {
             "prepare" if is_attempted => StepKind::Prepare,
             "deploy" if is_attempted => StepKind::Deploy,
