@@ -26,7 +26,7 @@ use crate::observed::{
 };
 
 pub use error::Error;
-pub use hardware::{Attention, Clock, WatchListener, Watcher, clock, longest_request};
+pub use hardware::{Clock, Tenure, WatchListener, Watched, Watcher, clock, longest_request};
 pub use order::{Listener, Order, Reporter};
 pub use remediation::{Holder, HostSeen, LiveNode};
 pub use secret::{NoSecrets, Secret, SecretError, Secrets};

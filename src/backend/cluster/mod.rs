@@ -10,6 +10,7 @@ mod kubernetes;
 
 use std::sync::Arc;
 
+use super::api_server::Connection;
 use super::hardware::sim::Simulators;
 use super::{Cluster, Context, Error};
 use crate::design::{BackendKind, Design};
@@ -17,6 +18,7 @@ use crate::document::Node;
 
 use both::Both;
 use etcd::Etcd;
+pub(super) use kubernetes::NODES;
 
 /// Opens the cluster of a site; `None` where it has none.
 ///
@@ -38,6 +40,11 @@ pub fn choose(
         (Some(kubernetes), Some(etcd)) => Some(Arc::new(Both { kubernetes, etcd })),
         (one, other) => one.or(other),
     })
+}
+
+/// The way to the cluster whose nodes the machines are; `None` where there is none, or a simulated one.
+pub(super) fn connection(design: &Design, context: &Context) -> Option<Connection> {
+    kubernetes::connection(design, context)
 }
 
 /// Opens the etcd clusters of a site alone; `None` where it has none.

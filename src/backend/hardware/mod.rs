@@ -21,4 +21,4 @@ pub mod sim;
 mod written;
 
 pub use choose::{Clock, choose, clock, longest_request};
-pub use metal3::{Attention, Listener as WatchListener, Watcher};
+pub use metal3::{Listener as WatchListener, Tenure, Watched, Watcher};

@@ -96,6 +96,10 @@ struct Watching {
         default_value = "trueup-remediation"
     )]
     lease: String,
+    /// With --watch: after how many seconds without a sign the active watcher is taken for dead
+    #[arg(long, value_name = "SECONDS", requires = "watch", default_value_t = 15,
+        value_parser = clap::value_parser!(u64).range(2..=3600))]
+    lease_duration: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -54,8 +54,8 @@ use names::Names;
 /// What the site's Backends document calls the cluster whose nodes the machines are.
 const SITE: &str = "kubernetes";
 
-/// The collections that are used.
-const NODES: &str = "/api/v1/nodes";
+/// Nodes; below this, the other collections that are used.
+pub(in crate::backend) const NODES: &str = "/api/v1/nodes";
 /// Pods of all namespaces.
 const PODS: &str = "/api/v1/pods";
 /// Volumes of all claims.
@@ -80,13 +80,18 @@ pub(super) fn is_named(design: &Design) -> bool {
     Settings::read(design, SITE).is_some()
 }
 
+/// The way to the cluster that the site's Backends document calls `kubernetes`.
+pub(super) fn connection(design: &Design, context: &Context) -> Option<Connection> {
+    let settings = Settings::read(design, SITE)?;
+    Some(Connection::new(settings, context.secrets.clone()))
+}
+
 impl Kubernetes {
     /// The cluster that the site's Backends document calls `kubernetes`; `None` where there is none, or a
     /// simulated one. Nothing is asked of it yet.
     pub(in crate::backend) fn open(design: &Design, context: &Context) -> Option<Self> {
-        let settings = Settings::read(design, SITE)?;
         Some(Self {
-            connection: Connection::new(settings, context.secrets.clone()),
+            connection: connection(design, context)?,
             names: Names::new(design),
         })
     }

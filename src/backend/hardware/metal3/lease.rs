@@ -16,11 +16,24 @@ use crate::backend::api_server::{Trouble, or_empty};
 
 const LEASE_API: &str = "coordination.k8s.io/v1";
 
-/// How long a Lease holds that nobody renews.
-const DURATION: Duration = Duration::from_secs(15);
+/// Which Lease is held, and by whom.
+#[derive(Clone, Debug)]
+pub struct Tenure {
+    /// The name of the Lease.
+    pub lease: Arc<str>,
+    /// Who holds it, another one for each process.
+    pub identity: Arc<str>,
+    /// How long it holds that nobody renews, in whole seconds, at least one.
+    pub duration: Duration,
+}
 
-/// How often it is renewed, and looked at by those who wait for it.
-pub(super) const RENEWAL: Duration = Duration::from_secs(4);
+impl Tenure {
+    /// How often it is renewed, and looked at by those who wait for it.
+    #[must_use]
+    pub fn renewal(&self) -> Duration {
+        self.duration / 4
+    }
+}
 
 /// Whether a Lease is ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +74,7 @@ struct Spec {
 #[derive(Debug)]
 pub struct Lease<'a> {
     management: &'a Management,
-    name: Arc<str>,
-    identity: Arc<str>,
+    tenure: Tenure,
     /// The version that was seen last, and when it was first seen.
     seen: Option<(Arc<str>, Instant)>,
     /// When it was last renewed by us.
@@ -70,24 +82,28 @@ pub struct Lease<'a> {
 }
 
 impl<'a> Lease<'a> {
-    /// The Lease of this name, in the namespace of the hosts. `identity`: who holds it, another one for each
-    /// process.
+    /// A Lease in the namespace of the hosts; nothing is asked for yet.
     #[must_use]
-    pub fn new(management: &'a Management, name: Arc<str>, identity: Arc<str>) -> Self {
+    pub fn new(management: &'a Management, tenure: Tenure) -> Self {
         Self {
             management,
-            name,
-            identity,
+            tenure,
             seen: None,
             renewed: None,
         }
+    }
+
+    /// Which Lease, and whose.
+    #[must_use]
+    pub fn tenure(&self) -> &Tenure {
+        &self.tenure
     }
 
     /// Whether it was ours at the last look, and still holds by our own clock.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.renewed
-            .is_some_and(|renewed| renewed.elapsed() < DURATION)
+            .is_some_and(|renewed| renewed.elapsed() < self.tenure.duration)
     }
 
     /// Takes it if it is free, renews it if it is ours.
@@ -99,13 +115,13 @@ impl<'a> Lease<'a> {
         let asked = Instant::now();
         let server = self.management.server().await?;
         let path = self.management.path(LEASE_API, "leases");
-        let found: Option<Written> = server.get(&path, &self.name).await?;
+        let found: Option<Written> = server.get(&path, &self.tenure.lease).await?;
         let now = format!("{:.6}", jiff::Timestamp::now());
         let Some(found) = found else {
             let lease = json!({
                 "apiVersion": LEASE_API,
                 "kind": "Lease",
-                "metadata": {"name": self.name},
+                "metadata": {"name": self.tenure.lease},
                 "spec": self.spec(&now, &now, 0),
             });
             return match server.create::<Value>(&path, &lease).await {
@@ -119,9 +135,9 @@ impl<'a> Lease<'a> {
             self.seen = Some((version.clone(), asked));
         }
         let holder = &found.spec.holder_identity;
-        let is_ours = *holder == self.identity;
+        let is_ours = *holder == self.tenure.identity;
         let lasts = found.spec.lease_duration_seconds;
-        let lasts = lasts.map_or(DURATION, Duration::from_secs);
+        let lasts = lasts.map_or(self.tenure.duration, Duration::from_secs);
         let still = self
             .seen
             .as_ref()
@@ -137,7 +153,7 @@ impl<'a> Lease<'a> {
             "metadata": {"resourceVersion": version},
             "spec": self.spec(since, &now, transitions),
         });
-        match server.merge::<Value>(&path, &self.name, &patch).await {
+        match server.merge::<Value>(&path, &self.tenure.lease, &patch).await {
             Ok(_) => Ok(self.ours(asked)),
             Err(trouble) if trouble.code() == Some(409) => Ok(self.lost("another one")),
             Err(trouble) => Err(trouble),
@@ -155,8 +171,8 @@ impl<'a> Lease<'a> {
         }
         let server = self.management.server().await?;
         let path = self.management.path(LEASE_API, "leases");
-        let found: Option<Written> = server.get(&path, &self.name).await?;
-        let Some(found) = found.filter(|found| found.spec.holder_identity == self.identity) else {
+        let found: Option<Written> = server.get(&path, &self.tenure.lease).await?;
+        let Some(found) = found.filter(|found| found.spec.holder_identity == self.tenure.identity) else {
             return Ok(());
         };
         let patch = json!({
@@ -164,14 +180,14 @@ impl<'a> Lease<'a> {
             "spec": {"holderIdentity": null},
         });
         self.renewed = None;
-        let given = server.merge::<Value>(&path, &self.name, &patch).await;
+        let given = server.merge::<Value>(&path, &self.tenure.lease, &patch).await;
         given.map(drop)
     }
 
     fn spec(&self, since: &str, now: &str, transitions: u64) -> Value {
         json!({
-            "holderIdentity": self.identity,
-            "leaseDurationSeconds": DURATION.as_secs(),
+            "holderIdentity": self.tenure.identity,
+            "leaseDurationSeconds": self.tenure.duration.as_secs(),
             "acquireTime": since,
             "renewTime": now,
             "leaseTransitions": transitions,

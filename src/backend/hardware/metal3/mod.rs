@@ -21,12 +21,12 @@ mod watcher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-pub use lease::{Held, Lease};
+pub use lease::{Held, Lease, Tenure};
 pub use management::{HOST_API, Management};
 
 pub use remediation::{GIVEN_UP, HARD, HOLD, NEEDS_REMEDIATION, STATE};
 pub use settings::{Controller, Image, Inspect, Scheme, Settings};
-pub use watcher::{Attention, Listener, Watcher};
+pub use watcher::{Listener, Watched, Watcher};
 
 use crate::backend::api_server::{Trouble, again};
 use crate::backend::hardware::written::names;

@@ -1,49 +1,56 @@
 //! Watches what asks for remediation in a management cluster, and holds the Lease of the one active watcher.
 //!
 //! Of each collection only the names are kept of what asks for something, so that five thousand hosts cost
-//! no more than the few that have failed; the stream of each is decoded to the annotations that count.
+//! no more than the few that have failed; the stream of each is decoded to what counts.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ListParams;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use super::lease::{Held, Lease, RENEWAL};
+use super::lease::{Held, Lease, Tenure};
 use super::management::Management;
 use super::settings::Settings;
-use crate::backend::api_server::{Event, Trouble, Watch, or_empty};
-use crate::backend::{Context, Error};
+use crate::backend::api_server::{Connection, Event, Server, Trouble, Watch, or_empty};
+use crate::backend::{Context, Error, cluster};
 use crate::design::{BackendKind, Design};
 
 /// The first and the longest wait before a collection is listed again whose watch broke.
 const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
-/// What asks for remediation: names of Machines and of hosts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attention {
-    /// Machines that ask for it.
-    pub machines: BTreeSet<Arc<str>>,
+/// A collection that is watched for some of its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// Machines that ask for remediation.
+    Machines,
     /// Hosts that are held off, or keep something of a remediation.
-    pub hosts: BTreeSet<Arc<str>>,
+    Hosts,
+    /// Nodes that are not Ready: they decide whether anything may be remediated.
+    Nodes,
 }
 
-impl Attention {
-    /// Whether anything asks.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.machines.is_empty() && self.hosts.is_empty()
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Machines => "Machines",
+            Self::Hosts => "hosts",
+            Self::Nodes => "nodes",
+        })
     }
 }
 
-/// Hears what the watcher sees. Called often; each call replaces what was said before.
+/// Hears what the watcher sees.
 pub trait Listener: Send + Sync {
     /// The Lease is ours, or somebody else has it.
     fn lease(&self, held: bool);
-    /// What asks for remediation has changed, or was seen again.
-    fn attention(&self, change: &mut dyn FnMut(&mut Attention));
+    /// Changes the names that are known of a collection; `change` says whether it did.
+    fn seen(&self, watched: Watched, change: &mut dyn FnMut(&mut BTreeSet<Arc<str>>) -> bool);
     /// The cluster could not be asked.
     fn trouble(&self, what: &str);
 }
@@ -84,17 +91,65 @@ impl Slim {
     }
 }
 
-/// A collection that is watched.
-#[derive(Clone, Copy, Debug)]
-enum Which {
-    Machines,
-    Hosts,
+/// A node as a watch sees it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SlimNode {
+    #[serde(deserialize_with = "or_empty")]
+    metadata: Metadata,
+    #[serde(deserialize_with = "or_empty")]
+    status: Status,
 }
 
-/// Watches a management cluster.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    #[serde(deserialize_with = "or_empty")]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type", deserialize_with = "or_empty")]
+    kind: Box<str>,
+    #[serde(deserialize_with = "or_empty")]
+    status: Box<str>,
+}
+
+/// An object of a collection, as little of it as is needed.
+trait Object: DeserializeOwned {
+    /// Whether it counts.
+    fn counts(&self) -> bool;
+    fn into_name(self) -> Arc<str>;
+}
+
+impl Object for Slim {
+    fn counts(&self) -> bool {
+        self.asks()
+    }
+
+    fn into_name(self) -> Arc<str> {
+        self.metadata.name
+    }
+}
+
+impl Object for SlimNode {
+    fn counts(&self) -> bool {
+        let mut conditions = self.status.conditions.iter();
+        !conditions.any(|each| &*each.kind == "Ready" && &*each.status == "True")
+    }
+
+    fn into_name(self) -> Arc<str> {
+        self.metadata.name
+    }
+}
+
+/// Watches a management cluster, and the nodes of the cluster that runs on its hosts.
 #[derive(Debug)]
 pub struct Watcher {
     management: Management,
+    nodes: Option<Connection>,
 }
 
 impl Watcher {
@@ -116,88 +171,116 @@ impl Watcher {
             return Ok(None);
         };
         let settings = Settings::read(backend, mark).map_err(Error::Settings)?;
-        let management = Management::open(design, &settings, context)?;
-        Ok(Some(Self { management }))
+        Ok(Some(Self {
+            management: Management::open(design, &settings, context)?,
+            nodes: cluster::connection(design, context),
+        }))
     }
 
-    /// Holds the Lease and watches, for ever. `lease`: its name; `identity`: who this process is.
-    pub async fn run(&self, lease: Arc<str>, identity: Arc<str>, listener: &dyn Listener) {
-        tokio::join!(
-            self.keep(Lease::new(&self.management, lease, identity), listener),
-            self.follow(Which::Machines, listener),
-            self.follow(Which::Hosts, listener),
-        );
+    /// Holds the Lease and watches, until `ended`; then it gives the Lease back, so that another one need not
+    /// wait until it has run out.
+    pub async fn run(
+        &self,
+        tenure: Tenure,
+        listener: &dyn Listener,
+        ended: impl Future<Output = ()>,
+    ) {
+        let patience = tenure.duration / 2;
+        let mut lease = Lease::new(&self.management, tenure);
+        tokio::select! {
+            () = self.keep(&mut lease, listener) => {}
+            () = self.follow_all(listener) => {}
+            () = ended => {}
+        }
+        // One that is not given back runs out.
+        let _ = tokio::time::timeout(patience, lease.give_back()).await;
+        listener.lease(false);
     }
 
-    async fn keep(&self, mut lease: Lease<'_>, listener: &dyn Listener) {
+    async fn keep(&self, lease: &mut Lease<'_>, listener: &dyn Listener) {
+        let renewal = lease.tenure().renewal();
         loop {
             let asked = Instant::now();
             // An answer that does not come is no Lease.
-            let held = tokio::time::timeout(RENEWAL * 2, lease.hold()).await;
+            let held = tokio::time::timeout(renewal * 2, lease.hold()).await;
             match held {
                 Ok(Ok(Held::Ours | Held::Other(_))) => {}
                 Ok(Err(trouble)) => listener.trouble(&format!("the Lease: {trouble}")),
                 Err(_) => listener.trouble("the Lease: no answer in time"),
             }
             listener.lease(lease.is_held());
-            sleep(RENEWAL.saturating_sub(asked.elapsed())).await;
+            sleep(renewal.saturating_sub(asked.elapsed())).await;
         }
     }
 
-    async fn follow(&self, which: Which, listener: &dyn Listener) {
-        let mut pause = AGAIN[0];
-        loop {
-            match self.follow_once(which, listener).await {
-                Ok(()) => pause = AGAIN[0],
-                Err(trouble) => {
-                    let what = match which {
-                        Which::Machines => "Machines",
-                        Which::Hosts => "hosts",
-                    };
-                    listener.trouble(&format!("{what}: {trouble}"));
+    async fn follow_all(&self, listener: &dyn Listener) {
+        let (machines, hosts) = (self.management.machine_path(), self.management.host_path());
+        let management = || self.management.server();
+        tokio::join!(
+            follow::<Slim>(Watched::Machines, &machines, management, listener),
+            follow::<Slim>(Watched::Hosts, &hosts, management, listener),
+            async {
+                if let Some(cluster) = &self.nodes {
+                    let server = || cluster.server();
+                    follow::<SlimNode>(Watched::Nodes, cluster::NODES, server, listener).await;
                 }
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(AGAIN[1]);
-        }
+            },
+        );
     }
+}
 
-    /// Lists the collection, and follows it until the stream ends.
-    async fn follow_once(&self, which: Which, listener: &dyn Listener) -> Result<(), Trouble> {
-        let server = self.management.server().await?;
-        let path = match which {
-            Which::Machines => self.management.machine_path(),
-            Which::Hosts => self.management.host_path(),
+/// Follows a collection for ever: again and again a list, and what happens after it.
+async fn follow<T: Object>(
+    watched: Watched,
+    path: &str,
+    server: impl AsyncFn() -> Result<Server, Trouble>,
+    listener: &dyn Listener,
+) {
+    let mut pause = AGAIN[0];
+    loop {
+        let followed = match server().await {
+            Ok(server) => follow_once::<T>(watched, path, &server, listener).await,
+            Err(trouble) => Err(trouble),
         };
-        let take = |asking: &mut BTreeSet<Arc<str>>, each: Slim| {
-            if each.asks() {
-                asking.insert(each.metadata.name);
-            }
-        };
-        let list = server
-            .list(&path, &ListParams::default(), BTreeSet::new, take)
-            .await?;
-        let (mut asking, version) = list;
-        let tell = |change: &mut dyn FnMut(&mut BTreeSet<Arc<str>>)| {
-            listener.attention(&mut |attention| {
-                change(match which {
-                    Which::Machines => &mut attention.machines,
-                    Which::Hosts => &mut attention.hosts,
-                });
-            });
-        };
-        tell(&mut |names| *names = std::mem::take(&mut asking));
-        let mut watch: Watch<Slim> = Watch::open(&server, &path, None, &version).await?;
-        while let Some(event) = watch.next().await {
-            match event {
-                Event::There(each) if each.asks() => tell(&mut |names| {
-                    names.insert(each.metadata.name.clone());
-                }),
-                Event::There(each) | Event::Gone(each) => tell(&mut |names| {
-                    names.remove(&each.metadata.name);
-                }),
-            }
+        match followed {
+            Ok(()) => pause = AGAIN[0],
+            Err(trouble) => listener.trouble(&format!("{watched}: {trouble}")),
         }
-        Ok(())
+        sleep(pause).await;
+        pause = (pause * 2).min(AGAIN[1]);
     }
+}
+
+/// Lists the collection, and follows it until the stream ends.
+async fn follow_once<T: Object>(
+    watched: Watched,
+    path: &str,
+    server: &Server,
+    listener: &dyn Listener,
+) -> Result<(), Trouble> {
+    let take = |names: &mut BTreeSet<Arc<str>>, each: T| {
+        if each.counts() {
+            names.insert(each.into_name());
+        }
+    };
+    let list = server
+        .list(path, &ListParams::default(), BTreeSet::new, take)
+        .await?;
+    let (mut listed, version) = list;
+    listener.seen(watched, &mut |names| {
+        std::mem::swap(names, &mut listed);
+        *names != listed
+    });
+    let mut watch: Watch<T> = Watch::open(server, path, None, &version).await?;
+    while let Some(event) = watch.next().await {
+        let (counts, name) = match event {
+            Event::There(each) => (each.counts(), each.into_name()),
+            Event::Gone(each) => (false, each.into_name()),
+        };
+        listener.seen(watched, &mut |names| match counts {
+            true => names.insert(name.clone()),
+            false => names.remove(&name),
+        });
+    }
+    Ok(())
 }

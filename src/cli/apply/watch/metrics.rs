@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::apply::{Event, EventKind, StepOutcome};
+use crate::backend::Watched;
 use crate::step::StepKind;
 
 /// The upper bounds of the histogram of durations, in seconds.
@@ -15,6 +16,7 @@ pub(in crate::cli) struct Metrics {
     leader: AtomicBool,
     machines: AtomicU64,
     hosts: AtomicU64,
+    not_ready: AtomicU64,
     begun: AtomicU64,
     attempts: AtomicU64,
     succeeded: AtomicU64,
@@ -39,9 +41,14 @@ impl Metrics {
         self.leader.store(leads, Ordering::Relaxed);
     }
 
-    pub(super) fn asks(&self, machines: usize, hosts: usize) {
-        self.machines.store(machines as u64, Ordering::Relaxed);
-        self.hosts.store(hosts as u64, Ordering::Relaxed);
+    /// How many names are known of a collection.
+    pub(super) fn names(&self, watched: Watched, number: usize) {
+        let gauge = match watched {
+            Watched::Machines => &self.machines,
+            Watched::Hosts => &self.hosts,
+            Watched::Nodes => &self.not_ready,
+        };
+        gauge.store(number as u64, Ordering::Relaxed);
     }
 
     pub(super) fn trouble(&self, _: &str) {
@@ -120,6 +127,12 @@ impl Metrics {
             ],
         );
         metric(
+            "nodes_not_ready",
+            "gauge",
+            "Nodes of the cluster that are not Ready.",
+            &[("", get(&self.not_ready))],
+        );
+        metric(
             "remediations_begun_total",
             "counter",
             "Remediations that were begun or gone on with.",
@@ -150,7 +163,7 @@ impl Metrics {
         metric(
             "api_troubles_total",
             "counter",
-            "Times that the management cluster could not be asked.",
+            "Times that a cluster could not be asked.",
             &[("", get(&self.troubles))],
         );
         let count = get(&self.succeeded) + get(&self.failed) + get(&self.unknown);
@@ -200,7 +213,8 @@ mod tests {
     fn what_ended_is_counted_by_how_and_by_how_long_it_took() {
         let metrics = Metrics::default();
         metrics.leads(true);
-        metrics.asks(3, 1);
+        metrics.names(Watched::Machines, 3);
+        metrics.names(Watched::Nodes, 2);
         metrics.hear(&finished(StepOutcome::Succeeded, 100));
         let message = Arc::from("not Ready");
         metrics.hear(&finished(StepOutcome::Failed { message }, 700));
@@ -208,6 +222,7 @@ mod tests {
         for line in [
             "trueup_leader 1",
             "trueup_asking{kind=\"machine\"} 3",
+            "trueup_nodes_not_ready 2",
             "trueup_remediations_total{outcome=\"succeeded\"} 1",
             "trueup_remediations_total{outcome=\"given_up\"} 1",
             "trueup_remediation_duration_seconds_bucket{le=\"60\"} 0",

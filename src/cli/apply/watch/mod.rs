@@ -8,7 +8,7 @@
 mod health;
 mod metrics;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::process::listen;
 use super::{ApplyCommand, actor, apply_new, resume};
 use crate::apply::session::{self, find_interrupted};
 use crate::apply::{Event, Stop, StopHandle};
-use crate::backend::{Attention, WatchListener, Watcher};
+use crate::backend::{Tenure, WatchListener, Watched, Watcher};
 use crate::cli::context::{Context, Printer};
 use crate::cli::planning;
 use crate::cli::revision::Checkout;
@@ -29,6 +29,9 @@ use metrics::Metrics;
 
 /// How often what asks is looked at again, though nothing has changed.
 const AGAIN: Duration = Duration::from_secs(60);
+
+/// How soon after a round it is looked at again because a node became Ready, or is so no more.
+const CALM: Duration = Duration::from_secs(10);
 
 /// The longest wait after a round that failed.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -74,7 +77,7 @@ impl Hooks {
 /// What the threads share.
 #[derive(Default)]
 struct Shared {
-    attention: Mutex<State>,
+    seen: Mutex<Seen>,
     changed: Condvar,
     is_leader: AtomicBool,
     /// When the Lease was last asked for, and answered.
@@ -86,10 +89,28 @@ struct Shared {
     said: Mutex<BTreeMap<String, String>>,
 }
 
+/// What the clusters say: names.
 #[derive(Default)]
-struct State {
-    attention: Attention,
+struct Seen {
+    machines: BTreeSet<Arc<str>>,
+    hosts: BTreeSet<Arc<str>>,
+    not_ready: BTreeSet<Arc<str>>,
+    /// What asks has changed since the last round.
     is_new: bool,
+    /// Nodes have.
+    has_new_nodes: bool,
+}
+
+impl Seen {
+    /// Whether there may be anything to do.
+    fn asks(&self) -> bool {
+        !(self.machines.is_empty() && self.hosts.is_empty())
+    }
+
+    /// Whether to look now, so long after the last round; `again`: after how long in any case.
+    fn is_due(&self, since: Duration, again: Duration) -> bool {
+        self.is_new || (self.has_new_nodes && since >= CALM) || since >= again
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -114,18 +135,17 @@ impl Shared {
     /// Waits until something asks and this is the active watcher; `false`: the process is to end.
     fn wait(&self, again: Duration, stop: &Stop) -> bool {
         let began = Instant::now();
-        let mut state = lock(&self.attention);
+        let mut seen = lock(&self.seen);
         loop {
             if stop.is_asked() {
                 return false;
             }
-            let is_due = state.is_new || began.elapsed() >= again;
-            if self.is_active() && !state.attention.is_empty() && is_due {
-                state.is_new = false;
+            if self.is_active() && seen.asks() && seen.is_due(began.elapsed(), again) {
+                (seen.is_new, seen.has_new_nodes) = (false, false);
                 return true;
             }
-            let waited = self.changed.wait_timeout(state, TICK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.changed.wait_timeout(seen, TICK);
+            seen = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -142,19 +162,25 @@ impl WatchListener for Shared {
             stop.stop();
         }
         if !was && held {
-            lock(&self.attention).is_new = true;
+            lock(&self.seen).is_new = true;
             self.changed.notify_all();
         }
     }
 
-    fn attention(&self, change: &mut dyn FnMut(&mut Attention)) {
-        let mut state = lock(&self.attention);
-        let before = state.attention.clone();
-        change(&mut state.attention);
-        let (machines, hosts) = (state.attention.machines.len(), state.attention.hosts.len());
-        self.metrics.asks(machines, hosts);
-        if state.attention != before {
-            state.is_new = true;
+    fn seen(&self, watched: Watched, change: &mut dyn FnMut(&mut BTreeSet<Arc<str>>) -> bool) {
+        let mut seen = lock(&self.seen);
+        let names = match watched {
+            Watched::Machines => &mut seen.machines,
+            Watched::Hosts => &mut seen.hosts,
+            Watched::Nodes => &mut seen.not_ready,
+        };
+        let is_changed = change(names);
+        self.metrics.names(watched, names.len());
+        if is_changed {
+            match watched {
+                Watched::Machines | Watched::Hosts => seen.is_new = true,
+                Watched::Nodes => seen.has_new_nodes = true,
+            }
             self.changed.notify_all();
         }
     }
@@ -202,20 +228,27 @@ pub(super) fn watch(
     command.arguments.leave_blocked_out();
     command.hooks = Hooks(Some(shared.clone()));
     context.printer.tell(&format!("watching as `{identity}`"));
-    let lease: Arc<str> = Arc::from(command.watching.lease.as_str());
+    let tenure = Tenure {
+        lease: Arc::from(command.watching.lease.as_str()),
+        identity: identity.into(),
+        duration: Duration::from_secs(command.watching.lease_duration),
+    };
+    // The Lease is held until the last run has ended.
+    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
     std::thread::scope(|scope| {
         let background = {
-            let (shared, stop) = (shared.clone(), stop.clone());
+            let shared = shared.clone();
             let handle = stop.handle();
             scope.spawn(move || {
                 runtime.block_on(async {
                     let signals = tokio::spawn(listen(handle));
-                    let mut ended = stop.clone();
-                    let answering = health::answer(listener, shared.clone());
+                    let ended = async {
+                        // Whether it was said or the other thread has died: it is over.
+                        let _ = is_over.await;
+                    };
                     tokio::select! {
-                        () = watcher.run(lease, identity.into(), &*shared) => {}
-                        () = answering => {}
-                        () = ended.asked() => {}
+                        () = watcher.run(tenure, &*shared, ended) => {}
+                        () = health::answer(listener, shared.clone()) => {}
                     }
                     signals.abort();
                 });
@@ -235,6 +268,7 @@ pub(super) fn watch(
                 }
             };
         }
+        drop(over);
         // The thread ends with what it was asked; whether it did so well changes nothing any more.
         let _ = background.join();
     });
