@@ -44,6 +44,8 @@ pub(super) struct Ear {
     reports: UnboundedSender<Report>,
     /// What it noted so far, for its next attempt.
     notes: Mutex<Vec<Arc<str>>>,
+    /// How far it was when it was last told: whoever waits looks again and again, and is told once.
+    told: Mutex<Option<Arc<str>>>,
 }
 
 impl Ear {
@@ -56,6 +58,7 @@ impl Ear {
             index,
             reports,
             notes: Mutex::new(notes),
+            told: Mutex::default(),
         })
     }
 
@@ -67,6 +70,11 @@ impl Ear {
 
 impl backend::Listener for Ear {
     fn progress(&self, text: Arc<str>) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() == Some(&text) {
+            return;
+        }
+        *told = Some(text.clone());
         let index = self.index;
         let _ = self.reports.send(Report::Progress { index, text });
     }

@@ -43,7 +43,8 @@ impl Reporter {
         Self(Some(listener))
     }
 
-    /// Says how far the step is (`12 pods left; budget web/front allows none`).
+    /// Says how far the step is (`12 pods left; budget web/front allows none`); the same twice in a row is
+    /// told once.
     pub fn progress(&self, text: impl Into<Arc<str>>) {
         if let Some(listener) = &self.0 {
             listener.progress(text.into());

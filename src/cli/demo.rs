@@ -30,6 +30,8 @@ enum Tale {
     Site,
     /// A control plane with etcd: redeploy its machines, and see what is refused
     Redeploy,
+    /// A machine that has failed: switched off, its node released, brought back; and one that does not come back
+    Remediate,
 }
 
 const FOURTH_NODE: &str = "---
@@ -63,6 +65,18 @@ const REDEPLOY_FAULT: &str = "      clock: virtual
         - {nodes: [control-2], step: deploy, outcome: fail, times: 1, message: the image could not be fetched}
 ";
 
+/// Kubelets that do not answer: one needs a cold start, the other more of them than anybody tries.
+const SILENCE: &str = "  clusters:
+    kubernetes:
+      kind: sim
+      sim:
+        faults:
+          - {nodes: [edge-2], outcome: not-ready}
+";
+
+const LONGER_SILENCE: &str = "          - {nodes: [edge-3], outcome: not-ready, times: 9}
+";
+
 /// The story: a folder, what is told, and a way to run trueup in it.
 struct Story<'a> {
     context: &'a Context,
@@ -75,6 +89,7 @@ pub(super) fn run(context: &mut Context, command: &DemoCommand) -> Result<u8, Fa
     let told = match command.story {
         Tale::Site => tell_of_site(context, &folder),
         Tale::Redeploy => tell_of_redeploy(context, &folder),
+        Tale::Remediate => tell_of_remediation(context, &folder),
     };
     if command.keep {
         context
@@ -215,6 +230,53 @@ fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
         0,
     )?;
     story.trueup(&["status"], 0)
+}
+
+fn tell_of_remediation(context: &Context, folder: &Path) -> Result<(), Failure> {
+    say(context, "A site of three machines, deployed:")?;
+    let story = begin(context, folder, &EDGE)?;
+    story.trueup(&["apply", "--yes"], 0)?;
+
+    say(
+        context,
+        "The kernel of edge-2 hangs. Its node is not Ready, and its pods cannot be started elsewhere while they may still run:",
+    )?;
+    story.edit("backends.yaml", |text| format!("{text}{SILENCE}"))?;
+    story.commit("Let the kubelet of edge-2 be silent")?;
+    story.trueup(&["nodes"], 0)?;
+    say(
+        context,
+        "What would be done, and in which row of the truth table the machine is:",
+    )?;
+    story.trueup(&["plan", "remediate", "edge-2"], 0)?;
+    say(
+        context,
+        "Off first and seen off, then the node goes, then it is switched on, and the new node gets what the old one carried:",
+    )?;
+    story.trueup(&["apply", "remediate", "edge-2", "--yes"], 0)?;
+
+    say(
+        context,
+        "edge-3 does not come back however often it is switched on. After the last attempt it is left to people:",
+    )?;
+    story.edit("backends.yaml", |text| format!("{text}{LONGER_SILENCE}"))?;
+    story.commit("Let the kubelet of edge-3 be silent for long")?;
+    story.trueup(&["apply", "remediate", "edge-3", "--yes"], 7)?;
+    say(
+        context,
+        "Nothing touches it again before somebody names it:",
+    )?;
+    story.trueup(&["plan", "remediate"], 0)?;
+    story.trueup(&["status"], 0)?;
+    say(
+        context,
+        "Where more machines are silent than the policy allows, it is not the machines, and none is touched:",
+    )?;
+    story.edit("backends.yaml", |text| {
+        text.replacen("nodes: [edge-3]", "nodes: [edge-1, edge-3]", 1)
+    })?;
+    story.commit("Let edge-1 be silent, too")?;
+    story.trueup(&["apply", "remediate", "edge-1", "--yes"], 4)
 }
 
 /// Writes an example to the folder.

@@ -21,4 +21,6 @@ mod metal3;
 #[cfg(test)]
 mod redfish;
 #[cfg(test)]
+mod remediation;
+#[cfg(test)]
 mod site;

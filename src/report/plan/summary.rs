@@ -33,7 +33,12 @@ pub fn summary(plan: &Plan) -> Vec<String> {
     let blocked: usize = summary.blocked.values().sum();
     let rest = remaining(plan);
     if done + blocked == 0 {
-        return vec![format!("No changes: the site is as designed{rest}.")];
+        let why = match &*plan.action {
+            "update" => "the site is as designed",
+            "remediate" => "nothing asks for remediation",
+            _ => "all is so already",
+        };
+        return vec![format!("No changes: {why}{rest}.")];
     }
     let redeploys = of(&summary.changes, ChangeKind::Redeploy);
     let disks = (summary.wiped_disks > 0)

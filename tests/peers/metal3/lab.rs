@@ -289,7 +289,15 @@ impl Lab {
 
     pub(super) fn watcher(&self, port: u16) -> Child {
         let listen = format!("127.0.0.1:{port}");
-        let arguments = ["apply", "remediate", "--watch", "--listen", &listen];
+        let arguments = [
+            "apply",
+            "remediate",
+            "--watch",
+            "--lease-duration",
+            "3",
+            "--listen",
+            &listen,
+        ];
         begin(&self.site, &arguments, Stdio::inherit())
     }
 }
@@ -359,6 +367,14 @@ async fn report(nodes: &Api<Node>, name: &str, node: Option<&Node>, is_on: bool)
         _ => {}
     }
     false
+}
+
+/// Asks a process to end, and says with what it did.
+pub(super) fn terminated(mut process: Child) -> Option<i32> {
+    let pid = process.id().to_string();
+    let asked = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(asked.unwrap().success());
+    process.wait().unwrap().code()
 }
 
 pub(super) fn get(port: u16, path: &str) -> String {

@@ -1,9 +1,12 @@
 //! Remediation of machines that Metal3 moves, on a real API server with the real CRDs: the program as a user
 //! runs it, and as a watcher.
 
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::Api;
 use serde_json::json;
 
-use super::lab::{Lab, QUICK, get, until};
+use super::NAMESPACE;
+use super::lab::{Lab, QUICK, get, terminated, until};
 
 #[tokio::test]
 async fn a_machine_that_asks_for_it_is_remediated_and_every_annotation_is_gone_after_it() {
@@ -230,9 +233,15 @@ async fn of_two_watchers_one_is_active_and_the_other_takes_over() {
             && lab.annotations("n2").await == json!([false, false, false])
     };
     until("the other does not remediate", is_healed).await;
-    for watcher in [&mut first, &mut second] {
-        let _ = watcher.kill();
-        let _ = watcher.wait();
-    }
+    // A node that is no longer Ready is heard of, though nothing asks.
+    lab.dead.lock().unwrap().insert("n3".to_owned());
+    let hears = async || get(waiting, "/metrics").contains("\ntrueup_nodes_not_ready 1\n");
+    until("it does not hear of the node", hears).await;
+    // Whoever is asked to end gives the Lease back first.
+    let left = if waiting == 22911 { first } else { second };
+    assert_eq!(terminated(left), Some(0));
+    let lease: Api<Lease> = Api::namespaced(lab.management.world.client.clone(), NAMESPACE);
+    let lease = lease.get("trueup-remediation").await.unwrap();
+    assert_eq!(lease.spec.unwrap().holder_identity, None);
     assert_eq!((lab.cycles("n1").0, lab.cycles("n2").0), (1, 1));
 }

@@ -1,6 +1,6 @@
 //! A step on one node: which node is meant, how much time is left, and how its errors begin.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ListParams;
@@ -35,8 +35,6 @@ pub(super) struct Errand<'a> {
     pub(super) shutdown_image: Arc<str>,
     pub(super) parameters: Parameters,
     began: Instant,
-    /// What was said last.
-    said: Mutex<Option<Arc<str>>>,
 }
 
 impl<'a> Errand<'a> {
@@ -63,7 +61,6 @@ impl<'a> Errand<'a> {
                 .cloned()
                 .unwrap_or_default(),
             began,
-            said: Mutex::new(None),
         })
     }
 
@@ -98,14 +95,9 @@ impl<'a> Errand<'a> {
         tokio::time::sleep_until(self.deadline().map_or(until, |end| until.min(end))).await;
     }
 
-    /// Says how far the step is, where that has changed.
+    /// Says how far the step is.
     pub(super) fn progress(&self, text: impl Into<Arc<str>>) {
-        let text: Arc<str> = text.into();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.as_ref() != Some(&text) {
-            *said = Some(text.clone());
-            self.order.reporter.progress(text);
-        }
+        self.order.reporter.progress(text);
     }
 
     /// The node; `None` where there is none.

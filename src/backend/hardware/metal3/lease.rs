@@ -153,7 +153,10 @@ impl<'a> Lease<'a> {
             "metadata": {"resourceVersion": version},
             "spec": self.spec(since, &now, transitions),
         });
-        match server.merge::<Value>(&path, &self.tenure.lease, &patch).await {
+        match server
+            .merge::<Value>(&path, &self.tenure.lease, &patch)
+            .await
+        {
             Ok(_) => Ok(self.ours(asked)),
             Err(trouble) if trouble.code() == Some(409) => Ok(self.lost("another one")),
             Err(trouble) => Err(trouble),
@@ -172,7 +175,8 @@ impl<'a> Lease<'a> {
         let server = self.management.server().await?;
         let path = self.management.path(LEASE_API, "leases");
         let found: Option<Written> = server.get(&path, &self.tenure.lease).await?;
-        let Some(found) = found.filter(|found| found.spec.holder_identity == self.tenure.identity) else {
+        let Some(found) = found.filter(|found| found.spec.holder_identity == self.tenure.identity)
+        else {
             return Ok(());
         };
         let patch = json!({
@@ -180,7 +184,9 @@ impl<'a> Lease<'a> {
             "spec": {"holderIdentity": null},
         });
         self.renewed = None;
-        let given = server.merge::<Value>(&path, &self.tenure.lease, &patch).await;
+        let given = server
+            .merge::<Value>(&path, &self.tenure.lease, &patch)
+            .await;
         given.map(drop)
     }
 

@@ -5,7 +5,7 @@
 //! fails at; a step does not wait for that beyond a number of failures.
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -39,8 +39,6 @@ pub(super) struct Mover<'a> {
     /// By which failures begin.
     pub(super) subject: String,
     began: Instant,
-    /// What was said last.
-    said: Mutex<Option<Arc<str>>>,
 }
 
 /// How often the operator failed at something since a step waits for it.
@@ -73,7 +71,6 @@ impl<'a> Mover<'a> {
             name,
             subject: format!("node `{node}` (host {host})"),
             began: Instant::now(),
-            said: Mutex::new(None),
         }
     }
 
@@ -85,14 +82,9 @@ impl<'a> Mover<'a> {
         ActError::Passing(Arc::from(format!("{}: {text}", self.subject)))
     }
 
-    /// Says how far the step is, where that has changed.
+    /// Says how far the step is.
     pub(super) fn say(&self, text: impl Into<Arc<str>>) {
-        let text: Arc<str> = text.into();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.as_ref() != Some(&text) {
-            *said = Some(text.clone());
-            self.order.reporter.progress(text);
-        }
+        self.order.reporter.progress(text);
     }
 
     /// When the step ends at the latest, by its own word; `None` where it has no limit.

@@ -31,6 +31,16 @@ pub enum Outcome {
     FailOnce,
     /// The machine, or what runs on it, cannot be seen.
     Unobservable,
+    /// The kubelet on it does not answer until it was switched on anew.
+    NotReady,
+}
+
+impl Outcome {
+    /// Whether it is about what is seen, whatever step goes on.
+    #[must_use]
+    pub fn is_about_seeing(self) -> bool {
+        matches!(self, Self::Unobservable | Self::NotReady)
+    }
 }
 
 /// One line of the fault script.
@@ -140,6 +150,12 @@ pub(super) fn read(written: Vec<WrittenFault>, of: Actor) -> Result<Vec<Fault>, 
 
 fn read_fault(position: usize, written: WrittenFault, of: Actor) -> Result<Fault, Box<Diagnostic>> {
     let outcome = written.outcome;
+    if outcome == Outcome::NotReady
+        && let Some(step) = &written.step
+    {
+        let text = "a kubelet that does not answer is about no step";
+        return Err(Box::new(Diagnostic::error(CODE, step.mark, text)));
+    }
     let whose = if of == Actor::Cluster { "cluster:" } else { "" };
     Ok(Fault {
         nodes: Patterns::read(&written.nodes)?,
@@ -149,7 +165,7 @@ fn read_fault(position: usize, written: WrittenFault, of: Actor) -> Result<Fault
         message: written.message,
         delay: duration(written.seconds)?,
         times: match outcome {
-            Outcome::FailOnce => Some(written.times.unwrap_or(1)),
+            Outcome::FailOnce | Outcome::NotReady => Some(written.times.unwrap_or(1)),
             _ => written.times,
         },
         key: Arc::from(format!("{whose}{position}:{outcome:?}")),

@@ -23,6 +23,7 @@
 //! | `late` | it takes `seconds` (60) longer |
 //! | `lost-answer` | it is done, and the answer says that this is not known |
 //! | `unobservable` | the machine (in the cluster's script: its members of etcd, and with all nodes the cluster) cannot be seen; with a `step`, only a probe of that step cannot tell |
+//! | `not-ready` | in the cluster's script: the node is not Ready while the machine was switched on fewer than `times` (1) times |
 
 mod clean;
 mod cluster;
@@ -152,8 +153,42 @@ impl Simulator {
         }
     }
 
-    /// A machine with what has taken place and come to an end by now.
+    /// A machine as it is now.
     fn as_of<'a>(
+        &self,
+        node: &NodeName,
+        machine: &'a Machine,
+        now: u64,
+        sequence: u64,
+    ) -> Cow<'a, Machine> {
+        let mut machine = self.gone_on(node, machine, now, sequence);
+        if machine.cluster.as_ref().is_some_and(|node| node.ready)
+            && self.is_silent(node, &machine)
+            && let Some(cluster) = &mut machine.to_mut().cluster
+        {
+            cluster.ready = false;
+        }
+        machine
+    }
+
+    /// Whether the kubelet on a machine does not answer, as the cluster's script says.
+    fn is_silent(&self, node: &NodeName, machine: &Machine) -> bool {
+        let mut faults = self.faults().filter(|fault| {
+            fault.of == Actor::Cluster
+                && fault.outcome == Outcome::NotReady
+                && fault.is_about(node, None)
+        });
+        faults.any(|fault| {
+            let entries = machine.ledger.iter();
+            let started = entries.filter(|entry| entry.effect == Effect::PoweredOn);
+            fault
+                .times
+                .is_some_and(|times| (started.count() as u64) < times)
+        })
+    }
+
+    /// A machine with what has taken place and come to an end by now.
+    fn gone_on<'a>(
         &self,
         node: &NodeName,
         machine: &'a Machine,
@@ -197,7 +232,7 @@ impl Simulator {
 
     fn fault(&self, machine: &Machine, node: &NodeName, kind: Option<StepKind>) -> Option<&Fault> {
         self.faults().find(|fault| {
-            let is_about_seeing = fault.outcome == Outcome::Unobservable;
+            let is_about_seeing = fault.outcome.is_about_seeing();
             let happened = machine.faults.get(&fault.key).copied().unwrap_or_default();
             is_about_seeing == kind.is_none()
                 && (kind.is_some() || fault.of == Actor::Hardware)

@@ -288,7 +288,7 @@ impl Simulator {
                 let late = u64::try_from(fault.lateness().as_millis()).unwrap_or(u64::MAX);
                 course.ends = course.ends.map(|ends| ends.saturating_add(late));
             }
-            Some((_, Outcome::LostAnswer | Outcome::Unobservable)) | None => {}
+            Some((_, Outcome::LostAnswer | Outcome::Unobservable | Outcome::NotReady)) | None => {}
         }
         let operation = Operation {
             run: order.run.clone(),
@@ -485,7 +485,7 @@ impl Simulator {
                 let message = format!("the answer to `{}` was lost", order.step.id);
                 Err(ActError::Ambiguous(Arc::from(message)))
             }
-            (Outcome::Unobservable, _) => Ok(()),
+            (Outcome::Unobservable | Outcome::NotReady, _) => Ok(()),
         }
     }
 }

@@ -1,0 +1,258 @@
+//! Remediation without Metal3: a real controller switches the machine, a real API server has its node, and the
+//! annotations are trueup's own.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::harness::Peer;
+use crate::kubernetes::World;
+use crate::site::{Ended, Site};
+
+const NODE: &str = "n1";
+
+const DEFINITION: &str = "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab}\ndata: {}\n";
+
+/// What every site here has.
+const GENERAL: &str = "\
+---
+schema: drydock/HardwareProfile/v1
+metadata: {name: small}
+data: {vendor: Any}
+---
+schema: drydock/Network/v1
+metadata: {name: oob}
+data: {cidr: 127.0.0.0/8}
+---
+schema: drydock/NetworkLink/v1
+metadata: {name: oob}
+data: {trunking: {mode: disabled, default_network: oob}, allowed_networks: [oob]}
+---
+schema: drydock/HostProfile/v1
+metadata: {name: host}
+data:
+  hardware_profile: small
+  primary_network: oob
+  platform: {image: ubuntu}
+  storage: {physical_devices: {sda: {partitions: [{name: root, size: 30g, filesystem: {mountpoint: /, fstype: ext4}}]}}}
+---
+schema: shipyard/DeploymentStrategy/v1
+metadata: {name: deployment-strategy}
+data:
+  groups:
+    - {name: all, critical: true, depends_on: [], selectors: []}
+---
+schema: trueup/Policy/v1
+metadata: {name: policy}
+data:
+  wipe: skip
+  remediation: {power_settling: 1, power_off_timeout: 60, power_on_timeout: 60, ready_timeout: 60, backoff: 1}
+";
+
+/// Tells whether a machine is on, past trueup.
+type Power = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// A machine behind a controller, whose kubelet is played.
+struct Lab {
+    world: World,
+    site: Arc<Site>,
+    is_on: Power,
+    kubelet: tokio::task::JoinHandle<()>,
+    _controller: Peer,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.kubelet.abort();
+    }
+}
+
+impl Lab {
+    /// `hardware`: the settings of the backend; `oob`: how the node names its controller.
+    async fn start(controller: Peer, hardware: &str, oob: &str, is_on: Power) -> Option<Self> {
+        let world = World::start("clusters: {kubernetes: {}}").await?;
+        let backends = format!(
+            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {hardware}\n  \
+             clusters: {{kubernetes: {{kubeconfig: {{file: {}}}}}}}\n",
+            world.kubeconfig().display()
+        );
+        let node = format!(
+            "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: {NODE}}}\ndata:\n  host_profile: host\n  \
+             oob: {oob}\n  addressing: [{{network: oob, address: 127.0.0.1}}]\n"
+        );
+        let site = Arc::new(Site::new(&[
+            ("site-definition.yaml", DEFINITION),
+            ("general.yaml", GENERAL),
+            ("backends.yaml", &backends),
+            ("node.yaml", &node),
+        ]));
+        let kubelet = play(&world, is_on.clone());
+        let lab = Self {
+            world,
+            site,
+            is_on,
+            kubelet,
+            _controller: controller,
+        };
+        lab.trueup(&["apply", "--yes"]).await.with(0);
+        let patch =
+            json!({"metadata": {"labels": {"role": "storage"}, "annotations": {"note": "mine"}}});
+        let nodes = lab.world.nodes();
+        nodes
+            .patch(NODE, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+        Some(lab)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trueup"));
+        command
+            .args(arguments)
+            .current_dir(self.site.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.site.path())
+            .env("BMC_PASSWORD", "test")
+            .env("GIT_COMMITTER_NAME", "Ada")
+            .env("GIT_COMMITTER_EMAIL", "ada@example.org")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program; what the tests play goes on meanwhile.
+    async fn trueup(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.command(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let output = output.await.unwrap();
+        Ended {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    async fn node(&self) -> Value {
+        let node = self.world.nodes().get_opt(NODE).await.unwrap();
+        node.map_or(Value::Null, |node| serde_json::to_value(node).unwrap())
+    }
+
+    /// The machine is on, and its node is another one with what the old one carried.
+    async fn is_healed(&self, old: &Value) {
+        let now = self.node().await;
+        assert_ne!(now["metadata"]["uid"], old["metadata"]["uid"]);
+        assert_eq!(now["metadata"]["labels"]["role"], "storage");
+        assert_eq!(now["metadata"]["annotations"]["note"], "mine");
+        assert!((self.is_on)());
+    }
+
+    /// Remediates the machine; once to the end, once with the program killed while the machine is off.
+    async fn remediated(&self) {
+        let old = self.node().await;
+        let plan = self
+            .trueup(&["plan", "remediate", NODE, "--format", "json"])
+            .await
+            .with(0)
+            .json();
+        let reasons = plan["changes"][0]["reasons"].to_string();
+        assert!(reasons.contains("row 1110 of the table"), "{reasons}");
+        self.trueup(&["apply", "remediate", NODE, "--yes"])
+            .await
+            .with(0);
+        self.is_healed(&old).await;
+
+        let old = self.node().await;
+        let mut killed = self
+            .command(&["apply", "remediate", NODE, "--yes"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        for _ in 0..1200 {
+            if !(self.is_on)() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        assert!(
+            !(self.is_on)(),
+            "it was to be killed while the machine is off"
+        );
+        self.trueup(&["apply", "--resume", "--yes"]).await.with(0);
+        self.is_healed(&old).await;
+        let ended = self.trueup(&["plan", "--detailed-exitcode"]).await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+    }
+}
+
+/// A kubelet: it registers when the machine is on and has no node, and is silent when it is off.
+fn play(world: &World, is_on: Power) -> tokio::task::JoinHandle<()> {
+    let nodes = world.nodes();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let is_on = is_on.clone();
+            let is_on = tokio::task::spawn_blocking(move || is_on()).await.unwrap();
+            let found = nodes.get_opt(NODE).await;
+            if let (Ok(None), true) = (&found, is_on) {
+                let node =
+                    json!({"metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}}});
+                let node = serde_json::from_value(node).unwrap();
+                let _ = nodes.create(&PostParams::default(), &node).await;
+            }
+            let ready = json!({"status": {"conditions": [{"type": "Ready", "status": if is_on { "True" } else { "Unknown" },
+                "reason": "Kubelet", "message": "", "lastTransitionTime": null, "lastHeartbeatTime": null}]}});
+            let _ = nodes
+                .patch_status(NODE, &PatchParams::default(), &Patch::Merge(ready))
+                .await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_machine_behind_ipmi_is_remediated_with_annotations_of_our_own() {
+    let Some(controller) = Peer::start("ipmi-up.sh", |ports| vec![ports.at(0).to_string()]) else {
+        return;
+    };
+    let hardware = format!(
+        "{{kind: ipmi, ipmi: {{credentials: {{username: ipmiusr, password: {{env: BMC_PASSWORD}}}}, port: {}, \
+         cipher_suite: 3, settling_time: 0.5}}}}",
+        controller.ports().at(0)
+    );
+    let power = controller.path("power");
+    let is_on: Power =
+        Arc::new(move || std::fs::read_to_string(&power).is_ok_and(|power| power.trim() == "1"));
+    let oob = "{type: ipmi, network: oob}";
+    let Some(lab) = Lab::start(controller, &hardware, oob, is_on).await else {
+        return;
+    };
+    lab.remediated().await;
+}
+
+#[tokio::test]
+async fn a_machine_behind_redfish_is_remediated_with_annotations_of_our_own() {
+    let started = Peer::start("sushy-up.sh", |ports| {
+        vec!["1".to_owned(), ports.at(0).to_string(), "plain".to_owned()]
+    });
+    let Some(controller) = started else { return };
+    let port = controller.ports().at(0);
+    let uuid = "00000000-0000-4000-8000-000000000001";
+    // The emulator shows a change up to 11 seconds late.
+    let hardware = format!(
+        "{{kind: redfish, redfish: {{port: {port}, scheme: http, settling_time: 12, request_timeout: 30, deploy: {{boot_time: 1}}}}}}"
+    );
+    let system = format!("/redfish/v1/Systems/{uuid}");
+    let is_on: Power = Arc::new(move || {
+        crate::redfish::ask(port, "GET", &system, &Value::Null)["PowerState"] == "On"
+    });
+    let oob = format!("{{type: redfish, address: 127.0.0.1, system: {uuid}, uuid: {uuid}}}");
+    let Some(lab) = Lab::start(controller, &hardware, &oob, is_on).await else {
+        return;
+    };
+    lab.remediated().await;
+}
