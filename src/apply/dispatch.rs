@@ -183,11 +183,11 @@ impl<'a> Dispatcher<'a> {
                 self.take_starting()?
             };
             self.work.log.commit()?;
+            self.speak(listener);
             for noted in self.noting.drain(..) {
                 // Nobody waits any more where its time was up.
                 let _ = noted.send(());
             }
-            self.speak(listener);
             for runner in starting {
                 let index = runner.index;
                 let handle = runners.spawn(runner.run());

@@ -243,7 +243,7 @@ fn tell_of_remediation(context: &Context, folder: &Path) -> Result<(), Failure> 
     )?;
     story.edit("backends.yaml", |text| format!("{text}{SILENCE}"))?;
     story.commit("Let the kubelet of edge-2 be silent")?;
-    story.trueup(&["nodes"], 0)?;
+    story.trueup(&["status"], 0)?;
     say(
         context,
         "What would be done, and in which row of the truth table the machine is:",

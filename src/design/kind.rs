@@ -15,7 +15,8 @@ pub(super) const POLICY: &str = "trueup/Policy/v1";
 pub(super) const BACKENDS: &str = "trueup/Backends/v1";
 pub(super) const RACK: &str = "drydock/Rack/v1";
 pub(super) const REGION: &str = "drydock/Region/v1";
-pub(super) const SITE_DEFINITION: &str = "pegleg/SiteDefinition/v1";
+/// What says that a folder is a site; not one of its documents.
+pub const SITE_DEFINITION: &str = "pegleg/SiteDefinition/v1";
 pub(super) const LAYERING_POLICY: &str = "deckhand/LayeringPolicy/v1";
 pub(super) const DATA_SCHEMA: &str = "deckhand/DataSchema/v1";
 pub(super) const VALIDATION_POLICY: &str = "deckhand/ValidationPolicy/v1";

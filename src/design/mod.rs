@@ -41,6 +41,7 @@ use crate::remediation::{Limits, MaxUnhealthy};
 pub use build::{build, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
+pub use kind::SITE_DEFINITION;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use section::{Class, Section};
 pub use strategy::DEFAULT_STRATEGY;

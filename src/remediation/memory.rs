@@ -165,6 +165,13 @@ impl Note {
         // These values have a text always.
         Arc::from(serde_json::to_string(self).unwrap_or_default())
     }
+
+    /// Whether a machine would be left off, or what its Node carried be lost, where only this process knew it.
+    #[must_use]
+    pub fn binds_others(text: &str) -> bool {
+        let note = serde_json::from_str(text);
+        matches!(note, Ok(Self::Hold | Self::BackedUp { .. }))
+    }
 }
 
 /// What the notes come to.

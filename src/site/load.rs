@@ -217,9 +217,12 @@ impl<'a> Loader<'a> {
         let mut documents = Vec::new();
         for (file, content) in files.iter().zip(&loaded) {
             diagnostics.extend(content.diagnostics.iter().cloned());
-            if *file.path != *location.definition {
-                documents.extend(content.documents.iter().cloned());
-            }
+            // What says that this is a site is none of its documents; all else in that file is.
+            let is_definition = *file.path == *location.definition;
+            let own = content.documents.iter().filter(|document| {
+                !is_definition || *document.id.schema != *design::SITE_DEFINITION
+            });
+            documents.extend(own.cloned());
         }
         let lost = Lost::of(&diagnostics);
         let is_broken = diagnostics.has_errors();

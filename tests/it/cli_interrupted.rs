@@ -338,6 +338,27 @@ fn a_killed_run_is_gone_on_with_in_another_clone() {
 }
 
 #[test]
+fn a_killed_remediation_is_gone_on_with_in_another_clone_and_leaves_no_machine_off() {
+    let (first, origin) = shared(in_real_time("[]"));
+    first.run(&["apply", "--yes"]).with(0);
+    let before = first.ledger();
+    let mut run = first.start(&["apply", "remediate", "compute11", "--yes"]);
+    wait_for_effect(&first, "compute11 powered-off");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let second = clone(&first, &origin);
+    second.run(&["apply", "--resume"]).with(0);
+    let ledger = second.ledger();
+    for effect in ["powered-off", "node-deleted", "powered-on", "node-restored"] {
+        let effect = format!("compute11 {effect}");
+        let earlier = before.get(&effect).copied().unwrap_or_default();
+        assert_eq!(ledger[&effect] - earlier, 1, "{effect}");
+    }
+    same_machines(&second, &first);
+    first.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
 fn a_remote_that_does_not_answer_is_an_error_and_offline_only_plans() {
     let (world, origin) = shared(World::one_rack());
     world

@@ -235,6 +235,47 @@ fn a_machine_that_does_not_come_back_is_tried_again_after_a_while_and_then_let_b
     assert_eq!(planned_nodes(&world), [""; 0]);
 }
 
+/// Lets kubelets be silent from now on.
+fn silence(world: &World, faults: &str) {
+    world.checkout.write(
+        "backends.yaml",
+        format!(
+            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {{kind: sim}}\n  \
+             clusters: {{kubernetes: {{kind: sim, sim: {{faults: {faults}}}}}}}\n"
+        ),
+    );
+    world.checkout.commit("Kubelets that do not answer");
+}
+
+#[test]
+fn a_kubelet_that_hangs_answers_again_once_its_machine_was_switched_off_and_on() {
+    let world = deployed("{attempts: 2, backoff: 300}", "[]");
+    silence(
+        &world,
+        "[{nodes: [compute11], outcome: not-ready}, {nodes: [compute12], outcome: not-ready, times: 2}]",
+    );
+    let standing = |world: &World, name: &str| {
+        let status = world.run(&["status", name]).with(0).stdout;
+        let line = status.lines().find(|line| line.starts_with(name));
+        line.unwrap().to_owned()
+    };
+    for name in [NODE, "compute12"] {
+        assert!(standing(&world, name).contains("not ready"), "{name}");
+    }
+    apply(&world, &[NODE]).with(0);
+    let second = apply(&world, &["compute12"])
+        .with(0)
+        .saying("attempt 1 of 2 failed: `compute12` is not Ready");
+    // However often it is looked at, it is told once.
+    let told = second
+        .stderr
+        .matches("remediate/compute12: `compute12` is not Ready");
+    assert_eq!(told.count(), 1, "{}", second.stderr);
+    for name in [NODE, "compute12"] {
+        assert!(!standing(&world, name).contains("not ready"), "{name}");
+    }
+}
+
 #[test]
 fn the_node_of_a_machine_that_never_goes_off_is_left_alone() {
     let world = deployed(

@@ -165,3 +165,16 @@ fn a_name_that_a_broken_file_may_hold_is_not_reported_and_any_other_is() {
         .collect();
     assert_eq!(missing, [5], "{}", ended.stdout);
 }
+
+#[test]
+fn documents_beside_the_definition_of_a_site_count_too() {
+    let world = World::one_rack();
+    let definition = world.read("site-definition.yaml");
+    let node = "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: beside}\ndata: {host_profile: nobody}\n";
+    world
+        .checkout
+        .write("site-definition.yaml", definition + node);
+    let ended = world.run(&["validate"]).with(1);
+    let said = "there is no host profile `nobody`";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+}

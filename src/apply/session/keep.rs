@@ -426,6 +426,15 @@ impl<'a> Session<'a> {
         records.changed.insert(node.clone());
     }
 
+    /// Publishes the records where a remediation noted what others must find, should this process vanish: who
+    /// goes on in another clone has its records, and not its journal.
+    pub(super) fn share(&self, step: &StepId, text: &str) {
+        if step.kind == StepKind::Remediate && Note::binds_others(text) {
+            self.write_checkpoint();
+            self.publish_records();
+        }
+    }
+
     /// Takes in again what the journal of a run says that its remediations noted.
     pub(super) fn recall(&self, replay: &Replay) {
         for entry in &replay.entries {

@@ -41,6 +41,7 @@ impl Listener for Recorder<'_, '_> {
 
     fn noted(&mut self, step: &StepId, text: &Arc<str>) {
         self.session.noted(step, text);
+        self.session.share(step, text);
     }
 
     fn node_changed(&mut self, outcome: NodeOutcome) {

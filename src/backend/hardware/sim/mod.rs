@@ -23,7 +23,7 @@
 //! | `late` | it takes `seconds` (60) longer |
 //! | `lost-answer` | it is done, and the answer says that this is not known |
 //! | `unobservable` | the machine (in the cluster's script: its members of etcd, and with all nodes the cluster) cannot be seen; with a `step`, only a probe of that step cannot tell |
-//! | `not-ready` | in the cluster's script: the node is not Ready while the machine was switched on fewer than `times` (1) times |
+//! | `not-ready` | in the cluster's script: the node is not Ready while the machine was switched on fewer than `times` (1) times since it was deployed |
 
 mod clean;
 mod cluster;
@@ -179,11 +179,14 @@ impl Simulator {
                 && fault.is_about(node, None)
         });
         faults.any(|fault| {
-            let entries = machine.ledger.iter();
-            let started = entries.filter(|entry| entry.effect == Effect::PoweredOn);
+            let entries = machine.ledger.iter().rev();
+            let since = entries
+                .map(|entry| &entry.effect)
+                .take_while(|effect| !matches!(effect, Effect::Deployed { .. }));
+            let started = since.filter(|effect| **effect == Effect::PoweredOn).count();
             fault
                 .times
-                .is_some_and(|times| (started.count() as u64) < times)
+                .is_some_and(|times| u64::try_from(started).is_ok_and(|started| started < times))
         })
     }
 
