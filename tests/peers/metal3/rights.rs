@@ -1,9 +1,10 @@
 //! The rights of `deploy/rbac.yaml` are enough for a watcher, and each of them is needed.
 
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use futures_util::StreamExt as _;
-use kube::api::DeleteParams;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{DeleteParams, Patch, PatchParams, ValidationDirective};
 use serde_json::{Value, json};
 
 use super::lab::{Lab, QUICK, begin, kubeconfig_of, site, trueup, until};
@@ -104,6 +105,37 @@ pub(super) async fn create(management: &Management, documents: &[Value]) {
     }
 }
 
+/// The Deployment is one to the server, to the letter, of the account that has the rights, and runs the program
+/// as it can be run.
+async fn the_deployment_fits(lab: &Lab) {
+    let text = include_str!("../../../deploy/deployment.yaml");
+    let written: Value = serde_yaml::from_str(text).unwrap();
+    let client = lab.management.world.client.clone();
+    let deployments: kube::Api<Deployment> = kube::Api::namespaced(client, NAMESPACE);
+    let strict = PatchParams {
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::apply("test")
+    };
+    let name = written["metadata"]["name"].as_str().unwrap();
+    let patch = Patch::Apply(&written);
+    let there = deployments.patch(name, &strict, &patch).await.unwrap();
+    let pod = there.spec.unwrap().template.spec.unwrap();
+    let account = format!(
+        "system:serviceaccount:{NAMESPACE}:{}",
+        pod.service_account_name.unwrap()
+    );
+    assert_eq!(account, ACCOUNT);
+    let arguments = pod.containers[0].args.clone().unwrap();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // Where there is no site, that is all that is wrong.
+    let nowhere = Command::new(env!("CARGO_BIN_EXE_trueup"))
+        .args(&arguments)
+        .current_dir(std::env::temp_dir())
+        .output()
+        .unwrap();
+    assert_eq!(nowhere.status.code(), Some(1), "{nowhere:?}");
+}
+
 /// A watcher with a Lease that nobody holds; ends when it is dropped.
 struct Watcher {
     child: Child,
@@ -160,6 +192,7 @@ async fn the_rights_of_the_manifest_are_enough_for_a_watcher() {
     assert_eq!(lab.cycles("n1").0, 1);
     let metrics = super::lab::get(ports.at(0), "/metrics");
     assert!(metrics.is_empty(), "it has ended");
+    the_deployment_fits(&lab).await;
 }
 
 #[tokio::test]
