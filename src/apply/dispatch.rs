@@ -30,6 +30,8 @@ use crate::step::{StepIndex, StepKind};
 
 /// How often it is asked whether a step may start, while it may not.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often in a row what comes is taken in before it is written down.
+const GATHERINGS: usize = 64;
 
 /// Carries a plan out, up to its tag.
 ///
@@ -219,16 +221,36 @@ impl<'a> Dispatcher<'a> {
                 }
                 () = tokio::time::sleep(LOCK_INTERVAL), if waits_for_lock => {}
             }
-            while let Ok(report) = self.reports_received.try_recv() {
-                self.reported(report)?;
-            }
-            while let Some(ended) = runners.try_join_next_with_id() {
-                self.runner_ended(ended, &mut tasks)?;
-            }
+            self.gather(&mut runners, &mut tasks).await?;
         }
         runners.abort_all();
         self.work.log.commit()?;
         self.finish(listener)
+    }
+
+    /// Takes in all that has come by now. What needs nobody else to come to its end is let do so first: the
+    /// more a commit carries, the fewer there are.
+    async fn gather(
+        &mut self,
+        runners: &mut JoinSet<(usize, End)>,
+        tasks: &mut FxHashMap<Id, usize>,
+    ) -> Result<(), Error> {
+        for _ in 0..GATHERINGS {
+            let mut is_news = false;
+            while let Ok(report) = self.reports_received.try_recv() {
+                is_news = true;
+                self.reported(report)?;
+            }
+            while let Some(ended) = runners.try_join_next_with_id() {
+                is_news = true;
+                self.runner_ended(ended, tasks)?;
+            }
+            if !is_news {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(())
     }
 
     fn stop_asked(&mut self, listener: &mut dyn Listener) -> Option<Instant> {
