@@ -384,7 +384,7 @@ fn effects_of(
             effects.push(Effect::Deployed {
                 image: machine::image_of(node),
                 uid: machine::uid_of(&node.name, &order.run, step),
-                labels: (*node.labels).clone(),
+                labels: node.labels.clone(),
             });
         }
         StepKind::Destroy => {

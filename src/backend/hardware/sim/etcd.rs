@@ -155,11 +155,11 @@ pub(super) fn joins(
         effects.push(Effect::MemberAdded {
             cluster: cluster.name.clone(),
             id: Arc::from(&hexadecimal(parts)[..16]),
-            at: [
+            at: Box::new([
                 design.name.clone(),
                 design.peer_url.clone(),
                 design.client_url.clone(),
-            ],
+            ]),
             votes_after: if was_member { join_millis } else { 0 },
         });
     }

@@ -31,7 +31,7 @@ pub enum Effect {
         /// The UID of its node in the cluster.
         uid: Arc<str>,
         /// The labels of its node in the cluster.
-        labels: BTreeMap<Arc<str>, Arc<str>>,
+        labels: Arc<BTreeMap<Arc<str>, Arc<str>>>,
     },
     /// A disk was erased.
     WipedDisk(Arc<str>),
@@ -90,7 +90,7 @@ pub enum Effect {
         /// Its id, in hexadecimal digits.
         id: Arc<str>,
         /// How it is called, and where it is reached: name, peers, clients.
-        at: [Arc<str>; 3],
+        at: Box<[Arc<str>; 3]>,
         /// Milliseconds from then on until it votes; a learner until then.
         votes_after: u64,
     },

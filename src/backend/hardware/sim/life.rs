@@ -20,7 +20,7 @@ pub(super) const DECOMMISSION: (&str, &str) = ("promenade-decomission", "enabled
 
 impl Machine {
     /// Begins an operation.
-    pub fn begin(&mut self, operation: Operation) {
+    pub fn begin(&mut self, operation: Box<Operation>) {
         if let Some((_, during, _)) = states_of(operation.kind) {
             self.provision = during;
         }
@@ -63,6 +63,7 @@ impl Machine {
         let Some(operation) = self.operation.take() else {
             return sequence;
         };
+        self.ledger.reserve_exact(operation.effects.len());
         for effect in operation.effects {
             self.suffer(node, &effect, at);
             self.ledger.push(LedgerEntry {
@@ -93,7 +94,7 @@ impl Machine {
                 self.partition(node, name, false);
             }
             Effect::Deployed { image, uid, labels } => {
-                self.deployed(node, image, uid, labels.clone(), at)
+                self.deployed(node, image, uid, (**labels).clone(), at)
             }
             Effect::Destroyed => {
                 self.rest();
@@ -168,9 +169,10 @@ impl Machine {
             Effect::MemberAdded {
                 cluster,
                 id,
-                at: [name, peer_url, client_url],
+                at: places,
                 votes_after,
             } => {
+                let [name, peer_url, client_url] = &**places;
                 let member = Member {
                     id: id.clone(),
                     name: name.clone(),

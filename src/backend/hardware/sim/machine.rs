@@ -73,7 +73,7 @@ pub struct Machine {
     pub last_error: Option<Arc<str>>,
     /// What is happening to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operation: Option<Operation>,
+    pub operation: Option<Box<Operation>>,
     /// How often each fault has happened to it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub faults: BTreeMap<Arc<str>, u64>,

@@ -22,12 +22,18 @@ const UNBOUNDED: Duration = Duration::from_secs(600);
 /// How long before the step's own time is over it is given up, so that it can say why.
 const SPARE: Duration = Duration::from_secs(1);
 
+/// An operation that was seen under way.
+#[derive(Clone, Copy)]
+struct Awaited {
+    answer_lost: bool,
+}
+
 /// Where a step stands after a look at it.
 enum Standing {
     /// It has ended.
     Ended(Result<(), ActError>),
     /// It is under way; look again at this instant, or never.
-    UnderWay(Option<Instant>, Operation),
+    UnderWay(Option<Instant>, Awaited),
 }
 
 pub(super) fn permanent<T>(message: impl Into<Arc<str>>) -> Result<T, ActError> {
@@ -133,7 +139,7 @@ impl Simulator {
         &self,
         order: &Order,
         node: &NodeDesign,
-        awaited: Option<&Operation>,
+        awaited: Option<Awaited>,
     ) -> Result<Standing, StateError> {
         let step = order.step.id.to_string();
         let mut world = self.world();
@@ -141,7 +147,7 @@ impl Simulator {
         let now = change.now;
         let machine = change.machine(node)?;
         let mut waited = awaited.is_some();
-        let mut answer_lost = awaited.is_some_and(|operation| operation.answer_lost);
+        let mut answer_lost = awaited.is_some_and(|awaited| awaited.answer_lost);
         if let Some(operation) = &machine.operation {
             let is_ours = operation.is(&order.run, &step);
             match self.end_of(&node.name, operation, now) {
@@ -151,7 +157,6 @@ impl Simulator {
                     change.end(&node.name, at)?;
                 }
                 None if is_ours => {
-                    let operation = operation.clone();
                     let is_due = operation.stages.first().is_some_and(|each| each.at <= now);
                     if is_due {
                         change.pass(&node.name)?;
@@ -203,8 +208,12 @@ impl Simulator {
         node: &NodeDesign,
     ) -> Result<Standing, StateError> {
         let machine = change.machine(node)?;
-        let Some(operation) = machine.operation.clone() else {
+        let Some(operation) = &machine.operation else {
             return Ok(Standing::Ended(Ok(())));
+        };
+        let next = operation.next();
+        let awaited = Awaited {
+            answer_lost: operation.answer_lost,
         };
         if operation.kind == StepKind::Drain {
             let left = pods::left(&self.settings.cluster, &node.name, machine);
@@ -216,9 +225,9 @@ impl Simulator {
         if let Some(step) = &machine.clean_step {
             order.reporter.progress(format!("clean step {step}"));
         }
-        let until = operation.next().map(|at| change.instant(at));
+        let until = next.map(|at| change.instant(at));
         change.commit()?;
-        Ok(Standing::UnderWay(until, operation))
+        Ok(Standing::UnderWay(until, awaited))
     }
 
     /// Begins a step, unless a rule or a fault is against it.
@@ -232,11 +241,12 @@ impl Simulator {
         let kind = order.step.id.kind;
         let name = &node.name;
         let now = change.now;
-        let machine = change.machine(node)?.clone();
+        change.machine(node)?;
+        let machine = change.known(name)?;
         if let Some(message) = machine.refusal(name, kind) {
             return Ok(permanent(message));
         }
-        let mut course = match course_of(self, change, order, node, &machine, &step) {
+        let mut course = match course_of(self, change, order, node, machine, &step) {
             Ok(course) => course,
             Err(error) => return Ok(Err(error)),
         };
@@ -245,10 +255,10 @@ impl Simulator {
             .iter()
             .any(|stage| matches!(stage.effect, Effect::CleanStepBegun(_)));
         // What goes wrong with cleaning also does so where it is part of another step.
-        let own = self.fault(&machine, name, Some(kind));
+        let own = self.fault(machine, name, Some(kind));
         let of_cleaning = cleans && (own.is_none() || kind == StepKind::Clean);
         let fault = match own {
-            None if cleans => self.fault(&machine, name, Some(StepKind::Clean)),
+            None if cleans => self.fault(machine, name, Some(StepKind::Clean)),
             own => own,
         };
         if let Some(fault) = fault.filter(|fault| fault.times.is_some()) {
@@ -335,13 +345,13 @@ impl Simulator {
         let mut awaited = None;
         loop {
             match self
-                .advance(order, node, awaited.as_ref())
+                .advance(order, node, awaited)
                 .map_err(broken)?
             {
                 Standing::Ended(result) => return result,
-                Standing::UnderWay(Some(until), operation) => {
+                Standing::UnderWay(Some(until), seen) => {
                     tokio::time::sleep_until(until).await;
-                    awaited = Some(operation);
+                    awaited = Some(seen);
                 }
                 Standing::UnderWay(None, _) => std::future::pending().await,
             }

@@ -168,7 +168,7 @@ impl WorldTime {
 #[derive(Debug)]
 pub(super) struct World {
     path: PathBuf,
-    machines: FxHashMap<NodeName, Machine>,
+    machines: FxHashMap<NodeName, Box<Machine>>,
     /// The number of the next effect.
     sequence: u64,
     time: WorldTime,
@@ -238,8 +238,7 @@ impl World {
         let mut pending = Vec::new();
         let caught_up = locked(&file, true)
             .and_then(|()| self.catch_up(&file))
-            .and_then(|()| {
-                let end = file.metadata().map_err(io_error("look at the file"))?.len();
+            .and_then(|end| {
                 if end > self.offset {
                     let cut = file.set_len(self.offset);
                     cut.map_err(io_error("drop half a line at the end of the file"))?;
@@ -281,8 +280,8 @@ impl World {
         Ok(())
     }
 
-    /// Reads what was appended since the last time.
-    fn catch_up(&mut self, file: &File) -> Result<(), StateError> {
+    /// Reads what was appended since the last time; gives the length of the file.
+    fn catch_up(&mut self, file: &File) -> Result<u64, StateError> {
         let length = file.metadata().map_err(io_error("look at the file"))?.len();
         if length > LARGEST_FILE {
             return Err(StateError::TooLarge(length));
@@ -292,7 +291,7 @@ impl World {
             self.forget();
         }
         if length == self.offset {
-            return Ok(());
+            return Ok(length);
         }
         let mut reader = file;
         reader
@@ -311,7 +310,7 @@ impl World {
                 return match read as u64 {
                     LONGEST_LINE => Err(self.broken("it is too long")),
                     _ if self.offset == 0 && !looks_like_ours(&line) => Err(StateError::Foreign),
-                    _ => Ok(()),
+                    _ => Ok(self.offset + read as u64),
                 };
             }
             if self.offset == 0 {
@@ -372,7 +371,7 @@ impl World {
                 return Err(self.broken("its fields do not fit together"));
             }
             self.sequence = self.sequence.max(last + 1);
-            self.machines.insert(node, *machine);
+            self.machines.insert(node, machine);
             return Ok(());
         }
         let Some(machine) = self.machines.get_mut(&node) else {
@@ -380,7 +379,7 @@ impl World {
         };
         match (begun, course, fault) {
             (Some(operation), None, None) if machine.operation.is_none() => {
-                machine.begin(*operation);
+                machine.begin(operation);
             }
             (None, Some((course, first)), None)
                 if machine.operation.is_some() && first <= FURTHEST =>
@@ -426,12 +425,13 @@ impl View<'_> {
 
     /// A machine that something has happened to already.
     pub(super) fn machine(&self, node: &NodeName) -> Option<&Machine> {
-        self.world.machines.get(node)
+        self.world.machines.get(node).map(|machine| &**machine)
     }
 
     /// All of them, in no order.
     pub(super) fn machines(&self) -> impl Iterator<Item = (&NodeName, &Machine)> {
-        self.world.machines.iter()
+        let machines = self.world.machines.iter();
+        machines.map(|(node, machine)| (node, &**machine))
     }
 }
 
@@ -450,15 +450,21 @@ impl Change<'_> {
         if !self.world.machines.contains_key(&design.name) {
             self.seed(&design.name, Machine::factory_new(design))?;
         }
-        self.world
-            .machines
-            .get(&design.name)
+        self.known(&design.name)
+    }
+
+    /// A machine that is in the world already.
+    pub(super) fn known(&self, node: &NodeName) -> Result<&Machine, StateError> {
+        let machine = self.world.machines.get(node);
+        machine
+            .map(|machine| &**machine)
             .ok_or_else(|| self.world.broken("a machine is missing"))
     }
 
     /// The machines that something has happened to already, in no order.
     pub(super) fn machines(&self) -> impl Iterator<Item = (&NodeName, &Machine)> {
-        self.world.machines.iter()
+        let machines = self.world.machines.iter();
+        machines.map(|(node, machine)| (node, &**machine))
     }
 
     /// Makes a machine what is given.
@@ -612,7 +618,7 @@ fn write_anew(path: &Path) -> Result<(), StateError> {
     push_line(&mut bytes, &header());
     for (node, machine) in machines {
         let entry = Entry {
-            machine: Some(Box::new(machine)),
+            machine: Some(machine),
             ..Entry::of(at, &node)
         };
         push_line(&mut bytes, &entry);
