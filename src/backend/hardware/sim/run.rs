@@ -344,10 +344,7 @@ impl Simulator {
         };
         let mut awaited = None;
         loop {
-            match self
-                .advance(order, node, awaited)
-                .map_err(broken)?
-            {
+            match self.advance(order, node, awaited).map_err(broken)? {
                 Standing::Ended(result) => return result,
                 Standing::UnderWay(Some(until), seen) => {
                     tokio::time::sleep_until(until).await;
