@@ -6,8 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::Preconditions;
 use crate::backend::{Backends, Look, Order, Pending};
 use crate::design::{Design, EtcdCluster, NodeDesign, NodeName};
@@ -15,15 +13,19 @@ use crate::guard::quorum;
 use crate::observed::Observations;
 use crate::plan::{self, Action, Plan, Reliance, Sources};
 use crate::remediation::MaxUnhealthy;
-use crate::step::{EtcdRemoval, StepKind};
+use crate::step::{EtcdRemoval, StepId, StepIndex, StepKind};
 
 /// What the steps of a plan rely on.
 pub struct StillHolds {
+    plan: Arc<Plan>,
+    /// The steps that rely on anything, sorted by id, each with the end of its part of `reliances`.
+    steps: Vec<(StepIndex, u32)>,
+    /// Positions in the plan's list of what it relies on.
+    reliances: Vec<u32>,
     backends: Arc<Backends>,
     clusters: Vec<EtcdCluster>,
     /// All members that the plan removes, by cluster and id, with their nodes.
     leaving: Vec<(NodeName, EtcdRemoval)>,
-    reliances: FxHashMap<String, Vec<Reliance>>,
     /// Where machines are remediated: all machines of the site, of which not too many may be unhealthy.
     all: Vec<Arc<NodeDesign>>,
     max_unhealthy: MaxUnhealthy,
@@ -34,16 +36,25 @@ pub struct StillHolds {
 impl StillHolds {
     /// What the steps of `plan` rely on, seen through `backends`.
     #[must_use]
-    pub fn new(plan: &Plan, design: &Design, backends: Arc<Backends>) -> Self {
-        let mut reliances: FxHashMap<String, Vec<Reliance>> = FxHashMap::default();
-        for reliance in &plan.relies_on {
-            for index in &reliance.steps {
-                if let Some(step) = plan.steps.get(index.0 as usize) {
-                    let of_step = reliances.entry(step.id.to_string()).or_default();
-                    of_step.push(reliance.clone());
-                }
+    pub fn new(plan: Arc<Plan>, design: &Design, backends: Arc<Backends>) -> Self {
+        let mut pairs: Vec<(StepIndex, u32)> = Vec::with_capacity(plan.relies_on.len());
+        for (reliance, position) in plan.relies_on.iter().zip(0u32..) {
+            let known = |step: &&StepIndex| (step.0 as usize) < plan.steps.len();
+            let steps = reliance.steps.iter().filter(known);
+            pairs.extend(steps.map(|step| (*step, position)));
+        }
+        let id_of = |step: StepIndex| &plan.steps[step.0 as usize].id;
+        pairs.sort_unstable_by(|(left, first), (right, second)| {
+            id_of(*left).cmp(id_of(*right)).then(first.cmp(second))
+        });
+        let mut steps: Vec<(StepIndex, u32)> = Vec::new();
+        for ((step, _), end) in pairs.iter().zip(1u32..) {
+            match steps.last_mut() {
+                Some(last) if last.0 == *step => last.1 = end,
+                _ => steps.push((*step, end)),
             }
         }
+        let reliances = pairs.into_iter().map(|(_, position)| position).collect();
         let mut leaving = Vec::new();
         for step in &plan.steps {
             if let (Some(node), Some(parameters)) = (&step.id.node, &step.parameters)
@@ -54,10 +65,11 @@ impl StillHolds {
             }
         }
         Self {
+            steps,
+            reliances,
             backends,
             clusters: design.etcd_clusters.clone(),
             leaving,
-            reliances,
             all: match *plan.action == *Action::Remediate.as_str() {
                 true => design.nodes.values().cloned().map(Arc::new).collect(),
                 false => Vec::new(),
@@ -68,7 +80,22 @@ impl StillHolds {
                 .max_unhealthy
                 .unwrap_or(design.policy.remediation.max_unhealthy),
             given_up: plan.options.leaving.destroy_etcd.clone(),
+            plan,
         }
+    }
+
+    /// What a step relies on.
+    fn reliances(&self, step: &StepId) -> impl Iterator<Item = &Reliance> + Clone {
+        let id_of = |index: StepIndex| &self.plan.steps[index.0 as usize].id;
+        let found = self
+            .steps
+            .binary_search_by(|(index, _)| id_of(*index).cmp(step));
+        let range = found.map_or(0..0, |at| {
+            let begin = at.checked_sub(1).map_or(0, |before| self.steps[before].1);
+            begin as usize..self.steps[at].1 as usize
+        });
+        let positions = self.reliances[range].iter();
+        positions.map(|position| &self.plan.relies_on[*position as usize])
     }
 
     async fn observe(&self, order: &Order, sources: Sources) -> Observations {
@@ -166,19 +193,17 @@ impl StillHolds {
 impl Preconditions for StillHolds {
     fn check<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
         Box::pin(async move {
-            let reliances = self.reliances.get(&order.step.id.to_string());
-            let reliances = reliances.map_or(&[][..], |all| all);
+            let mut reliances = self.reliances(&order.step.id);
             let removes = order.step.id.kind == StepKind::RemoveEtcd;
-            let mut sources = plan::sources(reliances);
+            let mut sources = plan::sources(reliances.clone());
             let remedies = order.step.id.kind == StepKind::Remediate;
             sources.etcd |= removes || remedies;
             if sources == Sources::default() {
                 return Ok(());
             }
             let seen = self.observe(order, sources).await;
-            let broken = reliances
-                .iter()
-                .find_map(|reliance| plan::broken(reliance, &seen, &self.clusters));
+            let broken =
+                reliances.find_map(|reliance| plan::broken(reliance, &seen, &self.clusters));
             if let Some(broken) = broken {
                 return Err(Arc::from(broken.to_string()));
             }

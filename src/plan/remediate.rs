@@ -112,7 +112,7 @@ fn asks(subject: &Subject<'_>) -> bool {
 
 /// The remediation that another run began and did not see through.
 fn begun<'a>(subject: &Subject<'a>) -> Option<&'a Memory> {
-    let memory = subject.record?.remediation.as_ref()?;
+    let memory = subject.record?.remediation.as_deref()?;
     memory.given_up.is_none().then_some(memory)
 }
 

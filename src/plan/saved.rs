@@ -4,6 +4,7 @@
 //! ever run or followed: a step says what kind it is, and what that means is code. Secrets are not in a
 //! plan. Reading takes nothing for granted, since the file comes from somewhere.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -24,6 +25,9 @@ pub const MAXIMUM_SIZE: usize = 512 << 20;
 
 /// The longest name of a site, group or node, in bytes.
 const LONGEST_NAME: usize = 255;
+
+/// How many bytes are digested at once.
+const PIECE: usize = 1 << 16;
 
 /// Why a file is no plan that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -198,30 +202,74 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The plan as compact JSON without its digest. All of it is text, numbers, lists and maps with text
-/// as keys, which JSON can always say.
-fn body(plan: &Plan) -> Vec<u8> {
-    serde_json::to_vec(&Body::of(plan)).unwrap_or_default()
-}
-
 /// SHA-256 over the plan as it is saved, its digest left out.
 #[must_use]
 pub fn digest(plan: &Plan) -> Digest {
-    hexadecimal(&Sha256::digest(body(plan)))
+    // Nothing is written anywhere, and all of a plan is text, numbers, lists and maps with text as
+    // keys, which JSON can always say.
+    body_into(plan, io::sink()).map_or_else(|_| Digest::default(), |(digest, _)| digest)
 }
 
 /// The plan as one line of JSON, its forecast, which the digest is not about, and the digest.
 #[must_use]
 pub fn write(plan: &Plan) -> Vec<u8> {
-    let mut text = body(plan);
-    let digest = hexadecimal(&Sha256::digest(&text));
-    text.pop();
-    if !plan.forecast.is_empty() {
-        text.extend_from_slice(b",\"forecast\":");
-        text.extend(serde_json::to_vec(&plan.forecast).unwrap_or_default());
-    }
-    text.extend_from_slice(format!(",\"digest\":\"{digest}\"}}\n").as_bytes());
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = write_to(plan, &mut text);
     text
+}
+
+/// The same into `out`, so that it is never in memory as a whole; gives the digest.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn write_to(plan: &Plan, out: &mut dyn Write) -> io::Result<Digest> {
+    let (digest, out) = body_into(plan, out)?;
+    if !plan.forecast.is_empty() {
+        out.write_all(b",\"forecast\":")?;
+        serde_json::to_writer(&mut *out, &plan.forecast)?;
+    }
+    writeln!(out, ",\"digest\":\"{digest}\"}}")?;
+    Ok(digest)
+}
+
+/// Writes the plan as compact JSON without its digest, and without the brace at its end.
+fn body_into<W: Write>(plan: &Plan, out: W) -> io::Result<(Digest, W)> {
+    let mut file = Hashed {
+        hash: Sha256::new(),
+        pending: Vec::with_capacity(2 * PIECE),
+        out,
+    };
+    serde_json::to_writer(&mut file, &Body::of(plan))?;
+    file.hash.update(&file.pending);
+    file.pending.pop();
+    file.out.write_all(&file.pending)?;
+    Ok((hexadecimal(&file.hash.finalize()), file.out))
+}
+
+/// Bytes that are digested in large pieces on their way. At least the last one is kept back.
+struct Hashed<W> {
+    hash: Sha256,
+    pending: Vec<u8>,
+    out: W,
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() > PIECE {
+            let last = self.pending.len() - 1;
+            self.hash.update(&self.pending[..last]);
+            self.out.write_all(&self.pending[..last])?;
+            self.pending.drain(..last);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The version alone.

@@ -6,6 +6,7 @@
 mod error;
 mod exchange;
 mod kept;
+mod packed;
 mod shard;
 mod store;
 
@@ -19,6 +20,7 @@ use crate::remediation::Memory;
 
 pub use error::Error;
 pub use exchange::{Exchange, Standing};
+pub use packed::{Packed, Packing};
 pub use store::{Checkpoint, Draft, FORMAT_VERSION, RunFile, State, Store};
 
 /// How far a machine has come.
@@ -85,7 +87,7 @@ pub struct NodeRecord {
     pub manageable: bool,
     /// The remediation that goes on, or was given up: where no Metal3 holds them, its two annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remediation: Option<Memory>,
+    pub remediation: Option<Box<Memory>>,
 }
 
 /// How a run ended.

@@ -11,11 +11,11 @@
 //! Records are read at one commit ([`State`]) and written on top of that commit by compare-and-swap: a
 //! lost race is an error that changes nothing.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 
 use super::error::{Error, failed};
-use super::{NodeRecord, RunRecord, SiteAction, SiteState};
+use super::{NodeRecord, Packed, RunRecord, SiteAction, SiteState};
 use super::{kept, shard};
 use crate::design::{NodeName, RunId, SiteName, name_problem};
 use crate::repository::{self, CommitId, NewCommit, Repository, Signature};
@@ -27,8 +27,6 @@ const SITE: &str = "site.json";
 const RUNS: &str = "runs";
 const RUN: &str = "run.json";
 const EVENTS: &str = "events";
-/// The most bytes that a compressed file is unpacked to.
-const LARGEST: u64 = 1 << 30;
 
 /// The records of one site.
 #[derive(Clone, Debug)]
@@ -63,13 +61,13 @@ pub struct Checkpoint<'a> {
     /// The run that writes it.
     pub run: &'a RunRecord,
     /// Records of nodes that have changed; the others stay.
-    pub nodes: &'a [NodeRecord],
+    pub nodes: Vec<Cow<'a, NodeRecord>>,
     /// Nodes that are not recorded any more.
     pub forgotten: &'a [NodeName],
     /// The plan, where it is not there yet.
-    pub plan: Option<&'a [u8]>,
-    /// JSON lines of events since the last checkpoint.
-    pub events: &'a [u8],
+    pub plan: Option<&'a Packed>,
+    /// JSON lines of events since the last checkpoint, in parts that follow each other.
+    pub events: &'a [Packed],
     /// The report, at the end of the run.
     pub report: Option<&'a [u8]>,
     /// Who and when.
@@ -231,6 +229,21 @@ impl<'a> Store<'a> {
         }
     }
 
+    /// A file of a run as it is kept; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn packed_file(
+        &self,
+        state: &State,
+        run: &RunId,
+        file: RunFile,
+    ) -> Result<Option<Packed>, Error> {
+        let found = self.file_of(state, &path_in(run, file.name())?)?;
+        Ok(found.map(Packed::from_file))
+    }
+
     /// A file of a run, unpacked; `None` where there is none.
     ///
     /// # Errors
@@ -244,7 +257,7 @@ impl<'a> Store<'a> {
     ) -> Result<Option<Vec<u8>>, Error> {
         let path = path_in(run, file.name())?;
         match self.file_of(state, &path)? {
-            Some(bytes) => unpacked(&path, &bytes).map(Some),
+            Some(bytes) => Packed::from_file(bytes).unpack(&path).map(Some),
             None => Ok(None),
         }
     }
@@ -267,7 +280,8 @@ impl<'a> Store<'a> {
             .map_err(failed(reading))?;
         for (name, blob) in parts {
             let bytes = self.repository.read_blob(blob).map_err(failed(reading))?;
-            events.extend(unpacked(&format!("{folder}/{name}"), &bytes)?);
+            let part = Packed::from_file(bytes);
+            events.extend(part.unpack(&format!("{folder}/{name}"))?);
         }
         Ok(events)
     }
@@ -291,21 +305,20 @@ impl<'a> Store<'a> {
         let mut records = shard::Changes::new();
         records.extend(checkpoint.forgotten.iter().map(|node| (node, None)));
         let changed = checkpoint.nodes.iter();
-        records.extend(changed.map(|record| (&record.node, Some(record))));
+        records.extend(changed.map(|record| (&record.node, Some(&**record))));
         let mut changes = shard::changed_files(self.repository, state.tip, &records)?;
 
         let site = state.site.after(run);
         changes.insert(SITE.to_owned(), Some(to_json(SITE, &site)?));
         changes.insert(path_in(&run.run, RUN)?, Some(to_json(RUN, run)?));
-        for (file, bytes) in [
-            (RunFile::Plan, checkpoint.plan),
-            (RunFile::Report, checkpoint.report),
-        ] {
-            if let Some(bytes) = bytes {
-                let path = path_in(&run.run, file.name())?;
-                let bytes = packed(&path, bytes)?;
-                changes.insert(path, Some(bytes));
-            }
+        if let Some(plan) = checkpoint.plan {
+            let path = path_in(&run.run, RunFile::Plan.name())?;
+            changes.insert(path, Some(plan.as_bytes().to_vec()));
+        }
+        if let Some(report) = checkpoint.report {
+            let path = path_in(&run.run, RunFile::Report.name())?;
+            let report = packed(&path, report)?;
+            changes.insert(path, Some(report.as_bytes().to_vec()));
         }
         if !checkpoint.events.is_empty() {
             let folder = path_in(&run.run, EVENTS)?;
@@ -317,9 +330,10 @@ impl<'a> Store<'a> {
                     .len(),
                 None => 0,
             };
-            let path = format!("{folder}/{parts:06}.jsonl.zz");
-            let bytes = packed(&path, checkpoint.events)?;
-            changes.insert(path, Some(bytes));
+            for (part, number) in checkpoint.events.iter().zip(parts..) {
+                let path = format!("{folder}/{number:06}.jsonl.zz");
+                changes.insert(path, Some(part.as_bytes().to_vec()));
+            }
         }
         let tip = self
             .repository
@@ -449,22 +463,9 @@ fn to_json<T: serde::Serialize>(path: &str, value: &T) -> Result<Vec<u8>, Error>
     Ok(bytes)
 }
 
-fn packed(path: &str, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
-    encoder
-        .write_all(bytes)
-        .and_then(|()| encoder.finish())
+fn packed(path: &str, bytes: &[u8]) -> Result<Packed, Error> {
+    let packed = Packed::new(|out| out.write_all(bytes));
+    packed
+        .map(|(packed, ())| packed)
         .map_err(|error| broken(path, &error))
-}
-
-fn unpacked(path: &str, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut plain = Vec::new();
-    flate2::read::ZlibDecoder::new(bytes)
-        .take(LARGEST + 1)
-        .read_to_end(&mut plain)
-        .map_err(|error| broken(path, &error))?;
-    if plain.len() as u64 > LARGEST {
-        return Err(broken(path, &"it is larger than any run"));
-    }
-    Ok(plain)
 }

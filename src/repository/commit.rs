@@ -89,7 +89,7 @@ impl Repository {
             }
             let tree = match write_tree(handle, base, &changes, &mut objects)? {
                 Some(tree) => tree,
-                None => objects.add(git2::ObjectType::Tree, Vec::new())?,
+                None => objects.add(git2::ObjectType::Tree, &b""[..])?,
             };
             let mut text = format!("tree {tree}\n");
             for parent in &commit.parents {
@@ -238,11 +238,11 @@ impl<'a> Changes<'a> {
 }
 
 /// Adds the tree that `base` becomes by the changes; `None` where it becomes empty.
-fn write_tree(
+fn write_tree<'a>(
     handle: &git2::Repository,
     base: Option<git2::Oid>,
-    changes: &Changes<'_>,
-    objects: &mut NewObjects,
+    changes: &Changes<'a>,
+    objects: &mut NewObjects<'a>,
 ) -> Result<Option<ObjectId>, Error> {
     // By git's order: a folder sorts as if its name ended in a slash.
     let key = |name: &[u8], mode: i32| {
@@ -266,7 +266,7 @@ fn write_tree(
         let folder = entries.remove(&key(name.as_bytes(), FOLDER));
         let (mode, id) = match change {
             Change::Removed => continue,
-            Change::File(bytes) => (FILE, Some(objects.blob(bytes.to_vec())?.0)),
+            Change::File(bytes) => (FILE, Some(objects.blob(*bytes)?.0)),
             Change::Folder(inside) => {
                 let base = folder.map(|folder| folder.id.git());
                 (FOLDER, write_tree(handle, base, inside, objects)?)

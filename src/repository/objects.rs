@@ -5,6 +5,7 @@
 //! the folder is synced after that, so that a ref never names what is not there. Temporary names are
 //! those that `git prune` sweeps.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -19,16 +20,20 @@ const MOST_LOOSE: usize = 4;
 
 /// Objects that are to be written together, by id.
 #[derive(Default)]
-pub(super) struct NewObjects {
-    objects: BTreeMap<ObjectId, (git2::ObjectType, Vec<u8>)>,
+pub(super) struct NewObjects<'a> {
+    objects: BTreeMap<ObjectId, Object<'a>>,
 }
 
-impl NewObjects {
+/// What kind of object, and its bytes.
+pub(super) type Object<'a> = (git2::ObjectType, Cow<'a, [u8]>);
+
+impl<'a> NewObjects<'a> {
     pub(super) fn add(
         &mut self,
         kind: git2::ObjectType,
-        bytes: Vec<u8>,
+        bytes: impl Into<Cow<'a, [u8]>>,
     ) -> Result<ObjectId, Error> {
+        let bytes = bytes.into();
         let id = git2::Oid::hash_object(kind, &bytes)
             .map_err(git("compute the id of an object"))?
             .into();
@@ -36,14 +41,14 @@ impl NewObjects {
         Ok(id)
     }
 
-    pub(super) fn blob(&mut self, bytes: Vec<u8>) -> Result<BlobId, Error> {
+    pub(super) fn blob(&mut self, bytes: impl Into<Cow<'a, [u8]>>) -> Result<BlobId, Error> {
         self.add(git2::ObjectType::Blob, bytes).map(BlobId)
     }
 }
 
 impl Repository {
     /// Writes all objects that are not there yet, and syncs them to the disk.
-    pub(super) fn write_objects(&self, new: NewObjects) -> Result<(), Error> {
+    pub(super) fn write_objects(&self, new: NewObjects<'_>) -> Result<(), Error> {
         let missing = self.with(|handle| {
             let odb = handle.odb().map_err(git("open the object database"))?;
             odb.refresh().map_err(git("open the object database"))?;

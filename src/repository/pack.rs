@@ -11,12 +11,13 @@ use std::thread;
 use sha1::{Digest, Sha1};
 
 use super::Error;
+use super::objects::Object;
 
 /// Below this many bytes in all, threads cost more than they save.
 const WORTH_A_THREAD: usize = 1 << 20;
 
 /// A pack of these objects.
-pub(super) fn pack(objects: &[(git2::ObjectType, Vec<u8>)]) -> Result<Vec<u8>, Error> {
+pub(super) fn pack(objects: &[Object<'_>]) -> Result<Vec<u8>, Error> {
     let total: usize = objects.iter().map(|(_, bytes)| bytes.len()).sum();
     let threads = match thread::available_parallelism() {
         Ok(threads) if total >= WORTH_A_THREAD => threads.get().min(8),
@@ -48,7 +49,7 @@ pub(super) fn pack(objects: &[(git2::ObjectType, Vec<u8>)]) -> Result<Vec<u8>, E
     Ok(pack)
 }
 
-fn packed(objects: &[(git2::ObjectType, Vec<u8>)]) -> std::io::Result<Vec<u8>> {
+fn packed(objects: &[Object<'_>]) -> std::io::Result<Vec<u8>> {
     let mut pack = Vec::new();
     for (kind, bytes) in objects {
         let kind = match kind {

@@ -1,13 +1,14 @@
 //! The records of a site on their ref, alone and with a remote.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use trueup::design::{NodeName, RunId, Section, SiteName};
 use trueup::record::{
-    Checkpoint, Counts, Error, NodeRecord, Outcome, Phase, RunFile, RunRecord, Standing, State,
-    Store,
+    Checkpoint, Counts, Error, NodeRecord, Outcome, Packed, Phase, RunFile, RunRecord, Standing,
+    State, Store,
 };
 use trueup::repository::{Patience, PushOutcome, Repository, Signature};
 
@@ -49,13 +50,17 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
     }
 }
 
+fn packed(text: &str) -> Packed {
+    Packed::new(|out| out.write_all(text.as_bytes())).unwrap().0
+}
+
 fn checkpoint<'a>(run: &'a RunRecord, nodes: &'a [NodeRecord]) -> Checkpoint<'a> {
     Checkpoint {
         run,
-        nodes,
+        nodes: nodes.iter().map(Cow::Borrowed).collect(),
         forgotten: &[],
         plan: None,
-        events: b"",
+        events: &[],
         report: None,
         author: Signature {
             name: "Ada".to_owned(),
@@ -82,12 +87,13 @@ fn records_are_read_as_they_were_written_and_only_changed_files_are_written_agai
     let nodes: Vec<NodeRecord> = (0..1000)
         .map(|number| node(&format!("n{number}"), Phase::Prepared))
         .collect();
+    let plan = packed("{\"plan\":1}");
     let first = store
         .checkpoint(
             &empty,
             &Checkpoint {
-                plan: Some(b"{\"plan\":1}"),
-                events: b"{\"event\":1}\n",
+                plan: Some(&plan),
+                events: &[packed("{\"event\":1}\n")],
                 ..checkpoint(&begun, &nodes)
             },
         )
@@ -102,7 +108,7 @@ fn records_are_read_as_they_were_written_and_only_changed_files_are_written_agai
             &first,
             &Checkpoint {
                 forgotten: &[NodeName::from("n8")],
-                events: b"{\"event\":2}\n",
+                events: &[packed("{\"event\":2}\n")],
                 report: Some(b"{\"report\":1}"),
                 ..checkpoint(&ended, std::slice::from_ref(&n7))
             },

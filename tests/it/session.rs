@@ -17,7 +17,7 @@ use trueup::design::{Digest, GroupName, NodeDesign, NodeName, RunId, SiteName, S
 use trueup::journal::Journal;
 use trueup::observed::ObservedNode;
 use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
-use trueup::record::{Outcome, Phase, SiteAction, SiteState, State, Store};
+use trueup::record::{Outcome, Packed, Phase, SiteAction, SiteState, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Patience, Repository, Selection, Signature};
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
@@ -221,6 +221,7 @@ fn shared(repository: &Repository) -> Site<'_> {
 /// Plan, designs and digest of one run, kept together.
 struct Job {
     plan: Plan,
+    plan_file: Packed,
     digest: Digest,
     nodes: BTreeMap<NodeName, Arc<NodeDesign>>,
     commit: CommitId,
@@ -230,6 +231,7 @@ impl Job {
     fn new(plan: Plan, commit: CommitId) -> Self {
         Self {
             plan,
+            plan_file: Packed::new(|out| out.write_all(b"the plan")).unwrap().0,
             digest: Digest::from("p1"),
             nodes: BTreeMap::new(),
             commit,
@@ -239,7 +241,7 @@ impl Job {
     fn proposal(&self, supersede: bool) -> Proposal<'_> {
         Proposal {
             plan: &self.plan,
-            plan_bytes: b"the plan",
+            plan_file: &self.plan_file,
             plan_digest: &self.digest,
             commit: self.commit,
             nodes: &self.nodes,
@@ -547,7 +549,7 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
 
     // Dead for whoever watches it for ten minutes.
     let found = find_interrupted(&site, Some(&run)).unwrap();
-    assert_eq!(found.plan, b"the plan");
+    assert_eq!(found.plan.unpack("plan").unwrap(), b"the plan");
     let take_over = TakeOver {
         dead: true,
         longest_request: MINUTE,

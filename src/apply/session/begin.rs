@@ -14,7 +14,7 @@ use crate::apply::Replay;
 use crate::design::{Digest, NodeDesign, NodeName, RunId};
 use crate::journal::Journal;
 use crate::plan::Plan;
-use crate::record::{self, Checkpoint, Counts, Outcome, RunRecord, State, Store};
+use crate::record::{self, Checkpoint, Counts, Outcome, Packed, RunRecord, State, Store};
 use crate::repository::{CommitId, RefUpdate};
 
 /// A plan that is to be carried out.
@@ -22,8 +22,8 @@ use crate::repository::{CommitId, RefUpdate};
 pub struct Proposal<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The same as a saved file, which the records and the lock keep.
-    pub plan_bytes: &'a [u8],
+    /// The same as a saved file, packed, which the records and the lock keep.
+    pub plan_file: &'a Packed,
     /// Its digest.
     pub plan_digest: &'a Digest,
     /// The commit that is applied, and tagged: it has the files that were planned.
@@ -121,7 +121,7 @@ fn acquire(
     state: &State,
     run: &RunId,
 ) -> Result<Held, Error> {
-    let holder = match site.take(None, actor, time, run, proposal.plan_bytes) {
+    let holder = match site.take(None, actor, time, run, proposal.plan_file) {
         Err(Error::LockHeld { holder, .. }) => holder,
         other => return other,
     };
@@ -143,7 +143,7 @@ fn acquire(
             run: unfinished.run,
         });
     }
-    site.take(Some(left.id), actor, time, run, proposal.plan_bytes)
+    site.take(Some(left.id), actor, time, run, proposal.plan_file)
 }
 
 fn begin_locked<'a>(
@@ -195,7 +195,7 @@ fn begin_locked<'a>(
     if state.site.last_run.as_ref() >= Some(&run) {
         let candidate = ulid::Ulid::from_string(run.as_str()).unwrap_or_default();
         run = state.site.next_run(candidate);
-        *held = site.take(Some(held.lock.id), actor, time, &run, proposal.plan_bytes)?;
+        *held = site.take(Some(held.lock.id), actor, time, &run, proposal.plan_file)?;
     }
     let plan = proposal.plan;
     let record = RunRecord {
@@ -219,10 +219,10 @@ fn begin_locked<'a>(
             &state,
             &Checkpoint {
                 run: &record,
-                nodes: &[],
+                nodes: Vec::new(),
                 forgotten: &[],
-                plan: Some(proposal.plan_bytes),
-                events: b"",
+                plan: Some(proposal.plan_file),
+                events: &[],
                 report: None,
                 author: actor.at(time.seconds()),
             },
@@ -237,7 +237,7 @@ fn begin_locked<'a>(
         actor,
         time,
         plan,
-        plan_bytes: proposal.plan_bytes,
+        plan_file: proposal.plan_file,
         commit: proposal.commit,
         nodes: proposal.nodes,
         store,

@@ -4,6 +4,7 @@
 //! the checkpoints in the records say; where the records are newer than the journal, somebody resumed
 //! the run elsewhere, and every step that has not ended counts as possibly begun.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::design::{NodeDesign, NodeName, RunId};
 use crate::journal::Journal;
 use crate::plan::Plan;
 use crate::record::{
-    Checkpoint, Counts, NodeRecord, Outcome, Phase, RunFile, RunRecord, State, Store,
+    Checkpoint, Counts, NodeRecord, Outcome, Packed, Phase, RunFile, RunRecord, State, Store,
 };
 use crate::repository::{CommitId, RefUpdate};
 use crate::step::StepKind;
@@ -36,8 +37,8 @@ const GLANCE: Duration = Duration::from_secs(15);
 pub struct Interrupted {
     /// Its record.
     pub record: RunRecord,
-    /// Its plan, as it was saved.
-    pub plan: Vec<u8>,
+    /// Its plan, as it was saved, packed.
+    pub plan: Packed,
     /// Its commit, which is kept.
     pub commit: CommitId,
 }
@@ -97,7 +98,7 @@ pub fn find_interrupted(site: &Site<'_>, run: Option<&RunId>) -> Result<Interrup
         })?,
     };
     let plan = store
-        .run_file(&state, &record.run, RunFile::Plan)
+        .packed_file(&state, &record.run, RunFile::Plan)
         .map_err(error::records("read the plan of the run"))?
         .ok_or_else(|| broken(&record, "it has no plan"))?;
     let commit = commit_of(&record)?;
@@ -145,7 +146,7 @@ pub fn resume<'a>(
         actor,
         time,
         plan,
-        plan_bytes: &interrupted.plan,
+        plan_file: &interrupted.plan,
         commit: interrupted.commit,
         nodes,
         store,
@@ -255,7 +256,7 @@ fn seize(
     actor: &Actor,
     time: &dyn Timekeeper,
     run: &RunId,
-    plan: &[u8],
+    plan: &Packed,
     take_over: TakeOver,
 ) -> Result<Held, Error> {
     let Some(left) = site.lock()? else {
@@ -351,19 +352,16 @@ pub(super) fn abandon(
     if let Some(tag) = &new_tag {
         files.intend_tag(tag)?;
     }
-    let written: Vec<NodeRecord> = changed
-        .iter()
-        .filter_map(|node| nodes.get(node).cloned())
-        .collect();
+    let written = changed.iter().filter_map(|node| nodes.get(node));
     let state = store
         .checkpoint(
             state,
             &Checkpoint {
                 run: &record,
-                nodes: &written,
+                nodes: written.map(Cow::Borrowed).collect(),
                 forgotten: &[],
                 plan: None,
-                events: b"",
+                events: &[],
                 report: None,
                 author: actor.at(seconds),
             },

@@ -4,11 +4,15 @@
 //! that ticks, which renews and publishes: a slow remote never holds a step up. Whoever lost the lock,
 //! or finds that somebody else wrote the records, starts nothing more.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use super::error::{self, Error};
 use super::files::RunFiles;
@@ -18,7 +22,9 @@ use super::time::Timekeeper;
 use crate::apply::{Entry, Event, EventKind, NodeOutcome, Replay, StepOutcome, StopHandle};
 use crate::design::{NodeDesign, NodeName, RunId};
 use crate::plan::{ChangeKind, Plan};
-use crate::record::{self, Checkpoint, NodeRecord, RunRecord, SiteState, State, Store};
+use crate::record::{
+    self, Checkpoint, NodeRecord, Packed, Packing, RunRecord, SiteState, State, Store,
+};
 use crate::remediation::Note;
 use crate::repository::{self, CommitId};
 use crate::step::{Effect, Step, StepId, StepKind};
@@ -41,14 +47,14 @@ pub struct Session<'a> {
     pub(super) actor: &'a Actor,
     pub(super) time: &'a dyn Timekeeper,
     pub(super) plan: &'a Plan,
-    pub(super) plan_bytes: &'a [u8],
+    pub(super) plan_file: &'a Packed,
     pub(super) commit: CommitId,
     pub(super) run: RunId,
     pub(super) store: Store<'a>,
     pub(super) files: RunFiles,
     nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
-    steps: BTreeMap<String, &'a Step>,
-    changes: BTreeMap<&'a NodeName, ChangeKind>,
+    steps: FxHashMap<&'a StepId, &'a Step>,
+    changes: FxHashMap<&'a NodeName, ChangeKind>,
     /// Nodes that the plan takes out of the cluster.
     leaving: BTreeSet<&'a NodeName>,
     /// The records before the run, as the whole site counts them.
@@ -84,7 +90,10 @@ pub(super) struct Records {
     changed: BTreeSet<NodeName>,
     /// Nodes that are being rebuilt or torn down just now.
     begun: BTreeMap<NodeName, StepId>,
-    events: Vec<u8>,
+    /// What happened since the last checkpoint, packed as it comes.
+    events: Option<Packing>,
+    /// What a checkpoint was to have, and was not written.
+    parts: Vec<Packed>,
     written: Duration,
     /// How long the last checkpoint took.
     cost: Duration,
@@ -105,7 +114,7 @@ pub(super) struct Parts<'a> {
     pub(super) actor: &'a Actor,
     pub(super) time: &'a dyn Timekeeper,
     pub(super) plan: &'a Plan,
-    pub(super) plan_bytes: &'a [u8],
+    pub(super) plan_file: &'a Packed,
     pub(super) commit: CommitId,
     pub(super) nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     pub(super) store: Store<'a>,
@@ -130,13 +139,13 @@ impl<'a> Session<'a> {
             actor: parts.actor,
             time: parts.time,
             plan: parts.plan,
-            plan_bytes: parts.plan_bytes,
+            plan_file: parts.plan_file,
             commit: parts.commit,
             run: parts.run.run.clone(),
             store: parts.store,
             files: parts.files,
             nodes: parts.nodes,
-            steps: steps.map(|step| (step.id.to_string(), step)).collect(),
+            steps: steps.map(|step| (&step.id, step)).collect(),
             leaving: parts
                 .plan
                 .steps
@@ -158,7 +167,8 @@ impl<'a> Session<'a> {
                 nodes,
                 changed: BTreeSet::new(),
                 begun: BTreeMap::new(),
-                events: Vec::new(),
+                events: None,
+                parts: Vec::new(),
                 written: now,
                 cost: Duration::ZERO,
                 is_new_wave: true,
@@ -233,7 +243,7 @@ impl<'a> Session<'a> {
         let seen = Some(renewal.held.lock.id);
         let taken = self
             .site
-            .take(seen, self.actor, self.time, &self.run, self.plan_bytes);
+            .take(seen, self.actor, self.time, &self.run, self.plan_file);
         match taken {
             Ok(held) => {
                 renewal.next = held.renewed + RENEWAL;
@@ -281,20 +291,29 @@ impl<'a> Session<'a> {
             // Whatever had begun counts as unknown, should this be the last that is heard of it.
             match (records.begun.get(name), records.nodes.get(name)) {
                 (Some(step), record) => {
-                    nodes.push(node::under_way(record, name, step, &self.run));
+                    let record = node::under_way(record, name, step, &self.run);
+                    nodes.push(Cow::Owned(record));
                 }
-                (None, Some(record)) => nodes.push(record.clone()),
+                (None, Some(record)) => nodes.push(Cow::Borrowed(record)),
                 (None, None) => forgotten.push(name.clone()),
             }
         }
+        if let Some(events) = records.events.take() {
+            let packed = events.finish().map_err(|error| Error::Broken {
+                what: "what happened in the run".to_owned(),
+                reason: error.to_string(),
+            })?;
+            records.parts.push(packed);
+        }
+        let written = nodes.len() + forgotten.len();
         let draft = self.store.draft(
             &records.state,
             &Checkpoint {
                 run: &records.run,
-                nodes: &nodes,
+                nodes,
                 forgotten: &forgotten,
                 plan: None,
-                events: &records.events,
+                events: &records.parts,
                 report,
                 author: self.actor.at(self.time.seconds()),
             },
@@ -307,8 +326,8 @@ impl<'a> Session<'a> {
             Ok(state) => {
                 records.state = state;
                 records.changed.clear();
-                records.events.clear();
-                Ok(nodes.len() + forgotten.len())
+                records.parts.clear();
+                Ok(written)
             }
             Err(record::Error::LostRace { .. }) => {
                 drop(guard);
@@ -350,7 +369,8 @@ impl<'a> Session<'a> {
         let mut records = lock(&self.records);
         if let Ok(mut line) = serde_json::to_vec(event) {
             line.push(b'\n');
-            records.events.extend(line);
+            // Packing in memory does not fail.
+            let _ = records.events.get_or_insert_default().write_all(&line);
         }
         match &event.kind {
             EventKind::StepStarted {
@@ -364,7 +384,7 @@ impl<'a> Session<'a> {
                 let is_first = records.is_new_wave
                     && self
                         .steps
-                        .get(&step.to_string())
+                        .get(step)
                         .is_some_and(|step| step.effect == Effect::Destructive);
                 if is_first {
                     records.is_new_wave = false;
@@ -437,11 +457,18 @@ impl<'a> Session<'a> {
 
     /// Takes in again what the journal of a run says that its remediations noted.
     pub(super) fn recall(&self, replay: &Replay) {
+        let remediations: FxHashMap<String, &StepId> = self
+            .plan
+            .steps
+            .iter()
+            .filter(|step| step.id.kind == StepKind::Remediate)
+            .map(|step| (step.id.to_string(), &step.id))
+            .collect();
         for entry in &replay.entries {
             if let Entry::Note { step, text } = entry
-                && let Some(step) = self.steps.get(&**step)
+                && let Some(step) = remediations.get(&**step)
             {
-                self.noted(&step.id, text);
+                self.noted(step, text);
             }
         }
     }
@@ -455,7 +482,7 @@ impl<'a> Session<'a> {
             let memory = record.remediation.as_ref()?;
             (step.id.kind == StepKind::Remediate && record.run == self.run).then(|| Entry::Note {
                 step: step.id.to_string().into(),
-                text: Note::Recalled(Box::new(memory.clone())).to_text(),
+                text: Note::Recalled(memory.clone()).to_text(),
             })
         });
         of_node.collect()
@@ -464,7 +491,7 @@ impl<'a> Session<'a> {
     /// Takes in what a step did to the record of its node.
     pub(super) fn node_changed(&self, outcome: &NodeOutcome) {
         let mut records = lock(&self.records);
-        let step = self.steps.get(&outcome.step.to_string());
+        let step = self.steps.get(&outcome.step);
         let reason = step.and_then(|step| step.parameters.as_ref()?.reason.as_ref());
         let revision = records.run.revision.clone();
         let context = Context {
@@ -519,7 +546,7 @@ impl<'a> Session<'a> {
 
 impl Records {
     fn has_news(&self) -> bool {
-        !self.changed.is_empty() || !self.events.is_empty()
+        !self.changed.is_empty() || self.events.is_some() || !self.parts.is_empty()
     }
 }
 

@@ -150,7 +150,7 @@ pub(super) fn noted(
 ) -> NodeRecord {
     let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
     let memory = record.remediation.take().unwrap_or_default();
-    record.remediation = Some(memory.with([text]));
+    record.remediation = Some(Box::new(memory.with([text])));
     record.run = run.clone();
     record
 }

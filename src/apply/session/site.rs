@@ -3,7 +3,7 @@
 use super::error::{self, Error};
 use super::time::{Timekeeper, rfc3339};
 use crate::design::{RunId, SiteName};
-use crate::record::{Exchange, State, Store};
+use crate::record::{Exchange, Packed, State, Store};
 use crate::repository::{
     CommitId, Holder, Lock, NewLock, PushOutcome, RefUpdate, Remote, Repository, Signature,
 };
@@ -134,7 +134,7 @@ impl<'a> Site<'a> {
         actor: &Actor,
         time: &dyn Timekeeper,
         run: &RunId,
-        plan: &[u8],
+        plan: &Packed,
     ) -> Result<Held, Error> {
         let seconds = time.seconds();
         let asked = time.monotonic();
@@ -143,7 +143,7 @@ impl<'a> Site<'a> {
         let new = NewLock {
             site: self.name.as_str(),
             holder: &holder,
-            plan,
+            plan: plan.as_bytes(),
             nonce: &nonce,
             author: actor.at(seconds),
         };

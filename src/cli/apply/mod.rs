@@ -28,7 +28,7 @@ use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, Digest, NodeDesign, NodeName};
 use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
-use crate::record::{Outcome, RunRecord, Store};
+use crate::record::{Outcome, Packed, RunRecord, Store};
 use crate::report;
 use crate::report::run::Reporter;
 use crate::repository::CommitId;
@@ -112,7 +112,7 @@ enum Format {
 
 /// What is carried out, and on whom.
 struct Task<'a> {
-    plan: &'a Plan,
+    plan: &'a Arc<Plan>,
     design: &'a Design,
     nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
@@ -236,21 +236,22 @@ fn apply_new(
     let selection = documents.location.selection.clone();
     let digest = documents.digest.clone();
     drop((documents, records, observations));
-    let plan = &plan;
+    let plan = Arc::new(plan);
     let mut text = String::new();
     let view = report::plan::View {
         palette: context.printer.err,
         ..Default::default()
     };
-    report::plan::text(&mut text, plan, view)?;
+    report::plan::text(&mut text, &plan, view)?;
     context.printer.tell(&text);
-    admit(site, &selection, &state, plan, commit, &digest)
+    drop(text);
+    admit(site, &selection, &state, &plan, commit, &digest)
         .map_err(|error| session_failure(&error))?;
     if plan.steps.is_empty() {
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
-    window::left(context, command, &design, plan)?;
+    window::left(context, command, &design, &plan)?;
     confirm(context, command)?;
     let Some(hardware) = hardware else {
         return Err(Failure::new(
@@ -261,14 +262,19 @@ fn apply_new(
     };
     let nodes = designs(&design);
     let task = Task {
-        plan,
+        plan: &plan,
         design: &design,
         nodes: &nodes,
         applied: &applied,
-        hardware,
+        hardware: hardware.clone(),
         runtime: &runtime,
     };
-    start(context, command, site, commit, &task, None)
+    let ended = start(context, command, site, commit, &task, None);
+    if !command.watching.watch {
+        // The process ends soon: taking the site apart node by node would only cost time.
+        std::mem::forget((task.hardware, hardware, plan, design, nodes, applied));
+    }
+    ended
 }
 
 /// Begins the run and carries it out. `site_digest`: the plan was saved, and everything that it relies
@@ -282,8 +288,7 @@ fn start(
     site_digest: Option<&Digest>,
 ) -> Result<u8, Failure> {
     window::left(context, command, task.design, task.plan)?;
-    let plan_bytes = saved_plan::write(task.plan);
-    let plan_digest = saved_plan::digest(task.plan);
+    let (plan_file, plan_digest) = Packed::new(|out| saved_plan::write_to(task.plan, out))?;
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new();
     let store = Store::open(site.repository, &site.name)?;
@@ -300,7 +305,7 @@ fn start(
     });
     let proposal = Proposal {
         plan: task.plan,
-        plan_bytes: &plan_bytes,
+        plan_file: &plan_file,
         plan_digest: &plan_digest,
         commit,
         nodes: task.nodes,
@@ -350,7 +355,9 @@ fn carry_out(
     let mut messages = Vec::new();
     // Whoever reads the events may be gone; the run goes on all the same.
     let mut sink = |event: &Event| {
-        messages.extend(airship::message(event));
+        if action.is_some() {
+            messages.extend(airship::message(event));
+        }
         command.hooks.hear(event);
         let _ = reporter.event(event);
     };
@@ -386,7 +393,7 @@ fn carry_out(
         stop_grace,
         stop_after,
         preconditions: Arc::new(StillHolds::new(
-            task.plan,
+            task.plan.clone(),
             task.design,
             task.hardware.clone(),
         )),
@@ -415,7 +422,11 @@ fn carry_out(
         let status = airship::of_report(action, &report, messages);
         context.printer.print(&airship::line(&status))?;
     }
-    exit_code(report.outcome)
+    let outcome = report.outcome;
+    if !command.watching.watch {
+        std::mem::forget((session, report, finished));
+    }
+    exit_code(outcome)
 }
 
 /// What a run that ended so exits with.

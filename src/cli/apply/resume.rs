@@ -39,12 +39,14 @@ pub(super) fn resume(
         }
         other => other.map_err(|error| session_failure(&error))?,
     };
-    let plan = saved::read(&interrupted.plan).map_err(|error| {
+    let plan = interrupted.plan.unpack("plan")?;
+    let plan = saved::read(&plan).map_err(|error| {
         Failure::error(format!(
             "the plan of run {} is broken: {error}",
             interrupted.record.run
         ))
     })?;
+    let plan = Arc::new(plan);
     let at = At::Commit(interrupted.commit);
     let location = checkout.location_at(at)?;
     let mut loader = Loader::new(site.repository);

@@ -93,7 +93,7 @@ pub(super) fn apply_saved(
         .map_err(|error| planning::backend_failure(&error, &loader))?;
     let nodes = designs(&loaded.design);
     let task = Task {
-        plan: &plan,
+        plan: &Arc::new(plan),
         design: &loaded.design,
         nodes: &nodes,
         applied: &applied,

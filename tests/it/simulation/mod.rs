@@ -26,7 +26,7 @@ use trueup::apply::{self, Decision, Event, Finished, RunReport, StillHolds, Stop
 use trueup::backend::{self, Backends, Look, NoSecrets};
 use trueup::design::{Design, Digest, NodeDesign, NodeName, RunId, SiteName};
 use trueup::plan::{self, Action, Base, NoReasons, Options, Plan, Request, Target};
-use trueup::record::{NodeRecord, RunFile, State, Store};
+use trueup::record::{NodeRecord, Packed, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::site::{At, Depth, Loader, Settings, locate};
 
@@ -56,7 +56,7 @@ struct Loaded {
 
 /// A plan, and what a life needs to carry it out.
 struct Planned {
-    plan: Plan,
+    plan: Arc<Plan>,
     commit: CommitId,
     loaded: Arc<Loaded>,
     applied: BTreeMap<NodeName, Arc<NodeDesign>>,
@@ -294,7 +294,7 @@ impl Stage {
             reasons: &NoReasons,
         })?;
         Ok(Planned {
-            plan,
+            plan: Arc::new(plan),
             commit,
             loaded,
             applied,
@@ -341,11 +341,11 @@ impl Stage {
                 if !supersede {
                     look_out(&site, &actor, &self.clock)?;
                 }
-                let bytes = plan::saved::write(&planned.plan);
-                let digest = plan::digest(&planned.plan);
+                let (file, digest) =
+                    Packed::new(|out| plan::saved::write_to(&planned.plan, out)).unwrap();
                 let proposal = Proposal {
                     plan: &planned.plan,
-                    plan_bytes: &bytes,
+                    plan_file: &file,
                     plan_digest: &digest,
                     commit: planned.commit,
                     nodes: &planned.loaded.nodes,
@@ -393,12 +393,12 @@ impl Stage {
 
     /// The plan of a run that was interrupted.
     fn interrupted(&self, interrupted: &Interrupted) -> Planned {
-        let plan = plan::saved::read(&interrupted.plan).unwrap();
+        let plan = plan::saved::read(&interrupted.plan.unpack("plan").unwrap()).unwrap();
         let loaded = self.load(interrupted.commit, Depth::Typed);
         let (_, records) = self.records();
         let old = self.old(&records, &loaded.design);
         Planned {
-            plan,
+            plan: Arc::new(plan),
             commit: interrupted.commit,
             applied: applied(&records, &old),
             loaded,
@@ -438,7 +438,7 @@ impl Stage {
             stop_grace: None,
             stop_after: None,
             preconditions: Arc::new(Mortal::new(
-                StillHolds::new(&planned.plan, &planned.loaded.design, backends),
+                StillHolds::new(planned.plan.clone(), &planned.loaded.design, backends),
                 undertaker.clone(),
             )),
             may_start: &may_start,
