@@ -1,9 +1,12 @@
-//! How long each stage takes, from the texts of a site to its differences, for sites of 1,000 and 10,000 nodes.
+//! How long each stage takes, from the texts of a site to its differences, for sites of 1,000 and 10,000 nodes,
+//! and how long records are written and read, also for 100,000.
 //!
-//! `cargo bench --bench stages`; a name after `--` picks some. Nothing here reads the disk or asks git.
+//! `cargo bench --bench stages`; a name after `--` picks some. But for records, nothing here reads the disk
+//! or asks git.
 
 mod generator;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +16,9 @@ use trueup::design::{self, Design, Section};
 use trueup::diagnostic::Sources;
 use trueup::diff::{NodeReasons, Reasons, Revision, documents};
 use trueup::document::{Document, LoadSettings, load};
+use trueup::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
 use trueup::render::{Options, Rendering, render};
+use trueup::repository::{Repository, Signature};
 
 const SIZES: [usize; 2] = [1_000, 10_000];
 
@@ -154,6 +159,116 @@ fn reasons_of_one_edit_that_reaches_every_node(bencher: Bencher<'_, '_>, nodes: 
         }
         changes
     });
+}
+
+/// A repository, and the records of nodes that a run is to write to it.
+struct Records {
+    folder: tempfile::TempDir,
+    repository: Repository,
+    run: RunRecord,
+    nodes: Vec<NodeRecord>,
+}
+
+impl Records {
+    fn new(nodes: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for a repository");
+        let repository = Repository::init(folder.path()).expect("a new repository");
+        let text = |text: &str| -> Arc<str> { Arc::from(text) };
+        let run = RunRecord {
+            run: "01M7Z00000000000000000000A".into(),
+            site: "large".into(),
+            action: text("update"),
+            revision: text("5ba93c9db0cff93f52b521d7420e43f6eda2784f"),
+            site_digest: text("a digest"),
+            plan_digest: text("a digest"),
+            started: text("2026-01-01T00:00:00Z"),
+            ended: None,
+            outcome: Outcome::Running,
+            partial: false,
+            counts: Counts::default(),
+            tag: None,
+        };
+        let nodes = (0..nodes).map(|number| {
+            let name = format!("node-{number:06}");
+            // One section is the machine's own, as its addresses are.
+            let digest = |section: &Section| match section {
+                Section::Network => text(&format!("{number:064x}")),
+                _ => text(&"5e".repeat(32)),
+            };
+            NodeRecord {
+                node: name.as_str().into(),
+                phase: Phase::Deployed,
+                digest_version: design::DIGEST_VERSION,
+                digests: Section::ALL
+                    .iter()
+                    .map(|each| (*each, digest(each)))
+                    .collect(),
+                revision: Some(run.revision.clone()),
+                run: run.run.clone(),
+                retired: None,
+                maintenance: None,
+                last_error: None,
+                clean_step: None,
+                manageable: false,
+                remediation: None,
+            }
+        });
+        Self {
+            nodes: nodes.collect(),
+            folder,
+            repository,
+            run,
+        }
+    }
+
+    fn store(&self) -> Store<'_> {
+        Store::open(&self.repository, &self.run.site).expect("records")
+    }
+
+    fn write(&self) -> State {
+        let checkpoint = Checkpoint {
+            run: &self.run,
+            nodes: self.nodes.iter().map(Cow::Borrowed).collect(),
+            forgotten: &[],
+            plan: None,
+            events: &[],
+            report: None,
+            author: Signature {
+                name: "Ada".to_owned(),
+                email: "ada@example.org".to_owned(),
+                seconds: 1_700_000_000,
+            },
+        };
+        let written = self.store().checkpoint(&State::default(), &checkpoint);
+        written.expect("records written")
+    }
+}
+
+const RECORDS: [usize; 2] = [10_000, 100_000];
+
+#[divan::bench(args = RECORDS, sample_count = 3)]
+fn records_written(bencher: Bencher<'_, '_>, nodes: usize) {
+    let bencher = bencher.with_inputs(|| Records::new(nodes));
+    bencher.bench_local_refs(|records| records.write());
+}
+
+#[divan::bench(args = RECORDS, sample_count = 3)]
+fn records_read_the_first_time(bencher: Bencher<'_, '_>, nodes: usize) {
+    let records = Records::new(nodes);
+    let state = records.write();
+    let kept = records.folder.path().join(".git/trueup/.cache");
+    bencher
+        .with_inputs(|| std::fs::remove_dir_all(&kept))
+        .bench_local_refs(|_| records.store().nodes(&state).expect("records"));
+}
+
+#[divan::bench(args = RECORDS, sample_count = 3)]
+fn records_read_again(bencher: Bencher<'_, '_>, nodes: usize) {
+    let records = Records::new(nodes);
+    let state = records.write();
+    let read = || records.store().nodes(&state).expect("records");
+    read();
+    bencher.bench_local(read);
 }
 
 /// The real site beside the repository, where there is one.
