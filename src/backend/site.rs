@@ -42,6 +42,9 @@ pub struct Backends {
     cluster: Option<Arc<dyn Cluster>>,
 }
 
+/// What is said of a machine that is in neither design.
+const NO_DESIGN: &str = "it is not in the design, and neither is it in any that its record names: nobody knows how to reach it";
+
 /// What is said where the site has no cluster.
 const NO_CLUSTER: &str = "the site's Backends document names no cluster";
 
@@ -147,6 +150,10 @@ impl Hardware for Backends {
             (Actor::Cluster, Some(cluster)) => cluster.act(order),
             (Actor::Cluster, None) => {
                 Box::pin(async { Err(ActError::Permanent(Arc::from(NO_CLUSTER))) })
+            }
+            // Never taken for a step of the whole site, which many have nothing to do for.
+            (Actor::Hardware, _) if order.node.is_none() && order.step.id.node.is_some() => {
+                Box::pin(async { Err(ActError::Permanent(Arc::from(NO_DESIGN))) })
             }
             (Actor::Nobody | Actor::Hardware, _) => self.hardware.act(order),
             (Actor::Both, cluster) => {

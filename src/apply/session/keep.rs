@@ -291,7 +291,8 @@ impl<'a> Session<'a> {
             // Whatever had begun counts as unknown, should this be the last that is heard of it.
             match (records.begun.get(name), records.nodes.get(name)) {
                 (Some(step), record) => {
-                    let record = node::under_way(record, name, step, &self.run);
+                    let revision = &records.run.revision;
+                    let record = node::under_way(record, name, step, &self.run, revision);
                     nodes.push(Cow::Owned(record));
                 }
                 (None, Some(record)) => nodes.push(Cow::Borrowed(record)),

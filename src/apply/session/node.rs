@@ -54,6 +54,8 @@ pub(super) fn after(
             forget_digests(&mut record);
             if phase == Phase::NotStarted && context.design.is_some() {
                 record.revision = None;
+            } else {
+                know(&mut record, outcome.step.kind, context.revision);
             }
         }
     }
@@ -132,12 +134,14 @@ pub(super) fn under_way(
     node: &NodeName,
     step: &StepId,
     run: &RunId,
+    revision: &Arc<str>,
 ) -> NodeRecord {
     let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
     record.run = run.clone();
     record.phase = Phase::Unknown;
     record.last_error = Some(Arc::from(format!("{step} had begun")));
     forget_digests(&mut record);
+    know(&mut record, step.kind, revision);
     record
 }
 
@@ -186,6 +190,13 @@ pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
 fn forget_digests(record: &mut NodeRecord) {
     record.digests.clear();
     record.digest_version = DIGEST_VERSION;
+}
+
+/// A machine that was built on for the first time, and not to the end, is known by the design that it was to get.
+fn know(record: &mut NodeRecord, kind: StepKind, revision: &Arc<str>) {
+    if matches!(kind, StepKind::Prepare | StepKind::Deploy) && record.revision.is_none() {
+        record.revision = Some(revision.clone());
+    }
 }
 
 fn take_digests(record: &mut NodeRecord, context: Context<'_>) {

@@ -156,3 +156,24 @@ async fn a_node_is_put_out_of_service_until_it_is_ready() {
     assert!(taints.iter().any(|taint| taint["key"] == "dedicated"));
     kubelets.abort();
 }
+
+#[tokio::test]
+async fn a_node_that_is_out_of_service_is_waited_for_until_its_pods_are_gone() {
+    let Some(world) = World::start(CLUSTERS).await else {
+        return;
+    };
+    let uid = laden(&world, "n1").await;
+    world.say_ready("n1", false).await;
+    world.run("web-1", "n1", json!({})).await;
+    let late = world
+        .act(StepKind::SetOutOfService, "n1", 3, of(&uid))
+        .await;
+    let said = format!("{late:?}");
+    assert!(late.is_err() && said.contains("still there"), "{said}");
+    let now = kube::api::DeleteParams::default().grace_period(0);
+    world.pods().delete("web-1", &now).await.unwrap();
+    world
+        .act(StepKind::SetOutOfService, "n1", 30, of(&uid))
+        .await
+        .unwrap();
+}

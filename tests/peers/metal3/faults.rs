@@ -1,5 +1,5 @@
 //! Remediation while much goes wrong: the API server away at every point, power that is late, that comes never,
-//! that goes by itself; and how often the server is asked.
+//! that goes by itself, many machines at once; and how often the server is asked.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -8,8 +8,9 @@ use serde_json::json;
 
 use super::Management;
 use super::counted::Counted;
-use super::lab::{HOLD, Lab, QUICK, begin, kubeconfig_of, site, trueup, until};
+use super::lab::{HOLD, Lab, QUICK, begin, get, kubeconfig_of, site, trueup, until};
 use super::rights::{ACCOUNT, create, manifest};
+use crate::harness::Ports;
 
 /// A run beside the test, and what it says.
 struct Run {
@@ -172,6 +173,65 @@ async fn power_that_comes_late_or_never_or_goes_by_itself_has_an_end() {
         .await
         .with(0);
     lab.is_healed("n1", &old[0]).await;
+}
+
+/// Machines that ask at the same time.
+const MANY: usize = 200;
+
+#[tokio::test]
+async fn with_too_many_unhealthy_machines_none_is_touched_and_otherwise_only_so_many_at_a_time() {
+    let Some(lab) = Lab::start(MANY, QUICK).await else {
+        return;
+    };
+    for number in 1..=MANY {
+        lab.ask(&format!("n{number}")).await;
+    }
+    let ports = Ports::claim();
+    let listen = format!("127.0.0.1:{}", ports.at(0));
+    let watch = ["apply", "remediate", "--watch", "--listen", &listen];
+    let run = Run::begin(&lab, &watch);
+    let words = "200 of 200 machines are unhealthy, and with more than 80 (40%) none is remediated";
+    until("nothing is said", async || run.said().contains(words)).await;
+    let metrics = get(ports.at(0), "/metrics");
+    for line in [
+        "trueup_asking{kind=\"machine\"} 200",
+        "trueup_remediations_begun_total 0",
+    ] {
+        assert!(
+            metrics.lines().any(|each| each == line),
+            "{line}: {metrics}"
+        );
+    }
+    drop(run);
+    let touched = |lab: &Lab| {
+        let all = 1..=MANY;
+        all.filter(|number| lab.cycles(&format!("n{number}")).0 > 0)
+            .count()
+    };
+    assert_eq!(touched(&lab), 0);
+
+    // Thirty of them, ten at a time.
+    let names: Vec<String> = (1..=30).map(|number| format!("n{number}")).collect();
+    let mut arguments = vec!["apply", "remediate", "--yes"];
+    arguments.extend(names.iter().map(String::as_str));
+    arguments.extend(["--max-unhealthy", "100%", "--max-remediations", "10"]);
+    let mut run = Run::begin(&lab, &arguments);
+    let mut most = 0;
+    let code = loop {
+        if let Some(status) = run.child.try_wait().unwrap() {
+            break status.code();
+        }
+        let is_off = |name: &&String| !lab.management.operator.is_on(name);
+        most = most.max(names.iter().filter(is_off).count());
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    };
+    assert_eq!(code, Some(0), "{}", run.said());
+    assert!((2..=10).contains(&most), "{most} were off at the same time");
+    assert_eq!(touched(&lab), 30);
+    for name in &names {
+        assert_eq!(lab.cycles(name).0, 1, "{name}");
+        assert_eq!(lab.annotations(name).await, json!([false, false, false]));
+    }
 }
 
 #[tokio::test]

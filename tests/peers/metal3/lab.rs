@@ -113,6 +113,16 @@ pub(super) async fn machine(management: &Management, name: &str) {
         .create(&PostParams::default(), &host)
         .await
         .unwrap();
+    // As its operator would leave it, which is asleep.
+    let status = json!({"poweredOn": true, "operationalStatus": "OK", "errorCount": 0, "errorMessage": " ",
+        "provisioningFailCount": 0,
+        "provisioning": {"state": "provisioned", "ID": format!("id-{name}"), "image": {"url": "http://one"}}});
+    let status = Patch::Merge(json!({ "status": status }));
+    let hosts = management.hosts();
+    hosts
+        .patch_status(name, &PatchParams::default(), &status)
+        .await
+        .unwrap();
     management.world.register(name).await;
     let labels =
         json!({"metadata": {"labels": {"role": "storage"}, "annotations": {"note": "mine"}}});
@@ -187,22 +197,19 @@ impl Lab {
         nodes: usize,
         policy: &str,
     ) -> Self {
-        management
-            .operator
-            .tell(|behaviour| behaviour.delay = Duration::from_millis(50));
+        management.operator.tell(|behaviour| {
+            behaviour.delay = Duration::from_millis(50);
+            behaviour.asleep = true;
+        });
         let (numbers, there) = (futures_util::stream::iter(1..=nodes), &management);
         let bring_up = |number| async move {
             let name = format!("n{number}");
             machine(there, &name).await;
-            let is_provisioned = |host: &Value| {
-                host["status"]["provisioning"]["state"] == "provisioned"
-                    && host["status"]["poweredOn"] == true
-            };
-            there
-                .until(&name, "provisioned and on", is_provisioned)
-                .await;
         };
         numbers.for_each_concurrent(8, bring_up).await;
+        management
+            .operator
+            .tell(|behaviour| behaviour.asleep = false);
         let site = site(kubeconfig, nodes, policy);
         let dead: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         let registered = Registered::default();

@@ -390,6 +390,65 @@ async fn a_run_that_is_killed_is_gone_on_with_and_wipes_nothing_twice() {
     }
 }
 
+/// Whether a host has come to where a run is to be killed.
+type Point<'p> = &'p dyn Fn(&Value) -> bool;
+
+#[tokio::test]
+async fn a_teardown_that_is_killed_at_every_point_is_gone_on_with_and_ends_with_the_host() {
+    let Some(lab) = Lab::start(2).await else {
+        return;
+    };
+    lab.run(&["apply", "--yes"], 0);
+    lab.commit(1, "jammy");
+    lab.management
+        .operator
+        .tell(|it| it.delay = Duration::from_millis(900));
+    let state = |host: &Value| {
+        let state = &host["status"]["provisioning"]["state"];
+        state.as_str().unwrap_or_default().to_owned()
+    };
+    let is_begun = |host: &Value| host["spec"]["image"].is_null();
+    let is_wiped = |host: &Value| state(host) == "deprovisioning";
+    let is_free = |host: &Value| is_begun(host) && state(host) == "available";
+    let is_going = |host: &Value| host["metadata"]["deletionTimestamp"].is_string();
+    let points: [(&str, Point<'_>); 5] = [
+        ("begun", &is_begun),
+        ("being wiped", &is_wiped),
+        ("free", &is_free),
+        ("going", &is_going),
+        ("gone", &Value::is_null),
+    ];
+    let mut command = vec!["apply", "--yes", "--allow-destroy", "m002"];
+    for (what, point) in points {
+        let mut run = lab.begin(&command);
+        lab.management.until("m002", what, point).await;
+        run.kill().unwrap();
+        run.wait().unwrap();
+        command = vec!["apply", "--resume"];
+    }
+    // It may have seen the end of it before it was killed.
+    let _ = lab.site.trueup(&command, ENVIRONMENT);
+    lab.run(&["plan", "--detailed-exitcode"], 0);
+    assert_eq!(lab.states(), BTreeMap::from([("active".to_owned(), 1)]));
+    let events = lab.management.operator.events("m002");
+    let count = |what: &str| events.iter().filter(|event| *event == what).count();
+    assert_eq!((count("clean"), count("delete")), (1, 1), "{events:?}");
+    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
+        kube::Api::namespaced(lab.management.world.client.clone(), NAMESPACE);
+    let left = secrets
+        .list(&kube::api::ListParams::default())
+        .await
+        .unwrap();
+    let left = left.items.into_iter().filter_map(|each| each.metadata.name);
+    let left: Vec<String> = left.filter(|name| name.starts_with("m002")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let others = lab.management.operator.events("m001");
+    assert!(
+        !others.iter().any(|event| event == "deprovision"),
+        "{others:?}"
+    );
+}
+
 #[tokio::test]
 async fn an_api_server_that_goes_away_in_the_middle_is_waited_for() {
     let Some(lab) = Lab::start(4).await else {
@@ -492,7 +551,6 @@ async fn each_right_that_is_documented_is_needed() {
         // The server hears of it through a watch of its own.
         tokio::time::sleep(Duration::from_secs(1)).await;
     };
-    // Without `watch` the hosts are listed again and again; `delete` is for what leaves the design.
     for (rule, verb) in [
         (1, "create"),
         (1, "patch"),
@@ -522,8 +580,27 @@ async fn each_right_that_is_documented_is_needed() {
             0
         );
     }
-    set(&whole).await;
-    lab.run(&["apply", "--yes"], 0);
+    // Without `watch` the hosts are listed again and again, and the run says why.
+    let mut less = whole.clone();
+    less[0].verbs.retain(|each| each != "watch");
+    set(&less).await;
+    let said = lab.run(&["apply", "--yes"], 0);
+    assert!(
+        said.contains("cannot watch resource \"baremetalhosts\""),
+        "{said}"
+    );
+    // `delete` is for what has left the design.
+    lab.commit(0, "jammy");
+    let leave = ["apply", "--yes", "--allow-destroy", "m001"];
+    for (rule, resource) in [(0, "baremetalhosts"), (1, "secrets")] {
+        let mut less = whole.clone();
+        less[rule].verbs.retain(|each| each != "delete");
+        set(&less).await;
+        let ended = lab.site.trueup(&leave, ENVIRONMENT);
+        let said = ended.stdout + &ended.stderr;
+        let refusal = format!("cannot delete resource \"{resource}\"");
+        assert!(ended.code != 0 && said.contains(&refusal), "{said}");
+    }
 }
 
 #[tokio::test]

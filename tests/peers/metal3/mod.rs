@@ -2,6 +2,7 @@
 //!
 //! [`operator`] plays the baremetal-operator, [`world`] is the management cluster.
 
+mod cases;
 mod counted;
 mod faults;
 mod hosts;
@@ -13,6 +14,7 @@ mod remediation;
 mod rights;
 mod rows;
 mod stand_in;
+mod watched;
 mod world;
 
 pub(crate) use world::{Management, NAMESPACE};

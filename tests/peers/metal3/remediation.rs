@@ -61,6 +61,11 @@ async fn hosts_that_would_not_be_switched_off_and_on_again_are_refused_each_with
             "disablePowerOff",
         ),
         (
+            json!({"spec": {"online": false}}),
+            json!({"spec": {"online": true}}),
+            "online: false",
+        ),
+        (
             json!({"spec": {"consumerRef": null}}),
             json!({"spec": {"consumerRef": {"kind": "Metal3Machine", "name": "i-n1", "namespace": "elsewhere",
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2"}}}),
@@ -89,7 +94,31 @@ async fn hosts_that_would_not_be_switched_off_and_on_again_are_refused_each_with
         .json();
     let reason = plan["changes"][0]["blocked"]["reason"].to_string();
     assert!(reason.contains("another namespace"), "{reason}");
-    assert_eq!(lab.cycles("n1").0, 0);
+    let annotations = lab.annotations("n1").await;
+    assert_eq!(annotations, json!([true, false, false]), "it was touched");
+
+    // A host that goes away in the middle ends its remediation.
+    let operator = &lab.management.operator;
+    operator.tell(|it| it.asleep = true);
+    let run = lab.trueup(&["apply", "remediate", "n2", "--yes"]);
+    let goes = async {
+        until("n2 is not held", async || {
+            lab.annotations("n2").await[1] == json!(true)
+        })
+        .await;
+        let rid = json!({"metadata": {"finalizers": null}});
+        lab.management.patch("n2", rid).await;
+        let now = kube::api::DeleteParams::default();
+        lab.management.hosts().delete("n2", &now).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(run, goes);
+    let ended = ended.with(7);
+    assert!(
+        ended.stderr.contains("host `n2` is gone"),
+        "{}",
+        ended.stderr
+    );
+    assert!(lab.node("n2").await.is_some());
 }
 
 #[tokio::test]
