@@ -379,3 +379,78 @@ fn a_remote_that_does_not_answer_is_an_error_and_offline_only_plans() {
     world.run(&["apply", "--yes"]).with(1);
     assert!(world.tags().is_empty());
 }
+
+#[test]
+fn of_two_applies_in_two_clones_started_at_once_exactly_one_wins() {
+    let (first, origin) = shared(World::one_rack());
+    first.run(&["apply", "--yes"]).with(0);
+    real_time(&first, "[]");
+    let mut refused = 0;
+    let mut tier = "{rack: rack01, tags: [monitoring]}".to_owned();
+    for round in 0..10 {
+        let next = format!("{{rack: rack01, tags: [monitoring], owner_data: {{tier: t{round}}}}}");
+        first.edit("nodes/monitoring.yaml", &tier, &next);
+        tier = next;
+        first.checkout.commit("Another tier");
+        first.checkout.git(&["push", "--quiet"]);
+        let second = World::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+        // The machines are the same ones, seen from both clones.
+        let machines = second.simulated_site();
+        std::fs::create_dir_all(machines.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(first.simulated_site(), &machines).unwrap();
+        let tags = origin.git(&["tag", "--list"]).lines().count();
+        let before = first.effects("relabelled");
+        let racers = [
+            first.start(&["apply", "--yes"]),
+            second.start(&["apply", "--yes"]),
+        ];
+        let ended = racers.map(wait);
+        let did = |ended: &&Ended| ended.code == 0 && ended.stdout.contains("Tagged");
+        assert_eq!(ended.iter().filter(did).count(), 1, "{round}: {ended:?}");
+        let loser = ended.iter().find(|ended| !did(ended)).unwrap();
+        match loser.code {
+            // Says who holds it, and what to do.
+            6 => {
+                refused += 1;
+                assert!(loser.stderr.contains("held by Ada"), "{loser:?}");
+            }
+            // It came when the other had ended: nothing is left to do, or its plan is stale.
+            0 | 5 => {}
+            _ => panic!("{round}: {loser:?}"),
+        }
+        assert_eq!(origin.git(&["tag", "--list"]).lines().count(), tags + 1);
+        assert_eq!(first.effects("relabelled"), before + 1, "{round}");
+        assert!(!origin.git(&["for-each-ref"]).contains("/lock"));
+        first.run(&["plan", "--detailed-exitcode"]).with(0);
+    }
+    assert!(refused > 0, "they never met");
+}
+
+#[test]
+fn git_may_tidy_up_and_others_may_push_in_the_middle_of_a_run() {
+    let (first, origin) = shared(in_real_time("[]"));
+    let second = World::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+    let run = first.start(&["apply", "--yes"]);
+    wait_for_effect(&first, "control01 prepared");
+    first.checkout.git(&["gc", "--quiet", "--prune=now"]);
+    first.checkout.git(&["pack-refs", "--all"]);
+    second.checkout.write("notes.txt", "from elsewhere");
+    second.checkout.commit("From elsewhere");
+    second.checkout.git(&["push", "--quiet"]);
+    first
+        .checkout
+        .git(&["fetch", "--quiet", "--prune", "--prune-tags", "--tags"]);
+    origin.git(&["gc", "--quiet", "--prune=now"]);
+    first.checkout.git(&["gc", "--quiet", "--prune=now"]);
+    wait(run).with(0);
+    everything_happened_once(&first);
+    first.checkout.git(&["fsck", "--strict"]);
+    origin.git(&["fsck", "--strict"]);
+    assert_eq!(origin.git(&["tag", "--list"]), first.tag_names()[0]);
+    assert!(!origin.git(&["for-each-ref"]).contains("/lock"));
+    first.run(&["plan", "--detailed-exitcode"]).with(0);
+    let third = clone(&first, &origin);
+    third.run(&["log"]).with(0);
+    let runs = third.run(&["log", "--format", "json"]).with(0).json();
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1);
+}

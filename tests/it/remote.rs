@@ -342,7 +342,7 @@ fn of_two_clones_that_race_for_the_lock_exactly_one_gets_it() {
     let (origin, first, _) = origin_and_clone();
     let second = Checkout::clone_of(&origin.url(), &[]);
     let repositories = [first.open(), second.open()];
-    for round in 0..20 {
+    for round in 0..100 {
         let barrier = Barrier::new(2);
         let results: Vec<Result<Lock, Error>> = std::thread::scope(|scope| {
             let racers: Vec<_> = repositories

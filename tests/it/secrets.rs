@@ -95,7 +95,31 @@ fn read_in_every_way(world: &World) {
         run(world, &["diff", "--rendered", "--format", format]);
         run(world, &["nodes", "--format", format]);
         run(world, &["log", "--format", format]);
+        run(world, &["status", "--format", format]);
+        run(world, &["etcd", "--format", format]);
+        run(world, &["nodes", "--clean-steps", "--format", format]);
+        run(
+            world,
+            &["plan", "redeploy", "compute11", "--format", format],
+        );
+        run(
+            world,
+            &["plan", "remediate", "compute11", "--format", format],
+        );
     }
+    // What was seen, and a plan that is made of it in the short way, from what is kept of the documents.
+    run(world, &["plan", "--save-observed", "seen.json"]);
+    if world.checkout.path().join("seen.json").exists() {
+        unseen("the snapshot", &world.read("seen.json"));
+    }
+    for _ in 0..2 {
+        run(world, &["plan", "--observed", "seen.json"]);
+        run(
+            world,
+            &["plan", "--observed", "seen.json", "--format", "json"],
+        );
+    }
+    std::fs::remove_file(world.checkout.path().join("seen.json")).ok();
 }
 
 /// Every file below a folder, and every object of the records and tags.
@@ -206,6 +230,19 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     unseen("the saved plan", &world.read("saved.plan"));
     run(&world, &["show", "saved.plan", "--format", "json"]).with(0);
     run(&world, &["apply", "saved.plan"]).with(0);
+    for action in [
+        &["maintenance", "compute11", "--reason", "a fan"][..],
+        &["maintenance", "compute11", "--unset"],
+        &["redeploy", "compute11"],
+        &["power", "off", "compute11"],
+        &["power", "on", "compute11"],
+        &["remediate", "compute11"],
+    ] {
+        run(
+            &world,
+            &[&["apply"], action, &["--yes", "--format", "json"]].concat(),
+        );
+    }
     let log = run(&world, &["log", "--format", "json"]).json();
     let last = log["runs"][0]["run"].as_str().map(str::to_owned);
     let run_id = last.expect("the log lists the runs");

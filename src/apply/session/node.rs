@@ -71,6 +71,13 @@ pub(super) fn after(
         record.clean_step = None;
         record.manageable = false;
     }
+    let was_stopped = before.is_some_and(|before| {
+        before.phase == Phase::Unknown && before.run == *context.run && !before.digests.is_empty()
+    });
+    if was_stopped && outcome.phase.is_none() {
+        // The run was interrupted in a step on a machine that stays what it is, and has seen it through.
+        record.phase = Phase::Deployed;
+    }
     match outcome.step.kind {
         StepKind::Manage | StepKind::Clean => {
             record.clean_step = None;

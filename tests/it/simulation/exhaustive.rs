@@ -111,12 +111,12 @@ impl Story {
 }
 
 /// A site of three members of etcd and two workers, as it was designed first.
-fn text() -> Text {
+pub(super) fn text() -> Text {
     Text::cluster()
 }
 
 /// The same, deployed.
-fn deployed(text: &Text) -> Stage {
+pub(super) fn deployed(text: &Text) -> Stage {
     let stage = Stage::new();
     stage.commit(&text.to_string());
     done(&stage, Action::Update, &[]);

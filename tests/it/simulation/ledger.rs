@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trueup::backend::hardware::sim::{Effect, LedgerEntry, Machine, Settings, Simulator};
-use trueup::design::{NodeName, quorum};
+use trueup::design::{NodeName, RunId, quorum};
 use trueup::lifecycle::PowerState;
 use trueup::record::Phase;
 
@@ -47,6 +47,12 @@ impl Ledger {
         lines
             .map(|(node, entry)| format!("{} {node} {} {:?}", entry.at, entry.step, entry.effect))
             .collect()
+    }
+
+    /// Whether a step of a run has had its effect.
+    pub(super) fn has(&self, run: &RunId, step: &str) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|(_, entry)| entry.run == *run && *entry.step == *step && !entry.on_the_way)
     }
 
     /// How often each thing happened: node, step, effect.

@@ -6,6 +6,7 @@
 //! the machine that the test runs on, so that a life can be told again.
 
 mod death;
+mod decide;
 mod exhaustive;
 mod ledger;
 mod model;
@@ -38,13 +39,18 @@ const SITE: &str = "stage";
 /// The day of every plan.
 const TODAY: &str = "2027-01-15";
 
+/// Something that happens elsewhere; it may let the time of the process pass.
+type Elsewhere = Box<dyn Fn(&Hand) + Send>;
+
 /// A site in a repository of its own.
 struct Stage {
-    folder: TempDir,
+    folder: Arc<TempDir>,
     repository: Repository,
     clock: Hand,
     /// The designs of commits, which never change.
     loaded: RefCell<BTreeMap<CommitId, Arc<Loaded>>>,
+    /// What happens elsewhere while the next life tells this event.
+    at_event: Option<(usize, Elsewhere)>,
 }
 
 /// A site at a commit.
@@ -116,10 +122,23 @@ impl Stage {
         let folder = folder();
         let repository = Repository::init(&folder.path().join("repository")).unwrap();
         Self {
-            folder,
+            folder: Arc::new(folder),
             repository,
             clock: Hand::default(),
             loaded: RefCell::default(),
+            at_event: None,
+        }
+    }
+
+    /// The same stage, for another process at the same time.
+    fn alias(&self) -> Self {
+        let repository = Repository::discover(&self.folder.path().join("repository")).unwrap();
+        Self {
+            folder: self.folder.clone(),
+            repository,
+            clock: self.clock.copy(),
+            loaded: RefCell::new(self.loaded.borrow().clone()),
+            at_event: None,
         }
     }
 
@@ -132,10 +151,11 @@ impl Stage {
         );
         let repository = Repository::discover(&folder.path().join("repository")).unwrap();
         Self {
-            folder,
+            folder: Arc::new(folder),
             repository,
             clock: self.clock.copy(),
             loaded: RefCell::new(self.loaded.borrow().clone()),
+            at_event: None,
         }
     }
 
@@ -420,11 +440,22 @@ impl Stage {
         let run = session.run().clone();
         let mut log = Dying::new(journal, self.journal(&run), undertaker.clone());
         let mut sink = |event: &Event| {
+            if let Some((at, happens)) = &self.at_event
+                && *at == told.len()
+            {
+                happens(&self.clock);
+            }
             told.push(serde_json::to_string(event).unwrap());
             session.tick();
         };
         let mut recorder = Recorder::new(&session, &mut sink);
-        let may_start = || session.may_start();
+        let stop = Stop::new();
+        session.stop_when_lost(stop.handle());
+        // Elsewhere it is another thread that ticks.
+        let may_start = || {
+            session.tick();
+            session.may_start()
+        };
         let work = |backends: Arc<Backends>, log| Work {
             run,
             plan: &planned.plan,
@@ -434,7 +465,7 @@ impl Stage {
             log,
             replay,
             clock: &Noon,
-            stop: Stop::new(),
+            stop: stop.clone(),
             stop_grace: None,
             stop_after: None,
             preconditions: Arc::new(Mortal::new(
@@ -470,9 +501,14 @@ impl Stage {
         runs.join(run.as_str()).join("journal")
     }
 
+    /// Who has the site.
+    fn lock(&self) -> Option<trueup::repository::Lock> {
+        self.repository.read_lock(SITE).unwrap()
+    }
+
     /// The lock of the process that died is one of a process that is gone.
     fn bury(&self) {
-        let Some(lock) = self.repository.read_lock(SITE).unwrap() else {
+        let Some(lock) = self.lock() else {
             return;
         };
         let plan = self.repository.lock_plan(&lock).unwrap();
