@@ -114,8 +114,10 @@ impl<'a> Dispatcher<'a> {
             .iter()
             .zip(&group_of)
             .map(|(step, group)| {
+                // What was prepared before waits for nothing but its gate, and so for its group.
                 let overtakes = plan.options.overlap
                     && step.id.kind == StepKind::Deploy
+                    && step.needs.len() > 1
                     && group.is_some_and(|group| !tally.group_tallies[group].shared);
                 let mut gates = step.needs.iter().filter(|need| {
                     let other = plan.steps.get(need.step.0 as usize);
