@@ -152,7 +152,7 @@ fn reasons_of_one_edit_that_reaches_every_node(bencher: Bencher<'_, '_>, nodes: 
         let reasons = NodeReasons::new(&site.sources, &[before.revision()], after.revision());
         let mut changes = BTreeMap::new();
         for (name, node) in &after.design.nodes {
-            let old = before.design.nodes.get(name);
+            let old = before.design.nodes.get(name).map(|node| &**node);
             let fields = reasons.fields(name, old, node, &Section::ALL);
             assert_eq!(fields.len(), 1);
             changes.insert(name, fields);

@@ -71,7 +71,7 @@ impl StillHolds {
             clusters: design.etcd_clusters.clone(),
             leaving,
             all: match *plan.action == *Action::Remediate.as_str() {
-                true => design.nodes.values().cloned().map(Arc::new).collect(),
+                true => design.nodes.values().cloned().collect(),
                 false => Vec::new(),
             },
             max_unhealthy: plan

@@ -1,6 +1,6 @@
 //! Rendered documents to a design, with all that is wrong with them.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::catalog::{Catalog, Input};
 use super::cluster::add_clusters;
@@ -37,7 +37,7 @@ pub fn check(site: SiteName, documents: &[Input<'_>], threads: usize) -> (Design
 pub fn check_among(
     site: SiteName,
     documents: &[Input<'_>],
-    settled: Vec<NodeDesign>,
+    settled: Vec<Arc<NodeDesign>>,
     threads: usize,
 ) -> (Design, Diagnostics) {
     let mut diagnostics = schema::validate(documents, threads);
@@ -52,7 +52,7 @@ pub fn check_among(
 fn make(
     site: SiteName,
     catalog: &Catalog<'_>,
-    settled: Vec<NodeDesign>,
+    settled: Vec<Arc<NodeDesign>>,
     findings: &mut Findings,
 ) -> Design {
     let mut design = Design::empty(site);

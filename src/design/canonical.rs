@@ -5,11 +5,8 @@
 //! of a whole is made of the digests of its parts ([`combine`]), so that what many nodes share is
 //! hashed once.
 
-use std::sync::Arc;
-
 use sha2::{Digest as _, Sha256};
 
-use super::Digest;
 use crate::document::{Node, write_canonical};
 
 /// A SHA-256 as bytes.
@@ -31,17 +28,6 @@ pub(super) fn combine<'a>(title: &str, parts: impl IntoIterator<Item = (&'a str,
         bytes.extend_from_slice(sum);
     }
     Sha256::digest(&bytes).into()
-}
-
-/// Lower-case hexadecimal.
-pub(super) fn hexadecimal(sum: &Sum) -> Digest {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(64);
-    for byte in sum {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    Arc::from(text)
 }
 
 fn write_text(tag: u8, text: &str, bytes: &mut Vec<u8>) {

@@ -4,11 +4,13 @@
 //! only when asked ([`Group::nodes`]), everything with the mark of the document that said it.
 //! [`build`] makes a [`Design`] of rendered documents and reports all that is wrong with them.
 
+mod beside;
 mod boot_action;
 mod build;
 mod canonical;
 mod catalog;
 mod cluster;
+mod digests;
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
@@ -38,9 +40,11 @@ use crate::diagnostic::Mark;
 use crate::document::{DocumentId, Node};
 use crate::remediation::{Limits, MaxUnhealthy};
 
+pub use beside::Beside;
 pub use build::{build, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
+pub use digests::{Digests, NoDigest, SectionDigest};
 pub use kind::SITE_DEFINITION;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use section::{Class, Section};
@@ -63,7 +67,7 @@ pub struct Design {
     /// Which site.
     pub site: SiteName,
     /// All machines.
-    pub nodes: BTreeMap<NodeName, NodeDesign>,
+    pub nodes: BTreeMap<NodeName, Arc<NodeDesign>>,
     /// Deployment groups in document order; where the site names no strategy and has none of the
     /// default name, one critical group of all nodes that wants 100 %.
     pub groups: Vec<Group>,
@@ -169,8 +173,8 @@ pub struct NodeDesign {
     pub mark: Mark,
     /// The rack it stands in.
     pub rack: Option<Arc<str>>,
-    /// Tags that selectors name.
-    pub tags: BTreeSet<Arc<str>>,
+    /// Tags that selectors name, shared between summaries that have the same.
+    pub tags: Arc<BTreeSet<Arc<str>>>,
     /// Kubernetes labels (owner data), shared between nodes that have the same.
     pub labels: Arc<BTreeMap<Arc<str>, Arc<str>>>,
     /// The host profiles that it inherits from, nearest first.
@@ -187,7 +191,7 @@ pub struct NodeDesign {
     /// between nodes where they are the same.
     pub sections: BTreeMap<Section, Arc<Node>>,
     /// The digest of each section ([`DIGEST_VERSION`]).
-    pub digests: BTreeMap<Section, Digest>,
+    pub digests: Digests,
     /// The documents that make this node what it is (profiles, networks, links, boot actions), each
     /// with the field that refers to it: the hops of a chain of reasons, in lists that nodes share.
     /// [`Self::dependences`] goes through them all.

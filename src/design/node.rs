@@ -17,7 +17,7 @@ use super::network::Networks;
 use super::part::{HardwareUse, Part, Parts, SectionValue, fields_of, inherit_parts};
 use super::profile::Profiles;
 use super::read::{Findings, text, text_of};
-use super::{Dependence, Design, NodeDesign, NodeName, OutOfBand, Section, kind};
+use super::{Dependence, Design, Digests, NodeDesign, NodeName, OutOfBand, Section, kind};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{DocumentId, Field, Key, Map, Node, Value};
 
@@ -57,14 +57,15 @@ pub(super) fn add_nodes(catalog: &Catalog<'_>, design: &mut Design, findings: &m
             node.host_profiles = profile.chain.clone();
             node.depends_on.push(profile.depends_on.clone());
         }
-        design.nodes.insert(node.name.clone(), node);
+        design.nodes.insert(node.name.clone(), Arc::new(node));
     }
     let sets = assign(catalog, design);
     for (node, set) in design.nodes.values_mut().zip(sets) {
+        let node = Arc::make_mut(node);
         node.sections
             .insert(Section::BootActions, set.section.fields.clone());
         node.digests
-            .insert(Section::BootActions, set.section.digest.clone());
+            .insert(Section::BootActions, set.section.digest);
         if !set.depends_on.is_empty() {
             node.depends_on.push(set.depends_on.clone());
         }
@@ -116,7 +117,7 @@ impl Builder<'_> {
             rack: parts[RACK].as_ref().and_then(|part| text_of(&part.node)),
             tags: parts[TAGS]
                 .as_ref()
-                .map(|part| set_of(&part.node))
+                .map(|part| Arc::new(set_of(&part.node)))
                 .unwrap_or_default(),
             labels: self.labels(parts[LABELS].as_deref()),
             host_profiles: Arc::from([]),
@@ -127,7 +128,7 @@ impl Builder<'_> {
             addresses: BTreeMap::new(),
             disks: self.disks(parts[STORAGE].as_deref()),
             sections: BTreeMap::new(),
-            digests: BTreeMap::new(),
+            digests: Digests::default(),
             depends_on: own_dependences(&document.id, data),
         };
         for (section, at) in [
@@ -452,7 +453,7 @@ mod tests {
         let (old, new) = (&before.design.nodes[name], &after.design.nodes[name]);
         Section::ALL
             .into_iter()
-            .filter(|section| old.digests[section] != new.digests[section])
+            .filter(|section| old.digests.get(section) != new.digests.get(section))
             .collect()
     }
 
@@ -493,7 +494,7 @@ mod tests {
                 .at(&["links", "bond0", "allowed_networks"])
                 .is_none()
         );
-        let every = node.sections.len() == 8 && node.digests.len() == 8;
+        let every = node.sections.len() == 8 && node.digests.iter().count() == 8;
         assert!(every);
     }
 

@@ -12,14 +12,14 @@ use super::canonical::{self, Sum};
 use super::inherit::{FIELDS, Rule, inherit, position};
 use super::network::NetworkUse;
 use super::read::is_blank;
-use super::{Dependence, Digest, Section};
+use super::{Dependence, Section, SectionDigest};
 use crate::document::{DocumentId, Map, Node, Value};
 
 /// A section's fields and their digest.
 #[derive(Clone, Debug)]
 pub(super) struct SectionValue {
     pub(super) fields: Arc<Node>,
-    pub(super) digest: Digest,
+    pub(super) digest: SectionDigest,
 }
 
 impl SectionValue {
@@ -32,7 +32,7 @@ impl SectionValue {
         let sum = canonical::combine(section.as_str(), parts);
         Self {
             fields: Arc::new(fields),
-            digest: canonical::hexadecimal(&sum),
+            digest: SectionDigest(sum),
         }
     }
 }

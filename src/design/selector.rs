@@ -126,14 +126,14 @@ pub(super) struct NodeIndex {
 
 impl NodeIndex {
     /// Reads all nodes.
-    pub(super) fn new(nodes: &BTreeMap<NodeName, NodeDesign>) -> Self {
+    pub(super) fn new(nodes: &BTreeMap<NodeName, Arc<NodeDesign>>) -> Self {
         let mut index = Self::default();
         let mut sets = FxHashMap::default();
         for (position, (name, node)) in nodes.iter().enumerate() {
             let position = position as u32;
             index.by_position.push(name.clone());
             index.by_name.insert(name.clone(), position);
-            for tag in &node.tags {
+            for tag in node.tags.iter() {
                 index.by_tag.entry(tag.clone()).or_default().push(position);
             }
             if let Some(rack) = &node.rack {

@@ -1,9 +1,9 @@
 //! Machines of which only a summary is at hand: what selectors, groups and limits ask for, and digests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{MACHINE, NodeDesign, NodeName, OutOfBand};
+use super::{Digests, MACHINE, NodeDesign, NodeName, OutOfBand};
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{DocumentId, Map, Node, Value};
 
@@ -24,7 +24,7 @@ impl NodeDesign {
             name,
             mark: nowhere(),
             rack: None,
-            tags: BTreeSet::new(),
+            tags: Arc::default(),
             labels: Arc::default(),
             host_profiles: Arc::from([]),
             hardware_profile: None,
@@ -32,7 +32,7 @@ impl NodeDesign {
             addresses: BTreeMap::new(),
             disks: Arc::from([]),
             sections: BTreeMap::new(),
-            digests: BTreeMap::new(),
+            digests: Digests::default(),
             depends_on: Vec::new(),
         }
     }

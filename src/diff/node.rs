@@ -159,7 +159,7 @@ impl Reasons for NodeReasons<'_> {
         };
         let comparison = self.comparisons.iter().find(|comparison| {
             let old = comparison.old.nodes.get(node);
-            old.is_some_and(|old| std::ptr::eq(old, before))
+            old.is_some_and(|old| std::ptr::eq(&**old, before))
         });
         let mut chains = comparison.map(|comparison| Chains {
             reasons: self,

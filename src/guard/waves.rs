@@ -5,7 +5,6 @@
 //! links that are shortened as they are followed, so thousands of machines under a limit of one cost
 //! little more than thousands of machines under none.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -36,17 +35,16 @@ pub fn is_control_plane(node: &NodeDesign) -> bool {
     CONTROL_PLANE_TAGS
         .iter()
         .any(|tag| node.tags.contains(*tag))
-        || has_control_plane_label(&node.labels)
+        || has_control_plane_label(|label| node.labels.get(label))
 }
 
-/// Whether labels, designed or seen, say that a machine is one of the control plane.
+/// Whether labels, designed or seen, say that a machine is one of the control plane; `value_of` gives
+/// their values.
 #[must_use]
-pub fn has_control_plane_label(labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
-    CONTROL_PLANE_LABELS.iter().any(|label| {
-        labels
-            .get(*label)
-            .is_some_and(|value| !matches!(&**value, "disabled" | "false"))
-    })
+pub fn has_control_plane_label<'a>(value_of: impl Fn(&str) -> Option<&'a Arc<str>>) -> bool {
+    CONTROL_PLANE_LABELS
+        .iter()
+        .any(|label| value_of(label).is_some_and(|value| !matches!(&**value, "disabled" | "false")))
 }
 
 /// What a limit is about.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fact;
+use super::{Fact, Labels};
 
 /// The Kubernetes node of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,14 +24,18 @@ pub struct ClusterNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned_by: Option<Arc<str>>,
     /// Its labels.
-    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    pub labels: Labels,
     /// Keys of the labels that the kubelet or a cloud controller manages: clear-labels leaves them, and
     /// remove-from-cluster does not mind them.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub kept_labels: BTreeSet<Arc<str>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub kept_labels: Arc<BTreeSet<Arc<str>>>,
     /// Volumes that are attached to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+}
+
+fn is_empty(keys: &Arc<BTreeSet<Arc<str>>>) -> bool {
+    keys.is_empty()
 }
 
 /// A volume that is attached to a node.

@@ -4,6 +4,8 @@
 //! (`--observed FILE`), so that a plan never needs the network.
 
 mod cluster;
+mod labels;
+mod lines;
 mod remediation;
 mod snapshot;
 
@@ -21,7 +23,8 @@ pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
     EtcdSeen, LocalData, NodePods, PodName,
 };
-pub use snapshot::{Error, read, to_json};
+pub use labels::Labels;
+pub use snapshot::{Error, read, read_from, to_json};
 
 /// The version of the snapshot file.
 pub const FORMAT_VERSION: u32 = 1;
@@ -112,11 +115,16 @@ pub struct ObservedNode {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept_by_records: bool,
     /// The clean steps that it offers; empty where its provisioner does not say before it cleans.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clean_steps: Vec<OfferedStep>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub clean_steps: Arc<[OfferedStep]>,
     /// What moves it chooses its clean steps and their order itself: those above are what it last ran.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleans_itself: bool,
+}
+
+/// Whether there are none.
+fn is_empty<T>(list: &Arc<[T]>) -> bool {
+    list.is_empty()
 }
 
 impl ObservedNode {
@@ -136,7 +144,7 @@ impl ObservedNode {
             cluster: Fact::Unknown(reason),
             capabilities: BTreeSet::new(),
             kept_by_records: false,
-            clean_steps: Vec::new(),
+            clean_steps: Arc::default(),
             cleans_itself: false,
         }
     }

@@ -6,15 +6,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{Read, Seek, SeekFrom};
 
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{FORMAT_VERSION, Observations, ObservedNode};
+use super::{FORMAT_VERSION, Observations, ObservedNode, lines};
 use crate::design::{NodeName, name_problem};
 
 /// The largest file that is read, in bytes.
 const LARGEST: usize = 1 << 30;
+
+/// The first line of a file that [`to_json`] writes.
+pub(super) const HEAD: &str = "{\"format_version\":1,\"nodes\":{";
+
+/// Threads that read a file.
+const THREADS: usize = 2;
 
 /// Why a snapshot file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +38,9 @@ pub enum Error {
         /// Its version.
         found: u64,
     },
+    /// It cannot be read.
+    #[error("the file could not be read")]
+    Read(#[source] std::io::Error),
     /// It is no file of observations.
     #[error("this is no file of observations")]
     Form(#[source] serde_json::Error),
@@ -66,13 +76,33 @@ pub fn read(bytes: &[u8]) -> Result<Observations, Error> {
     }
 }
 
+/// The same without having the whole file in memory, as far as it has the form that [`to_json`] writes.
+///
+/// # Errors
+///
+/// Like [`read`]; or it cannot be read at all.
+pub fn read_from(mut source: impl Read + Seek + Send) -> Result<Observations, Error> {
+    let size = source.seek(SeekFrom::End(0)).map_err(Error::Read)?;
+    if size > LARGEST as u64 {
+        return Err(Error::TooLarge(size as usize));
+    }
+    if let Some(observations) = lines::read(&mut source, THREADS).map_err(Error::Read)? {
+        return Ok(observations);
+    }
+    let mut bytes = Vec::new();
+    source.rewind().map_err(Error::Read)?;
+    let mut source = source.take(LARGEST as u64 + 1);
+    source.read_to_end(&mut bytes).map_err(Error::Read)?;
+    read(&bytes)
+}
+
 /// A snapshot file of this version: one machine a line, sorted by name.
 ///
 /// # Errors
 ///
 /// None that values of these types can have; the writer of JSON has the error in its signature.
 pub fn to_json(observations: &Observations) -> Result<String, serde_json::Error> {
-    let mut text = format!("{{\"format_version\":{FORMAT_VERSION},\"nodes\":{{");
+    let mut text = HEAD.to_owned();
     let mut separator = "\n";
     for (name, node) in &observations.nodes {
         text.push_str(separator);
@@ -87,6 +117,7 @@ pub fn to_json(observations: &Observations) -> Result<String, serde_json::Error>
         text.push_str(&serde_json::to_string(cluster)?);
     }
     rows(&mut text, "pods", &observations.pods)?;
+    rows(&mut text, "remediation", &observations.remediation)?;
     rows(&mut text, "etcd", &observations.etcd)?;
     text.push_str("}\n");
     Ok(text)
@@ -156,7 +187,7 @@ mod tests {
 
     use super::*;
     use crate::lifecycle::{PowerState, ProvisionState};
-    use crate::observed::{Capability, ClusterNode, Disk, Fact};
+    use crate::observed::{Capability, ClusterNode, Disk, Fact, NodePods};
 
     fn two_nodes() -> Observations {
         let seen = ObservedNode {
@@ -177,12 +208,12 @@ mod tests {
                 uid: Arc::from("u1"),
                 ready: true,
                 unschedulable: false,
-                labels: BTreeMap::from([(Arc::from("rack"), Arc::from("r1"))]),
+                labels: [(Arc::from("rack"), Arc::from("r1"))].into(),
                 ..ClusterNode::default()
             })),
             capabilities: [Capability::Power, Capability::WipeOperatingSystemDisk].into(),
             kept_by_records: false,
-            clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).to_vec(),
+            clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).into(),
             cleans_itself: true,
         };
         Observations {
@@ -206,7 +237,55 @@ mod tests {
         ] {
             let text = to_json(&observations).unwrap();
             assert_eq!(text.lines().count(), observations.nodes.len() + 2);
-            assert_eq!(read(text.as_bytes()).unwrap(), observations);
+            assert_eq!(read_both(&text).unwrap(), observations);
+        }
+    }
+
+    /// Both ways of reading give the same, or both refuse.
+    fn read_both(text: &str) -> Result<Observations, String> {
+        let said = |error: Error| format!("{error}: {:?}", error.source().map(ToString::to_string));
+        let whole = read(text.as_bytes()).map_err(said);
+        let by_lines = read_from(std::io::Cursor::new(text)).map_err(said);
+        assert_eq!(whole, by_lines);
+        whole
+    }
+
+    #[test]
+    fn a_file_of_many_blocks_is_read_line_by_line_and_is_the_same() {
+        let mut observations = two_nodes();
+        let seen = observations.nodes["n1"].clone();
+        for number in 0..20_000 {
+            let mut seen = seen.clone();
+            if let Fact::Known(Some(node)) = &mut seen.cluster {
+                let name: Arc<str> = Arc::from(format!("m{number}"));
+                node.labels
+                    .insert(Arc::from("kubernetes.io/hostname"), name.clone());
+                node.kept_labels = Arc::new([name].into());
+            }
+            let name = NodeName::from(format!("m{number:05}"));
+            observations.nodes.insert(name.clone(), seen);
+            observations.pods.insert(name, NodePods::default());
+        }
+        let text = to_json(&observations).unwrap();
+        assert!(text.len() > 4 << 20);
+        let mut source = std::io::Cursor::new(&text);
+        assert!(lines::read(&mut source, 3).unwrap().is_some());
+        assert_eq!(read_both(&text).unwrap(), observations);
+        let line = |number: usize| text.lines().nth(number).unwrap();
+        let (first, late) = (line(1), line(15_000));
+        let broken = [
+            text.replace(late, &format!("{late}\n{late}")),
+            text.replace(late, &format!("{late}\n{first}")),
+            text.replace(late, &late[..late.len() - 1]),
+            text.replace(late, ","),
+            text.replace(late, ""),
+            text.replace(late, &late.replace("\":{", "\" : {")),
+            text.replace("\n},\n\"pods", ",\n},\n\"pods"),
+            text.replace('\n', ""),
+            text.replace('\n', "\r\n"),
+        ];
+        for text in broken {
+            let _ = read_both(&text);
         }
     }
 
@@ -239,6 +318,7 @@ mod tests {
         ];
         for (text, expected) in table {
             let error = read(text.as_bytes()).unwrap_err();
+            assert!(read_both(text).is_err());
             let source = error.source().unwrap().to_string();
             assert!(source.contains(expected), "{source} lacks {expected}");
         }

@@ -24,7 +24,7 @@ impl Drift {
         let labels = match subject.seen.node().map(|node| &node.cluster) {
             Some(Fact::Known(Some(node))) if gone.is_none() => {
                 let changed = applied.labels.iter().filter(|(key, value)| {
-                    after.labels.get(*key) == Some(value) && node.labels.get(*key) != Some(value)
+                    after.labels.get(*key) == Some(value) && node.labels.get(key) != Some(value)
                 });
                 changed.map(|(key, _)| key.clone()).collect()
             }
@@ -73,7 +73,11 @@ pub(super) fn labels_to_set(
     }
     let before = subject.before.map(|before| &*before.labels);
     let is_set = |key: &Arc<str>, value: &Arc<str>| {
-        cluster.or(before).and_then(|labels| labels.get(key)) == Some(value)
+        let is = match cluster {
+            Some(labels) => labels.get(key),
+            None => before.and_then(|labels| labels.get(key)),
+        };
+        is == Some(value)
     };
     let is_there = |key: &Arc<str>| cluster.is_none_or(|labels| labels.contains_key(key));
     let set = after

@@ -252,7 +252,7 @@ fn block_unlisted(item: &mut Item<'_>) {
     let subject = &item.subject;
     let runs_etcd = subject.pods.is_some_and(|pods| pods.runs_etcd);
     let is_control = matches!(subject.membership, Membership::In(node)
-        if has_control_plane_label(&node.labels));
+        if has_control_plane_label(|label| node.labels.get(label)));
     let why = match (runs_etcd, is_control) {
         (true, _) => "an etcd runs on it, and no etcd cluster of the design lists it",
         (_, true) => "it is of the control plane, and no etcd cluster of the design lists it",

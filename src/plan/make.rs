@@ -17,9 +17,9 @@ use super::{
     ChangeKind, Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, remediate,
     steps, unavailable,
 };
-use crate::design::{Design, NodeDesign, NodeName};
+use crate::design::{Beside, Design, NodeDesign, NodeName};
 use crate::guard::{self, Limits};
-use crate::observed::Fact;
+use crate::observed::{Fact, ObservedNode};
 use crate::record::NodeRecord;
 use crate::step::{OnDrainTimeout, Step, StepKind};
 
@@ -53,8 +53,9 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let names = Names::new(design, input.records, &all_groups, narrowed);
     let mut asked = names.asked(&request.nodes)?;
     if action == Action::Remediate && request.nodes.is_empty() {
+        let mut subjects = Subjects::of(input);
         for name in names.nodes.values().copied() {
-            let subject = subject(input, name);
+            let subject = subjects.get(name);
             if let Some(reason) = remediate::unseen(&subject) {
                 let reason = reason.clone();
                 return Err(Error::RemediationUnseen { reason });
@@ -83,8 +84,9 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let first_groups = first_groups(&all_groups);
     let mut notes = Notes::default();
     let mut items: Vec<Item<'_>> = Vec::new();
+    let mut subjects = Subjects::of(input);
     for name in names.nodes.values().copied() {
-        let subject = subject(input, name);
+        let subject = subjects.get(name);
         let retired = retired.get(name).copied().unwrap_or(Retired::No);
         let group = first_groups.get(name).copied();
         let is_retired = matches!(retired, Retired::By(_) | Retired::ByHand);
@@ -134,7 +136,8 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     clusters.settle(&mut items, &options.leaving, &no_etcd_here);
     let mut limits = match action {
         Action::Remediate => {
-            let all = names.nodes.values().map(|name| subject(input, name));
+            let mut subjects = Subjects::of(input);
+            let all = names.nodes.values().map(|name| subjects.get(name));
             rules.remedy.breaker(all, &mut items);
             Limits::new(design, Some(rules.remedy.max_at_once))
         }
@@ -235,7 +238,11 @@ fn check_request(
     if let Does::Cluster(kind) = action.does()
         && !is_about_etcd
     {
-        let is_out = |name: &&&NodeName| matches!(membership(input, name), Membership::Out);
+        let has_cluster = has_cluster(input);
+        let is_out = |name: &&&NodeName| {
+            let seen = input.observations.map(|seen| seen.nodes.get(**name));
+            seen.is_some_and(|seen| matches!(membership(has_cluster, seen), Membership::Out))
+        };
         let mut missing: Vec<NodeName> = asked
             .iter()
             .filter(is_out)
@@ -319,28 +326,52 @@ fn effective(input: &Input<'_>) -> Options {
     options
 }
 
-fn subject<'a>(input: &Input<'a>, name: &'a NodeName) -> Subject<'a> {
-    let record = input.records.get(name);
-    let revision = record.and_then(|record: &NodeRecord| record.revision.as_ref());
-    let old = revision.and_then(|revision| input.designs.get(revision));
-    let old = old.map(|design| &**design);
-    Subject {
-        name,
-        after: input.after.nodes.get(name),
-        old,
-        before: old.and_then(|design| design.nodes.get(name)),
-        record,
-        seen: match input.observations {
-            None => Seen::NotAsked,
-            Some(observations) => Seen::of(observations.nodes.get(name), record),
-        },
-        membership: membership(input, name),
-        pods: input
-            .observations
-            .and_then(|observations| observations.pods.get(name)),
-        remediation: input
-            .observations
-            .and_then(|observations| observations.remediation.get(name)),
+/// Goes through all nodes, in the order of their names, with all that is known of each.
+struct Subjects<'a> {
+    input: &'a Input<'a>,
+    after: Beside<'a, Arc<NodeDesign>>,
+    records: Beside<'a, NodeRecord>,
+    seen: Option<Beside<'a, ObservedNode>>,
+    has_cluster: bool,
+}
+
+impl<'a> Subjects<'a> {
+    fn of(input: &'a Input<'a>) -> Self {
+        Self {
+            input,
+            after: Beside::of(&input.after.nodes),
+            records: Beside::of(input.records),
+            seen: input.observations.map(|seen| Beside::of(&seen.nodes)),
+            has_cluster: has_cluster(input),
+        }
+    }
+
+    fn get(&mut self, name: &'a NodeName) -> Subject<'a> {
+        let input = self.input;
+        let record = self.records.get(name);
+        let revision = record.and_then(|record| record.revision.as_ref());
+        let old = revision.and_then(|revision| input.designs.get(revision));
+        let old = old.map(|design| &**design);
+        let before = old.and_then(|design| design.nodes.get(name));
+        let seen = self.seen.as_mut().map(|seen| seen.get(name));
+        let observations = input.observations;
+        Subject {
+            name,
+            after: self.after.get(name).map(|node| &**node),
+            old,
+            before: before.map(|node| &**node),
+            record,
+            seen: match seen {
+                None => Seen::NotAsked,
+                Some(node) => Seen::of(node, record),
+            },
+            membership: match seen {
+                None => Membership::NotAsked,
+                Some(node) => membership(self.has_cluster, node),
+            },
+            pods: observations.and_then(|observations| observations.pods.get(name)),
+            remediation: observations.and_then(|observations| observations.remediation.get(name)),
+        }
     }
 }
 
@@ -354,14 +385,12 @@ fn has_cluster(input: &Input<'_>) -> bool {
     seen.is_some_and(|seen| seen.cluster.is_some()) || named()
 }
 
-fn membership<'a>(input: &Input<'a>, name: &NodeName) -> Membership<'a> {
-    let Some(observations) = input.observations else {
-        return Membership::NotAsked;
-    };
-    if !has_cluster(input) {
+/// How a node that was asked for stands to the cluster.
+fn membership(has_cluster: bool, seen: Option<&ObservedNode>) -> Membership<'_> {
+    if !has_cluster {
         return Membership::NoCluster;
     }
-    match observations.nodes.get(name).map(|node| &node.cluster) {
+    match seen.map(|node| &node.cluster) {
         None => Membership::Unseen("it was not looked at"),
         Some(Fact::Unknown(reason)) => Membership::Unseen(reason),
         Some(Fact::Known(None)) => Membership::Out,
@@ -373,16 +402,16 @@ fn membership<'a>(input: &Input<'a>, name: &NodeName) -> Membership<'a> {
 fn retirements<'a>(input: &Input<'a>) -> FxHashMap<&'a NodeName, Retired<'a>> {
     let mut result = FxHashMap::default();
     let entries = input.after.retired(&input.options.as_of);
+    let mut records = Beside::of(input.records);
+    let mut seen = input.observations.map(|seen| Beside::of(&seen.nodes));
     for name in input.after.nodes.keys() {
         if let Some(entry) = entries.get(name) {
             result.insert(name, Retired::By(entry));
             continue;
         }
-        let record = input.records.get(name);
-        let flagged = input
-            .observations
-            .and_then(|observations| observations.nodes.get(name))
-            .is_some_and(|node| node.retired.is_some());
+        let record = records.get(name);
+        let seen = seen.as_mut().and_then(|seen| seen.get(name));
+        let flagged = seen.is_some_and(|node| node.retired.is_some());
         let recorded = record.and_then(|record| record.retired.as_deref());
         let by_hand = recorded.is_some_and(|reason| reason.starts_with(BY_HAND));
         if recorded.is_some() && !by_hand {

@@ -54,7 +54,7 @@ impl<'a> Names<'a> {
             if let Some(rack) = &node.rack {
                 names.racks.entry(rack).or_default().push(name);
             }
-            for tag in &node.tags {
+            for tag in node.tags.iter() {
                 names.tags.entry(tag).or_default().push(name);
             }
         }

@@ -5,6 +5,7 @@
 //! beside them.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -12,11 +13,11 @@ use rustc_hash::FxHashMap;
 use super::{NodeRecord, Phase};
 use crate::cache::Key;
 use crate::cache::columns::{Numbers, Reader, Texts, Writer};
-use crate::design::{Digest, NodeName, RunId, Section};
+use crate::design::{Digests, NodeName, RunId, Section, SectionDigest};
 use crate::repository::{CommitId, Repository};
 
 /// The version of what is kept.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// A number for what is not there.
 const NONE: u32 = u32::MAX;
 
@@ -31,7 +32,7 @@ const PHASES: [Phase; 5] = [
 /// A record with the fields that nearly all have, and nothing else.
 fn plain(
     (node, phase, digest_version): (NodeName, Phase, u32),
-    digests: BTreeMap<Section, Digest>,
+    digests: Digests,
     revision: Option<Arc<str>>,
     run: RunId,
 ) -> NodeRecord {
@@ -58,18 +59,24 @@ fn key(repository: &Repository, tip: CommitId) -> Key {
         .key("records", [&[VERSION][..], tip.as_bytes()])
 }
 
-/// Numbers for texts, in the order in which they come.
-#[derive(Default)]
-struct Numbered<'a> {
-    numbers: FxHashMap<&'a str, u32>,
-    texts: Vec<&'a str>,
+/// Numbers for texts or digests, in the order in which they come.
+struct Numbered<T> {
+    numbers: FxHashMap<T, u32>,
+    all: Vec<T>,
 }
 
-impl<'a> Numbered<'a> {
-    fn number(&mut self, text: &'a str) -> u32 {
-        *self.numbers.entry(text).or_insert_with(|| {
-            self.texts.push(text);
-            self.texts.len() as u32 - 1
+impl<T: Copy + Eq + Hash> Numbered<T> {
+    fn new() -> Self {
+        Self {
+            numbers: FxHashMap::default(),
+            all: Vec::new(),
+        }
+    }
+
+    fn number(&mut self, value: T) -> u32 {
+        *self.numbers.entry(value).or_insert_with(|| {
+            self.all.push(value);
+            self.all.len() as u32 - 1
         })
     }
 }
@@ -83,8 +90,8 @@ pub(super) fn write(
     if !repository.cache().keeps() {
         return;
     }
-    let mut digests = Numbered::default();
-    let (mut runs, mut revisions) = (Numbered::default(), Numbered::default());
+    let mut digests = Numbered::<SectionDigest>::new();
+    let (mut runs, mut revisions) = (Numbered::new(), Numbered::new());
     let mut numbers: [Vec<u32>; 5] = Default::default();
     let mut rares = Vec::with_capacity(records.len());
     for (name, record) in records {
@@ -108,11 +115,11 @@ pub(super) fn write(
         versions.push(record.digest_version);
         let own = &record.digests;
         all.extend(Section::ALL.iter().map(|section| match own.get(section) {
-            Some(digest) => digests.number(digest),
+            Some(digest) => digests.number(*digest),
             None => NONE,
         }));
         of_revisions.push(match &record.revision {
-            Some(revision) => revisions.number(revision),
+            Some(revision) => revisions.number(&**revision),
             None => NONE,
         });
         of_runs.push(runs.number(record.run.as_str()));
@@ -123,7 +130,8 @@ pub(super) fn write(
         writer.numbers(column);
     }
     writer.texts(rares.iter().map(String::as_str));
-    for texts in [digests.texts, revisions.texts, runs.texts] {
+    writer.bytes(digests.all.iter().flat_map(|digest| digest.0).collect());
+    for texts in [revisions.all, runs.all] {
         writer.texts(texts);
     }
     repository
@@ -147,7 +155,7 @@ pub(super) fn read(
         reader.numbers()?,
     ];
     let rares = reader.texts()?;
-    let all_digests: Vec<Digest> = shared(&reader.texts()?)?;
+    let (all_digests, _) = reader.bytes()?.as_chunks();
     let all_revisions: Vec<Arc<str>> = shared(&reader.texts()?)?;
     let all_runs: Vec<Arc<str>> = shared(&reader.texts()?)?;
     let known = |all: &[Arc<str>], column: &Numbers<'_>, at: usize| match column.get(at)? {
@@ -158,10 +166,14 @@ pub(super) fn read(
     for at in 0..names.len() {
         let node = NodeName::from(names.get(at)?);
         let start = at * Section::ALL.len();
-        let mut own = Vec::with_capacity(Section::ALL.len());
+        let mut own = Digests::default();
         for (section, at) in Section::ALL.into_iter().zip(start..) {
-            if let Some(digest) = known(&all_digests, &digests, at)? {
-                own.push((section, digest));
+            match digests.get(at)? {
+                NONE => {}
+                number => {
+                    let digest = SectionDigest(*all_digests.get(number as usize)?);
+                    own.insert(section, digest);
+                }
             }
         }
         let record = match rares.get(at)? {
@@ -171,7 +183,7 @@ pub(super) fn read(
                     *PHASES.get(phases.get(at)? as usize)?,
                     versions.get(at)?,
                 ),
-                own.into_iter().collect(),
+                own,
                 known(&all_revisions, &of_revisions, at)?,
                 RunId::from(known(&all_runs, &of_runs, at)??),
             ),

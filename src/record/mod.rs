@@ -10,12 +10,11 @@ mod packed;
 mod shard;
 mod store;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Digest, NodeName, RunId, Section, SiteName};
+use crate::design::{Digest, Digests, NodeName, RunId, SiteName};
 use crate::remediation::Memory;
 
 pub use error::Error;
@@ -63,8 +62,8 @@ pub struct NodeRecord {
     /// The version of the rules behind `digests`.
     pub digest_version: u32,
     /// The digest of each section as it was last applied; empty where nothing was.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub digests: BTreeMap<Section, Digest>,
+    #[serde(default, skip_serializing_if = "Digests::is_empty")]
+    pub digests: Digests,
     /// The commit whose design was last applied to it.
     pub revision: Option<Arc<str>>,
     /// The run that last did something to it.

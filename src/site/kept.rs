@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Listing, Location, Settings, Site, SiteFile};
 use crate::cache::Key;
 use crate::cache::columns::{Numbers, Reader, Texts, Writer};
-use crate::design::{self, NodeDesign, NodeName, Section};
+use crate::design::{self, NodeDesign, NodeName, Section, SectionDigest};
 use crate::diagnostic::{SourceId, Sources};
 use crate::document::{Document, LoadedFile, MetadataKind, Node, Value};
 use crate::render::Rendering;
@@ -66,7 +66,7 @@ pub struct Parts {
     /// By position in the listing, whether the file has to be loaded.
     pub load: Vec<bool>,
     /// The machines of all other files.
-    pub settled: Vec<NodeDesign>,
+    pub settled: Vec<Arc<NodeDesign>>,
     /// Warnings in the other files.
     pub warnings: usize,
     /// The files that are loaded though their bytes are known: what they depend on, and what depends on
@@ -309,7 +309,8 @@ struct Nodes {
     all_racks: Numbered,
     all_tags: Numbered,
     all_labels: Numbered,
-    all_digests: Numbered,
+    all_digests: Vec<SectionDigest>,
+    digest_numbers: FxHashMap<SectionDigest, u32>,
     /// Whether sections that many machines have in common hold a secret, by where they are in memory.
     secrets: FxHashMap<*const Node, bool>,
 }
@@ -371,8 +372,10 @@ impl Nodes {
         let mut digests = Vec::with_capacity(Section::ALL.len());
         for section in Section::ALL {
             digests.push(match node.digests.get(&section) {
-                Some(digest) if unhexed(digest).is_some() => self.all_digests.number(digest),
-                Some(_) => return None,
+                Some(digest) => *self.digest_numbers.entry(*digest).or_insert_with(|| {
+                    self.all_digests.push(*digest);
+                    self.all_digests.len() as u32 - 1
+                }),
                 None => NONE,
             });
         }
@@ -433,13 +436,8 @@ fn segment(site: &Site, loaded: &[Arc<LoadedFile>]) -> Option<Vec<u8>> {
     nodes.all_racks.write(&mut writer);
     nodes.all_tags.write(&mut writer);
     nodes.all_labels.write(&mut writer);
-    let digests = nodes.all_digests.texts.iter();
-    writer.bytes(
-        digests
-            .filter_map(|digest| unhexed(digest))
-            .flatten()
-            .collect(),
-    );
+    let digests = nodes.all_digests.iter();
+    writer.bytes(digests.flat_map(|digest| digest.0).collect());
     Some(writer.finish())
 }
 
@@ -481,9 +479,8 @@ fn number_of(mode: Mode) -> u32 {
 /// What machines have in common, made once.
 struct Shared {
     racks: Vec<Arc<str>>,
-    tags: Vec<BTreeSet<Arc<str>>>,
+    tags: Vec<Arc<BTreeSet<Arc<str>>>>,
     labels: Vec<Arc<BTreeMap<Arc<str>, Arc<str>>>>,
-    digests: Vec<Arc<str>>,
     /// Stands for some boot actions.
     boots: Arc<Node>,
     template: NodeDesign,
@@ -562,15 +559,16 @@ impl<'a> Columns<'a> {
         let tags = lists(&self.all_tags)?.into_iter();
         Some(Shared {
             racks: texts(&self.all_racks)?,
-            tags: tags.map(|list| list.into_iter().collect()).collect(),
+            tags: tags
+                .map(|list| Arc::new(list.into_iter().collect()))
+                .collect(),
             labels: labels.collect(),
-            digests: self.all_digests.iter().map(hexed).collect(),
             boots: Arc::new(design::some_boot_actions()),
             template: NodeDesign::summary(NodeName::from("")),
         })
     }
 
-    fn node(&self, position: usize, shared: &Shared) -> Option<NodeDesign> {
+    fn node(&self, position: usize, shared: &Shared) -> Option<Arc<NodeDesign>> {
         let name: Arc<str> = Arc::from(self.names.get(position)?);
         let rack = match self.racks.get(position)? {
             NONE => None,
@@ -581,14 +579,14 @@ impl<'a> Columns<'a> {
             _ => [(Section::BootActions, shared.boots.clone())].into(),
         };
         let start = position * Section::ALL.len();
-        let mut digests = Vec::with_capacity(Section::ALL.len());
+        let mut node = shared.template.clone();
         for (section, at) in Section::ALL.into_iter().zip(start..) {
             let digest = self.digests.get(at)?;
             if digest != NONE {
-                digests.push((section, shared.digests.get(digest as usize)?.clone()));
+                let digest = SectionDigest(*self.all_digests.get(digest as usize)?);
+                node.digests.insert(section, digest);
             }
         }
-        let mut node = shared.template.clone();
         node.document.name = name.clone();
         node.name = NodeName::from(name);
         node.rack = rack;
@@ -598,39 +596,13 @@ impl<'a> Columns<'a> {
             .get(self.labels.get(position)? as usize)?
             .clone();
         node.sections = sections;
-        node.digests = digests.into_iter().collect();
-        Some(node)
+        Some(Arc::new(node))
     }
 }
 
 fn chunks<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
     let (chunks, rest) = bytes.as_chunks();
     rest.is_empty().then_some(chunks)
-}
-
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-fn hexed(sum: &[u8; SUM]) -> Arc<str> {
-    let mut text = String::with_capacity(SUM * 2);
-    for byte in sum {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    Arc::from(text)
-}
-
-/// The bytes of a digest in lower-case hexadecimal digits.
-fn unhexed(digest: &str) -> Option<[u8; SUM]> {
-    let (pairs, rest) = digest.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() || pairs.len() != SUM {
-        return None;
-    }
-    let value = |digit: u8| DIGITS.iter().position(|each| *each == digit);
-    let mut sum = [0; SUM];
-    for (byte, [high, low]) in sum.iter_mut().zip(pairs) {
-        *byte = (value(*high)? * 16 + value(*low)?) as u8;
-    }
-    Some(sum)
 }
 
 /// The ids of the files of a listing that are kept as they are, for another revision of the site.

@@ -205,7 +205,7 @@ impl<'a> Loader<'a> {
         at: At,
         settings: Settings,
         tree: &Tree,
-        settled: Vec<NodeDesign>,
+        settled: Vec<Arc<NodeDesign>>,
     ) -> Result<(Site, Vec<Arc<LoadedFile>>), Error> {
         let mut diagnostics = unusable(tree);
         let load_settings = LoadSettings {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trueup::design::{NodeName, RunId, Section, SiteName};
+use trueup::design::{NodeName, RunId, Section, SectionDigest, SiteName};
 use trueup::record::{
     Checkpoint, Counts, Error, NodeRecord, Outcome, Packed, Phase, RunFile, RunRecord, Standing,
     State, Store,
@@ -21,7 +21,9 @@ fn node(name: &str, phase: Phase) -> NodeRecord {
         node: NodeName::from(name),
         phase,
         digest_version: 1,
-        digests: BTreeMap::from([(Section::Storage, Arc::from("abc"))]),
+        digests: [(Section::Storage, SectionDigest([7; 32]))]
+            .into_iter()
+            .collect(),
         revision: Some(Arc::from("0123456789")),
         run: RunId::from("R1"),
         retired: None,

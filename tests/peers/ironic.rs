@@ -185,7 +185,7 @@ impl Hands {
                 parameters: Some(Arc::new(parameters)),
                 needs: Vec::new(),
             }),
-            node: node.map(|node| Arc::new(self.design.nodes[&NodeName::from(node)].clone())),
+            node: node.map(|node| self.design.nodes[&NodeName::from(node)].clone()),
             notes: Vec::new(),
             reporter: Reporter::new(ear.clone()),
         };
@@ -224,7 +224,7 @@ impl Hands {
     }
 
     async fn seen(&self, node: &str) -> ObservedNode {
-        let designs = [Arc::new(self.design.nodes[&NodeName::from(node)].clone())];
+        let designs = [self.design.nodes[&NodeName::from(node)].clone()];
         let mut seen = self.backends.observe(&designs).await;
         seen.remove(&NodeName::from(node)).unwrap()
     }
@@ -330,7 +330,7 @@ async fn a_machine_lives_its_whole_life() {
     let without = lab.hands(&["n2"], "", "");
     let (mut order, ear) = hands.order(StepKind::Destroy, Some("n1"), Parameters::default());
     order.run = RunId::from("01J00000000000000000000003");
-    order.node = Some(Arc::new(node));
+    order.node = Some(node);
     without.backends.act(&order).await.unwrap();
     assert!(
         ear.0

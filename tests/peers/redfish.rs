@@ -104,7 +104,7 @@ impl Machines {
             .unwrap();
         Self {
             backends,
-            nodes: design.nodes.into_values().map(Arc::new).collect(),
+            nodes: design.nodes.into_values().collect(),
             runtime,
         }
     }

@@ -4,11 +4,10 @@
 //! after a failure, and while a step is under way, it has none, so that nothing is taken for done; which
 //! revision was applied last it says all the same.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::apply::NodeOutcome;
-use crate::design::{Class, DIGEST_VERSION, NodeDesign, NodeName, RunId};
+use crate::design::{Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId};
 use crate::plan::ChangeKind;
 use crate::record::{NodeRecord, Phase};
 use crate::step::{StepId, StepKind};
@@ -180,7 +179,7 @@ pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
         node: node.clone(),
         phase: Phase::NotStarted,
         digest_version: DIGEST_VERSION,
-        digests: BTreeMap::new(),
+        digests: Digests::default(),
         revision: None,
         run: run.clone(),
         retired: None,
@@ -226,9 +225,9 @@ fn relabelled(record: &mut NodeRecord, context: Context<'_>) {
     }
     // Digests of different versions do not belong into one record.
     if record.digest_version == DIGEST_VERSION && !record.digests.is_empty() {
-        for (section, digest) in &design.digests {
+        for (section, digest) in design.digests.iter() {
             if section.class() != Class::Redeploy {
-                record.digests.insert(*section, digest.clone());
+                record.digests.insert(section, digest);
             }
         }
     }

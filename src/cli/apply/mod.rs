@@ -489,10 +489,7 @@ fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
 }
 
 fn designs(design: &Design) -> BTreeMap<NodeName, Arc<NodeDesign>> {
-    let nodes = design.nodes.iter();
-    nodes
-        .map(|(name, node)| (name.clone(), Arc::new(node.clone())))
-        .collect()
+    design.nodes.clone()
 }
 
 /// The nodes that the plan relies on.

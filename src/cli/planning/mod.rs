@@ -7,11 +7,13 @@ mod arguments;
 mod short;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::Arc;
 
 use crate::apply::session::{Connection, History, intermediate_commits};
 use crate::backend::{self, Backends, Clock, Look};
-use crate::design::{DIGEST_VERSION, Design, Digest, NodeDesign, NodeName};
+use crate::design::{Beside, DIGEST_VERSION, Design, Digest, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
 use crate::plan::{self, Action, Base, IntermediateCommit, Plan, Request, Target};
@@ -158,17 +160,22 @@ pub(in crate::cli) fn make_plan(
     connection: &Connection<'_>,
     request: &Request,
 ) -> Result<Plan, Failure> {
-    let (ground, snapshot) = std::thread::scope(|scope| {
+    let is_short =
+        at == At::Worktree && !request.action.is_targeted() && arguments.observed.is_some();
+    let (ground, snapshot, prepared) = std::thread::scope(|scope| {
         let reader = scope.spawn(|| snapshot(context, arguments));
         let ground = ground(context, checkout, connection);
+        let prepared = match is_short {
+            true => short::Prepared::find(checkout, arguments),
+            false => Ok(None),
+        };
         match reader.join() {
-            Ok(snapshot) => (ground, snapshot),
+            Ok(snapshot) => (ground, snapshot, prepared),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });
-    let (ground, snapshot) = (ground?, snapshot?);
-    let is_short = at == At::Worktree && !request.action.is_targeted();
-    if let (true, Some(seen)) = (is_short, &snapshot) {
+    let (ground, snapshot, prepared) = (ground?, snapshot?, prepared?);
+    if let (Some((prepared, part)), Some(seen)) = (prepared, &snapshot) {
         let short = short::Short {
             context,
             checkout,
@@ -179,7 +186,7 @@ pub(in crate::cli) fn make_plan(
             records: &ground.records,
             observations: seen.as_ref(),
         };
-        if let Some(plan) = short.make()? {
+        if let Some(plan) = short.make(prepared, part)? {
             std::mem::forget((ground, snapshot));
             return Ok(plan);
         }
@@ -218,8 +225,20 @@ fn snapshot(context: &Context, arguments: &PlanArguments) -> Result<Snapshot, Fa
             path.display()
         ))
     };
-    let bytes = std::fs::read(&path).map_err(|error| unreadable(&error))?;
-    let observations = observed::read(&bytes).map_err(|error| unreadable(&error))?;
+    let mut file = File::open(&path).map_err(|error| unreadable(&error))?;
+    let metadata = file.metadata().map_err(|error| unreadable(&error))?;
+    let observations = if metadata.is_file() {
+        observed::read_from(file)
+    } else {
+        // A pipe is read once, from its beginning to its end.
+        let mut bytes = Vec::new();
+        let read = (&mut file)
+            .take(LARGEST_SNAPSHOT + 1)
+            .read_to_end(&mut bytes);
+        read.map_err(|error| unreadable(&error))?;
+        observed::read(&bytes)
+    };
+    let observations = observations.map_err(|error| unreadable(&error))?;
     Ok(Some(Some(observations)))
 }
 
@@ -400,12 +419,14 @@ fn differing<'a>(
     records: &'a BTreeMap<NodeName, NodeRecord>,
     design: &'a Design,
 ) -> impl Iterator<Item = &'a NodeRecord> {
+    let mut nodes = Beside::of(&design.nodes);
     records
-        .values()
-        .filter(|record| match design.nodes.get(&record.node) {
+        .iter()
+        .filter(move |(name, record)| match nodes.get(name) {
             None => true,
             Some(node) => record.digest_version != DIGEST_VERSION || record.digests != node.digests,
         })
+        .map(|(_, record)| record)
 }
 
 /// The sites at the revisions of the records that the design differs from.
@@ -442,7 +463,7 @@ pub(in crate::cli) fn applied(
         .filter_map(|record| {
             let design = designs.get(record.revision.as_ref()?)?;
             let node = design.nodes.get(&record.node)?;
-            Some((record.node.clone(), Arc::new(node.clone())))
+            Some((record.node.clone(), node.clone()))
         })
         .collect()
 }
@@ -494,7 +515,7 @@ fn subjects(
     design
         .nodes
         .values()
-        .map(|node| Arc::new(node.clone()))
+        .cloned()
         .chain(left.map(|(_, node)| node.clone()))
         .collect()
 }

@@ -29,6 +29,72 @@ const ROUNDS: usize = 4;
 const PART: usize = 16;
 const FEW: usize = 64;
 
+/// A site of which only the rest is loaded: what can be found out while what was seen is still being read.
+pub(super) struct Prepared<'a> {
+    location: Location,
+    settings: Settings,
+    kept: Kept,
+    loader: Loader<'a>,
+    listing: Listing,
+    /// Files that are loaded before everything is.
+    most: usize,
+}
+
+/// A part of a site, among machines that are known by summaries.
+pub(super) struct Part {
+    parts: Parts,
+    site: Site,
+    warnings: usize,
+}
+
+impl<'a> Prepared<'a> {
+    /// `None` where the long way has to be gone.
+    pub(super) fn find(
+        checkout: &Checkout<'a>,
+        arguments: &PlanArguments,
+    ) -> Result<Option<(Self, Part)>, Failure> {
+        let location = checkout.location_at(At::Worktree)?;
+        let settings = Settings {
+            depth: Depth::Checked,
+            allow_missing_sources: arguments.allow_missing_sources,
+        };
+        let Some(kept) = Kept::read(checkout.repository, &location, settings) else {
+            return Ok(None);
+        };
+        let loader = Loader::new(checkout.repository);
+        let Some(listing) = loader.list(&location)? else {
+            return Ok(None);
+        };
+        let most = (listing.files.len() / PART).max(FEW);
+        let mut prepared = Self {
+            location,
+            settings,
+            kept,
+            loader,
+            listing,
+            most,
+        };
+        let first = prepared.load(&BTreeSet::new())?;
+        Ok(first.map(|first| (prepared, first)))
+    }
+
+    /// The part with the files of some more machines.
+    fn load(&mut self, wanted: &BTreeSet<NodeName>) -> Result<Option<Part>, Failure> {
+        let Some(mut parts) = self.kept.split(&self.listing, wanted, self.most) else {
+            return Ok(None);
+        };
+        let (location, listing) = (&self.location, &self.listing);
+        let part =
+            self.loader
+                .load_part(location, self.settings, listing, &self.kept, &mut parts)?;
+        Ok(part.map(|(site, warnings)| Part {
+            parts,
+            site,
+            warnings,
+        }))
+    }
+}
+
 /// What a plan is made from.
 pub(super) struct Short<'a> {
     pub(super) context: &'a Context,
@@ -43,30 +109,19 @@ pub(super) struct Short<'a> {
 
 impl Short<'_> {
     /// The plan; `None` where the long way has to be gone.
-    pub(super) fn make(&self) -> Result<Option<Plan>, Failure> {
-        let repository = self.checkout.repository;
-        let location = self.checkout.location_at(At::Worktree)?;
-        let settings = Settings {
-            depth: Depth::Checked,
-            allow_missing_sources: self.arguments.allow_missing_sources,
-        };
-        let Some(kept) = Kept::read(repository, &location, settings) else {
-            return Ok(None);
-        };
-        let mut loader = Loader::new(repository);
-        let Some(listing) = loader.list(&location)? else {
-            return Ok(None);
-        };
-        let most = (listing.files.len() / PART).max(FEW);
+    pub(super) fn make(
+        &self,
+        mut prepared: Prepared<'_>,
+        mut part: Part,
+    ) -> Result<Option<Plan>, Failure> {
+        let most = prepared.most;
         let mut wanted = BTreeSet::new();
         for _ in 0..ROUNDS {
-            let Some(mut parts) = kept.split(&listing, &wanted, most) else {
-                return Ok(None);
-            };
-            let part = loader.load_part(&location, settings, &listing, &kept, &mut parts)?;
-            let Some((site, warnings)) = part else {
-                return Ok(None);
-            };
+            let Part {
+                parts,
+                site,
+                warnings,
+            } = &part;
             let loaded = site.rendering.of_schema(MACHINE).iter();
             let loaded: BTreeSet<&str> = loaded.map(|each| &*each.id().name).collect();
             let is_missing = |name: &NodeName| {
@@ -80,7 +135,13 @@ impl Short<'_> {
                 .collect();
             let mut plan = None;
             if missing.is_empty() {
-                plan = self.plan(&mut loader, &location, &site, &listing, &parts)?;
+                let Prepared {
+                    loader,
+                    location,
+                    listing,
+                    ..
+                } = &mut prepared;
+                plan = self.plan(loader, location, site, listing, parts)?;
                 let Some(plan) = &plan else {
                     return Ok(None);
                 };
@@ -89,15 +150,19 @@ impl Short<'_> {
                 missing.extend(changed.cloned());
             }
             if missing.is_empty() {
-                tell_warnings(self.context, warnings);
+                tell_warnings(self.context, *warnings);
                 // The process ends soon: taking trees apart node by node would only cost time.
-                std::mem::forget((loader, site, listing, parts, kept));
+                std::mem::forget((prepared, part));
                 return Ok(plan);
             }
             if missing.len() > most {
                 return Ok(None);
             }
             wanted.extend(missing);
+            let Some(more) = prepared.load(&wanted)? else {
+                return Ok(None);
+            };
+            part = more;
         }
         Ok(None)
     }

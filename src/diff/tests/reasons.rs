@@ -140,7 +140,7 @@ fn told(sources: &Sources, before: &Built, after: &Built) -> Vec<String> {
     let (old, new) = (&before.design.nodes["n1"], &after.design.nodes["n1"]);
     let sections: Vec<_> = Section::ALL
         .into_iter()
-        .filter(|section| old.digests[section] != new.digests[section])
+        .filter(|section| old.digests.get(section) != new.digests.get(section))
         .collect();
     let name = NodeName::from("n1");
     let fields = reasons.fields(&name, Some(old), new, &sections);

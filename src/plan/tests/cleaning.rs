@@ -11,7 +11,7 @@ fn offering() -> World {
     let mut world = World::settled(&["n1", "n2"]);
     for name in ["n1", "n2"] {
         let seen = world.seen(name);
-        seen.clean_steps = OWN_STEPS.map(OfferedStep::from).to_vec();
+        seen.clean_steps = OWN_STEPS.map(OfferedStep::from).into();
         seen.capabilities = [
             Capability::Power,
             Capability::Prepare,
@@ -185,7 +185,7 @@ fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_show
     let mut world = offering();
     let seen = world.seen("n1");
     seen.cleans_itself = true;
-    seen.clean_steps.reverse();
+    seen.clean_steps = seen.clean_steps.iter().rev().cloned().collect();
     let shown = |plan: &Plan| -> Vec<String> {
         let cleaning = plan.changes[0].cleaning.as_ref().unwrap();
         cleaning.steps.iter().map(|step| step.name()).collect()
@@ -194,7 +194,7 @@ fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_show
     assert_eq!(cleans(&plan, "destroy/n1"), " on sda");
     assert_eq!(shown(&plan)[0], "bios.apply_bios_settings");
     assert!(because(&plan).starts_with("by its provisioner's own steps, in its order"));
-    world.seen("n1").clean_steps.clear();
+    world.seen("n1").clean_steps = Arc::default();
     let plan = world.plan();
     assert_eq!(
         because(&plan),
@@ -342,7 +342,7 @@ fn a_retired_machine_that_is_never_provided_is_erased_by_a_step_that_it_has_or_n
         cleans(&plan, "destroy/n1"),
         "deploy.erase_devices_metadata deploy.erase_devices on sda"
     );
-    world.seen("n1").clean_steps.clear();
+    world.seen("n1").clean_steps = Arc::default();
     let plan = ask(&mut world, Action::Destroy);
     assert!(
         reason(&plan).contains("has never shown a step that erases its disks"),

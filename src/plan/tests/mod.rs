@@ -17,7 +17,7 @@ use super::{
 };
 use crate::design::{
     DIGEST_VERSION, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand, RunId,
-    Section, Selector, SiteName, SuccessCriteria,
+    Section, SectionDigest, Selector, SiteName, SuccessCriteria,
 };
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::DocumentId;
@@ -62,7 +62,7 @@ impl World {
             site_digest: Arc::from("same"),
         };
         for name in names {
-            let node = node(name);
+            let node = Arc::new(node(name));
             world.records.insert(node.name.clone(), deployed(&node));
             world.old.nodes.insert(node.name.clone(), node.clone());
             world.after.nodes.insert(node.name.clone(), node);
@@ -96,7 +96,7 @@ impl World {
     }
 
     fn designed(&mut self, name: &str) -> &mut NodeDesign {
-        self.after.nodes.get_mut(name).unwrap()
+        Arc::make_mut(self.after.nodes.get_mut(name).unwrap())
     }
 
     fn record(&mut self, name: &str) -> &mut NodeRecord {
@@ -112,7 +112,7 @@ impl World {
     /// Changes a section of a node's design.
     fn edit(&mut self, name: &str, section: Section) {
         let node = self.designed(name);
-        node.digests.insert(section, Arc::from("edited"));
+        node.digests.insert(section, SectionDigest([2; 32]));
         if section == Section::Labels {
             node.labels = Arc::new([(Arc::from("role"), Arc::from("new"))].into());
         }
@@ -149,7 +149,7 @@ impl World {
 }
 
 fn node(name: &str) -> NodeDesign {
-    let digests = Section::ALL.map(|section| (section, Arc::from("as first designed")));
+    let digests = Section::ALL.map(|section| (section, SectionDigest([1; 32])));
     NodeDesign {
         name: NodeName::from(name),
         document: DocumentId {
@@ -158,7 +158,7 @@ fn node(name: &str) -> NodeDesign {
         },
         mark: mark(),
         rack: None,
-        tags: BTreeSet::new(),
+        tags: Arc::default(),
         labels: Arc::new([(Arc::from("role"), Arc::from("old"))].into()),
         host_profiles: Arc::new([]),
         hardware_profile: None,
@@ -166,7 +166,7 @@ fn node(name: &str) -> NodeDesign {
         addresses: BTreeMap::new(),
         disks: Arc::new([Arc::from("sda")]),
         sections: BTreeMap::new(),
-        digests: digests.into(),
+        digests: digests.into_iter().collect(),
         depends_on: Vec::new(),
     }
 }

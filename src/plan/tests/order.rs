@@ -146,7 +146,10 @@ fn a_machine_that_left_goes_at_the_end_or_before_the_group_that_takes_its_addres
     let address = |node: &mut NodeDesign, address: &str| {
         node.out_of_band.address = Some(Arc::from(address));
     };
-    address(world.old.nodes.get_mut("gone").unwrap(), "10.0.0.7");
+    address(
+        Arc::make_mut(world.old.nodes.get_mut("gone").unwrap()),
+        "10.0.0.7",
+    );
     address(world.designed("n2"), "10.0.0.7");
     let plan = world.plan();
     assert_eq!(needs(&plan, "destroy/gone"), "prepare-site");

@@ -150,7 +150,8 @@ fn applied(world: &World, plan: &Plan) -> World {
                 }
             }
             StepKind::Relabel => {
-                let labels = designed.unwrap().digests[&Section::Labels].clone();
+                let designed = designed.unwrap();
+                let labels = *designed.digests.get(&Section::Labels).unwrap();
                 let record = done.records.get_mut(&name).unwrap();
                 record.digests.insert(Section::Labels, labels);
             }

@@ -9,6 +9,7 @@ use insta::assert_snapshot;
 
 use super::*;
 use crate::apply::{Event, EventKind, GroupResult, NodeResult, RunReport, StepOutcome};
+use crate::design::Digests;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{ClusterNode, Fact, ObservedNode};
 use crate::plan::Standing;
@@ -332,7 +333,7 @@ fn status_shows_each_node_from_all_sides() {
         node: "n1".into(),
         phase: Phase::Deployed,
         digest_version: 1,
-        digests: BTreeMap::new(),
+        digests: Digests::default(),
         revision: None,
         run: "01J".into(),
         retired: None,

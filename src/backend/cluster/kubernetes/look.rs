@@ -117,10 +117,10 @@ fn cluster_node(node: Node) -> ClusterNode {
     ClusterNode {
         ready: node.status.is_ready(),
         unschedulable: node.spec.unschedulable,
-        kept_labels: kept_labels(&node),
+        kept_labels: kept_labels(&node).into(),
         uid: node.metadata.uid,
         cordoned_by: node.metadata.annotations.cordoned_by,
-        labels: node.metadata.labels,
+        labels: node.metadata.labels.into_iter().collect(),
         attachments: Vec::new(),
     }
 }

@@ -106,7 +106,7 @@ impl Machine {
         let settings = Settings::read(&design.backends.hardware).unwrap();
         let machine = Self {
             ipmi: Ipmi::new(settings, program, Arc::new(One), goes_unerased),
-            node: design.nodes.into_values().map(Arc::new).next().unwrap(),
+            node: design.nodes.into_values().next().unwrap(),
             notes: Arc::default(),
             folder,
         };

@@ -193,7 +193,7 @@ impl Node {
             cluster: Fact::Unknown(Arc::from(NO_CLUSTER)),
             capabilities,
             kept_by_records: false,
-            clean_steps: offered(&self.extra),
+            clean_steps: offered(&self.extra).into(),
             cleans_itself: true,
         }
     }

@@ -234,7 +234,7 @@ impl Host {
             cluster: Fact::Unknown(Arc::from(NO_CLUSTER)),
             capabilities,
             kept_by_records: false,
-            clean_steps: Vec::new(),
+            clean_steps: Arc::default(),
             cleans_itself: true,
         }
     }

@@ -1,5 +1,7 @@
 //! Resources as a server sends them, and settings as they are written.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::manifest;
@@ -270,7 +272,7 @@ fn a_plan_sees_flags_disks_and_what_can_be_done() {
     assert!(!other.capabilities.contains(&Capability::Power));
 }
 
-fn node(out_of_band: &str, address: &str) -> NodeDesign {
+fn node(out_of_band: &str, address: &str) -> Arc<NodeDesign> {
     let text = format!(
         "---\nschema: drydock/Network/v1\nmetadata: {{name: oob}}\ndata: {{cidr: 10.1.0.0/24}}\n\
          ---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: n1}}\ndata:\n  oob: {out_of_band}\n  \

@@ -92,7 +92,7 @@ impl Machine<'_> {
             },
             cluster: Fact::Unknown(Arc::from(NO_CLUSTER)),
             capabilities,
-            clean_steps,
+            clean_steps: clean_steps.into(),
             kept_by_records: true,
             ..ObservedNode::unknown(KEPT_BY_RECORDS)
         })

@@ -187,7 +187,11 @@ fn restored(order: &Order, cluster: &ClusterNode) -> Effect {
 /// What whoever makes a node anew would not bring back.
 pub(super) fn kept(cluster: &ClusterNode) -> Backup {
     Backup {
-        labels: cluster.labels.clone(),
+        labels: cluster
+            .labels
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
         unschedulable: cluster.unschedulable,
         ..Backup::default()
     }

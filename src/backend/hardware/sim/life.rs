@@ -197,7 +197,7 @@ impl Machine {
                 self.cluster = Some(ClusterNode {
                     uid: uid.clone(),
                     labels: [(Arc::from(HOST_NAME), Arc::from(node.as_str()))].into(),
-                    kept_labels: [Arc::from(HOST_NAME)].into(),
+                    kept_labels: Arc::new([Arc::from(HOST_NAME)].into()),
                     ..ClusterNode::default()
                 });
                 self.switch(self.power, at);
@@ -242,8 +242,8 @@ impl Machine {
         self.pods = Pods::default();
         self.cluster = Some(ClusterNode {
             uid: uid.clone(),
-            labels,
-            kept_labels: [Arc::from(HOST_NAME)].into(),
+            labels: labels.into_iter().collect(),
+            kept_labels: Arc::new([Arc::from(HOST_NAME)].into()),
             ..ClusterNode::default()
         });
         self.last_error = None;
@@ -316,8 +316,9 @@ fn suffer_as_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, a
             unschedulable,
         } => {
             for (key, value) in labels {
-                let there = cluster.labels.entry(key.clone());
-                there.or_insert_with(|| value.clone());
+                if !cluster.labels.contains_key(key) {
+                    cluster.labels.insert(key.clone(), value.clone());
+                }
             }
             cluster.unschedulable |= unschedulable;
         }

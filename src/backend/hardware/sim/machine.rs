@@ -146,7 +146,7 @@ impl Machine {
             cluster: Fact::Known(self.cluster.clone()),
             capabilities: CAPABILITIES.into(),
             kept_by_records: false,
-            clean_steps: OWN_STEPS.map(OfferedStep::from).to_vec(),
+            clean_steps: OWN_STEPS.map(OfferedStep::from).into(),
             cleans_itself: false,
         }
     }
@@ -196,8 +196,9 @@ pub(super) fn image_of(node: &NodeDesign) -> Arc<str> {
         .digests
         .iter()
         .filter(|(section, _)| section.class() == Class::Redeploy)
-        .flat_map(|(section, digest)| [section.as_str(), &**digest]);
-    Arc::from(hexadecimal(digests))
+        .flat_map(|(section, digest)| [section.to_string(), digest.to_string()]);
+    let digests: Vec<String> = digests.collect();
+    Arc::from(hexadecimal(digests.iter().map(String::as_str)))
 }
 
 pub(super) fn hexadecimal<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {

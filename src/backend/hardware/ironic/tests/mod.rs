@@ -80,7 +80,7 @@ fn order(design: &Design, kind: StepKind, node: &str, parameters: Parameters) ->
             parameters: Some(Arc::new(parameters)),
             needs: Vec::new(),
         }),
-        node: Some(Arc::new(design.nodes[&NodeName::from(node)].clone())),
+        node: Some(design.nodes[&NodeName::from(node)].clone()),
         notes: Vec::new(),
         reporter: Reporter::default(),
     }
@@ -124,7 +124,7 @@ async fn an_ironic_that_is_too_old_or_none_at_all_is_told_so_once() {
         let server =
             Server::plain(move |_| Reply::Json(200, headers.clone(), json!({"id": "v1"}))).await;
         let (ironic, design) = opened(&server.url, &["n1"]);
-        let nodes: Vec<_> = design.nodes.values().cloned().map(Arc::new).collect();
+        let nodes: Vec<_> = design.nodes.values().cloned().collect();
         let seen = ironic.observe(&nodes).await;
         match &seen[&NodeName::from("n1")].provision {
             Fact::Unknown(why) => assert!(why.contains(expected), "{why}"),
@@ -336,7 +336,7 @@ async fn a_list_that_leads_elsewhere_or_never_ends_is_left() {
     stand_in.next_host("http://evil.example");
     let server = stand_in.serve().await;
     let (ironic, design) = opened(&server.url, &["n1", "n2"]);
-    let nodes: Vec<_> = design.nodes.values().cloned().map(Arc::new).collect();
+    let nodes: Vec<_> = design.nodes.values().cloned().collect();
     let seen = ironic.observe(&nodes).await;
     let state = |node: &str| seen[&NodeName::from(node)].provision.known().copied();
     assert_eq!(state("n1"), Some(ProvisionState::Available));
@@ -361,7 +361,7 @@ async fn fields_of_any_shape_are_no_harm() {
         })
         .await;
     let (ironic, design) = opened(&server.url, &["n1"]);
-    let nodes: Vec<_> = design.nodes.values().cloned().map(Arc::new).collect();
+    let nodes: Vec<_> = design.nodes.values().cloned().collect();
     let seen = &ironic.observe(&nodes).await[&NodeName::from("n1")];
     assert_eq!(seen.provision, Fact::Known(ProvisionState::Other));
     assert_eq!(seen.last_error.as_deref(), Some(r"line line\u{202e}"));
@@ -592,7 +592,7 @@ async fn a_thousand_machines_are_seen_in_two_lists() {
     let server = stand_in.serve().await;
     let design = site(&server.url, "verify: true", &names, "");
     let ironic = open(&design, Arc::new(NoSecrets)).unwrap();
-    let nodes: Vec<_> = design.nodes.values().cloned().map(Arc::new).collect();
+    let nodes: Vec<_> = design.nodes.values().cloned().collect();
     let began = std::time::Instant::now();
     let seen = ironic.observe(&nodes).await;
     eprintln!(

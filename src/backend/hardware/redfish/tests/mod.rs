@@ -52,7 +52,7 @@ fn opened(text: &str) -> Site {
         secrets: Arc::new(OnePassword),
     };
     let backends = choose(&design, &context).unwrap_or_else(|error| panic!("{error}"));
-    let nodes = design.nodes.into_values().map(Arc::new).collect();
+    let nodes = design.nodes.into_values().collect();
     Site {
         hardware: backends,
         nodes,

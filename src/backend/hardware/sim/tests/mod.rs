@@ -43,7 +43,7 @@ fn machines(count: usize) -> Vec<Arc<NodeDesign>> {
     });
     let (_, design) = design(&(profile.to_owned() + &nodes.collect::<String>()));
     assert_eq!(design.nodes.len(), count);
-    design.nodes.into_values().map(Arc::new).collect()
+    design.nodes.into_values().collect()
 }
 
 fn settings(text: &str) -> Settings {

@@ -1,0 +1,287 @@
+//! The labels of a node of a cluster, kept small.
+//!
+//! The nodes of a large site have dozens of labels each, nearly all of them alike. A label is therefore
+//! one shared value. Whoever reads labels for many nodes, one after the other, gets labels that were
+//! read lately instead of new ones; which ones, nobody can tell from outside.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault};
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// Labels that were read lately and are given again.
+const SLOTS: usize = 1 << 12;
+
+#[derive(Debug, PartialEq, Eq)]
+struct Label {
+    key: Arc<str>,
+    value: Arc<str>,
+}
+
+/// Labels, sorted by key, each key once.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Labels(Vec<Arc<Label>>);
+
+impl Labels {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn find(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|label| (*label.key).cmp(key))
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Arc<str>> {
+        let position = self.find(key).ok()?;
+        self.0.get(position).map(|label| &label.value)
+    }
+
+    /// Whether there is a label of this key.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.find(key).is_ok()
+    }
+
+    /// All labels, by key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.0.iter().map(|label| (&label.key, &label.value))
+    }
+
+    /// All keys, sorted.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        self.0.iter().map(|label| &label.key)
+    }
+
+    /// Sets a label.
+    pub fn insert(&mut self, key: Arc<str>, value: Arc<str>) {
+        self.put(Arc::new(Label { key, value }));
+    }
+
+    /// Takes a label off.
+    pub fn remove(&mut self, key: &str) {
+        if let Ok(position) = self.find(key) {
+            self.0.remove(position);
+        }
+    }
+
+    fn put(&mut self, label: Arc<Label>) {
+        match self.find(&label.key) {
+            Ok(position) => self.0[position] = label,
+            Err(position) => self.0.insert(position, label),
+        }
+    }
+}
+
+impl fmt::Debug for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl Extend<(Arc<str>, Arc<str>)> for Labels {
+    fn extend<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(&mut self, labels: I) {
+        for (key, value) in labels {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
+        let mut result = Self::default();
+        result.extend(labels);
+        result
+    }
+}
+
+impl<const N: usize> From<[(Arc<str>, Arc<str>); N]> for Labels {
+    fn from(labels: [(Arc<str>, Arc<str>); N]) -> Self {
+        labels.into_iter().collect()
+    }
+}
+
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AnyLabels)
+    }
+}
+
+struct AnyLabels;
+
+impl<'de> Visitor<'de> for AnyLabels {
+    type Value = Labels;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("labels")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+        let mut labels: Vec<Arc<Label>> = Vec::new();
+        let mut is_sorted = true;
+        let mut key = String::new();
+        while map.next_key_seed(Text(&mut key))?.is_some() {
+            let label = map.next_value_seed(ValueOf(&key))?;
+            is_sorted = is_sorted && labels.last().is_none_or(|last| last.key < label.key);
+            labels.push(label);
+        }
+        labels.shrink_to_fit();
+        if is_sorted {
+            return Ok(Labels(labels));
+        }
+        let mut result = Labels::default();
+        for label in labels {
+            result.put(label);
+        }
+        Ok(result)
+    }
+}
+
+/// Reads a text into a buffer.
+struct Text<'a>(&'a mut String);
+
+impl<'de> DeserializeSeed<'de> for Text<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Text<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the key of a label")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.clear();
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// Reads the value of a label of this key.
+struct ValueOf<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for ValueOf<'_> {
+    type Value = Arc<Label>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Arc<Label>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for ValueOf<'_> {
+    type Value = Arc<Label>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the value of a label")
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Arc<Label>, E> {
+        Ok(shared(self.0, value))
+    }
+}
+
+/// A label; one that was read lately, where there is one.
+fn shared(key: &str, value: &str) -> Arc<Label> {
+    thread_local! {
+        static LATELY: RefCell<Vec<Option<Arc<Label>>>> = const { RefCell::new(Vec::new()) };
+    }
+    LATELY.with_borrow_mut(|lately| {
+        if lately.is_empty() {
+            lately.resize(SLOTS, None);
+        }
+        let hash = BuildHasherDefault::<FxHasher>::default().hash_one((key, value));
+        let slot = &mut lately[hash as usize % SLOTS];
+        match slot {
+            Some(label) if *label.key == *key && *label.value == *value => label.clone(),
+            _ => {
+                let (key, value) = (Arc::from(key), Arc::from(value));
+                slot.insert(Arc::new(Label { key, value })).clone()
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn map(labels: &Labels) -> BTreeMap<Arc<str>, Arc<str>> {
+        let pairs = labels.iter();
+        pairs
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    }
+
+    #[test]
+    fn labels_of_many_nodes_are_kept_once() {
+        let json = r#"{"a":"1","b":"2"}"#;
+        let one: Labels = serde_json::from_str(json).unwrap();
+        let other: Labels = serde_json::from_str(json).unwrap();
+        assert!(Arc::ptr_eq(&one.0[0], &other.0[0]));
+        assert!(serde_json::from_str::<Labels>(r#"{"a":1}"#).is_err());
+        assert!(serde_json::from_str::<Labels>("[]").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn labels_are_a_map_of_texts(
+            changes in proptest::collection::vec(("[a-d\"ä]{0,2}", proptest::option::of("[a-c\\\\]{0,2}")), 0..20),
+        ) {
+            let (mut labels, mut expected) = (Labels::default(), BTreeMap::<Arc<str>, Arc<str>>::new());
+            for (key, value) in &changes {
+                match value {
+                    Some(value) => {
+                        labels.insert(Arc::from(&**key), Arc::from(&**value));
+                        expected.insert(Arc::from(&**key), Arc::from(&**value));
+                    }
+                    None => {
+                        labels.remove(key);
+                        expected.remove(&**key);
+                    }
+                }
+                prop_assert_eq!(labels.get(key), expected.get(&**key));
+            }
+            prop_assert_eq!(map(&labels), expected.clone());
+            let json = serde_json::to_string(&labels).unwrap();
+            prop_assert_eq!(&json, &serde_json::to_string(&expected).unwrap());
+            prop_assert_eq!(serde_json::from_str::<Labels>(&json).unwrap(), labels);
+            // As read by somebody who did not sort, and with keys that stand there twice.
+            let text: Vec<String> = changes
+                .iter()
+                .map(|(key, value)| serde_json::json!({ &**key: value.as_deref().unwrap_or("") }).to_string())
+                .map(|object| object[1..object.len() - 1].to_owned())
+                .collect();
+            let json = format!("{{{}}}", text.join(","));
+            let read: Labels = serde_json::from_str(&json).unwrap();
+            prop_assert_eq!(map(&read), serde_json::from_str::<BTreeMap<Arc<str>, Arc<str>>>(&json).unwrap());
+        }
+    }
+}
