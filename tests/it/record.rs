@@ -1,7 +1,6 @@
 //! The records of a site on their ref, alone and with a remote.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -225,11 +225,8 @@ impl Stage {
             "the site is not sound: {:?}",
             site.diagnostics
         );
-        let nodes = site.design.nodes.iter();
         let loaded = Arc::new(Loaded {
-            nodes: nodes
-                .map(|(name, node)| (name.clone(), Arc::new(node.clone())))
-                .collect(),
+            nodes: site.design.nodes.clone(),
             digest: Digest::from(&*site.digest),
             design: site.design,
         });
