@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use divan::Bencher;
 use generator::{File, Size, files};
-use trueup::design::{self, Design, Section};
+use trueup::design::{self, Design, Section, SectionDigest};
 use trueup::diagnostic::Sources;
 use trueup::diff::{NodeReasons, Reasons, Revision, documents};
 use trueup::document::{Document, LoadSettings, load};
@@ -192,8 +192,12 @@ impl Records {
             let name = format!("node-{number:06}");
             // One section is the machine's own, as its addresses are.
             let digest = |section: &Section| match section {
-                Section::Network => text(&format!("{number:064x}")),
-                _ => text(&"5e".repeat(32)),
+                Section::Network => {
+                    let mut sum = [0; 32];
+                    sum[24..].copy_from_slice(&(number as u64).to_be_bytes());
+                    SectionDigest(sum)
+                }
+                _ => SectionDigest([0x5e; 32]),
             };
             NodeRecord {
                 node: name.as_str().into(),
