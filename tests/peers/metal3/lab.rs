@@ -330,13 +330,16 @@ fn play(
             let there: BTreeMap<String, Node> = there
                 .items
                 .into_iter()
-                .map(|node| (node.metadata.name.clone().unwrap(), node))
+                .filter_map(|node| Some((node.metadata.name.clone()?, node)))
                 .collect();
             let (nodes, there, dead) = (&nodes, &there, &dead.lock().unwrap().clone());
             let registered = &registered;
             futures_util::stream::iter(hosts.items)
                 .for_each_concurrent(8, |host| async move {
-                    let name = host.metadata.name.unwrap();
+                    // The mended server, when it has much to do, gives out objects without a name.
+                    let Some(name) = host.metadata.name else {
+                        return;
+                    };
                     let is_on = host.data["status"]["poweredOn"] == true && !dead.contains(&name);
                     if report(nodes, &name, there.get(&name), is_on).await {
                         registered.lock().unwrap().push(name);
