@@ -161,17 +161,14 @@ impl Dispatcher<'_> {
     }
 
     fn choose_for_world(&mut self, index: usize) -> Choice {
-        if let Some(node) = self.node_of[index]
-            && (self.tally.nodes[node].busy
-                || self.tally.nodes[node]
-                    .open
-                    .is_some_and(|open| open != index))
+        let node = self.node_of[index].map(|node| &mut self.tally.nodes[node]);
+        if let Some(node) = node
+            && (node.busy || node.open.is_some_and(|open| open != index))
         {
             // Steps of one node run one after the other, also where groups that share it run side by
             // side, and where a life before this one began the other; what comes of this one depends on
             // how that ends.
-            let parked = &mut self.tally.nodes[node].parked;
-            parked.push(StepIndex::from_position(index).0);
+            node.parked.push(StepIndex::from_position(index).0);
             return Choice::Aside;
         }
         if self.begun[index] && !(self.all_possibly_begun && self.was_sent(index)) {

@@ -438,9 +438,8 @@ impl<'a> Dispatcher<'a> {
         if let Some(node) = self.node_of[index] {
             let node = &mut self.tally.nodes[node];
             node.busy = false;
-            for parked in std::mem::take(&mut node.parked) {
-                self.graph.again(parked);
-            }
+            let parked = std::mem::take(&mut node.parked);
+            self.wake(parked);
         }
         match end {
             End::Outcome(outcome, attempted) => {

@@ -48,9 +48,8 @@ impl Dispatcher<'_> {
             node.duration_ms += duration_ms;
             if node.open == Some(index) {
                 node.open = None;
-                for parked in std::mem::take(&mut node.parked) {
-                    self.graph.again(parked);
-                }
+                let parked = std::mem::take(&mut node.parked);
+                self.wake(parked);
             }
         }
         if let Some(most) = self.plan.options.max_failures {
@@ -122,6 +121,13 @@ impl Dispatcher<'_> {
             && self.graph.dependents(index).any(is_destroy)
     }
 
+    /// Lets steps that were put aside be looked at again.
+    pub(super) fn wake(&mut self, parked: Vec<u32>) {
+        for parked in parked {
+            self.graph.again(parked);
+        }
+    }
+
     /// Makes deploys that waited for their gate ready, once it was judged or can no longer fail.
     fn release(&mut self, index: usize, group: usize) {
         let judged = self.plan.steps[index].id.kind == StepKind::GatePrepared;
@@ -129,9 +135,8 @@ impl Dispatcher<'_> {
             return;
         }
         if judged || self.tally.gate_is_certain(group) {
-            for parked in std::mem::take(&mut self.tally.group_tallies[group].parked) {
-                self.graph.again(parked);
-            }
+            let parked = std::mem::take(&mut self.tally.group_tallies[group].parked);
+            self.wake(parked);
         }
     }
 

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::change::Item;
 use super::etcd::{Clusters, of_cluster};
 use super::{Relation, Reliance};
-use crate::design::{Digest, EtcdCluster, NodeName};
+use crate::design::{Digest, EtcdCluster, NodeName, hexadecimal};
 use crate::guard::quorum;
 use crate::lifecycle::ProvisionState;
 use crate::observed::{Fact, NodePods, Observations, ObservedNode};
@@ -444,17 +444,7 @@ pub fn records_digest(steps: &[Step], records: &BTreeMap<NodeName, NodeRecord>) 
         text.push(b'\n');
         hash.update(&text);
     }
-    hexadecimal(&hash.finalize())
-}
-
-/// Bytes as lower-case hexadecimal.
-pub(super) fn hexadecimal(bytes: &[u8]) -> Digest {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    let text: String = digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect();
-    Arc::from(text)
+    hexadecimal(&hash.finalize()).into()
 }
 
 /// Facts of a machine that are known, for the sentence about one that is not.

@@ -12,12 +12,11 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use super::relies::hexadecimal;
 use super::{
     Base, Change, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan, PlannedGroup,
     Reliance, Summary, Target,
 };
-use crate::design::{Digest, GroupName, NodeName, SiteName};
+use crate::design::{Digest, GroupName, NodeName, SiteName, hexadecimal};
 use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// The largest file that is read, in bytes.
@@ -245,7 +244,7 @@ fn body_into<W: Write>(plan: &Plan, out: W) -> io::Result<(Digest, W)> {
     file.hash.update(&file.pending);
     file.pending.pop();
     file.out.write_all(&file.pending)?;
-    Ok((hexadecimal(&file.hash.finalize()), file.out))
+    Ok((hexadecimal(&file.hash.finalize()).into(), file.out))
 }
 
 /// Bytes that are digested in large pieces on their way. At least the last one is kept back.

@@ -1,18 +1,22 @@
 //! Remediation without Metal3: a real controller switches the machine, a real API server has its node, and the
 //! annotations are trueup's own.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::harness::Peer;
 use crate::kubernetes::World;
-use crate::site::{Ended, Site};
+use crate::metal3::report;
+use crate::site::{Ended, Site, trueup_meanwhile};
 
 const NODE: &str = "n1";
+
+/// What the controllers want.
+static PASSWORD: [(&str, &str); 1] = [("BMC_PASSWORD", "test")];
 
 const DEFINITION: &str = "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab}\ndata: {}\n";
 
@@ -108,31 +112,9 @@ impl Lab {
         Some(lab)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_trueup"));
-        command
-            .args(arguments)
-            .current_dir(self.site.path())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", self.site.path())
-            .env("BMC_PASSWORD", "test")
-            .env("GIT_COMMITTER_NAME", "Ada")
-            .env("GIT_COMMITTER_EMAIL", "ada@example.org")
-            .stdin(Stdio::null());
-        command
-    }
-
     /// Runs the program; what the tests play goes on meanwhile.
     async fn trueup(&self, arguments: &[&str]) -> Ended {
-        let mut command = self.command(arguments);
-        let output = tokio::task::spawn_blocking(move || command.output().unwrap());
-        let output = output.await.unwrap();
-        Ended {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        trueup_meanwhile(self.site.clone(), arguments, &PASSWORD).await
     }
 
     async fn node(&self) -> Value {
@@ -165,12 +147,8 @@ impl Lab {
         self.is_healed(&old).await;
 
         let old = self.node().await;
-        let mut killed = self
-            .command(&["apply", "remediate", NODE, "--yes"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let remediate = ["apply", "remediate", NODE, "--yes"];
+        let mut killed = self.site.start(&remediate, &PASSWORD, Stdio::null());
         for _ in 0..1200 {
             if !(self.is_on)() {
                 break;
@@ -198,18 +176,9 @@ fn play(world: &World, is_on: Power) -> tokio::task::JoinHandle<()> {
             tokio::time::sleep(Duration::from_millis(200)).await;
             let is_on = is_on.clone();
             let is_on = tokio::task::spawn_blocking(move || is_on()).await.unwrap();
-            let found = nodes.get_opt(NODE).await;
-            if let (Ok(None), true) = (&found, is_on) {
-                let node =
-                    json!({"metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}}});
-                let node = serde_json::from_value(node).unwrap();
-                let _ = nodes.create(&PostParams::default(), &node).await;
+            if let Ok(node) = nodes.get_opt(NODE).await {
+                report(&nodes, NODE, node.as_ref(), is_on).await;
             }
-            let ready = json!({"status": {"conditions": [{"type": "Ready", "status": if is_on { "True" } else { "Unknown" },
-                "reason": "Kubelet", "message": "", "lastTransitionTime": null, "lastHeartbeatTime": null}]}});
-            let _ = nodes
-                .patch_status(NODE, &PatchParams::default(), &Patch::Merge(ready))
-                .await;
         }
     })
 }

@@ -1,7 +1,8 @@
 //! A site in a git repository of its own, and the program as a user runs it there.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -72,8 +73,35 @@ impl Site {
         self.run(env!("CARGO_BIN_EXE_trueup"), arguments, environment)
     }
 
+    /// Starts `trueup` in it, to be waited for or killed; its standard error is to be read or inherited.
+    pub(crate) fn start(
+        &self,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        stderr: Stdio,
+    ) -> Child {
+        self.command(env!("CARGO_BIN_EXE_trueup"), arguments, environment)
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .unwrap()
+    }
+
     fn run(&self, program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
-        let output = Command::new(program)
+        let output = self
+            .command(program, arguments, environment)
+            .output()
+            .unwrap();
+        Ended {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn command(&self, program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .current_dir(self.path())
             .env_clear()
@@ -88,15 +116,23 @@ impl Site {
             .env("GIT_COMMITTER_NAME", "Ada")
             .env("GIT_COMMITTER_EMAIL", "ada@example.org")
             .envs(environment.iter().copied())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Ended {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+            .stdin(Stdio::null());
+        command
     }
+}
+
+/// Runs `trueup` in a site; what the tests play goes on meanwhile.
+pub(crate) async fn trueup_meanwhile(
+    site: Arc<Site>,
+    arguments: &[&str],
+    environment: &'static [(&'static str, &'static str)],
+) -> Ended {
+    let arguments: Vec<String> = arguments.iter().map(|each| (*each).to_owned()).collect();
+    let ended = tokio::task::spawn_blocking(move || {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        site.trueup(&arguments, environment)
+    });
+    ended.await.unwrap()
 }
 
 #[test]

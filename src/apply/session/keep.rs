@@ -361,6 +361,12 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Writes what has changed, and publishes it at once.
+    fn make_known(&self) {
+        self.write_checkpoint();
+        self.publish_records();
+    }
+
     /// Takes in what happens.
     pub(super) fn hear(&self, event: &Event) {
         if matches!(event.kind, EventKind::StepProgress { .. }) {
@@ -390,8 +396,7 @@ impl<'a> Session<'a> {
                 if is_first {
                     records.is_new_wave = false;
                     drop(records);
-                    self.write_checkpoint();
-                    self.publish_records();
+                    self.make_known();
                 }
             }
             EventKind::StepStarted {
@@ -429,8 +434,7 @@ impl<'a> Session<'a> {
             }
             EventKind::Stopping { .. } => {
                 drop(records);
-                self.write_checkpoint();
-                self.publish_records();
+                self.make_known();
             }
             _ => {}
         }
@@ -451,8 +455,7 @@ impl<'a> Session<'a> {
     /// goes on in another clone has its records, and not its journal.
     pub(super) fn share(&self, step: &StepId, text: &str) {
         if step.kind == StepKind::Remediate && Note::binds_others(text) {
-            self.write_checkpoint();
-            self.publish_records();
+            self.make_known();
         }
     }
 

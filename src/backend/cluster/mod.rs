@@ -18,7 +18,7 @@ use crate::document::Node;
 
 use both::Both;
 use etcd::Etcd;
-pub(super) use kubernetes::NODES;
+pub(super) use kubernetes::{NODES, Readiness};
 
 /// Opens the cluster of a site; `None` where it has none.
 ///

@@ -17,7 +17,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
 use super::{Management, NAMESPACE};
-use crate::site::{Ended, Site};
+use crate::site::{Ended, Site, trueup_meanwhile};
 
 pub(super) const NEEDS: &str = "host.metal3.io/external-remediation";
 pub(super) const HOLD: &str = "reboot.metal3.io/machine-remediation";
@@ -156,30 +156,12 @@ pub(super) fn kubeconfig_of(management: &Management, user: &str) -> PathBuf {
 
 /// Runs the program in a site; what the tests play goes on meanwhile.
 pub(super) async fn trueup(site: Arc<Site>, arguments: &[&str]) -> Ended {
-    let arguments: Vec<String> = arguments.iter().map(|each| (*each).to_owned()).collect();
-    let ended = tokio::task::spawn_blocking(move || {
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        site.trueup(&arguments, &[])
-    });
-    ended.await.unwrap()
+    trueup_meanwhile(site, arguments, &[]).await
 }
 
 /// Begins to run the program in a site; its standard error is to be read or inherited.
 pub(super) fn begin(site: &Site, arguments: &[&str], stderr: Stdio) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_trueup"))
-        .args(arguments)
-        .current_dir(site.path())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .env("HOME", site.path())
-        .env("NO_COLOR", "1")
-        .env("GIT_COMMITTER_NAME", "Ada")
-        .env("GIT_COMMITTER_EMAIL", "ada@example.org")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(stderr)
-        .spawn()
-        .unwrap()
+    site.start(arguments, &[], stderr)
 }
 
 impl Lab {
@@ -351,7 +333,12 @@ fn play(
 }
 
 /// What a kubelet does, or what is noticed of its silence; whether it has registered.
-async fn report(nodes: &Api<Node>, name: &str, node: Option<&Node>, is_on: bool) -> bool {
+pub(crate) async fn report(
+    nodes: &Api<Node>,
+    name: &str,
+    node: Option<&Node>,
+    is_on: bool,
+) -> bool {
     let wanted = if is_on { "True" } else { "Unknown" };
     let status = |node: &Node| {
         let conditions = node.status.as_ref()?.conditions.as_ref()?;

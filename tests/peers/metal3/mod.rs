@@ -17,4 +17,5 @@ mod stand_in;
 mod watched;
 mod world;
 
+pub(crate) use lab::report;
 pub(crate) use world::{Management, NAMESPACE};

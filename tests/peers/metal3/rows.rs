@@ -48,6 +48,9 @@ where
                 WatchEvent::Bookmark(_) | WatchEvent::Error(_) => continue,
             };
             let object = serde_json::to_value(object).unwrap();
+            if kind == "Node" && !is_gone && !is_of_trueup(&object) {
+                continue; // The control plane notes things on nodes when it likes.
+            }
             let version = object["metadata"]["resourceVersion"].as_str().unwrap();
             let version = version.parse().unwrap();
             let change = Change {
@@ -59,6 +62,13 @@ where
             changes.lock().unwrap().push(change);
         }
     });
+}
+
+/// Whether trueup has ever written this object.
+fn is_of_trueup(object: &Value) -> bool {
+    let managers = object["metadata"]["managedFields"].as_array();
+    let mut managers = managers.into_iter().flatten();
+    managers.any(|each| each["manager"] == "trueup")
 }
 
 /// The machine that a row is tried with.
@@ -130,7 +140,10 @@ fn judge(facts: &mut Facts, change: &Change, before: Option<&Value>) -> Option<A
     ) {
         ((true, false), _) => Some(Action::RemoveNeedsRemediation),
         (_, (true, false)) => Some(Action::RemoveRebootAnnotation),
-        (_, (false, true)) => Some(Action::AddRebootAnnotation),
+        (_, (false, true)) => {
+            assert!(is_of_trueup(&change.object), "{change:?}");
+            Some(Action::AddRebootAnnotation)
+        }
         ((false, true), _) => panic!("{was}: a machine asks anew"),
         _ => None,
     }

@@ -50,6 +50,7 @@ use crate::step::StepKind;
 
 use errand::Errand;
 use names::Names;
+pub(in crate::backend) use object::Readiness;
 
 /// What the site's Backends document calls the cluster whose nodes the machines are.
 const SITE: &str = "kubernetes";

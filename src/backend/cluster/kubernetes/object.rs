@@ -34,6 +34,28 @@ pub(super) struct Node {
     pub(super) status: Status,
 }
 
+/// A node of which nothing counts but whether it is Ready.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::backend) struct Readiness {
+    #[serde(deserialize_with = "or_empty")]
+    metadata: Metadata,
+    #[serde(deserialize_with = "or_empty")]
+    status: Status,
+}
+
+impl Readiness {
+    /// Whether it is Ready.
+    pub(in crate::backend) fn is_ready(&self) -> bool {
+        self.status.is_ready()
+    }
+
+    /// The name of the node.
+    pub(in crate::backend) fn into_name(self) -> Arc<str> {
+        self.metadata.name
+    }
+}
+
 /// The metadata of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -91,32 +91,6 @@ impl Slim {
     }
 }
 
-/// A node as a watch sees it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct SlimNode {
-    #[serde(deserialize_with = "or_empty")]
-    metadata: Metadata,
-    #[serde(deserialize_with = "or_empty")]
-    status: Status,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Status {
-    #[serde(deserialize_with = "or_empty")]
-    conditions: Vec<Condition>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    #[serde(rename = "type", deserialize_with = "or_empty")]
-    kind: Box<str>,
-    #[serde(deserialize_with = "or_empty")]
-    status: Box<str>,
-}
-
 /// An object of a collection, as little of it as is needed.
 trait Object: DeserializeOwned {
     /// Whether it counts.
@@ -134,14 +108,13 @@ impl Object for Slim {
     }
 }
 
-impl Object for SlimNode {
+impl Object for cluster::Readiness {
     fn counts(&self) -> bool {
-        let mut conditions = self.status.conditions.iter();
-        !conditions.any(|each| &*each.kind == "Ready" && &*each.status == "True")
+        !self.is_ready()
     }
 
     fn into_name(self) -> Arc<str> {
-        self.metadata.name
+        self.into_name()
     }
 }
 
@@ -222,7 +195,8 @@ impl Watcher {
             async {
                 if let Some(cluster) = &self.nodes {
                     let server = || cluster.server();
-                    follow::<SlimNode>(Watched::Nodes, cluster::NODES, server, listener).await;
+                    follow::<cluster::Readiness>(Watched::Nodes, cluster::NODES, server, listener)
+                        .await;
                 }
             },
         );
