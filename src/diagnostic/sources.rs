@@ -56,7 +56,7 @@ pub struct SourceLine<'a> {
     pub text: Option<&'a str>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Source {
     path: Arc<str>,
     text: Arc<str>,
@@ -89,7 +89,7 @@ impl Source {
 }
 
 /// All texts that were read, by [`SourceId`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sources {
     list: Vec<Source>,
 }

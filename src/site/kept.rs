@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Listing, Location, Settings, Site, SiteFile};
 use crate::cache::Key;
 use crate::cache::columns::{Numbers, Reader, Texts, Writer};
-use crate::design::{self, NodeDesign, NodeName, Section, SectionDigest};
+use crate::design::{self, Design, NodeDesign, NodeName, Section, SectionDigest};
 use crate::diagnostic::{SourceId, Sources};
 use crate::document::{Document, LoadedFile, MetadataKind, Node, Value};
 use crate::render::Rendering;
@@ -35,6 +35,7 @@ const BLOB: usize = 20;
 const SUM: usize = 32;
 
 /// The bytes of what is kept of a site.
+#[derive(PartialEq, Eq)]
 pub struct Kept {
     segment: Vec<u8>,
 }
@@ -109,11 +110,24 @@ impl Kept {
         loaded: &[Arc<LoadedFile>],
     ) {
         if repository.cache().keeps()
-            && let Some(segment) = segment(site, loaded)
+            && let Some(segment) = whole(site, loaded)
         {
-            let key = Self::key(repository, &site.location, settings);
+            Self::put(repository, &site.location, settings, segment);
+        }
+    }
+
+    /// Keeps what is to be kept of a site, which is given back.
+    pub(super) fn put(
+        repository: &Repository,
+        location: &Location,
+        settings: Settings,
+        segment: Vec<u8>,
+    ) -> Self {
+        if repository.cache().keeps() {
+            let key = Self::key(repository, location, settings);
             repository.cache().write(&key, &segment);
         }
+        Self { segment }
     }
 
     /// Splits a listing into what is kept and what has to be loaded: what has changed, what something
@@ -243,7 +257,7 @@ impl Parts {
 }
 
 /// The static addresses of a machine.
-fn addresses(data: &Node) -> impl Iterator<Item = &str> {
+pub(super) fn addresses(data: &Node) -> impl Iterator<Item = &str> {
     let entries = data.get("addressing").and_then(Node::as_list);
     let entries = entries.unwrap_or_default().iter();
     entries.filter_map(|entry| entry.get("address")?.as_str())
@@ -292,13 +306,20 @@ impl Numbered {
         number
     }
 
+    /// The numbers here of the texts of others, by their numbers there.
+    fn numbers(&mut self, others: &Self) -> Vec<u32> {
+        let texts = others.texts.iter();
+        texts.map(|text| self.number(text)).collect()
+    }
+
     fn write(&self, writer: &mut Writer) {
         writer.texts(self.texts.iter().map(|text| &**text));
     }
 }
 
+/// The columns of machines.
 #[derive(Default)]
-struct Nodes {
+pub(super) struct Nodes {
     names: Vec<Arc<str>>,
     racks: Vec<u32>,
     tags: Vec<u32>,
@@ -312,7 +333,7 @@ struct Nodes {
     all_digests: Vec<SectionDigest>,
     digest_numbers: FxHashMap<SectionDigest, u32>,
     /// Whether sections that many machines have in common hold a secret, by where they are in memory.
-    secrets: FxHashMap<*const Node, bool>,
+    secrets: FxHashMap<usize, bool>,
 }
 
 fn has_secret(node: &Node) -> bool {
@@ -325,15 +346,60 @@ fn has_secret(node: &Node) -> bool {
 }
 
 impl Nodes {
+    /// How many machines there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.names.truncate(length);
+        self.racks.truncate(length);
+        self.tags.truncate(length);
+        self.labels.truncate(length);
+        self.digests.truncate(length * Section::ALL.len());
+        self.boots.truncate(length);
+        self.addresses.truncate(length);
+    }
+
+    /// Adds the machines of others behind these.
+    pub(super) fn append(&mut self, others: Self) {
+        let racks = self.all_racks.numbers(&others.all_racks);
+        let tags = self.all_tags.numbers(&others.all_tags);
+        let labels = self.all_labels.numbers(&others.all_labels);
+        let digests = others.all_digests.iter();
+        let digests: Vec<u32> = digests.map(|digest| self.digest(*digest)).collect();
+        let put = |column: &mut Vec<u32>, others: &[u32], numbers: &[u32]| {
+            let number = |other: &u32| match *other {
+                NONE => NONE,
+                other => numbers[other as usize],
+            };
+            column.extend(others.iter().map(number));
+        };
+        put(&mut self.racks, &others.racks, &racks);
+        put(&mut self.tags, &others.tags, &tags);
+        put(&mut self.labels, &others.labels, &labels);
+        put(&mut self.digests, &others.digests, &digests);
+        self.names.extend(others.names);
+        self.boots.extend(others.boots);
+        self.addresses.extend(others.addresses);
+    }
+
+    fn digest(&mut self, digest: SectionDigest) -> u32 {
+        *self.digest_numbers.entry(digest).or_insert_with(|| {
+            self.all_digests.push(digest);
+            self.all_digests.len() as u32 - 1
+        })
+    }
+
     fn has_secret(&mut self, section: &Arc<Node>) -> bool {
-        let known = self.secrets.get(&Arc::as_ptr(section));
-        if let Some(known) = known {
+        let place = Arc::as_ptr(section).addr();
+        if let Some(known) = self.secrets.get(&place) {
             return *known;
         }
         let has_secret = has_secret(section);
         // A section that many machines have in common is looked through once.
         if Arc::strong_count(section) > 2 {
-            self.secrets.insert(Arc::as_ptr(section), has_secret);
+            self.secrets.insert(place, has_secret);
         }
         has_secret
     }
@@ -372,10 +438,7 @@ impl Nodes {
         let mut digests = Vec::with_capacity(Section::ALL.len());
         for section in Section::ALL {
             digests.push(match node.digests.get(&section) {
-                Some(digest) => *self.digest_numbers.entry(*digest).or_insert_with(|| {
-                    self.all_digests.push(*digest);
-                    self.all_digests.len() as u32 - 1
-                }),
+                Some(digest) => self.digest(*digest),
                 None => NONE,
             });
         }
@@ -395,8 +458,8 @@ impl Nodes {
     }
 }
 
-/// The bytes of what is kept of a site; `None` where that is nothing.
-fn segment(site: &Site, loaded: &[Arc<LoadedFile>]) -> Option<Vec<u8>> {
+/// The bytes of what is kept of a site that was loaded; `None` where that is nothing.
+fn whole(site: &Site, loaded: &[Arc<LoadedFile>]) -> Option<Vec<u8>> {
     if site.diagnostics.has_errors() || loaded.len() != site.files.len() {
         return None;
     }
@@ -406,19 +469,32 @@ fn segment(site: &Site, loaded: &[Arc<LoadedFile>]) -> Option<Vec<u8>> {
     }
     let mut nodes = Nodes::default();
     let (mut marks, mut ends) = (Vec::new(), Vec::new());
-    let mut blobs = Vec::with_capacity(site.files.len() * BLOB);
-    for (file, content) in site.files.iter().zip(loaded) {
-        blobs.extend_from_slice(file.blob.0.as_bytes());
-        let mark = leaf_file(site, content, &mut nodes).map(|source| {
+    for content in loaded {
+        let source = leaf_file(&site.rendering, &site.design, content, &mut nodes);
+        let mark = source.map(|source| {
             let warnings = warnings.get(&source).copied().unwrap_or_default();
             warnings + 1
         });
         marks.push(mark.unwrap_or(0));
-        ends.push(nodes.names.len() as u32);
+        ends.push(nodes.len() as u32);
+    }
+    Some(segment(&site.files, marks, ends, nodes))
+}
+
+/// The bytes of columns.
+pub(super) fn segment(
+    files: &[SiteFile],
+    marks: Vec<u32>,
+    ends: Vec<u32>,
+    nodes: Nodes,
+) -> Vec<u8> {
+    let mut blobs = Vec::with_capacity(files.len() * BLOB);
+    for file in files {
+        blobs.extend_from_slice(file.blob.0.as_bytes());
     }
     let mut writer = Writer::new();
-    writer.texts(site.files.iter().map(|file| &*file.path));
-    writer.numbers(site.files.iter().map(|file| number_of(file.mode)));
+    writer.texts(files.iter().map(|file| &*file.path));
+    writer.numbers(files.iter().map(|file| number_of(file.mode)));
     writer.bytes(blobs);
     writer.numbers(marks);
     writer.numbers(ends);
@@ -438,30 +514,29 @@ fn segment(site: &Site, loaded: &[Arc<LoadedFile>]) -> Option<Vec<u8>> {
     nodes.all_labels.write(&mut writer);
     let digests = nodes.all_digests.iter();
     writer.bytes(digests.flat_map(|digest| digest.0).collect());
-    Some(writer.finish())
+    writer.finish()
 }
 
 /// Adds the machines of a file that holds nothing else, and nothing that something depends on.
-fn leaf_file(site: &Site, content: &LoadedFile, nodes: &mut Nodes) -> Option<SourceId> {
+pub(super) fn leaf_file(
+    rendering: &Rendering,
+    design: &Design,
+    content: &LoadedFile,
+    nodes: &mut Nodes,
+) -> Option<SourceId> {
     let first = content.documents.first()?;
     let mut machines = Vec::with_capacity(content.documents.len());
     for document in &content.documents {
-        if !is_leaf(document, &site.rendering) {
+        if !is_leaf(document, rendering) {
             return None;
         }
-        let rendered = site.rendering.get(&document.id.schema, &document.id.name)?;
-        machines.push((site.design.nodes.get(&*document.id.name)?, &rendered.data));
+        let rendered = rendering.get(&document.id.schema, &document.id.name)?;
+        machines.push((design.nodes.get(&*document.id.name)?, &rendered.data));
     }
-    let before = nodes.names.len();
+    let before = nodes.len();
     for (node, data) in machines {
         if nodes.add(node, data).is_none() {
-            nodes.names.truncate(before);
-            nodes.racks.truncate(before);
-            nodes.tags.truncate(before);
-            nodes.labels.truncate(before);
-            nodes.digests.truncate(before * Section::ALL.len());
-            nodes.boots.truncate(before);
-            nodes.addresses.truncate(before);
+            nodes.truncate(before);
             return None;
         }
     }

@@ -10,14 +10,14 @@ use rustc_hash::FxHashSet;
 
 use crate::design::{self, Design, NodeDesign};
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
-use crate::document::{LoadSettings, LoadedFile, decode, load};
+use crate::document::{Document, LoadSettings, LoadedFile, decode, load};
 use crate::render::{self, render};
-use crate::repository::{BlobId, CommitId, Content, Entry, Moment, Repository, Tree, site_digest};
+use crate::repository::{BlobId, CommitId, Content, Entry, Moment, Repository, Tree};
 
 use super::consequence::Lost;
 use super::kept::{Kept, Parts};
 use super::mask::mask;
-use super::{At, Depth, Error, Listing, Location, Settings, Site, SiteFile};
+use super::{At, Depth, Error, Listing, Location, Settings, Site, SiteFile, digest_of};
 
 /// How many threads read and parse.
 const THREADS: usize = 2;
@@ -48,6 +48,10 @@ impl<'a> Loader<'a> {
             sources: Sources::new(),
             parsed: HashMap::new(),
         }
+    }
+
+    pub(super) fn repository(&self) -> &'a Repository {
+        self.repository
     }
 
     /// All texts that were read so far.
@@ -85,16 +89,14 @@ impl<'a> Loader<'a> {
     /// A folder or a file cannot be read.
     pub fn list(&self, location: &Location) -> Result<Option<Listing>, Error> {
         let moment = Moment::now();
-        let tree = self.repository.worktree(&location.selection)?;
-        let is_tool = |entry: &Entry| is_tool(location, &entry.path);
-        if !tree.problems.is_empty() || tree.entries.iter().any(is_tool) {
+        let Some(entries) = self.entries(location)? else {
             return Ok(None);
-        }
+        };
         let limit = LoadSettings::default().limits.file_bytes as u64;
-        let known = self.repository.known(&tree.entries);
-        let mut files = Vec::with_capacity(tree.entries.len());
+        let known = self.repository.known(&entries);
+        let mut files = Vec::with_capacity(entries.len());
         let mut read = 0;
-        for (entry, known) in tree.entries.iter().zip(known) {
+        for (entry, known) in entries.iter().zip(known) {
             let blob = match known {
                 Some(blob) => blob,
                 None => match self.repository.read(entry, limit) {
@@ -112,17 +114,20 @@ impl<'a> Loader<'a> {
                 blob,
             });
         }
-        if read * REMEMBERED > files.len() {
-            let blobs = tree.entries.iter().zip(&files);
-            let blobs = blobs.map(|(entry, file)| (entry, file.blob));
-            self.repository.remember(moment, blobs);
+        let listing = Listing::new(entries, files);
+        if read * REMEMBERED > listing.files.len() {
+            self.repository.remember(moment, listing.blobs());
         }
-        let digest = digest_of(&files);
-        Ok(Some(Listing {
-            entries: tree.entries,
-            files,
-            digest,
-        }))
+        Ok(Some(listing))
+    }
+
+    /// What is in the worktree; `None` where anything is there that cannot be used, or is none of the
+    /// site's.
+    pub(super) fn entries(&self, location: &Location) -> Result<Option<Vec<Entry>>, Error> {
+        let tree = self.repository.worktree(&location.selection)?;
+        let is_tool = |entry: &Entry| is_tool(location, &entry.path);
+        let is_plain = tree.problems.is_empty() && !tree.entries.iter().any(is_tool);
+        Ok(is_plain.then_some(tree.entries))
     }
 
     /// Reads a part of a site in the worktree, among machines that are settled; `None` where the parts
@@ -214,23 +219,13 @@ impl<'a> Loader<'a> {
         };
         let (files, loaded) = self.files(&tree.entries, &load_settings, &mut diagnostics)?;
 
-        let mut documents = Vec::new();
-        for (file, content) in files.iter().zip(&loaded) {
+        for content in &loaded {
             diagnostics.extend(content.diagnostics.iter().cloned());
-            // What says that this is a site is none of its documents; all else in that file is.
-            let is_definition = *file.path == *location.definition;
-            let own = content.documents.iter().filter(|document| {
-                !is_definition || *document.id.schema != *design::SITE_DEFINITION
-            });
-            documents.extend(own.cloned());
         }
+        let documents = own_documents(location, &files, &loaded);
         let lost = Lost::of(&diagnostics);
         let is_broken = diagnostics.has_errors();
-        let options = render::Options {
-            allow_missing_sources: settings.allow_missing_sources,
-            default_layers: location.is_flat.then(|| vec![Arc::from("site")]),
-        };
-        let mut rendering = render(&documents, &options);
+        let mut rendering = render(&documents, &options(location, settings));
         let mut found = std::mem::take(&mut rendering.diagnostics);
         if is_broken {
             found = lost.own(found, &documents, &self.sources);
@@ -281,7 +276,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The files with what is in them, in the order of their paths.
-    fn files(
+    pub(super) fn files(
         &mut self,
         entries: &[Entry],
         settings: &LoadSettings,
@@ -324,13 +319,35 @@ impl<'a> Loader<'a> {
     }
 }
 
+/// How documents are rendered.
+pub(super) fn options(location: &Location, settings: Settings) -> render::Options {
+    render::Options {
+        allow_missing_sources: settings.allow_missing_sources,
+        default_layers: location.is_flat.then(|| vec![Arc::from("site")]),
+    }
+}
+
+/// The documents of a site. What says that this is a site is none of them; all else in that file is.
+pub(super) fn own_documents(
+    location: &Location,
+    files: &[SiteFile],
+    loaded: &[Arc<LoadedFile>],
+) -> Vec<Arc<Document>> {
+    let mut documents = Vec::new();
+    for (file, content) in files.iter().zip(loaded) {
+        let is_definition = *file.path == *location.definition;
+        let own = content
+            .documents
+            .iter()
+            .filter(|document| !is_definition || *document.id.schema != *design::SITE_DEFINITION);
+        documents.extend(own.cloned());
+    }
+    documents
+}
+
 /// Whether a file is none of a site's documents though it lies among them, as Pegleg has it.
 fn is_tool(location: &Location, path: &str) -> bool {
     !location.is_flat && path.split('/').any(|part| part == "tools")
-}
-
-fn digest_of(files: &[SiteFile]) -> Arc<str> {
-    site_digest(files.iter().map(|file| (&*file.path, file.mode, file.blob)))
 }
 
 fn fetch(
@@ -391,12 +408,17 @@ fn unusable(tree: &Tree) -> Diagnostics {
         .collect()
 }
 
-/// Maps a list on up to [`THREADS`] threads, in order; each takes the next item that nobody has, since
-/// files differ in size. A short list is not worth a thread.
-fn on_threads<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    if list.len() < 16 {
-        return list.iter().map(work).collect();
+/// Maps a list of files on up to [`THREADS`] threads, in order. A short list is not worth a thread.
+pub(super) fn on_threads<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    match list.len() {
+        0..16 => list.iter().map(work).collect(),
+        _ => spread(list, work),
     }
+}
+
+/// Maps a list on [`THREADS`] threads, in order; each takes the next item that nobody has, since they
+/// differ in size.
+pub(super) fn spread<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let take = || {
         let mut results = Vec::with_capacity(list.len() / THREADS + 1);

@@ -5,6 +5,7 @@
 
 mod consequence;
 mod find;
+mod gather;
 mod kept;
 mod load;
 mod mask;
@@ -15,9 +16,10 @@ use crate::design::{Design, SiteName};
 use crate::diagnostic::Diagnostics;
 use crate::document::Document;
 use crate::render::Rendering;
-use crate::repository::{BlobId, CommitId, Entry, Mode, Selection};
+use crate::repository::{BlobId, CommitId, Entry, Mode, Selection, site_digest};
 
 pub use find::locate;
+pub use gather::Pieces;
 pub use kept::{Kept, Parts, settled_files};
 pub use load::Loader;
 
@@ -122,6 +124,27 @@ pub struct Listing {
     pub files: Vec<SiteFile>,
     /// SHA-256 over the sorted (path, mode, blob id) of its files.
     pub digest: Arc<str>,
+}
+
+impl Listing {
+    fn new(entries: Vec<Entry>, files: Vec<SiteFile>) -> Self {
+        let digest = digest_of(&files);
+        Self {
+            entries,
+            files,
+            digest,
+        }
+    }
+
+    /// What was found with the id of its bytes.
+    fn blobs(&self) -> impl Iterator<Item = (&Entry, BlobId)> {
+        let files = self.entries.iter().zip(&self.files);
+        files.map(|(entry, file)| (entry, file.blob))
+    }
+}
+
+fn digest_of(files: &[SiteFile]) -> Arc<str> {
+    site_digest(files.iter().map(|file| (&*file.path, file.mode, file.blob)))
 }
 
 /// A site at one revision, rendered, typed and (where asked for) checked.

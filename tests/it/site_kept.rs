@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use trueup::design::NodeName;
+use trueup::design::{NodeDesign, NodeName};
 use trueup::repository::Repository;
-use trueup::site::{At, Depth, Kept, Loader, Location, Settings, Site, locate};
+use trueup::site::{At, Depth, Kept, Loader, Location, Pieces, Settings, Site, locate};
 
 use super::git::Checkout;
 
@@ -24,13 +24,18 @@ const NODES: usize = 120;
 
 /// A site of one file a machine, loaded once.
 fn checkout() -> Checkout {
+    let checkout = written(NODES);
+    let repository = open(&checkout);
+    load(&repository, &mut Loader::new(&repository));
+    checkout
+}
+
+fn written(nodes: usize) -> Checkout {
     let checkout = Checkout::new();
-    for (path, text) in files(&Size::of(NODES)) {
+    for (path, text) in files(&Size::of(nodes)) {
         checkout.write(&path, text);
         age(&checkout, &path);
     }
-    let repository = open(&checkout);
-    load(&repository, &mut Loader::new(&repository));
     checkout
 }
 
@@ -250,4 +255,115 @@ fn two_loaders_may_keep_and_read_at_once() {
             });
         }
     });
+}
+
+const PIECES: Pieces = Pieces {
+    fewest: 10,
+    size: 16,
+    most: 10,
+};
+
+/// What is kept of a site that is taken to pieces; `None` where it has to be loaded as a whole.
+fn gathered(checkout: &Checkout, unexpected: usize) -> Option<Kept> {
+    let repository = checkout.open();
+    let location = location(&repository);
+    let mut loader = Loader::new(&repository);
+    let is_expected = |node: &NodeDesign| node.name.as_str() >= &*format!("node-{unexpected:06}");
+    let gathered = loader.gather(&location, SETTINGS, PIECES, &is_expected);
+    let (kept, listing) = gathered.unwrap()?;
+    let mut parts = kept.split(&listing, &BTreeSet::new(), 10).unwrap();
+    let part = loader.load_part(&location, SETTINGS, &listing, &kept, &mut parts);
+    let (part, _) = part.unwrap()?;
+    let site = loader.load(&location, At::Worktree, SETTINGS).unwrap();
+    assert_eq!(
+        (&listing.files, &listing.digest),
+        (&site.files, &site.digest)
+    );
+    assert_eq!(part.design.nodes.len(), site.design.nodes.len());
+    Some(kept)
+}
+
+/// What is kept of a site that is loaded as a whole.
+fn kept_as_a_whole(checkout: &Checkout) -> Option<Kept> {
+    let repository = open(checkout);
+    let location = location(&repository);
+    let loaded = Loader::new(&repository).load(&location, At::Worktree, SETTINGS);
+    let is_sound = !loaded.unwrap().diagnostics.has_errors();
+    // What was kept before stays where a site is not sound.
+    is_sound.then(|| Kept::read(&repository, &location, SETTINGS).unwrap())
+}
+
+#[test]
+fn of_a_site_in_pieces_the_same_is_kept_as_of_the_whole() {
+    let checkout = written(400);
+    let whole = kept_as_a_whole(&checkout);
+    assert!(whole.is_some());
+    assert!(gathered(&checkout, 0) == whole);
+    assert!(gathered(&checkout, 10) == whole);
+    assert!(gathered(&checkout, 11).is_none(), "more are unexpected");
+
+    // The first machine, and what it says instead; whether the site can be taken to pieces then.
+    let machine = std::fs::read_to_string(checkout.path().join(node(0))).unwrap();
+    let other = std::fs::read_to_string(checkout.path().join(node(399))).unwrap();
+    let address = |text: &str| {
+        let (_, address) = text.split_once("address: ").unwrap();
+        address.lines().next().unwrap().to_owned()
+    };
+    let changes = [
+        (format!("# A comment.\n{machine}"), true),
+        (
+            format!(
+                "{machine}---\n{}",
+                machine
+                    .replace("node-000000", "node-x")
+                    .replace(".0.1\n", ".1.201\n")
+            ),
+            true,
+        ),
+        (machine.replace(&address(&machine), &address(&other)), false),
+        (machine.replace("node-000000", "node-000399"), false),
+        (
+            machine.replace("host_profile: ", "host_profile: no-"),
+            false,
+        ),
+        (machine.replace("data:", "data: ["), false),
+        (
+            machine.replace("schema: metadata/", "labels: {a: b}\n  schema: metadata/"),
+            true,
+        ),
+        (
+            machine.replace(
+                "schema: metadata/",
+                "replacement: true\n  schema: metadata/",
+            ),
+            false,
+        ),
+        (
+            format!(
+                "{machine}---\n{{schema: example/Other/v1, metadata: {{schema: metadata/Document/v1, name: x, layeringDefinition: {{abstract: false, layer: site}}}}, data: {{}}}}\n"
+            ),
+            false,
+        ),
+    ];
+    for (text, can_be) in changes {
+        checkout.write(&node(0), &text);
+        let whole = kept_as_a_whole(&checkout);
+        let pieces = gathered(&checkout, 0);
+        assert_eq!(pieces.is_some(), can_be, "{text}");
+        assert!(pieces.is_none() || pieces == whole, "{text}");
+    }
+}
+
+#[test]
+fn a_site_whose_documents_take_something_from_machines_is_not_taken_to_pieces() {
+    let checkout = written(100);
+    assert!(gathered(&checkout, 0).is_some());
+    checkout.write(
+        "site/large/other.yaml",
+        "---\nschema: example/Other/v1\nmetadata:\n  schema: metadata/Document/v1\n  name: other\n  storagePolicy: cleartext\n  \
+         layeringDefinition: {abstract: false, layer: site}\n  substitutions:\n  - dest: {path: .a}\n    \
+         src: {schema: drydock/BaremetalNode/v1, name: node-000007, path: .metadata}\ndata: {}\n",
+    );
+    assert!(kept_as_a_whole(&checkout).is_some());
+    assert!(gathered(&checkout, 0).is_none());
 }

@@ -165,9 +165,9 @@ pub(in crate::cli) fn make_plan(
     let (ground, snapshot, prepared) = std::thread::scope(|scope| {
         let reader = scope.spawn(|| snapshot(context, arguments));
         let ground = ground(context, checkout, connection);
-        let prepared = match is_short {
-            true => short::Prepared::find(checkout, arguments),
-            false => Ok(None),
+        let prepared = match &ground {
+            Ok(ground) if is_short => short::Prepared::find(checkout, arguments, &ground.records),
+            _ => Ok(None),
         };
         match reader.join() {
             Ok(snapshot) => (ground, snapshot, prepared),
@@ -422,11 +422,15 @@ fn differing<'a>(
     let mut nodes = Beside::of(&design.nodes);
     records
         .iter()
-        .filter(move |(name, record)| match nodes.get(name) {
-            None => true,
-            Some(node) => record.digest_version != DIGEST_VERSION || record.digests != node.digests,
-        })
+        .filter(move |(name, record)| differs(record, nodes.get(name).map(|node| &**node)))
         .map(|(_, record)| record)
+}
+
+/// Whether the design of a node, where it has one, is not what its record says.
+fn differs(record: &NodeRecord, node: Option<&NodeDesign>) -> bool {
+    node.is_none_or(|node| {
+        record.digest_version != DIGEST_VERSION || record.digests != node.digests
+    })
 }
 
 /// The sites at the revisions of the records that the design differs from.

@@ -9,18 +9,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    NodeRecord, PlanArguments, State, allowed_commits, deepen, differing, dirty_target, recorded,
+    NodeRecord, PlanArguments, State, allowed_commits, deepen, differing, differs, dirty_target,
+    recorded,
 };
 use crate::apply::session::Connection;
 use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::cli::revision::{Checkout, tell_warnings};
-use crate::design::{Design, MACHINE, NodeName};
+use crate::design::{Design, MACHINE, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::Observations;
 use crate::plan::{self, Base, Plan, Request};
 use crate::site::{
-    At, Depth, Kept, Listing, Loader, Location, Parts, Settings, Site, settled_files,
+    At, Depth, Kept, Listing, Loader, Location, Parts, Pieces, Settings, Site, settled_files,
 };
 
 /// How often more machines are loaded before everything is.
@@ -28,6 +29,16 @@ const ROUNDS: usize = 4;
 /// Everything is loaded when more than one file in so many has to be, and more than [`FEW`].
 const PART: usize = 16;
 const FEW: usize = 64;
+
+/// A site of fewer files of machines is not worth being taken to pieces.
+const FEWEST: usize = 1000;
+/// Files of a piece, at least.
+const PIECE: usize = 2000;
+
+/// How many of so many are loaded before everything is.
+fn most_of(count: usize) -> usize {
+    (count / PART).max(FEW)
+}
 
 /// A site of which only the rest is loaded: what can be found out while what was seen is still being read.
 pub(super) struct Prepared<'a> {
@@ -52,20 +63,49 @@ impl<'a> Prepared<'a> {
     pub(super) fn find(
         checkout: &Checkout<'a>,
         arguments: &PlanArguments,
+        records: &BTreeMap<NodeName, NodeRecord>,
     ) -> Result<Option<(Self, Part)>, Failure> {
         let location = checkout.location_at(At::Worktree)?;
         let settings = Settings {
             depth: Depth::Checked,
             allow_missing_sources: arguments.allow_missing_sources,
         };
-        let Some(kept) = Kept::read(checkout.repository, &location, settings) else {
-            return Ok(None);
+        let mut loader = Loader::new(checkout.repository);
+        if let Some(kept) = Kept::read(checkout.repository, &location, settings)
+            && let Some(listing) = loader.list(&location)?
+        {
+            let found = Self::among(location.clone(), settings, loader, kept, listing)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+            loader = Loader::new(checkout.repository);
+        }
+        let pieces = Pieces {
+            fewest: FEWEST,
+            size: PIECE,
+            most: most_of(records.len()),
         };
-        let loader = Loader::new(checkout.repository);
-        let Some(listing) = loader.list(&location)? else {
-            return Ok(None);
+        // What the design differs from its record is loaded in full, so that nothing would come of it.
+        let is_expected = |node: &NodeDesign| {
+            records
+                .get(&node.name)
+                .is_some_and(|record| !differs(record, Some(node)))
         };
-        let most = (listing.files.len() / PART).max(FEW);
+        match loader.gather(&location, settings, pieces, &is_expected)? {
+            Some((kept, listing)) => Self::among(location, settings, loader, kept, listing),
+            None => Ok(None),
+        }
+    }
+
+    /// The same with what is kept of the site.
+    fn among(
+        location: Location,
+        settings: Settings,
+        loader: Loader<'a>,
+        kept: Kept,
+        listing: Listing,
+    ) -> Result<Option<(Self, Part)>, Failure> {
+        let most = most_of(listing.files.len());
         let mut prepared = Self {
             location,
             settings,
