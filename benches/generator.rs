@@ -14,10 +14,21 @@ pub(crate) struct Size {
     pub(crate) racks: usize,
     /// Host profiles; nodes use them in turn.
     pub(crate) profiles: usize,
-    /// Deployment groups, each of some racks and depending on the one before.
+    /// Deployment groups, over which the nodes are spread.
     pub(crate) groups: usize,
     /// Node documents in one file.
     pub(crate) nodes_per_file: usize,
+    /// Whether no group depends on another; else each depends on the one before.
+    pub(crate) independent: bool,
+    /// Whether groups select by a label that their nodes carry; else by racks, of which some groups have none where
+    /// there are less racks than groups.
+    pub(crate) by_label: bool,
+    /// Whether they select by a tag that their nodes carry.
+    pub(crate) by_tag: bool,
+    /// Substitutions into one document, each from a field of its own.
+    pub(crate) into_one: usize,
+    /// Documents that take a value from one, a hundred in a file.
+    pub(crate) from_one: usize,
 }
 
 impl Size {
@@ -30,12 +41,20 @@ impl Size {
             profiles: 10,
             groups: nodes.div_ceil(100).max(1),
             nodes_per_file: 1,
+            independent: false,
+            by_label: false,
+            by_tag: false,
+            into_one: 0,
+            from_one: 0,
         }
     }
 }
 
 /// Files of nodes that lie in one folder.
 const FILES_IN_A_FOLDER: usize = 100;
+
+/// Documents other than nodes that lie in one file.
+const DOCUMENTS_IN_A_FILE: usize = 100;
 
 /// One file: its path below the top of the repository, and its text.
 pub(crate) type File = (String, String);
@@ -55,6 +74,14 @@ pub(crate) fn files(size: &Size) -> Vec<File> {
         file("site/large/backends.yaml", &backends()),
         file("site/large/strategy.yaml", &strategy(size)),
     ];
+    if size.into_one > 0 {
+        files.push(file("site/large/charts/all.yaml", &into_one(size.into_one)));
+    }
+    let charts: Vec<usize> = (0..size.from_one).collect();
+    for (at, chunk) in charts.chunks(DOCUMENTS_IN_A_FILE).enumerate() {
+        let text: String = chunk.iter().map(|number| from_one(*number)).collect();
+        files.push(file(&format!("site/large/charts/part-{at:04}.yaml"), &text));
+    }
     for at in 0..size.profiles.max(1) {
         let path = format!("site/large/profiles/host/profile-{at}.yaml");
         files.push(file(&path, &host_profile(at)));
@@ -192,21 +219,29 @@ fn strategy(size: &Size) -> String {
     for group in 0..groups {
         let before = match group {
             0 => String::new(),
+            _ if size.independent => String::new(),
             _ => format!("group-{}", group - 1),
         };
-        let racks: Vec<String> = (0..size.racks.max(1))
-            .filter(|rack| rack % groups == group)
-            .map(|rack| format!("rack-{rack}"))
-            .collect();
-        let names = match racks.is_empty() {
-            true => "nothing".to_owned(),
-            false => racks.join(", "),
-        };
+        let (mut label, mut tag, mut racks) = (String::new(), String::new(), String::new());
+        if size.by_label {
+            label = format!("'batch: {}'", batch(group));
+        } else if size.by_tag {
+            tag = batch(group);
+        } else {
+            let names: Vec<String> = (group..size.racks.max(1))
+                .step_by(groups)
+                .map(|rack| format!("rack-{rack}"))
+                .collect();
+            racks = match names.is_empty() {
+                true => "nothing".to_owned(),
+                false => names.join(", "),
+            };
+        }
         let _ = write!(
             data,
             "  - name: group-{group}\n    critical: {}\n    depends_on: [{before}]\n    selectors:\n      \
-             - node_names: []\n        node_labels: []\n        node_tags: []\n        rack_names: [{names}]\n    \
-             success_criteria:\n      percent_successful_nodes: 90\n",
+             - node_names: []\n        node_labels: [{label}]\n        node_tags: [{tag}]\n        \
+             rack_names: [{racks}]\n    success_criteria:\n      percent_successful_nodes: 90\n",
             group == 0,
         );
     }
@@ -217,6 +252,45 @@ fn strategy(size: &Size) -> String {
         "",
         &data,
     )
+}
+
+/// The label's value, and the tag, of the nodes of a group.
+fn batch(group: usize) -> String {
+    format!("batch-{group}")
+}
+
+/// A catalogue, and a chart that takes every field of it.
+fn into_one(fields: usize) -> String {
+    let catalogue: String = (0..fields)
+        .map(|field| format!("image-{field}: registry.example.org/image:{field}\n"))
+        .collect();
+    let substitutions: String = (0..fields)
+        .map(|field| {
+            format!(
+                "    - src:\n        schema: pegleg/SoftwareVersions/v1\n        name: catalogue\n        path: \
+                 .image-{field}\n      dest:\n        path: .values.images.image-{field}\n"
+            )
+        })
+        .collect();
+    let more = format!("  substitutions:\n{substitutions}");
+    let chart = "chart_name: all\nvalues:\n  images: {}";
+    document(
+        "pegleg/SoftwareVersions/v1",
+        "catalogue",
+        "site",
+        "",
+        &catalogue,
+    ) + &document("armada/Chart/v1", "all", "site", &more, chart)
+}
+
+/// A chart that takes one value from the versions of the site.
+fn from_one(number: usize) -> String {
+    let more = "  substitutions:\n    - src:\n        schema: pegleg/SoftwareVersions/v1\n        \
+                name: software-versions\n        path: .images.default\n      dest:\n        \
+                path: .values.image\n";
+    let name = format!("chart-{number}");
+    let data = format!("chart_name: {name}\nvalues:\n  replicas: 3");
+    document("armada/Chart/v1", &name, "site", more, &data)
 }
 
 fn host_profile(at: usize) -> String {
@@ -245,9 +319,15 @@ fn node(size: &Size, number: usize) -> String {
         let (rest, fourth) = (number / 250, number % 250 + 1);
         format!("10.{}.{}.{fourth}", begin + rest / 250, rest % 250)
     };
+    let group = batch(number % size.groups.max(1));
+    let more = match (size.by_label, size.by_tag) {
+        (true, _) => format!("\n  owner_data:\n    batch: {group}"),
+        (false, true) => format!("\n    - {group}"),
+        (false, false) => String::new(),
+    };
     let data = format!(
         "host_profile: profile-{}\naddressing:\n  - network: oob\n    address: {}\n  - network: oam\n    \
-         address: {}\n  - network: storage\n    address: {}\nmetadata:\n  rack: rack-{}\n  tags:\n    - worker",
+         address: {}\n  - network: storage\n    address: {}\nmetadata:\n  rack: rack-{}\n  tags:\n    - worker{more}",
         number % size.profiles.max(1),
         address(OUT_OF_BAND),
         address(OAM),

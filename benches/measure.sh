@@ -2,7 +2,11 @@
 # Measures whole commands on generated sites, one line each: seconds by the clock, seconds of processor time, and the
 # most memory at any time. Needs git, GNU time and, for the last lines, terraform.
 #
-#   benches/measure.sh DIR [NODES ...]
+#   benches/measure.sh DIR [WHAT ...]
+#
+# What: a number of machines; `groups` (10, 100 and 1,000 groups of 10,000 machines), `substitutions` (1,000 and 10,000
+# into one document, and as many documents that take a value from one), `reports` (a plan of 100,000 machines in each
+# format), `terraform`. Where nothing is said: 1000 10000 100000 terraform.
 #
 # DIR is made, and holds the sites afterwards. TRUEUP names the program where it is not target/release/trueup.
 set -eu
@@ -10,57 +14,148 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 built=${CARGO_TARGET_DIR:-$here/target}/release
 trueup=${TRUEUP:-$built/trueup}
+generate=${GENERATE:-$built/examples/generate_site}
 time=$(command -v gtime || echo /usr/bin/time)
 work=$1
 shift
-[ $# -gt 0 ] || set -- 1000 10000 100000
+[ $# -gt 0 ] || set -- 1000 10000 100000 terraform
 
 measured() {
     what=$1
     shift
     if "$time" -o "$work/time" -f '%e s, %U + %S s of processor time, %M KiB' "$@" >"$work/out" 2>"$work/err"; then
-        printf '%-44s %s\n' "$what" "$(cat "$work/time")"
+        printf '%-60s %s\n' "$what" "$(cat "$work/time")"
     else
-        printf '%-44s failed: %s\n' "$what" "$(tail -n 1 "$work/err")"
+        printf '%-60s failed: %s\n' "$what" "$(tail -n 1 "$work/err")"
     fi
 }
 
-mkdir -p "$work"
-work=$(cd "$work" && pwd)
-for nodes in "$@"; do
-    site=$work/site-$nodes
-    mkdir -p "$site"
-    # Groups of 1,000 machines, each depending on the one before.
-    groups=$(((nodes + 999) / 1000))
-    "$built/examples/generate_site" "$site" "$nodes" 1 $(((nodes + 39) / 40)) 10 "$groups"
-    cd "$site"
+# Makes a site and commits it: its folder, and what the generator is given.
+site() {
+    folder=$1
+    shift
+    mkdir -p "$folder"
+    "$generate" "$folder" "$@"
+    cd "$folder"
     git init -q
     git config user.name measure
     git config user.email measure@example.org
-    git add -A
-    git commit -q -m 'The site'
-    cache=.git/trueup/.cache
+    commit 'The site'
+}
 
+commit() {
+    git add -A
+    git commit -q -m "$1"
+}
+
+# Replaces a text in some files.
+edit() {
+    what=$1
+    shift
+    sed -i.bak "$what" "$@"
+    for edited in "$@"; do
+        rm -f "$edited.bak"
+    done
+}
+
+# The commands that any site is measured with, and its plans after it was applied.
+commands() {
+    name=$1
+    measured "$name: validate" "$trueup" validate
+    measured "$name: render" "$trueup" render
+    measured "$name: plan of all machines" "$trueup" plan
+    measured "$name: apply, --parallelism 1000" "$trueup" apply --yes --parallelism 1000
+    "$trueup" plan --save-observed "$work/seen.json" >"$work/out" 2>"$work/err"
+    sleep 3
+    rm -rf .git/trueup/.cache
+    measured "$name: no-op plan, cold" "$trueup" plan --observed "$work/seen.json"
+    measured "$name: no-op plan, warm" "$trueup" plan --observed "$work/seen.json"
+}
+
+sizes() {
+    nodes=$1
+    # Groups of 1,000 machines, each depending on the one before.
+    site "$work/site-$nodes" "$nodes" 1 $(((nodes + 39) / 40)) 10 $(((nodes + 999) / 1000))
     measured "$nodes: bare parse of the same files" "$built/examples/bare_parse" .
     measured "$nodes: apply, --parallelism 1000" "$trueup" apply --yes --parallelism 1000
     measured "$nodes: plan, asking the simulator" "$trueup" plan --save-observed "$work/seen.json"
     sleep 3
-    rm -rf "$cache"
+    rm -rf .git/trueup/.cache
     measured "$nodes: no-op plan, cold" "$trueup" plan --observed "$work/seen.json"
     measured "$nodes: no-op plan, warm" "$trueup" plan --observed "$work/seen.json"
     measured "$nodes: no-op plan, warm, again" "$trueup" plan --observed "$work/seen.json"
-    edited=site/large/baremetal/0000/nodes-000000.yaml
-    sed -i.bak 's/- worker/- worker\n      - edited/' "$edited"
-    rm -f "$edited.bak"
+    edit 's/- worker/- worker\n      - edited/' site/large/baremetal/0000/nodes-000000.yaml
     sleep 3
     measured "$nodes: plan, warm, one file changed" "$trueup" plan --observed "$work/seen.json"
     measured "$nodes: git diff --stat" git diff --stat
     measured "$nodes: git status" git status --short
     git checkout -q -- .
-    cd "$work"
-done
+}
 
-if command -v terraform >/dev/null; then
+# Files of a hundred machines, so that groups and not files are what is measured.
+groups() {
+    for groups in 10 100 1000; do
+        for how in '' independent 'independent by-label' 'independent by-tag'; do
+            name="10000 in $groups groups ${how:-one after the other}"
+            # shellcheck disable=SC2086
+            site "$work/groups-$groups-$(echo "$how" | tr -d ' ')" 10000 100 1000 10 "$groups" $how
+            commands "$name"
+        done
+    done
+}
+
+substitutions() {
+    for number in 1000 10000; do
+        for how in into-one from-one; do
+            site "$work/$how-$number" 10 10 1 1 1 "$how=$number"
+            commands "$how=$number"
+        done
+    done
+}
+
+# One plan in some formats: its name, the formats with a flag after a colon, and the plan's flags.
+formats() {
+    name=$1
+    formats=$2
+    shift 2
+    for format in $formats; do
+        flag=${format#*:}
+        [ "$flag" != "$format" ] || flag=
+        # shellcheck disable=SC2086
+        measured "$name: ${format%:*} $flag" "$trueup" plan "$@" --format "${format%:*}" $flag
+        printf '%60s %s\n' '' "$(wc -l <"$work/out") lines, $(wc -c <"$work/out") bytes"
+        cp "$work/out" "$work/$(echo "$name-$format" | tr ' ,:' '----')"
+    done
+}
+
+# What was printed is left in DIR, to be read.
+reports() {
+    name='100000 in 1000 groups, all to deploy'
+    site "$work/reports-1000" 100000 100 2500 2 1000 independent by-tag
+    formats "$name" 'text markdown'
+    name='100000 in 100 groups'
+    site "$work/reports-100" 100000 100 2500 2 100
+    formats "$name, all to deploy" 'text text:--full text:--steps json markdown'
+    measured "$name: apply" "$trueup" apply --yes --parallelism 1000
+    cp "$work/out" "$work/report-of-the-run"
+    measured "$name: status" "$trueup" status
+    measured "$name: status as JSON" "$trueup" status --format json
+    measured "$name: log" "$trueup" log
+    cp "$work/out" "$work/log"
+    run=$("$trueup" log --format json | sed -n 's/^ *"run": "\(.*\)",$/\1/p' | head -n 1)
+    measured "$name: show of the run" "$trueup" show "$run"
+    measured "$name: show of the run as JSON" "$trueup" show "$run" --format json
+    "$trueup" plan --save-observed "$work/seen.json" >"$work/out" 2>"$work/err"
+    set -- --observed "$work/seen.json"
+    formats "$name, nothing to do" 'text json markdown' "$@"
+    # The machines of one of two profiles are built again.
+    edit 's/^  primary_network: oam/&\n  platform:\n    kernel: hwe-16.04/' site/large/profiles/host/profile-0.yaml
+    commit 'Another kernel'
+    formats "$name, half to redeploy, blocked" 'text markdown' "$@"
+    formats "$name, half to redeploy" 'text text:--full json markdown' "$@" --allow-redeploy all
+}
+
+terraform_beside() {
     mkdir -p "$work/terraform"
     cd "$work/terraform"
     awk 'BEGIN { for (i = 0; i < 10000; i++) printf "resource \"terraform_data\" \"n%05d\" { input = \"%d\" }\n", i, i }' >main.tf
@@ -68,4 +163,15 @@ if command -v terraform >/dev/null; then
     measured 'Terraform: plan of 10,000 terraform_data' terraform plan -input=false
     head -n 1000 main.tf >some && mv some main.tf
     measured 'Terraform: apply of 1,000 terraform_data' terraform apply -input=false -auto-approve -parallelism=1000
-fi
+}
+
+mkdir -p "$work"
+work=$(cd "$work" && pwd)
+for what in "$@"; do
+    cd "$work"
+    case $what in
+    groups | substitutions | reports) "$what" ;;
+    terraform) ! command -v terraform >/dev/null || terraform_beside ;;
+    *) sizes "$what" ;;
+    esac
+done

@@ -1,6 +1,7 @@
 //! What every command starts from: the folder, the repository, the terminal, the clock.
 
-use std::io::{IsTerminal, Write};
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -9,6 +10,24 @@ use crate::report::{Palette, Role, Visible};
 use crate::repository::Repository;
 
 use super::{ColorChoice, Failure, GlobalArguments};
+
+/// Bytes that are written at once.
+const PIECE: usize = 1 << 16;
+
+/// Text on its way to stdout, and why it did not get there.
+struct Text<'a> {
+    out: BufWriter<io::StdoutLock<'a>>,
+    error: Option<io::Error>,
+}
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.out.write_all(text.as_bytes()).map_err(|error| {
+            self.error = Some(error);
+            fmt::Error
+        })
+    }
+}
 
 /// Where output goes, and how it looks.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +61,35 @@ impl Printer {
         out.write_all(text.as_bytes())?;
         out.flush()?;
         Ok(())
+    }
+
+    /// Writes what may be long to stdout, as it is made.
+    pub(super) fn stream(
+        &self,
+        write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result,
+    ) -> Result<(), Failure> {
+        let mut text = Text {
+            out: BufWriter::with_capacity(PIECE, std::io::stdout().lock()),
+            error: None,
+        };
+        let written = write(&mut text);
+        match (text.error, written) {
+            (Some(error), _) => return Err(error.into()),
+            (None, written) => written?,
+        }
+        text.out.flush()?;
+        Ok(())
+    }
+
+    /// The same for bytes.
+    pub(super) fn stream_bytes<T>(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+    ) -> Result<T, Failure> {
+        let mut out = BufWriter::with_capacity(PIECE, std::io::stdout().lock());
+        let written = write(&mut out)?;
+        out.flush()?;
+        Ok(written)
     }
 
     /// Writes something for people to stderr.

@@ -52,13 +52,12 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
     } else {
         diff::documents(&before.documents, &after.documents)
     };
-    let mut out = String::new();
+    let (printer, sources) = (&context.printer, loader.sources());
     match command.format {
         Format::Text => {
-            report::diff::text(&mut out, &difference, loader.sources(), context.printer.out)?;
+            printer.stream(|out| report::diff::text(out, &difference, sources, printer.out))?;
         }
-        Format::Json => report::diff::json(&mut out, &difference, loader.sources())?,
+        Format::Json => printer.stream(|out| report::diff::json(out, &difference, sources))?,
     }
-    context.printer.print(&out)?;
     Ok(0)
 }

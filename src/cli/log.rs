@@ -71,12 +71,11 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     for id in ids.into_iter().take(command.number.unwrap_or(usize::MAX)) {
         runs.extend(store.run(&state, &id)?);
     }
-    let mut out = String::new();
+    let printer = &context.printer;
     match command.format {
-        Format::Text => report::run::log(&mut out, &runs, context.printer.out)?,
-        Format::Json => report::run::log_json(&mut out, &runs)?,
+        Format::Text => printer.stream(|out| report::run::log(out, &runs, printer.out))?,
+        Format::Json => printer.stream(|out| report::run::log_json(out, &runs))?,
     }
-    context.printer.print(&out)?;
     Ok(0)
 }
 
@@ -198,12 +197,12 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         Some(bytes) => serde_json::from_slice(&bytes).ok(),
         None => None,
     };
-    let mut out = String::new();
+    let (printer, ending) = (&context.printer, ending.as_ref());
     if command.view.is_json() {
-        report::run::show_json(&mut out, &record, ending.as_ref())?;
+        printer.stream(|out| report::run::show_json(out, &record, ending))?;
     } else {
-        report::run::show(&mut out, &record, ending.as_ref(), context.printer.out)?;
+        let full = command.view.full;
+        printer.stream(|out| report::run::show(out, &record, ending, printer.out, full))?;
     }
-    context.printer.print(&out)?;
     Ok(0)
 }

@@ -60,29 +60,25 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
         .date()
         .to_string();
     let rows = select(&command.selection, &site.design, &records, &today)?;
-    let mut out = String::new();
+    let printer = &context.printer;
     if command.clean_steps {
         let steps = clean_steps(&repository, &site, &loader, &rows)?;
         match command.format {
-            Format::Json => report::run::clean_steps_json(&mut out, &steps)?,
+            Format::Json => printer.stream(|out| report::run::clean_steps_json(out, &steps))?,
             Format::Text | Format::Names => {
-                report::run::clean_steps(&mut out, &steps, context.printer.out)?;
+                printer.stream(|out| report::run::clean_steps(out, &steps, printer.out))?;
             }
         }
-        context.printer.print(&out)?;
         return Ok(0);
     }
     match command.format {
-        Format::Text => report::run::nodes(&mut out, &rows, context.printer.out)?,
-        Format::Json => report::run::nodes_json(&mut out, &rows)?,
+        Format::Text => printer.stream(|out| report::run::nodes(out, &rows, printer.out))?,
+        Format::Json => printer.stream(|out| report::run::nodes_json(out, &rows))?,
         Format::Names => {
-            for row in &rows {
-                out.push_str(row.design.name.as_str());
-                out.push('\n');
-            }
+            let mut rows = rows.iter();
+            printer.stream(|out| rows.try_for_each(|row| writeln!(out, "{}", row.design.name)))?;
         }
     }
-    context.printer.print(&out)?;
     Ok(0)
 }
 

@@ -1,5 +1,7 @@
 //! `trueup plan`: the whole way from what was applied to what is designed, shown and saved.
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -49,7 +51,7 @@ pub(super) struct ViewArguments {
     steps: bool,
     /// Fold nothing
     #[arg(long)]
-    full: bool,
+    pub(super) full: bool,
     /// The longest markdown, in bytes
     #[arg(long, value_name = "N", default_value_t = 65_536)]
     max_bytes: usize,
@@ -76,22 +78,21 @@ impl ViewArguments {
     }
 }
 
-/// Prints a plan.
+/// Prints a plan, piece by piece: with every step it may be larger than all else that is in memory.
 pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Result<(), Failure> {
-    let mut out = String::new();
+    let printer = &context.printer;
     match view.format {
-        Format::Text => report::plan::text(
-            &mut out,
-            plan,
-            report::plan::View {
-                palette: context.printer.out,
+        Format::Text => {
+            let view = report::plan::View {
+                palette: printer.out,
                 full: view.full,
                 steps: view.steps,
-            },
-        )?,
+            };
+            printer.stream(|out| report::plan::text(out, plan, view))
+        }
         Format::Json => {
-            out = String::from_utf8_lossy(&saved::write(plan)).into_owned();
-            out.push('\n');
+            printer.stream_bytes(|out| saved::write_to(plan, out))?;
+            Ok(())
         }
         Format::Markdown => {
             let digest = saved::digest(plan);
@@ -99,12 +100,11 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
                 max_bytes: view.max_bytes,
                 digest: Some(&digest),
             };
-            report::plan::markdown(&mut out, plan, &comment)?;
+            printer.stream(|out| report::plan::markdown(out, plan, &comment))
         }
-        Format::Dot => report::plan::dot(&mut out, plan)?,
-        Format::Mermaid => report::plan::mermaid(&mut out, plan, 300)?,
+        Format::Dot => printer.stream(|out| report::plan::dot(out, plan)),
+        Format::Mermaid => printer.stream(|out| report::plan::mermaid(out, plan, 300)),
     }
-    context.printer.print(&out)
 }
 
 pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Failure> {
@@ -135,7 +135,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
     let plan = &plan;
     if let Some(path) = &command.out {
         let path = context.directory().join(path);
-        std::fs::write(&path, saved::write(plan)).map_err(|error| {
+        save(&path, plan).map_err(|error| {
             Failure::error(format!(
                 "the plan could not be saved as `{}`: {error}",
                 path.display()
@@ -149,6 +149,12 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         0
     };
     Ok(code)
+}
+
+fn save(path: &Path, plan: &Plan) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    saved::write_to(plan, &mut file)?;
+    file.flush()
 }
 
 fn save_observed(

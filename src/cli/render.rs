@@ -40,29 +40,35 @@ pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<
     let settings = arguments.revision.read.settings(Depth::Rendered);
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let documents = &site.rendering.documents;
-    let mut out = String::with_capacity(1 << 20);
-    match arguments.format {
-        Format::Yaml => {
-            for document in documents {
-                out.push_str("---\n");
-                write_yaml(&envelope(document), arguments.show_secrets, &mut out);
+    // One document at a time: all of them may be larger than what they were made of.
+    let mut text = String::new();
+    context.printer.stream(|out| {
+        for (index, document) in documents.iter().enumerate() {
+            text.clear();
+            let (begin, envelope) = (index == 0, envelope(document));
+            match arguments.format {
+                Format::Yaml => {
+                    text.push_str("---\n");
+                    write_yaml(&envelope, arguments.show_secrets, &mut text);
+                }
+                Format::Json => {
+                    text.push_str(if begin { "[\n" } else { ",\n" });
+                    write_json(
+                        &envelope,
+                        arguments.show_secrets,
+                        JsonLayout::Compact,
+                        &mut text,
+                    );
+                }
             }
+            out.write_str(&text)?;
         }
-        Format::Json => {
-            out.push('[');
-            for (index, document) in documents.iter().enumerate() {
-                out.push_str(if index == 0 { "\n" } else { ",\n" });
-                write_json(
-                    &envelope(document),
-                    arguments.show_secrets,
-                    JsonLayout::Compact,
-                    &mut out,
-                );
-            }
-            out.push_str("\n]\n");
+        match arguments.format {
+            Format::Yaml => Ok(()),
+            Format::Json if documents.is_empty() => out.write_str("[\n]\n"),
+            Format::Json => out.write_str("\n]\n"),
         }
-    }
-    context.printer.print(&out)?;
+    })?;
     // The process ends now: taking a site's trees apart node by node would only cost time.
     std::mem::forget(site);
     std::mem::forget(loader);

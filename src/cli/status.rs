@@ -101,12 +101,11 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         })
         .filter(|row| !command.differing || !row.designed || !row.differs.is_empty())
         .collect();
-    let mut out = String::new();
+    let printer = &context.printer;
     match command.format {
-        Format::Text => report::run::status(&mut out, &rows, context.printer.out)?,
-        Format::Json => report::run::status_json(&mut out, &rows)?,
+        Format::Text => printer.stream(|out| report::run::status(out, &rows, printer.out))?,
+        Format::Json => printer.stream(|out| report::run::status_json(out, &rows))?,
     }
-    context.printer.print(&out)?;
     Ok(0)
 }
 

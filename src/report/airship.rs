@@ -114,7 +114,9 @@ impl Status {
     ///
     /// It cannot be written as JSON; it always can.
     pub fn to_json(&self) -> Result<String, fmt::Error> {
-        json::pretty(self)
+        let mut text = String::new();
+        json::pretty(&mut text, self)?;
+        Ok(text)
     }
 
     /// The same, with one more field in its details.
@@ -127,10 +129,13 @@ impl Status {
         name: &'static str,
         value: &T,
     ) -> Result<String, fmt::Error> {
-        json::pretty(&Object {
+        let mut text = String::new();
+        let object = Object {
             status: self,
             more: Some((name, value)),
-        })
+        };
+        json::pretty(&mut text, &object)?;
+        Ok(text)
     }
 }
 

@@ -229,7 +229,7 @@ pub fn json(out: &mut dyn Write, diff: &DocumentDiff, sources: &Sources) -> fmt:
             .collect::<Result<_, fmt::Error>>()?,
         unchanged: diff.unchanged,
     };
-    out.write_str(&json::pretty(&all)?)
+    json::pretty(out, &all)
 }
 
 fn side<'a>(present: &'a PresentDocument, sources: &Sources) -> One<'a> {

@@ -3,22 +3,21 @@
 //! What serde_json leaves as it is though it can drive a terminal or mislead a reader (DEL, the C1
 //! controls, direction marks) is written as `\u` escapes: the same value for every parser of JSON.
 
-use std::io;
+use std::{fmt, io};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::escape::is_unsafe;
 
-/// The value over several lines, with a line break at the end.
+/// Writes the value over several lines, with a line break at the end, as it is gone through.
 ///
 /// # Errors
 ///
-/// The value cannot be written as JSON (a map whose keys are no texts).
-pub fn pretty<T: Serialize>(value: &T) -> Result<String, std::fmt::Error> {
-    let mut text = write(value, Some(PrettyFormatter::new()))?;
-    text.push('\n');
-    Ok(text)
+/// Those of `out`; or the value cannot be written as JSON (a map whose keys are no texts).
+pub fn pretty<T: Serialize>(out: &mut dyn fmt::Write, value: &T) -> fmt::Result {
+    write(out, value, Some(PrettyFormatter::new()))?;
+    out.write_str("\n")
 }
 
 /// The value on one line, without a line break.
@@ -26,19 +25,34 @@ pub fn pretty<T: Serialize>(value: &T) -> Result<String, std::fmt::Error> {
 /// # Errors
 ///
 /// The value cannot be written as JSON (a map whose keys are no texts).
-pub fn line<T: Serialize>(value: &T) -> Result<String, std::fmt::Error> {
-    write(value, None)
+pub fn line<T: Serialize>(value: &T) -> Result<String, fmt::Error> {
+    let mut text = String::new();
+    write(&mut text, value, None)?;
+    Ok(text)
 }
 
 fn write<T: Serialize>(
+    out: &mut dyn fmt::Write,
     value: &T,
     pretty: Option<PrettyFormatter<'static>>,
-) -> Result<String, std::fmt::Error> {
-    let mut bytes = Vec::new();
-    value
-        .serialize(&mut Serializer::with_formatter(&mut bytes, Safe { pretty }))
-        .map_err(|_| std::fmt::Error)?;
-    String::from_utf8(bytes).map_err(|_| std::fmt::Error)
+) -> fmt::Result {
+    let mut serializer = Serializer::with_formatter(Bytes(out), Safe { pretty });
+    value.serialize(&mut serializer).map_err(|_| fmt::Error)
+}
+
+/// Bytes on their way to a text. serde_json writes signs, numbers and parts of strings, each of them text.
+struct Bytes<'a>(&'a mut dyn fmt::Write);
+
+impl io::Write for Bytes<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = std::str::from_utf8(bytes).map_err(io::Error::other)?;
+        self.0.write_str(text).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 struct Safe {
@@ -98,7 +112,9 @@ mod tests {
     #[test]
     fn what_json_would_let_through_to_a_terminal_is_escaped_and_read_back_the_same() {
         let value = serde_json::json!({"a": ["\u{9b}2J", "\u{202e}x", "\u{1b}"], "b": {}, "c": [], "ü": "漢"});
-        for text in [pretty(&value).unwrap(), line(&value).unwrap()] {
+        let mut lines = String::new();
+        pretty(&mut lines, &value).unwrap();
+        for text in [lines, line(&value).unwrap()] {
             assert!(
                 !text.trim_end().chars().any(|c| is_unsafe(c) && c != '\n'),
                 "{text}"

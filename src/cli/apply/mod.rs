@@ -415,7 +415,7 @@ fn carry_out(
         .map_err(|error| session_failure(&error))?;
     if command.format == Format::Text {
         let mut out = String::new();
-        report::run::report(&mut out, &report, context.printer.out)?;
+        report::run::report(&mut out, &report, context.printer.out, false)?;
         context.printer.print(&out)?;
     }
     if let (Format::Json, Some(action)) = (command.format, action) {

@@ -79,7 +79,7 @@ pub fn json(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -
             })
             .collect(),
     };
-    out.write_str(&crate::report::json::pretty(&problems)?)
+    crate::report::json::pretty(out, &problems)
 }
 
 /// Message, hint and related places, one line each.
@@ -208,7 +208,7 @@ pub fn sarif(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) 
             "results": results,
         }],
     });
-    out.write_str(&crate::report::json::pretty(&log)?)
+    crate::report::json::pretty(out, &log)
 }
 
 /// A path in the repository as a relative URI.

@@ -9,13 +9,67 @@ use crate::report::escape::visible;
 /// Names that a line has before it only counts.
 const MOST: usize = 4;
 
-/// One line a node, and one for what is created.
-pub(super) fn lines(plan: &Plan) -> Vec<String> {
-    let mut lines: Vec<String> = plan.forecast.nodes.iter().map(node).collect();
+/// Nodes that have a line where not everything is shown.
+const MOST_NODES: usize = 20;
+
+/// One line a node, and one for what is created. Where there are many nodes and not all is asked for, those whose
+/// drain waits or loses something come first, and the others are counted.
+pub(super) fn lines(plan: &Plan, full: bool) -> Vec<String> {
+    let nodes = &plan.forecast.nodes;
+    let mut lines: Vec<String> = if full || nodes.len() <= MOST_NODES + 1 {
+        nodes.iter().map(node).collect()
+    } else {
+        let (grave, light): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| is_grave(node));
+        let mut lines: Vec<String> = grave.iter().take(MOST_NODES).copied().map(node).collect();
+        lines.extend(
+            light
+                .iter()
+                .take(MOST_NODES - lines.len())
+                .copied()
+                .map(node),
+        );
+        let rest = || {
+            let shown = MOST_NODES.saturating_sub(grave.len());
+            let light = light.iter().skip(shown);
+            grave.iter().skip(MOST_NODES).chain(light).copied()
+        };
+        lines.push(others(rest));
+        lines
+    };
     if plan.forecast.creates_daemon_set {
         lines.push("the DaemonSet that stops kubelets is not there, and is created".to_owned());
     }
     lines
+}
+
+/// Whether a drain waits for a budget, or loses something for good.
+fn is_grave(node: &NodeForecast) -> bool {
+    !(node.blocked.is_empty() && node.uncontrolled.is_empty() && node.local_data.is_empty())
+}
+
+/// What is said of the nodes without a line of their own.
+fn others<'a, I: Iterator<Item = &'a NodeForecast>>(rest: impl Fn() -> I) -> String {
+    let pods = rest().map(|node| node.evicted).sum();
+    let mut text = format!(
+        "… and {}: evict {}",
+        counted(rest().count(), "more node", "more nodes"),
+        counted(pods, "pod", "pods")
+    );
+    let waiting = rest().filter(|node| !node.blocked.is_empty()).count();
+    if waiting > 0 {
+        let _ = write!(
+            text,
+            "; budgets allow no disruption on {waiting} of them now"
+        );
+    }
+    let losing =
+        |node: &&NodeForecast| !(node.uncontrolled.is_empty() && node.local_data.is_empty());
+    let losing = rest().filter(losing).count();
+    if losing > 0 {
+        let _ = write!(text, "; {losing} of them lose data or pods for good");
+    }
+    text.push_str("; --full shows all");
+    text
 }
 
 /// What the summary says of etcd: `touches etcd "kubernetes" (3 → 2 members meanwhile)`.

@@ -7,8 +7,9 @@
 
 use std::fmt::{self, Write};
 
+use super::fold::{self, Piece};
 use super::forecast;
-use super::outline::{Alike, Stage, gather, outline, shown};
+use super::outline::{Alike, Part, Stage, block_key, gather_by, outline, shown};
 use super::{summary, words};
 use crate::plan::{Change, Plan};
 use crate::report::counted;
@@ -21,6 +22,10 @@ pub const DEFAULT_MAX_BYTES: usize = 65_536;
 const LEAST_BYTES: usize = 1_024;
 /// What is kept free for the lines that say what was left out.
 const RESERVE: usize = 512;
+/// Machines that are named on a line: beyond them nobody reads, and what comes after the line is out of sight.
+const MOST_NAMES: usize = 200;
+/// Lines of machines that are wiped or taken away, before they are counted only.
+const MOST_LINES: usize = 40;
 /// Most steps of which the comment has a picture.
 const MOST_DRAWN_PHASES: usize = 60;
 
@@ -82,7 +87,7 @@ pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt:
 
 /// What is expected to happen to what runs on the nodes, as far as there is room.
 fn expected(page: &mut Page, plan: &Plan, reserved: usize) {
-    let lines = forecast::lines(plan);
+    let lines = forecast::lines(plan, false);
     let all = lines.len();
     let mut lines = lines
         .iter()
@@ -163,7 +168,10 @@ fn foot(comment: &Comment<'_>) -> String {
 
 /// Everything that destroys data or takes a machine away, alike changes together.
 fn destructive(out: &mut String, plan: &Plan, room: usize) {
-    let all = gather(shown(plan).filter(|change| change.destructive));
+    let all = gather_by(shown(plan).filter(|change| change.destructive), |change| {
+        let headline = words::headline(change);
+        format!("{:?}{}{headline}", change.kind, change.blocked.is_some())
+    });
     if all.is_empty() {
         return;
     }
@@ -184,7 +192,8 @@ fn destructive(out: &mut String, plan: &Plan, room: usize) {
         counted(nodes, "machine is wiped", "machines are wiped")
     );
     let start = out.len();
-    let mut left = Left::default();
+    let mut lines = 0;
+    let mut left: Vec<&Change> = Vec::new();
     for alike in &all {
         let Some(first) = alike.first() else {
             continue;
@@ -201,40 +210,17 @@ fn destructive(out: &mut String, plan: &Plan, room: usize) {
         );
         let used = out.len() - start;
         let budget = room.saturating_sub(used + head.len());
-        if budget < 64 {
-            left.add(alike);
+        if lines == MOST_LINES || budget < 64 {
+            left.extend(&alike.changes);
             continue;
         }
+        lines += 1;
         out.push_str(&head);
         names(out, alike, budget.min(room / 2));
         out.push('\n');
     }
-    if !left.nodes.is_empty() {
-        let parts: Vec<String> = left
-            .nodes
-            .iter()
-            .map(|(verb, number)| format!("{number} × {verb}"))
-            .collect();
-        let _ = writeln!(out, "> - and more: {}", parts.join(", "));
-    }
-}
-
-/// What there was no room to name, by verb.
-#[derive(Default)]
-struct Left {
-    nodes: Vec<(&'static str, usize)>,
-}
-
-impl Left {
-    fn add(&mut self, alike: &Alike<'_>) {
-        let Some(first) = alike.first() else {
-            return;
-        };
-        let verb = words::verb(first.kind);
-        match self.nodes.iter_mut().find(|(known, _)| *known == verb) {
-            Some((_, number)) => *number += alike.changes.len(),
-            None => self.nodes.push((verb, alike.changes.len())),
-        }
+    if !left.is_empty() {
+        let _ = writeln!(out, "> - and more: {}", fold::sum(left.into_iter()));
     }
 }
 
@@ -244,7 +230,7 @@ fn names(out: &mut String, alike: &Alike<'_>, room: usize) {
     for (index, change) in alike.changes.iter().enumerate() {
         let name = markdown_code(change.node.as_str());
         // Room for the line that gives the number of the others.
-        if out.len() - start + name.len() + 40 > room {
+        if index == MOST_NAMES || out.len() - start + name.len() + 40 > room {
             let rest = alike.changes.len() - index;
             let and = if index == 0 { "" } else { " and " };
             let _ = write!(out, "{and}{}", counted(rest, "node more", "nodes more"));
@@ -259,7 +245,14 @@ fn names(out: &mut String, alike: &Alike<'_>, room: usize) {
 
 fn blocked_and_warnings(out: &mut String, plan: &Plan, room: usize) {
     let start = out.len();
-    let blocked = gather(shown(plan).filter(|change| change.blocked.is_some()));
+    let is_blocked = |change: &&Change| change.blocked.is_some();
+    let blocked = gather_by(shown(plan).filter(is_blocked), |change| {
+        let block = change
+            .blocked
+            .as_ref()
+            .map(|block| block_key(change, block));
+        format!("{:?}{block:?}", change.kind)
+    });
     let mut left = 0;
     if !blocked.is_empty() {
         out.push_str("\n**Blocked**\n");
@@ -315,7 +308,9 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, room: usize) {
 fn details(page: &mut Page, plan: &Plan, foot: usize) {
     let mut left_nodes = 0;
     let mut left_stages = 0;
-    for part in outline(plan).iter().filter(|part| part.nodes > 0) {
+    let parts = outline(plan);
+    let (stages, others) = fold::stages(&parts, false);
+    for fold::Shown { part, like } in &stages {
         let title = match &part.stage {
             Stage::Group(group) => {
                 format!("Group {} ({})", group.name, words::about(group))
@@ -329,7 +324,8 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
             "\n<details><summary>{}: {changes}</summary>\n\n",
             markdown_text(&title)
         );
-        let lumps: Vec<String> = part.alike.iter().map(lump).collect();
+        let pieces = fold::pieces(part, false);
+        let lumps: Vec<String> = pieces.iter().map(lump).collect();
         // A fence is longer than any run of backticks in it.
         let fence = "`".repeat(
             lumps
@@ -343,7 +339,8 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
         let frame = open.len() + 2 * fence.len() + 96;
         let mut room = page.room().saturating_sub(foot + RESERVE);
         if room < frame + lumps.first().map_or(0, String::len) {
-            left_nodes += part.nodes;
+            let all = like.iter().copied().chain([*part]);
+            left_nodes += all.map(|part| part.nodes).sum::<usize>();
             left_stages += 1;
             continue;
         }
@@ -351,12 +348,12 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
         page.text.push_str(&open);
         let _ = writeln!(page.text, "{fence}diff");
         let mut left_here = 0;
-        for (alike, lump) in part.alike.iter().zip(&lumps) {
+        for (piece, lump) in pieces.iter().zip(&lumps) {
             if left_here == 0 && lump.len() <= room {
                 room -= lump.len();
                 page.text.push_str(lump);
             } else {
-                left_here += alike.changes.len();
+                left_here += piece.changes().len();
             }
         }
         let _ = writeln!(page.text, "{fence}");
@@ -365,7 +362,9 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
             let _ = writeln!(page.text, "{nodes} left out here for length.");
         }
         page.text.push_str("\n</details>\n");
+        folded(page, like, " like this", foot);
     }
+    folded(page, &others, "", foot);
     if left_stages > 0 {
         let _ = writeln!(
             page.text,
@@ -376,19 +375,43 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
     }
 }
 
+/// Groups that have no fold of their own, as far as there is room.
+fn folded(page: &mut Page, parts: &[&Part<'_>], what: &str, foot: usize) {
+    if parts.is_empty() {
+        return;
+    }
+    let line = fold::said_of(parts, what, 8);
+    let line = format!("\n… and {}\n", markdown_text(&line));
+    if line.len() <= page.room().saturating_sub(foot + RESERVE / 2) {
+        page.text.push_str(&line);
+    }
+}
+
 /// Changes that are alike, as lines of a diff: the sign is in the first column.
-fn lump(alike: &Alike<'_>) -> String {
+fn lump(piece: &Piece<'_, '_>) -> String {
     let mut text = String::new();
-    let Some(first) = alike.first() else {
+    let changes = piece.changes();
+    let Some(first) = changes.first() else {
         return text;
     };
+    let what = match piece {
+        Piece::Alike(_) => None,
+        Piece::SameFields(_) => Some("more with the same fields"),
+        Piece::Others(_) => Some("more"),
+    };
+    if let Some(what) = what {
+        let names = words::names(changes.iter().copied(), 8, visible);
+        let sum = fold::sum(changes.iter().copied());
+        let _ = writeln!(text, "    … and {} {what}, {sum}: {names}", changes.len());
+        return text;
+    }
     // The highlighter knows `+`, `-` and `!`.
     let sign = match first.kind.sign() {
         "-/+" | "-" => "-",
         "+" => "+",
         _ => "!",
     };
-    let names = words::names(alike.changes.iter().copied(), 8, visible);
+    let names = words::names(changes.iter().copied(), 8, visible);
     let blocked = if first.blocked.is_some() {
         " BLOCKED"
     } else {

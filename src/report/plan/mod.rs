@@ -3,10 +3,12 @@
 //! What destroys data or takes a machine away is in every format, with its count, and is never folded out
 //! of sight. Changes that are alike are shown once: `outline` gathers them, all formats share it.
 
+mod fold;
 mod forecast;
 mod graph;
 mod markdown;
 mod outline;
+mod steps;
 mod summary;
 #[cfg(test)]
 mod tests;

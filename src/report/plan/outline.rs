@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::diff::FieldChange;
-use crate::plan::{Action, Change, ChangeKind, Plan, PlannedGroup};
+use crate::plan::{Action, Block, Change, ChangeKind, Plan, PlannedGroup};
 
 /// Changes that are alike, in the order of their nodes' names.
 pub(super) struct Alike<'a> {
@@ -89,10 +89,18 @@ pub(super) fn shown(plan: &Plan) -> impl Iterator<Item = &Change> {
 
 /// Puts changes that are alike together, in the order of the first of each.
 pub(super) fn gather<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Vec<Alike<'a>> {
+    gather_by(changes, likeness)
+}
+
+/// The same for what a key says is alike.
+pub(super) fn gather_by<'a>(
+    changes: impl IntoIterator<Item = &'a Change>,
+    key: impl Fn(&Change) -> String,
+) -> Vec<Alike<'a>> {
     let mut positions: FxHashMap<String, usize> = FxHashMap::default();
     let mut result: Vec<Alike<'a>> = Vec::new();
     for change in changes {
-        let position = *positions.entry(likeness(change)).or_insert_with(|| {
+        let position = *positions.entry(key(change)).or_insert_with(|| {
             result.push(Alike {
                 changes: Vec::new(),
             });
@@ -103,8 +111,36 @@ pub(super) fn gather<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Vec<A
     result
 }
 
+/// What a change does and which fields it is about, whatever their values, as a key.
+pub(super) fn kinship(change: &Change) -> String {
+    let block = change
+        .blocked
+        .as_ref()
+        .map(|block| block_key(change, block));
+    let mut key = format!(
+        "{:?}{}{}{}\u{1f}{block:?}",
+        change.kind, change.excluded, change.shown_only, change.destructive
+    );
+    for field in &change.fields {
+        key.push('\u{1f}');
+        key.push_str(field.section.as_str());
+        key.push('\u{1f}');
+        key.push_str(&field.path);
+    }
+    key
+}
+
+/// Why a change is blocked, and the flag that allows it, without the name of its node and the flag's value.
+pub(super) fn block_key(change: &Change, block: &Block) -> (String, Option<String>) {
+    let mut reason = String::new();
+    nameless(&mut reason, &block.reason, change.node.as_str());
+    let flag = block.flag.as_deref();
+    let flag = flag.and_then(|flag| flag.split([' ', '=']).next());
+    (reason, flag.map(str::to_owned))
+}
+
 /// Everything of a change but the name of its node, as a key.
-fn likeness(change: &Change) -> String {
+pub(super) fn likeness(change: &Change) -> String {
     let name = change.node.as_str();
     let mut key = String::with_capacity(128);
     let mut part = |text: &str| {

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::forecast;
-use super::words::duration;
+use super::words::{duration, outlook};
 use crate::plan::{ChangeKind, Plan};
 use crate::report::counted;
 
 /// The kinds in the order of the summary, and whether a 0 is worth saying.
-const ORDER: [(ChangeKind, &str, bool); 11] = [
-    (ChangeKind::Create, "to deploy", true),
-    (ChangeKind::Relabel, "to relabel", true),
-    (ChangeKind::Redeploy, "to redeploy", true),
-    (ChangeKind::Destroy, "to destroy", true),
-    (ChangeKind::Adopt, "to adopt", false),
-    (ChangeKind::Record, "to record", false),
-    (ChangeKind::Retire, "to retire", false),
-    (ChangeKind::Unretire, "to unretire", false),
-    (ChangeKind::Operation, "as asked", false),
-    (ChangeKind::Drift, "drifted", false),
-    (ChangeKind::Unknown, "unknown", false),
+const ORDER: [(ChangeKind, bool); 11] = [
+    (ChangeKind::Create, true),
+    (ChangeKind::Relabel, true),
+    (ChangeKind::Redeploy, true),
+    (ChangeKind::Destroy, true),
+    (ChangeKind::Adopt, false),
+    (ChangeKind::Record, false),
+    (ChangeKind::Retire, false),
+    (ChangeKind::Unretire, false),
+    (ChangeKind::Operation, false),
+    (ChangeKind::Drift, false),
+    (ChangeKind::Unknown, false),
 ];
 
 /// The lines of the summary, without line breaks; the first says what happens, then what is blocked
@@ -48,12 +48,12 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         && of(&summary.changes, ChangeKind::Destroy) == 0
         && of(&summary.changes, ChangeKind::Create) == 0;
     let mut parts = Vec::new();
-    for (kind, words, always) in ORDER {
+    for (kind, always) in ORDER {
         let number = of(&summary.changes, kind);
         if number == 0 && !always {
             continue;
         }
-        let mut part = format!("{number} {words}");
+        let mut part = format!("{number} {}", outlook(kind));
         if let (ChangeKind::Redeploy, true, Some(disks)) = (kind, only_redeploys, &disks) {
             part = format!("{part} ({disks})");
         }
@@ -66,9 +66,9 @@ pub fn summary(plan: &Plan) -> Vec<String> {
     if blocked > 0 {
         let parts: Vec<String> = ORDER
             .iter()
-            .filter_map(|(kind, words, _)| {
+            .filter_map(|(kind, _)| {
                 let number = of(&summary.blocked, *kind);
-                (number > 0).then(|| format!("{number} {words}"))
+                (number > 0).then(|| format!("{number} {}", outlook(*kind)))
             })
             .collect();
         let so = if plan.options.skip_blocked {

@@ -9,9 +9,10 @@ use super::*;
 use crate::design::{Section, SuccessCriteria};
 use crate::diagnostic::Place;
 use crate::diff::{FieldChange, Link};
+use crate::observed::PodName;
 use crate::plan::{
-    Base, Block, Change, ChangeKind, Forecast, Options, Plan, PlannedGroup, Standing, Summary,
-    Target,
+    Base, Block, Change, ChangeKind, Forecast, NodeForecast, Options, Plan, PlannedGroup, Standing,
+    Summary, Target,
 };
 use crate::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
@@ -585,6 +586,109 @@ fn nothing_from_a_document_drives_a_terminal_or_means_anything_to_markdown() {
 #[test]
 fn a_large_plan_is_written_in_time_that_grows_with_it() {
     let plan = large();
-    let text = as_text(&plan, false, false);
+    let text = as_text(&plan, true, false);
     assert!(text.lines().count() >= 10_000);
+}
+
+/// A plan of a thousand groups of ten nodes each, after one that is critical.
+fn a_thousand_groups(kind: ChangeKind) -> Plan {
+    let mut plan = empty();
+    plan.groups = vec![group("control", &[])];
+    for number in 0..1_000 {
+        let name = format!("group-{number}");
+        plan.groups.push(group(&name, &[]));
+        plan.steps
+            .push(step(StepKind::StartGroup, Some(&name), None, &[]));
+        for node in 0..10 {
+            let node = format!("node-{number}-{node}");
+            let mut changed = change(&node, kind, Some(&name));
+            changed.disks = vec!["sda".into()];
+            plan.changes.push(changed);
+            plan.steps
+                .push(step(StepKind::Deploy, Some(&name), Some(&node), &[]));
+        }
+    }
+    plan.changes
+        .push(change("c1", ChangeKind::Create, Some("control")));
+    plan
+}
+
+#[test]
+fn groups_to_which_the_same_happens_are_shown_once_with_all_that_they_destroy() {
+    let plan = a_thousand_groups(ChangeKind::Redeploy);
+    let text = as_text(&plan, false, false);
+    assert!(text.lines().count() < 60, "{text}");
+    for line in [
+        "… and 999 more groups like this, 9990 to redeploy (wipes 9990 disks): group-1, group-2",
+        "… and 999 more groups like this, deploy 9990 nodes: group-1, group-2",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let full = as_text(&plan, true, false);
+    assert!(full.contains("Group group-999 ") && !full.contains('…'));
+    let comment = as_markdown(&plan, DEFAULT_MAX_BYTES);
+    assert_eq!(comment.matches("<details>").count(), 2);
+    assert!(!comment.contains("Left out for length"), "{comment}");
+    assert!(comment.contains("10000 machines are wiped"), "{comment}");
+    assert!(comment.len() < 10_000, "{}", comment.len());
+}
+
+#[test]
+fn groups_that_differ_in_what_happens_stay_apart_up_to_a_bound() {
+    let mut plan = a_thousand_groups(ChangeKind::Create);
+    // The last group loses its data, and is shown although a thousand before it are folded.
+    for change in plan.changes.iter_mut().rev().skip(1).take(10) {
+        *change = redeploy(change.node.as_str(), false);
+        change.group = Some("group-999".into());
+    }
+    let text = as_text(&plan, false, false);
+    assert!(text.contains("Group group-999 "), "{text}");
+    assert!(text.contains("redeploy, wipes sda, sdb"), "{text}");
+    // Each is different: so many are shown, and the others counted by what happens in them.
+    for (number, change) in plan.changes.iter_mut().enumerate() {
+        change.reasons = vec![format!("reason {}", number / 10).into()];
+    }
+    let text = as_text(&plan, false, false);
+    assert!(text.lines().count() < 300, "{}", text.lines().count());
+    assert!(text.contains("Group group-999 "), "{text}");
+    let counted = "970 more groups, 9700 to deploy: group-29, ";
+    assert!(text.contains(counted), "{text}");
+}
+
+#[test]
+fn changes_of_the_same_fields_fold_whatever_their_values() {
+    let plan = large();
+    let text = as_text(&plan, false, false);
+    assert!(text.lines().count() < 60, "{text}");
+    let folded = "… and 4997 more with the same fields, 4997 to redeploy (wipes 4997 disks): ";
+    assert_eq!(text.matches(folded).count(), 2, "{text}");
+    assert!(text.contains("allow them with --allow-redeploy NODE, or all"));
+    let comment = as_markdown(&plan, DEFAULT_MAX_BYTES);
+    assert!(comment.contains(folded), "{comment}");
+}
+
+#[test]
+fn drains_that_wait_or_lose_something_come_before_those_that_only_take_long() {
+    let mut plan = empty();
+    let node = |number: usize| NodeForecast {
+        node: format!("n{number:03}").as_str().into(),
+        evicted: 2,
+        blocked: Vec::new(),
+        uncontrolled: Vec::new(),
+        local_data: Vec::new(),
+    };
+    plan.forecast.nodes = (0..100).map(node).collect();
+    plan.forecast.nodes[99].uncontrolled = vec![PodName {
+        namespace: "default".into(),
+        name: "alone".into(),
+        uid: "u".into(),
+    }];
+    let text = as_text(&plan, false, false);
+    let at = |what: &str| text.find(what).unwrap_or(usize::MAX);
+    assert!(at("n099: evicts 2 pods; nobody") < at("n000: "), "{text}");
+    assert!(
+        text.contains("… and 80 more nodes: evict 160 pods; --full"),
+        "{text}"
+    );
+    assert!(as_text(&plan, true, false).contains("n098: "));
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::{self, Write};
 
+use super::fold::Piece;
 use super::forecast;
-use super::outline::{Alike, Part, Stage, gather, outline, shown};
+use super::outline::{Alike, Part, Stage, block_key, gather_by, outline, shown};
 use super::summary::summary;
-use super::words;
+use super::{fold, steps, words};
 use crate::diff::FieldChange;
 use crate::plan::{Change, ChangeKind, Plan};
 use crate::report::{Palette, Role, Visible, counted};
-use crate::step::{Effect, Step, StepKind, Wait};
 
 /// Nodes that a fold names.
 const MOST_NAMES: usize = 8;
@@ -17,6 +17,10 @@ const MOST_NAMES: usize = 8;
 const MOST_DESTRUCTIVE_NAMES: usize = 40;
 /// Groups without work that are named.
 const MOST_IDLE: usize = 20;
+/// Reasons for which changes are blocked that are shown.
+const MOST_BLOCKS: usize = 20;
+/// Commits between the last site action and the target that are shown.
+const MOST_COMMITS: usize = 20;
 /// Lines of changes that have nothing below them, before they fold.
 const MOST_LINES: usize = 5;
 
@@ -42,13 +46,19 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     if shown(plan).next().is_some() {
         writeln!(out, "\n{}", legend(view.palette))?;
     }
-    let mut idle = Vec::new();
-    for part in &parts {
-        match &part.stage {
-            Stage::Group(group) if part.alike.is_empty() => idle.push(group.name.as_str()),
-            _ => stage(out, part, view)?,
-        }
+    let (stages, others) = fold::stages(&parts, view.full);
+    for fold::Shown { part, like } in &stages {
+        stage(out, part, view)?;
+        folded(out, like, " like this", view)?;
     }
+    folded(out, &others, "", view)?;
+    let idle: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| match &part.stage {
+            Stage::Group(group) if part.nodes == 0 => Some(group.name.as_str()),
+            _ => None,
+        })
+        .collect();
     if !idle.is_empty() && idle.len() < parts.len() {
         let more = match view.full {
             true => 0,
@@ -61,7 +71,7 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
             more => writeln!(out, " and {}", counted(more, "more group", "more groups"))?,
         }
     }
-    let expected = forecast::lines(plan);
+    let expected = forecast::lines(plan, view.full);
     if !expected.is_empty() {
         let title = view.palette.paint(Role::Strong, "Forecast");
         writeln!(out, "\n{title}")?;
@@ -69,8 +79,8 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     for line in expected {
         writeln!(out, "  {line}")?;
     }
-    steps(out, plan, view)?;
-    blocked(out, plan, view.palette)?;
+    steps::write(out, plan, view)?;
+    blocked(out, plan, view)?;
     if !plan.warnings.is_empty() {
         writeln!(out)?;
     }
@@ -110,11 +120,19 @@ fn heading(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
             out,
             "{commits} between the last site action and the target, allowed:"
         )?;
-        for commit in &plan.intermediate_commits {
+        let most = match view.full {
+            true => plan.intermediate_commits.len(),
+            false => MOST_COMMITS,
+        };
+        for commit in plan.intermediate_commits.iter().take(most) {
             let id = view
                 .palette
                 .paint(Role::Faint, words::short(&commit.commit));
             writeln!(out, "  {id} {}", Visible(&commit.subject))?;
+        }
+        let more = plan.intermediate_commits.len().saturating_sub(most);
+        if more > 0 {
+            writeln!(out, "  … and {more} more; --full shows all")?;
         }
     }
     Ok(())
@@ -166,10 +184,43 @@ fn stage(out: &mut dyn Write, part: &Part<'_>, view: View) -> fmt::Result {
             writeln!(out, "\n{}", palette.paint(Role::Strong, title))?;
         }
     }
-    for alike in &part.alike {
-        changes(out, alike, view)?;
+    for piece in fold::pieces(part, view.full) {
+        let (all, what) = match &piece {
+            Piece::Alike(alike) => {
+                changes(out, alike, view)?;
+                continue;
+            }
+            Piece::SameFields(all) => (all, "more with the same fields"),
+            Piece::Others(all) => (all, "more"),
+        };
+        let destroys = all.iter().any(|change| change.destructive);
+        let (most, role) = match destroys {
+            true => (MOST_DESTRUCTIVE_NAMES, Role::Removed),
+            false => (MOST_NAMES, Role::Faint),
+        };
+        let names = words::names(all.iter().copied(), most, |name| Visible(name).to_string());
+        let sum = fold::sum(all.iter().copied());
+        let line = format!(
+            "… and {} {what}, {sum}: {names}; --full shows all",
+            all.len()
+        );
+        writeln!(out, "      {}", palette.paint(role, line))?;
     }
     Ok(())
+}
+
+/// Groups that are not shown by themselves.
+fn folded(out: &mut dyn Write, parts: &[&Part<'_>], what: &str, view: View) -> fmt::Result {
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let role = match fold::destroys(parts) {
+        true => Role::Removed,
+        false => Role::Faint,
+    };
+    let line = fold::said_of(parts, what, MOST_NAMES);
+    let line = format!("… and {}; --full shows all", Visible(&line));
+    writeln!(out, "\n{}", view.palette.paint(role, line))
 }
 
 /// Changes that are alike: all of them where asked, else the first and how many more there are.
@@ -289,33 +340,31 @@ fn fields(out: &mut dyn Write, fields: &[FieldChange], view: View) -> fmt::Resul
 }
 
 /// What is not carried out, and what allows it.
-fn blocked(out: &mut dyn Write, plan: &Plan, palette: Palette) -> fmt::Result {
-    let all = gather(shown(plan).filter(|change| change.blocked.is_some()));
+fn blocked(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
+    let palette = view.palette;
+    let is_blocked = |change: &&Change| change.blocked.is_some();
+    // Once for each reason and flag, however the changes differ otherwise.
+    let all = gather_by(shown(plan).filter(is_blocked), |change| {
+        let block = change
+            .blocked
+            .as_ref()
+            .map(|block| block_key(change, block));
+        format!("{:?}{block:?}", change.kind)
+    });
     if all.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{}", palette.paint(Role::Destructive, "BLOCKED"))?;
-    // Once for each reason and flag, however the changes differ otherwise.
-    let mut seen: Vec<(ChangeKind, &str, Option<&str>, Vec<&Change>)> = Vec::new();
-    let mut positions = rustc_hash::FxHashMap::default();
-    for alike in &all {
+    let most = if view.full { all.len() } else { MOST_BLOCKS };
+    for alike in all.iter().take(most) {
         let Some((first, block)) = alike
             .first()
             .and_then(|first| Some((first, first.blocked.as_ref()?)))
         else {
             continue;
         };
-        let flag = block.flag.as_deref();
-        let name = flag.and_then(|flag| flag.split([' ', '=']).next());
-        let position = *positions
-            .entry((first.kind, &*block.reason, name))
-            .or_insert_with(|| {
-                seen.push((first.kind, &*block.reason, flag, Vec::new()));
-                seen.len() - 1
-            });
-        seen[position].3.extend(&alike.changes);
-    }
-    for (kind, reason, flag, changes) in seen {
+        let (kind, reason) = (first.kind, &*block.reason);
+        let (flag, changes) = (block.flag.as_deref(), &alike.changes);
         let names = words::names(changes.iter().copied(), MOST_NAMES, |name| {
             Visible(name).to_string()
         });
@@ -332,97 +381,13 @@ fn blocked(out: &mut dyn Write, plan: &Plan, palette: Palette) -> fmt::Result {
             None => writeln!(out)?,
         }
     }
-    Ok(())
-}
-
-/// All steps, or one line a phase.
-fn steps(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
-    if plan.steps.is_empty() {
-        return Ok(());
+    let rest = all.iter().skip(most).map(|alike| alike.changes.len());
+    match rest.sum() {
+        0 => Ok(()),
+        more => writeln!(
+            out,
+            "  … and {} for other reasons; --full shows all",
+            counted(more, "node", "nodes")
+        ),
     }
-    let palette = view.palette;
-    let title = palette.paint(Role::Strong, "Steps");
-    if view.steps {
-        writeln!(out, "\n{title} ({})", plan.steps.len())?;
-        for step in &plan.steps {
-            one_step(out, plan, step, palette)?;
-        }
-        return Ok(());
-    }
-    writeln!(out, "\n{title} ({}; --steps shows all)", plan.steps.len())?;
-    for phase in super::graph::phases(&plan.steps) {
-        let nodes = match phase.kind {
-            kind if !phase.of_nodes => kind.to_string(),
-            kind => {
-                let nodes = counted(phase.steps, "node", "nodes");
-                let together = plan.options.parallelism;
-                let at_once = if phase.steps > together && together > 0 {
-                    format!(", {together} at a time")
-                } else {
-                    String::new()
-                };
-                format!("{kind} {nodes}{at_once}")
-            }
-        };
-        let longest = if phase.timeout > 0 {
-            format!(", at most {} each", words::duration(phase.timeout))
-        } else {
-            String::new()
-        };
-        let longest = if phase.of_nodes {
-            longest
-        } else {
-            longest.replace(" each", "")
-        };
-        let line = match (&phase.group, phase.wave) {
-            (Some(group), Some(wave)) => {
-                format!("{} wave {wave}: {nodes}{longest}", Visible(group.as_str()))
-            }
-            (Some(group), None) => format!("{}: {nodes}{longest}", Visible(group.as_str())),
-            (None, _) => format!("{nodes}{longest}"),
-        };
-        if phase.effect == Effect::Destructive {
-            writeln!(out, "  {}", palette.paint(Role::Removed, line))?;
-        } else {
-            writeln!(out, "  {line}")?;
-        }
-    }
-    Ok(())
-}
-
-fn one_step(out: &mut dyn Write, plan: &Plan, step: &Step, palette: Palette) -> fmt::Result {
-    let id = step.id.to_string();
-    if step.effect == Effect::Destructive {
-        write!(out, "  {}", palette.paint(Role::Destructive, Visible(&id)))?;
-        write!(out, " destructive")?;
-    } else {
-        write!(out, "  {}", Visible(&id))?;
-    }
-    if step.standby {
-        write!(out, ", only if not sent before")?;
-    }
-    if step.timeout > 0 {
-        write!(out, ", at most {}", words::duration(step.timeout))?;
-    }
-    // A barrier may wait for thousands of steps; how many is what a reader wants.
-    let name = |wait: Wait| -> Option<String> {
-        let mut needs = step.needs.iter().filter(|need| need.wait == wait);
-        let first = needs.next()?;
-        let first = plan.steps.get(first.step.0 as usize)?;
-        let more = match needs.count() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        Some(format!("{}{more}", Visible(&first.id.to_string())))
-    };
-    if let Some(needs) = name(Wait::Success) {
-        write!(out, ", after success of {needs}")?;
-    }
-    if let Some(needs) = name(Wait::Done) {
-        write!(out, ", after the end of {needs}")?;
-    }
-    if step.id.kind == StepKind::Tag {
-        write!(out, ", tags the revision")?;
-    }
-    writeln!(out)
 }

@@ -31,6 +31,24 @@ pub(super) fn verb(kind: ChangeKind) -> &'static str {
     }
 }
 
+/// What becomes of nodes, after their number: `40 to deploy`.
+pub(super) fn outlook(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Create => "to deploy",
+        ChangeKind::Adopt => "to adopt",
+        ChangeKind::Unknown => "unknown",
+        ChangeKind::Record => "to record",
+        ChangeKind::Relabel => "to relabel",
+        ChangeKind::Redeploy => "to redeploy",
+        ChangeKind::Destroy => "to destroy",
+        ChangeKind::Retire => "to retire",
+        ChangeKind::Unretire => "to unretire",
+        ChangeKind::Drift => "drifted",
+        ChangeKind::Operation => "as asked",
+        ChangeKind::None => "unchanged",
+    }
+}
+
 /// Verb, disks and whether it is carried out: `redeploy, wipes sda, sdb, BLOCKED`.
 pub(super) fn headline(change: &Change) -> String {
     let mut text = change
@@ -134,6 +152,11 @@ pub(super) fn about(group: &PlannedGroup) -> String {
         parts.push(format!("{} retired left out", group.retired));
     }
     visible(&parts.join(", "))
+}
+
+/// What must hold in a group, whichever nodes it has: whether it is critical, and its criteria.
+pub(super) fn conditions(group: &PlannedGroup) -> String {
+    format!("{} {:?}", group.critical, criteria(&group.success_criteria))
 }
 
 /// The criteria in words; nothing where nothing is checked.

@@ -87,8 +87,11 @@ struct All<'a> {
 ///
 /// Only where `out` fails.
 pub fn clean_steps_json(out: &mut dyn Write, rows: &[CleanStepsRow<'_>]) -> fmt::Result {
-    out.write_str(&json::pretty(&All {
-        format_version: FORMAT_VERSION,
-        nodes: rows,
-    })?)
+    json::pretty(
+        out,
+        &All {
+            format_version: FORMAT_VERSION,
+            nodes: rows,
+        },
+    )
 }

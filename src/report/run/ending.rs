@@ -1,26 +1,43 @@
 //! The report at the end of a run, by group and node, with what failed, why, and what to do next.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+
+use rustc_hash::FxHashMap;
 
 use super::{milliseconds, role, words};
 use crate::apply::{GroupResult, NodeResult, RunReport};
 use crate::plan::Standing;
 use crate::record::Counts;
 use crate::report::table::{Cell, Table};
-use crate::report::{Palette, Role, Visible};
+use crate::report::{Palette, Role, Visible, counted};
 
-/// Writes the report; nodes of which all was done are counted, the others are listed.
+/// Groups that have a row each; of more, those that did not succeed do, and the others are counted.
+const FEW_GROUPS: usize = 20;
+/// Groups that failed which have a row each.
+const MOST_FAILED_GROUPS: usize = 40;
+/// Nodes that have a row each; of more, those with a reason in common are counted.
+const FEW_NODES: usize = 40;
+/// Nodes with a reason in common that have a row each.
+const MOST_OF_A_REASON: usize = 5;
+/// Reasons that have rows.
+const MOST_REASONS: usize = 20;
+
+/// Writes the report; nodes of which all was done are counted, the others are listed, and where there are many,
+/// those with a reason in common are counted too, unless it is to be `full`.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn report(out: &mut dyn Write, report: &RunReport, palette: Palette) -> fmt::Result {
+pub fn report(
+    out: &mut dyn Write,
+    report: &RunReport,
+    palette: Palette,
+    full: bool,
+) -> fmt::Result {
     if !report.groups.is_empty() {
-        let mut table = Table::new(&["GROUP", "RESULT", "NODES", "REASON"]);
-        for group in &report.groups {
-            table.row(group_row(group));
-        }
-        table.write(out, palette)?;
+        groups(&report.groups, full).write(out, palette)?;
         writeln!(out)?;
     }
     let unfinished: Vec<&NodeResult> = report
@@ -29,12 +46,12 @@ pub fn report(out: &mut dyn Write, report: &RunReport, palette: Palette) -> fmt:
         .filter(|node| !node.complete || node.message.is_some())
         .collect();
     if !unfinished.is_empty() {
-        let mut table = Table::new(&["NODE", "STANDING", "STEP", "TIME", "REASON"]);
-        for node in unfinished {
-            table.row(node_row(node));
-        }
-        table.write(out, palette)?;
+        nodes(&unfinished, full).write(out, palette)?;
         writeln!(out)?;
+    }
+    if !full && (unfinished.len() > FEW_NODES || report.groups.len() > FEW_GROUPS) {
+        let run = Visible(report.run.as_str());
+        writeln!(out, "`trueup show {run} --full` lists all\n")?;
     }
     for next in &report.next {
         writeln!(
@@ -67,21 +84,106 @@ pub(super) fn counts(counts: &Counts) -> String {
     text
 }
 
-fn group_row(group: &GroupResult) -> Vec<Cell> {
-    let result = match (group.succeeded, group.critical) {
+fn groups(groups: &[GroupResult], full: bool) -> Table {
+    let mut table = Table::new(&["GROUP", "RESULT", "NODES", "REASON"]);
+    let folds = !full && groups.len() > FEW_GROUPS;
+    let mut failed_rows = 0;
+    let mut rest: [Vec<&GroupResult>; 2] = Default::default();
+    for group in groups {
+        if folds && (group.succeeded || failed_rows == MOST_FAILED_GROUPS) {
+            rest[usize::from(group.succeeded)].push(group);
+            continue;
+        }
+        failed_rows += usize::from(!group.succeeded);
+        table.row(group_row(group));
+    }
+    for rest in rest.iter().filter(|rest| !rest.is_empty()) {
+        let mut all = BTreeMap::new();
+        for (standing, number) in rest.iter().flat_map(|group| &group.standings) {
+            *all.entry(*standing).or_default() += number;
+        }
+        let more = match failed_rows {
+            0 => counted(rest.len(), "group", "groups"),
+            _ => counted(rest.len(), "more group", "more groups"),
+        };
+        table.row(vec![
+            Cell::new(more),
+            result(rest[0].succeeded, false),
+            Cell::or_none(Some(standings(&all))),
+            Cell::none(),
+        ]);
+    }
+    table
+}
+
+fn nodes(unfinished: &[&NodeResult], full: bool) -> Table {
+    let mut table = Table::new(&["NODE", "STANDING", "STEP", "TIME", "REASON"]);
+    if full || unfinished.len() <= FEW_NODES {
+        for node in unfinished {
+            table.row(node_row(node));
+        }
+        return table;
+    }
+    let mut positions: FxHashMap<_, usize> = FxHashMap::default();
+    let mut reasons: Vec<Vec<&NodeResult>> = Vec::new();
+    for node in unfinished {
+        let reason = (node.standing, node.message.as_deref());
+        let position = *positions.entry(reason).or_insert_with(|| {
+            reasons.push(Vec::new());
+            reasons.len() - 1
+        });
+        reasons[position].push(node);
+    }
+    // What most nodes have in common comes first.
+    reasons.sort_by_key(|nodes| Reverse(nodes.len()));
+    for nodes in reasons.iter().take(MOST_REASONS) {
+        // One more row is no longer than the row that counts it.
+        let shown = match nodes.len() <= MOST_OF_A_REASON + 1 {
+            true => nodes.len(),
+            false => MOST_OF_A_REASON,
+        };
+        for node in &nodes[..shown] {
+            table.row(node_row(node));
+        }
+        if shown < nodes.len() {
+            let mut row = node_row(nodes[shown]);
+            row[0] = Cell::new(format!("… and {} more", nodes.len() - shown));
+            row[2] = Cell::none();
+            row[3] = Cell::none();
+            table.row(row);
+        }
+    }
+    let rest: usize = reasons.iter().skip(MOST_REASONS).map(Vec::len).sum();
+    if rest > 0 {
+        let mut row = vec![Cell::new(format!("… and {rest} more"))];
+        row.extend((0..3).map(|_| Cell::none()));
+        row.push(Cell::new("for other reasons"));
+        table.row(row);
+    }
+    table
+}
+
+fn result(succeeded: bool, critical: bool) -> Cell {
+    match (succeeded, critical) {
         (true, _) => Cell::in_role(Role::Success, "succeeded"),
         (false, true) => Cell::in_role(Role::Error, "FAILED (critical)"),
         (false, false) => Cell::in_role(Role::Error, "FAILED"),
-    };
-    let nodes: Vec<String> = group
-        .standings
+    }
+}
+
+fn standings(standings: &BTreeMap<Standing, usize>) -> String {
+    let nodes: Vec<String> = standings
         .iter()
         .map(|(standing, number)| format!("{number} {}", standing_words(*standing)))
         .collect();
+    nodes.join(", ")
+}
+
+fn group_row(group: &GroupResult) -> Vec<Cell> {
     vec![
         Cell::new(group.group.as_str()),
-        result,
-        Cell::or_none(Some(nodes.join(", "))),
+        result(group.succeeded, group.critical),
+        Cell::or_none(Some(standings(&group.standings))),
         Cell::or_none(group.reason.as_deref()),
     ]
 }

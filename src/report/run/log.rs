@@ -62,13 +62,16 @@ struct Runs<'a> {
 ///
 /// Only where `out` fails.
 pub fn log_json(out: &mut dyn Write, runs: &[RunRecord]) -> fmt::Result {
-    out.write_str(&json::pretty(&Runs {
-        format_version: FORMAT_VERSION,
-        runs,
-    })?)
+    json::pretty(
+        out,
+        &Runs {
+            format_version: FORMAT_VERSION,
+            runs,
+        },
+    )
 }
 
-/// Writes one run in full: its record, then its report where it has one.
+/// Writes one run in full: its record, then its report where it has one, every group and node of it where it is to be `full`.
 ///
 /// # Errors
 ///
@@ -78,6 +81,7 @@ pub fn show(
     run: &RunRecord,
     ending: Option<&RunReport>,
     palette: Palette,
+    full: bool,
 ) -> fmt::Result {
     let outcome = palette.paint(role(run.outcome), words(run.outcome));
     let title = palette.paint(Role::Strong, Visible(run.run.as_str()));
@@ -108,7 +112,7 @@ pub fn show(
     match ending {
         Some(ending) => {
             writeln!(out)?;
-            report(out, ending, palette)
+            report(out, ending, palette, full)
         }
         None => writeln!(out, "  {}", counts(&run.counts)),
     }
@@ -127,9 +131,12 @@ struct Run<'a> {
 ///
 /// Only where `out` fails.
 pub fn show_json(out: &mut dyn Write, run: &RunRecord, report: Option<&RunReport>) -> fmt::Result {
-    out.write_str(&json::pretty(&Run {
-        format_version: FORMAT_VERSION,
-        run,
-        report,
-    })?)
+    json::pretty(
+        out,
+        &Run {
+            format_version: FORMAT_VERSION,
+            run,
+            report,
+        },
+    )
 }

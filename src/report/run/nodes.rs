@@ -105,8 +105,11 @@ pub fn nodes_json(out: &mut dyn Write, rows: &[NodeRow<'_>]) -> fmt::Result {
             maintenance: row.maintenance,
         })
         .collect();
-    out.write_str(&json::pretty(&All {
-        format_version: FORMAT_VERSION,
-        nodes,
-    })?)
+    json::pretty(
+        out,
+        &All {
+            format_version: FORMAT_VERSION,
+            nodes,
+        },
+    )
 }

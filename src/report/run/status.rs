@@ -147,8 +147,11 @@ struct All<'a> {
 ///
 /// Only where `out` fails.
 pub fn status_json(out: &mut dyn Write, rows: &[StatusRow<'_>]) -> fmt::Result {
-    out.write_str(&json::pretty(&All {
-        format_version: FORMAT_VERSION,
-        nodes: rows,
-    })?)
+    json::pretty(
+        out,
+        &All {
+            format_version: FORMAT_VERSION,
+            nodes: rows,
+        },
+    )
 }

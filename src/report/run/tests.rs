@@ -262,7 +262,7 @@ fn on_a_terminal_nodes_in_work_have_lines_and_failures_stay() {
 #[test]
 fn the_report_lists_groups_and_what_failed_and_what_to_do() {
     let mut out = String::new();
-    report(&mut out, &ending(), Palette::Plain).unwrap();
+    report(&mut out, &ending(), Palette::Plain, false).unwrap();
     assert_snapshot!(out, @r"
     GROUP    RESULT  NODES                 REASON
     compute  FAILED  1 deployed, 1 failed  1 of 2 nodes, 90 % wanted
@@ -283,7 +283,7 @@ fn the_log_is_a_table_and_a_run_is_shown_in_full() {
     out.push('\n');
     log(&mut out, &[], Palette::Plain).unwrap();
     out.push('\n');
-    show(&mut out, &record(), None, Palette::Plain).unwrap();
+    show(&mut out, &record(), None, Palette::Plain, false).unwrap();
     assert_snapshot!(out, @r"
     STARTED           RUN  ACTION  REVISION      OUTCOME                            NODES                  TAG
     2026-11-21 06:41  01J  update  111111111111  succeeded with failures (partial)  1 succeeded, 1 failed  -
@@ -408,10 +408,54 @@ fn no_event_report_or_table_lets_a_control_character_pass() {
     let mut out = String::new();
     heard(&mut Lines::new(&mut out, Palette::Plain), &events);
     heard(&mut JsonLines::new(&mut out), &events);
-    report(&mut out, &ending, Palette::Plain).unwrap();
+    report(&mut out, &ending, Palette::Plain, false).unwrap();
     log(&mut out, &[record.clone()], Palette::Plain).unwrap();
-    show(&mut out, &record, Some(&ending), Palette::Plain).unwrap();
+    show(&mut out, &record, Some(&ending), Palette::Plain, false).unwrap();
     show_json(&mut out, &record, Some(&ending)).unwrap();
     let bad = |c: char| c != '\n' && crate::report::escape::is_unsafe(c);
     assert!(!out.chars().any(bad), "{out}");
+}
+
+#[test]
+fn groups_and_nodes_of_a_large_run_are_counted_where_they_have_something_in_common() {
+    let mut large = ending();
+    let (group, node) = (large.groups.remove(0), large.nodes.remove(1));
+    large.nodes.clear();
+    for number in 0..1_000 {
+        let mut group = group.clone();
+        group.group = format!("group-{number}").as_str().into();
+        group.succeeded = number != 500;
+        large.groups.push(group);
+        let mut node = node.clone();
+        node.node = format!("n{number}").as_str().into();
+        if number == 700 {
+            node.message = Some("its disk is gone".into());
+        }
+        large.nodes.push(node);
+    }
+    let mut out = String::new();
+    report(&mut out, &large, Palette::Plain, false).unwrap();
+    assert_snapshot!(out, @r"
+    GROUP            RESULT     NODES                     REASON
+    group-500        FAILED     1 deployed, 1 failed      1 of 2 nodes, 90 % wanted
+    999 more groups  succeeded  999 deployed, 999 failed  -
+
+    NODE            STANDING  STEP               TIME   REASON
+    n0              failed    deploy/compute/n2  4.2 s  the image cannot be read
+    n1              failed    deploy/compute/n2  4.2 s  the image cannot be read
+    n2              failed    deploy/compute/n2  4.2 s  the image cannot be read
+    n3              failed    deploy/compute/n2  4.2 s  the image cannot be read
+    n4              failed    deploy/compute/n2  4.2 s  the image cannot be read
+    … and 994 more  failed    -                  -      the image cannot be read
+    n700            failed    deploy/compute/n2  4.2 s  its disk is gone
+
+    `trueup show 01J --full` lists all
+
+    next: look at n2, then plan again
+    Tagged site-action-success/x/01J
+    Run 01J succeeded with failures: 1 succeeded, 1 failed, in 12 min
+    ");
+    out.clear();
+    report(&mut out, &large, Palette::Plain, true).unwrap();
+    assert!(out.lines().count() > 2_000);
 }
