@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -91,8 +92,10 @@ impl<'de> Deserialize<'de> for SectionDigest {
 }
 
 /// The digests of the sections of a machine, of all or of some; in JSON a map from section to digest.
+///
+/// Clones share them until one is changed: a design and the record of it have the same.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Digests([Option<SectionDigest>; Section::ALL.len()]);
+pub struct Digests(Arc<[Option<SectionDigest>; Section::ALL.len()]>);
 
 impl Digests {
     /// The digest of a section.
@@ -103,7 +106,7 @@ impl Digests {
 
     /// Sets the digest of a section.
     pub fn insert(&mut self, section: Section, digest: SectionDigest) {
-        self.0[section as usize] = Some(digest);
+        Arc::make_mut(&mut self.0)[section as usize] = Some(digest);
     }
 
     /// Takes all digests away.
@@ -119,7 +122,7 @@ impl Digests {
 
     /// The sections that have a digest, with it.
     pub fn iter(&self) -> impl Iterator<Item = (Section, SectionDigest)> {
-        let sections = Section::ALL.into_iter().zip(&self.0);
+        let sections = Section::ALL.into_iter().zip(&*self.0);
         sections.filter_map(|(section, digest)| Some((section, (*digest)?)))
     }
 }

@@ -5,6 +5,7 @@
 //! read lately instead of new ones; which ones, nobody can tell from outside.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault};
 use std::sync::Arc;
@@ -54,6 +55,17 @@ impl Labels {
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.find(key).is_ok()
+    }
+
+    /// Whether all of these are among them.
+    #[must_use]
+    pub fn has_all(&self, wanted: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+        let mut labels = self.0.iter();
+        wanted.iter().all(|(key, value)| {
+            let mut rest = labels.by_ref().map(|label| (label.key.cmp(key), label));
+            let found = rest.find(|(order, _)| order.is_ge());
+            found.is_some_and(|(order, label)| order.is_eq() && label.value == *value)
+        })
     }
 
     /// All labels, by key.
@@ -227,8 +239,6 @@ fn shared(key: &str, value: &str) -> Arc<Label> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -254,6 +264,7 @@ mod tests {
         #[test]
         fn labels_are_a_map_of_texts(
             changes in proptest::collection::vec(("[a-d\"ä]{0,2}", proptest::option::of("[a-c\\\\]{0,2}")), 0..20),
+            wanted in proptest::collection::btree_map("[a-d]{0,1}", "[a-c]{0,1}", 0..3),
         ) {
             let (mut labels, mut expected) = (Labels::default(), BTreeMap::<Arc<str>, Arc<str>>::new());
             for (key, value) in &changes {
@@ -269,6 +280,11 @@ mod tests {
                 }
                 prop_assert_eq!(labels.get(key), expected.get(&**key));
             }
+            let wanted: BTreeMap<Arc<str>, Arc<str>> =
+                wanted.iter().map(|(key, value)| (Arc::from(&**key), Arc::from(&**value))).collect();
+            let all = wanted.iter().all(|(key, value)| expected.get(key) == Some(value));
+            prop_assert_eq!(labels.has_all(&wanted), all);
+            prop_assert!(labels.has_all(&expected));
             prop_assert_eq!(map(&labels), expected.clone());
             let json = serde_json::to_string(&labels).unwrap();
             prop_assert_eq!(&json, &serde_json::to_string(&expected).unwrap());

@@ -5,7 +5,7 @@
 //! effect is a line in the machine's ledger.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -146,11 +146,15 @@ impl Machine {
             cluster: Fact::Known(self.cluster.clone()),
             capabilities: CAPABILITIES.into(),
             kept_by_records: false,
-            clean_steps: OWN_STEPS.map(OfferedStep::from).into(),
+            clean_steps: OFFERED.clone(),
             cleans_itself: false,
         }
     }
 }
+
+/// The clean steps of every machine.
+static OFFERED: LazyLock<Arc<[OfferedStep]>> =
+    LazyLock::new(|| OWN_STEPS.map(OfferedStep::from).into());
 
 const CAPABILITIES: [Capability; 8] = [
     Capability::Power,
