@@ -20,20 +20,12 @@ pub(super) fn lines(plan: &Plan, full: bool) -> Vec<String> {
         nodes.iter().map(node).collect()
     } else {
         let (grave, light): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| is_grave(node));
-        let mut lines: Vec<String> = grave.iter().take(MOST_NODES).copied().map(node).collect();
-        lines.extend(
-            light
-                .iter()
-                .take(MOST_NODES - lines.len())
-                .copied()
-                .map(node),
-        );
-        let rest = || {
-            let shown = MOST_NODES.saturating_sub(grave.len());
-            let light = light.iter().skip(shown);
-            grave.iter().skip(MOST_NODES).chain(light).copied()
-        };
-        lines.push(others(rest));
+        let (light, idle): (Vec<_>, Vec<_>) = light.into_iter().partition(|node| node.evicted > 0);
+        let all = [grave, light, idle].concat();
+        let shown = all.iter().filter(|node| is_grave(node) || node.evicted > 0);
+        let shown = shown.count().min(MOST_NODES);
+        let mut lines: Vec<String> = all[..shown].iter().copied().map(node).collect();
+        lines.push(others(&all[shown..], shown > 0));
         lines
     };
     if plan.forecast.creates_daemon_set {
@@ -48,23 +40,26 @@ fn is_grave(node: &NodeForecast) -> bool {
 }
 
 /// What is said of the nodes without a line of their own.
-fn others<'a, I: Iterator<Item = &'a NodeForecast>>(rest: impl Fn() -> I) -> String {
-    let pods = rest().map(|node| node.evicted).sum();
-    let mut text = format!(
-        "… and {}: evict {}",
-        counted(rest().count(), "more node", "more nodes"),
-        counted(pods, "pod", "pods")
-    );
-    let waiting = rest().filter(|node| !node.blocked.is_empty()).count();
+fn others(rest: &[&NodeForecast], is_more: bool) -> String {
+    let nodes = match is_more {
+        true => format!("… and {}", counted(rest.len(), "more node", "more nodes")),
+        false => counted(rest.len(), "node", "nodes"),
+    };
+    let pods = rest.iter().map(|node| node.evicted).sum();
+    if pods == 0 {
+        return format!("{nodes}: no pods to evict");
+    }
+    let mut text = format!("{nodes}: evict {}", counted(pods, "pod", "pods"));
+    let waiting = rest.iter().filter(|node| !node.blocked.is_empty()).count();
     if waiting > 0 {
         let _ = write!(
             text,
             "; budgets allow no disruption on {waiting} of them now"
         );
     }
-    let losing =
-        |node: &&NodeForecast| !(node.uncontrolled.is_empty() && node.local_data.is_empty());
-    let losing = rest().filter(losing).count();
+    let loses =
+        |node: &&&NodeForecast| !(node.uncontrolled.is_empty() && node.local_data.is_empty());
+    let losing = rest.iter().filter(loses).count();
     if losing > 0 {
         let _ = write!(text, "; {losing} of them lose data or pods for good");
     }

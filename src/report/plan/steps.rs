@@ -16,6 +16,8 @@ use crate::step::{Effect, Step, StepKind, Wait};
 const FEW_GROUPS: usize = 10;
 /// Groups with phases of their own that are shown.
 const MOST_GROUPS: usize = 30;
+/// Waves like the one before, from which on they fold.
+const FEW_WAVES: usize = 3;
 /// Groups that a fold names.
 const MOST_NAMES: usize = 8;
 
@@ -56,9 +58,7 @@ pub(super) fn write(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result
         }
     }
     for (block, like) in &shown {
-        for phase in block.phases {
-            one_phase(out, plan, phase, palette)?;
-        }
+        one_block(out, plan, block.phases, view)?;
         folded(out, like, " like this", palette)?;
     }
     folded(out, &others, "", palette)
@@ -71,13 +71,24 @@ struct Block<'p, 'a> {
 }
 
 impl Block<'_, '_> {
-    /// What its phases are, whichever and however many nodes they have.
-    fn key(&self) -> Vec<(StepKind, Option<u32>, u64, Effect)> {
-        let phases = self.phases.iter();
-        phases
-            .map(|phase| (phase.kind, phase.wave, phase.timeout, phase.effect))
-            .collect()
+    /// What its phases are, whichever and however many nodes they have, and however many waves go through them.
+    fn key(&self) -> Vec<Vec<PhaseKey>> {
+        let waves = self.phases.chunk_by(|one, next| one.wave == next.wave);
+        let mut keys: Vec<Vec<PhaseKey>> = waves.map(keys).collect();
+        keys.dedup();
+        keys
     }
+}
+
+/// What is the same of phases that are alike: their kind, whether they are of a wave, their time, and their effect.
+type PhaseKey = (StepKind, bool, u64, Effect);
+
+fn keys(phases: &[Phase<'_>]) -> Vec<PhaseKey> {
+    let key = |phase: &Phase<'_>| {
+        let of_wave = phase.wave.is_some();
+        (phase.kind, of_wave, phase.timeout, phase.effect)
+    };
+    phases.iter().map(key).collect()
 }
 
 fn blocks<'p, 'a>(phases: &'p [Phase<'a>]) -> Vec<Block<'p, 'a>> {
@@ -87,6 +98,44 @@ fn blocks<'p, 'a>(phases: &'p [Phase<'a>]) -> Vec<Block<'p, 'a>> {
         phases,
     })
     .collect()
+}
+
+/// The phases of a group, where waves that go through the same phases fold.
+fn one_block(out: &mut dyn Write, plan: &Plan, phases: &[Phase<'_>], view: View) -> fmt::Result {
+    let waves: Vec<&[Phase<'_>]> = phases.chunk_by(|one, next| one.wave == next.wave).collect();
+    let mut at = 0;
+    while let Some(wave) = waves.get(at).copied() {
+        for phase in wave {
+            one_phase(out, plan, phase, view.palette)?;
+        }
+        at += 1;
+        let of_wave = wave[0].wave.is_some();
+        let like = waves[at..]
+            .iter()
+            .take_while(|next| of_wave && keys(next) == keys(wave))
+            .count();
+        if view.full || like < FEW_WAVES {
+            continue;
+        }
+        let folded = &waves[at..at + like];
+        let of_nodes = |wave: &&[Phase<'_>]| {
+            let nodes = wave.iter().filter(|phase| phase.of_nodes);
+            nodes.map(|phase| phase.steps).max().unwrap_or(0)
+        };
+        let nodes = counted(folded.iter().map(of_nodes).sum(), "node", "nodes");
+        let group = wave[0].group.map_or("", |group| group.as_str());
+        let line =
+            format!("… and {like} more waves of {group} like this, of {nodes}; --full shows all");
+        let is_destructive = wave.iter().any(|phase| phase.effect == Effect::Destructive);
+        let role = if is_destructive {
+            Role::Removed
+        } else {
+            Role::Faint
+        };
+        writeln!(out, "  {}", view.palette.paint(role, Visible(&line)))?;
+        at += like;
+    }
+    Ok(())
 }
 
 /// Groups whose phases are not shown, with their numbers of nodes.

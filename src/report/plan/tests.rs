@@ -692,3 +692,30 @@ fn drains_that_wait_or_lose_something_come_before_those_that_only_take_long() {
     );
     assert!(as_text(&plan, true, false).contains("n098: "));
 }
+
+#[test]
+fn waves_that_go_through_the_same_phases_are_shown_once() {
+    let mut plan = empty();
+    plan.groups = vec![group("compute", &[])];
+    let mut add = |kind, node: Option<&str>, wave| {
+        let mut step = step(kind, Some("compute"), node, &[]);
+        step.id.wave = wave;
+        plan.steps.push(step);
+    };
+    add(StepKind::StartGroup, None, None);
+    for wave in 1..=100 {
+        add(StepKind::StartWave, None, Some(wave));
+        for kind in [StepKind::Destroy, StepKind::Deploy] {
+            for node in 0..10 {
+                add(kind, Some(&format!("n{wave}-{node}")), Some(wave));
+            }
+        }
+    }
+    add(StepKind::GateDeployed, None, None);
+    let text = as_text(&plan, false, false);
+    assert!(text.lines().count() < 20, "{text}");
+    let folded = "… and 99 more waves of compute like this, of 990 nodes; --full shows all";
+    assert!(text.contains(folded), "{text}");
+    assert!(text.contains("gate-deployed"), "{text}");
+    assert!(as_text(&plan, true, false).contains("compute wave 100: destroy 10 nodes"));
+}
