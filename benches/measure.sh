@@ -115,16 +115,16 @@ substitutions() {
 
 # One plan in some formats: its name, the formats with a flag after a colon, and the plan's flags.
 formats() {
-    name=$1
+    about=$1
     formats=$2
     shift 2
     for format in $formats; do
         flag=${format#*:}
         [ "$flag" != "$format" ] || flag=
         # shellcheck disable=SC2086
-        measured "$name: ${format%:*} $flag" "$trueup" plan "$@" --format "${format%:*}" $flag
+        measured "$about: ${format%:*} $flag" "$trueup" plan "$@" --format "${format%:*}" $flag
         printf '%60s %s\n' '' "$(wc -l <"$work/out") lines, $(wc -c <"$work/out") bytes"
-        cp "$work/out" "$work/$(echo "$name-$format" | tr ' ,:' '----')"
+        cp "$work/out" "$work/$(echo "$about-$format" | tr ' ,:' '----')"
     done
 }
 

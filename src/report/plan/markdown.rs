@@ -218,6 +218,10 @@ fn destructive(out: &mut String, plan: &Plan, room: usize) {
         out.push_str(&head);
         names(out, alike, budget.min(room / 2));
         out.push('\n');
+        let why = words::causes(alike.changes.iter().copied());
+        if !why.is_empty() && out.len() - start + why.len() + 64 < room {
+            let _ = writeln!(out, ">   because {}", markdown_text(&why));
+        }
     }
     if !left.is_empty() {
         let _ = writeln!(out, "> - and more: {}", fold::sum(left.into_iter()));

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use rustc_hash::FxHashSet;
+
 use crate::design::SuccessCriteria;
 use crate::diff::Link;
 use crate::plan::{Change, ChangeKind, Plan, PlannedGroup};
@@ -12,6 +14,9 @@ use crate::report::{Visible, counted};
 pub(super) const MOST_FIELDS: usize = 12;
 /// Characters of a value that are shown at most.
 const MOST_OF_A_VALUE: usize = 120;
+
+/// Edits that are named where changes are said to come from several.
+const MOST_CAUSES: usize = 3;
 
 /// The verb of a change.
 pub(super) fn verb(kind: ChangeKind) -> &'static str {
@@ -125,6 +130,23 @@ pub(super) fn chain(links: &[Link]) -> String {
         );
     }
     text
+}
+
+/// The edits that changes come from: the first link of each chain, the first few of them.
+pub(super) fn causes<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
+    let chains = changes.flat_map(|change| &change.fields);
+    let mut seen = FxHashSet::default();
+    let mut shown: Vec<String> = Vec::new();
+    for link in chains.filter_map(|field| field.chain.first()) {
+        if seen.insert((&link.document, &link.by, &link.place)) && shown.len() < MOST_CAUSES {
+            shown.push(chain(std::slice::from_ref(link)));
+        }
+    }
+    let text = shown.join(", ");
+    match seen.len() - shown.len() {
+        0 => text,
+        more => format!("{text} and {}", counted(more, "more edit", "more edits")),
+    }
 }
 
 /// `drydock/HostProfile/v1/cp_r720` as `HostProfile cp_r720`.
