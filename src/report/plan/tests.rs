@@ -344,7 +344,9 @@ fn the_comment_has_everything_destructive_before_the_first_fold() {
     > [!CAUTION]
     > **5 machines are wiped or taken away (3 of them blocked):**
     > - `-/+` **redeploy, wipes sda, sdb**: `n1`
+    >   because site/x/profiles/host.yaml:31 HostProfile cp\_r720 (edited)
     > - `-/+` **redeploy, wipes sda, sdb** (BLOCKED): `n2`, `n3`, `n4`
+    >   because site/x/profiles/host.yaml:31 HostProfile cp\_r720 (edited)
     > - `-` **destroy**: `gone`
 
     **Blocked**
