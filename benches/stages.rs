@@ -173,6 +173,7 @@ impl Records {
     fn new(nodes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder for a repository");
         let repository = Repository::init(folder.path()).expect("a new repository");
+        let repository = repository.with_cache(b"measured");
         let text = |text: &str| -> Arc<str> { Arc::from(text) };
         let run = RunRecord {
             run: "01M7Z00000000000000000000A".into(),

@@ -156,9 +156,9 @@ fn folded(
             None => nodes.push((phase.kind, phase.steps)),
         }
     }
-    let nodes: Vec<String> = nodes
+    let nodes: String = nodes
         .iter()
-        .map(|(kind, number)| format!("{kind} {}", counted(*number, "node", "nodes")))
+        .map(|(kind, number)| format!(", {kind} {}", counted(*number, "node", "nodes")))
         .collect();
     let names = blocks.iter().filter_map(|block| block.group);
     let mut names: Vec<&str> = names.map(|group| group.as_str()).collect();
@@ -172,8 +172,7 @@ fn folded(
     };
     let groups = counted(blocks.len(), "more group", "more groups");
     let line = format!(
-        "… and {groups}{what}, {}: {}{more}; --full shows all",
-        nodes.join(", "),
+        "… and {groups}{what}{nodes}: {}{more}; --full shows all",
         names.join(", ")
     );
     let role = match phases().any(|phase| phase.effect == Effect::Destructive) {
