@@ -46,13 +46,14 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
         connection: command.remote.connection(&repository)?,
     };
     let run = RunId::from(command.run.as_str());
-    let text = give_up(&checkout, &site, &run, command.take_over_dead)?;
+    let text = give_up(context, &checkout, &site, &run, command.take_over_dead)?;
     context.printer.print(&text)?;
     Ok(0)
 }
 
 /// Gives a run up; the text says what it leaves.
 pub(super) fn give_up(
+    context: &Context,
     checkout: &Checkout<'_>,
     site: &session::Site<'_>,
     run: &RunId,
@@ -73,7 +74,7 @@ pub(super) fn give_up(
     let aborted = abort(
         site,
         &actor(site.repository)?,
-        &ProcessClock::new(),
+        &ProcessClock::new(context.printer),
         run,
         take_over,
     )
@@ -116,8 +117,13 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
         connection: command.remote.connection(&repository)?,
     };
     let run = RunId::from(command.run.as_str());
-    unlock(&site, &actor(&repository)?, &ProcessClock::new(), &run)
-        .map_err(|error| session_failure(&error))?;
+    unlock(
+        &site,
+        &actor(&repository)?,
+        &ProcessClock::new(context.printer),
+        &run,
+    )
+    .map_err(|error| session_failure(&error))?;
     context
         .printer
         .tell(&format!("The lock of run {run} is released."));

@@ -1,8 +1,8 @@
 //! The labels of a node of a cluster, kept small.
 //!
 //! The nodes of a large site have dozens of labels each, nearly all of them alike. A label is therefore
-//! one shared value. Whoever reads labels for many nodes, one after the other, gets labels that were
-//! read lately instead of new ones; which ones, nobody can tell from outside.
+//! one shared value. Whoever reads or makes labels for many nodes, one after the other, gets labels that
+//! were read lately instead of new ones; which ones, nobody can tell from outside.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -80,7 +80,8 @@ impl Labels {
 
     /// Sets a label.
     pub fn insert(&mut self, key: Arc<str>, value: Arc<str>) {
-        self.put(Arc::new(Label { key, value }));
+        let label = shared(&key.clone(), &value.clone(), || Label { key, value });
+        self.put(label);
     }
 
     /// Takes a label off.
@@ -116,6 +117,7 @@ impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
         let mut result = Self::default();
         result.extend(labels);
+        result.0.shrink_to_fit();
         result
     }
 }
@@ -212,12 +214,16 @@ impl Visitor<'_> for ValueOf<'_> {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Arc<Label>, E> {
-        Ok(shared(self.0, value))
+        let new = || Label {
+            key: Arc::from(self.0),
+            value: Arc::from(value),
+        };
+        Ok(shared(self.0, value, new))
     }
 }
 
-/// A label; one that was read lately, where there is one.
-fn shared(key: &str, value: &str) -> Arc<Label> {
+/// A label; one that was read or made lately, where there is one, else a new one.
+fn shared(key: &str, value: &str, new: impl FnOnce() -> Label) -> Arc<Label> {
     thread_local! {
         static LATELY: RefCell<Vec<Option<Arc<Label>>>> = const { RefCell::new(Vec::new()) };
     }
@@ -229,10 +235,7 @@ fn shared(key: &str, value: &str) -> Arc<Label> {
         let slot = &mut lately[hash as usize % SLOTS];
         match slot {
             Some(label) if *label.key == *key && *label.value == *value => label.clone(),
-            _ => {
-                let (key, value) = (Arc::from(key), Arc::from(value));
-                slot.insert(Arc::new(Label { key, value })).clone()
-            }
+            _ => slot.insert(Arc::new(new())).clone(),
         }
     })
 }

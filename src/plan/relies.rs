@@ -248,7 +248,7 @@ pub(super) fn all<'a>(
         }
     }
     let words = Words::default();
-    let mut result = Vec::with_capacity(of_node.len() * 5);
+    let mut result = Vec::new();
     for (name, indexes) in of_node {
         let Some(item) = items.get(name) else {
             continue;
@@ -283,7 +283,8 @@ pub(super) fn all<'a>(
         }
     }
     etcd(items, steps, clusters, &mut result);
-    result.sort();
+    result.sort_unstable();
+    result.shrink_to_fit();
     result
 }
 

@@ -273,6 +273,7 @@ fn seize(
         if !take_over.dead {
             return Err(held(left));
         }
+        time.explain("for 10 min, in which the lock must not move: then its holder counts as dead");
         // Judged by this clock alone: the holder's may be wrong.
         let began = time.monotonic();
         while time.monotonic().saturating_sub(began) < DEAD {
@@ -285,7 +286,13 @@ fn seize(
         }
     }
     let taken = site.take(Some(left.id), actor, time, run, plan)?;
-    time.pause(take_over.longest_request);
+    if !take_over.longest_request.is_zero() {
+        time.explain(&format!(
+            "for {} s: so long may the last request of the process that died be on its way",
+            take_over.longest_request.as_secs()
+        ));
+        time.pause(take_over.longest_request);
+    }
     Ok(taken)
 }
 

@@ -12,6 +12,9 @@ pub trait Timekeeper: Sync {
 
     /// Waits.
     fn pause(&self, time: Duration);
+
+    /// Tells people what is waited for, before pauses that they would wonder at.
+    fn explain(&self, _waits_for: &str) {}
 }
 
 /// A time as RFC 3339 in UTC.

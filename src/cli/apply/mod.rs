@@ -187,10 +187,10 @@ fn look_out(
     site: &session::Site<'_>,
 ) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
-    let clock = ProcessClock::new();
+    let clock = ProcessClock::new(context.printer);
     match session::look_out(site, &actor, &clock) {
         Err(session::Error::Unfinished { run, .. }) if command.supersede => {
-            let text = interrupted::give_up(checkout, site, &run, false)?;
+            let text = interrupted::give_up(context, checkout, site, &run, false)?;
             context.printer.tell(&text);
             Ok(None)
         }
@@ -290,7 +290,7 @@ fn start(
     window::left(context, command, task.design, task.plan)?;
     let (plan_file, plan_digest) = Packed::new(|out| saved_plan::write_to(task.plan, out))?;
     let actor = actor(site.repository)?;
-    let clock = ProcessClock::new();
+    let clock = ProcessClock::new(context.printer);
     let store = Store::open(site.repository, &site.name)?;
     let today = context
         .now()

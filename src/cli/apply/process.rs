@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::apply;
 use crate::apply::session::{self, Actor, Timekeeper};
+use crate::cli::context::Printer;
 use crate::cli::{Failure, FailureKind};
 use crate::repository::Repository;
 
@@ -24,12 +25,14 @@ pub(in crate::cli) fn session_failure(error: &session::Error) -> Failure {
 /// The clocks of this process.
 pub(in crate::cli) struct ProcessClock {
     begun: Instant,
+    printer: Printer,
 }
 
 impl ProcessClock {
-    pub(in crate::cli) fn new() -> Self {
+    pub(in crate::cli) fn new(printer: Printer) -> Self {
         Self {
             begun: Instant::now(),
+            printer,
         }
     }
 }
@@ -45,6 +48,10 @@ impl Timekeeper for ProcessClock {
 
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);
+    }
+
+    fn explain(&self, waits_for: &str) {
+        self.printer.tell(&format!("waiting {waits_for}"));
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn resume(
         .map_err(|error| planning::backend_failure(&error, &loader))?;
     let nodes = designs(&loaded.design);
     let actor = actor(site.repository)?;
-    let clock = ProcessClock::new();
+    let clock = ProcessClock::new(context.printer);
     let take_over = TakeOver {
         dead: command.take_over_dead,
         longest_request: backend::longest_request(&loaded.design),

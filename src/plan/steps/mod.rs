@@ -84,6 +84,8 @@ pub(super) fn build(ground: &Ground<'_>, action: Action) -> Vec<Step> {
         }
         _ => asked::all(&mut draft, ground, action),
     }
+    // A large plan is kept for hours.
+    draft.steps.shrink_to_fit();
     draft.steps
 }
 

@@ -1,6 +1,7 @@
 //! What an operation does to a machine while it goes on and when it ends.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 use super::etcd::Member;
 use super::ledger::{Effect, LedgerEntry, Operation};
@@ -14,6 +15,10 @@ use crate::step::{Actor, StepKind};
 
 /// Labels that the kubelet sets itself.
 const HOST_NAME: &str = "kubernetes.io/hostname";
+
+/// The keys of these, which all machines share.
+static KEPT: LazyLock<Arc<BTreeSet<Arc<str>>>> =
+    LazyLock::new(|| Arc::new([Arc::from(HOST_NAME)].into()));
 
 /// The label that shuts a kubelet down (airship-node-teardown, which spells it so), and its value.
 pub(super) const DECOMMISSION: (&str, &str) = ("promenade-decomission", "enabled");
@@ -197,7 +202,7 @@ impl Machine {
                 self.cluster = Some(ClusterNode {
                     uid: uid.clone(),
                     labels: [(Arc::from(HOST_NAME), Arc::from(node.as_str()))].into(),
-                    kept_labels: Arc::new([Arc::from(HOST_NAME)].into()),
+                    kept_labels: KEPT.clone(),
                     ..ClusterNode::default()
                 });
                 self.switch(self.power, at);
@@ -243,7 +248,7 @@ impl Machine {
         self.cluster = Some(ClusterNode {
             uid: uid.clone(),
             labels: labels.into_iter().collect(),
-            kept_labels: Arc::new([Arc::from(HOST_NAME)].into()),
+            kept_labels: KEPT.clone(),
             ..ClusterNode::default()
         });
         self.last_error = None;
