@@ -2,8 +2,8 @@
 //!
 //! Three sources of schemas, and all that exist for a kind apply: trueup's own (`schemas/*.json`,
 //! JSON Schema 2020-12), the site's `deckhand/DataSchema/v1` documents (draft 4, as Deckhand reads
-//! them), and Deckhand's own for its kinds that hold one text. A schema is compiled at most once,
-//! and only if there is a document of its kind. References outside a schema are never followed.
+//! them), and Deckhand's own for its kinds that hold one text. A schema is compiled only if there is a
+//! document of its kind: trueup's own once in a process, which often loads a site as it was and as it is. References outside a schema are never followed.
 //!
 //! | code | what |
 //! | --- | --- |
@@ -22,7 +22,7 @@ mod references;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
@@ -130,8 +130,8 @@ fn in_parts<T: Sync, R: Send>(
 fn compile(
     documents: &[Input<'_>],
     threads: usize,
-) -> (FxHashMap<Arc<str>, Vec<Schema>>, Diagnostics) {
-    let mut schemas: FxHashMap<Arc<str>, Vec<Schema>> = FxHashMap::default();
+) -> (FxHashMap<Arc<str>, Vec<Arc<Schema>>>, Diagnostics) {
+    let mut schemas: FxHashMap<Arc<str>, Vec<Arc<Schema>>> = FxHashMap::default();
     // trueup's own schemas go first, in this list and so in those of the kinds.
     let mut jobs: Vec<(&Arc<str>, Option<&Node>)> = Vec::new();
     for (document, _) in documents {
@@ -151,7 +151,7 @@ fn compile(
         let mut found = Vec::new();
         let schema = match data {
             None => own_schema(name),
-            Some(data) => site_schema(data, &mut found),
+            Some(data) => site_schema(data, &mut found).map(Arc::new),
         };
         (schema, found)
     });
@@ -165,14 +165,26 @@ fn compile(
     (schemas, diagnostics)
 }
 
-fn own_schema(name: &str) -> Option<Schema> {
-    if own::TEXTS.contains(&name) {
-        return Some(Schema {
+/// What trueup itself, or Deckhand, asks of a kind; compiled once.
+fn own_schema(name: &str) -> Option<Arc<Schema>> {
+    static TEXT: OnceLock<Arc<Schema>> = OnceLock::new();
+    static COMPILED: [OnceLock<Option<Arc<Schema>>>; own::OWN.len()] =
+        [const { OnceLock::new() }; own::OWN.len()];
+    let of_text = || {
+        Arc::new(Schema {
             check: Check::Type("string"),
             source: Source::Own,
-        });
+        })
+    };
+    if own::TEXTS.contains(&name) {
+        return Some(TEXT.get_or_init(of_text).clone());
     }
-    let (_, text) = own::OWN.iter().find(|(schema, _)| *schema == name)?;
+    let position = own::OWN.iter().position(|(schema, _)| *schema == name)?;
+    let compiled = COMPILED[position].get_or_init(|| compile_own(own::OWN[position].1));
+    compiled.clone()
+}
+
+fn compile_own(text: &str) -> Option<Arc<Schema>> {
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let validator = jsonschema::options_for::<Documents>()
         .with_draft(Draft::Draft202012)
@@ -181,10 +193,10 @@ fn own_schema(name: &str) -> Option<Schema> {
         .offline()
         .build(&json)
         .ok()?;
-    Some(Schema {
+    Some(Arc::new(Schema {
         check: Check::Compiled(Box::new(validator), json),
         source: Source::Own,
-    })
+    }))
 }
 
 /// A schema of the site; `None` where it allows everything or cannot be used.
