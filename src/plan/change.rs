@@ -117,6 +117,8 @@ impl<'a> Rules<'a> {
         });
         if self.adopt.contains(subject.name) {
             item.work.adopt = true;
+            // Only its record is brought up to date.
+            item.change.counts_as = Standing::Deployed;
         } else if subject.record.is_some() && self.allow_redeploy.contains(subject.name) {
             item.redeploy();
         } else {
@@ -323,13 +325,21 @@ impl<'a> Item<'a> {
         self.change.blocked = None;
         self.change.destructive = false;
         self.change.cleaning = None;
-        self.work = Work::default();
+        self.rest();
     }
 
     /// Leaves it out.
     pub(super) fn exclude(&mut self) {
         self.change.excluded = true;
         self.change.blocked = None;
+        self.rest();
+    }
+
+    /// Nothing is done; a record that is not brought up to date says what it said.
+    fn rest(&mut self) {
+        if self.work.adopt {
+            self.change.counts_as = self.subject.standing();
+        }
         self.work = Work::default();
     }
 

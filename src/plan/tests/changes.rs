@@ -3,6 +3,7 @@
 use super::*;
 use crate::design::{Retirement, SectionDigest, WipePolicy};
 use crate::observed::Capability;
+use crate::plan::Standing;
 
 /// One edit of a world of the settled node `n`.
 type Edit = fn(&mut World);
@@ -559,4 +560,33 @@ fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_a
     world.options.adopt.nodes = these(&["gpu"]);
     let error = world.try_plan().unwrap_err().to_string();
     assert_eq!(error, "`--adopt gpu` matches no node");
+}
+
+#[test]
+fn what_is_adopted_counts_as_deployed_and_else_as_its_record_says() {
+    let table: &[(&str, Edit, Standing)] = &[
+        ("allowed", |w| w.options.adopt = all(), Standing::Deployed),
+        ("blocked", |_| (), Standing::Failed),
+        (
+            "left out",
+            |w| {
+                w.options.adopt = all();
+                w.options.excludes = these(&["n"]);
+            },
+            Standing::Failed,
+        ),
+    ];
+    for (name, edit, expected) in table {
+        let mut world = World::settled(&["n"]);
+        failed(&mut world);
+        edit(&mut world);
+        let plan = world.plan();
+        let change = plan
+            .changes
+            .iter()
+            .find(|change| change.node.as_str() == "n")
+            .unwrap();
+        assert_eq!(change.kind, ChangeKind::Adopt, "{name}");
+        assert_eq!(change.counts_as, *expected, "{name}");
+    }
 }
