@@ -1,0 +1,211 @@
+//! Drives that are erased, and clean steps: each once, and never guessed.
+
+use super::*;
+
+#[tokio::test]
+async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    let site = site(&[bmc.port()], "", "");
+    let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+    assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
+    site.hardware.act(&order).await.unwrap();
+    let is_on = bmc.state().is_on;
+    let erased = bmc.state().erased.len();
+    assert_eq!((is_on, erased), (false, 2));
+    // Whoever comes again with its notes asks for nothing but that it is off.
+    let before = bmc.changes().len();
+    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&ear));
+    assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
+    site.hardware.act(&again).await.unwrap();
+    let since = bmc.changes().split_off(before);
+    assert!(
+        since.iter().all(|line| line.contains("Session")),
+        "{since:?}"
+    );
+}
+
+#[tokio::test]
+async fn only_the_drives_that_are_named_are_erased_or_the_one_of_the_system() {
+    let only = |parameters: Parameters| async move {
+        let bmc = Bmc::start().await;
+        let site = site(&[bmc.port()], "operating_system_drive: D2", "");
+        let (order, _) = site.order_with(StepKind::Destroy, Some(parameters), Vec::new());
+        let result = site.hardware.act(&order).await;
+        let erased = bmc.state().erased.clone();
+        (result.map_err(|error| error.to_string()), erased)
+    };
+    let named = Parameters {
+        disks: vec!["D1".into()],
+        ..Parameters::default()
+    };
+    assert_eq!(only(named).await, (Ok(()), vec!["D1"]));
+    let system = Parameters {
+        preserve_local_storage: true,
+        ..Parameters::default()
+    };
+    assert_eq!(only(system).await, (Ok(()), vec!["D2"]));
+    let unknown = Parameters {
+        disks: vec!["sda".into()],
+        ..Parameters::default()
+    };
+    let (result, erased) = only(unknown).await;
+    assert!(
+        result
+            .unwrap_err()
+            .ends_with("it has no drive `sda` to erase")
+            && erased.is_empty()
+    );
+}
+
+#[tokio::test]
+async fn an_erase_whose_answer_was_lost_is_found_by_its_task_or_is_ambiguous() {
+    let asked = |serial: &str| {
+        let note = Note::Asked {
+            what: Arc::from(erase_of(&format!("{SYSTEM}/Storage/R0/Drives/D1"))),
+            before: Before {
+                serial: Arc::from(serial),
+                power: "Off".into(),
+            },
+        };
+        vec![Arc::from(serde_json::to_string(&note).unwrap())]
+    };
+    for (how, more, serial, expected) in [
+        (Erase::LostAnswer, "", "serial-D1", "under way"),
+        (Erase::LostRequest, "", "serial-D1", "ambiguous"),
+        (
+            Erase::LostRequest,
+            "erase: repeatable",
+            "serial-D1",
+            "under way",
+        ),
+        (
+            Erase::LostRequest,
+            "erase: repeatable",
+            "serial-old",
+            "ambiguous",
+        ),
+    ] {
+        let bmc = Bmc::start().await;
+        bmc.state().drives = vec![("D1", how)];
+        let site = site(&[bmc.port()], more, "");
+        let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+        let error = site.hardware.act(&order).await.unwrap_err();
+        assert!(matches!(error, ActError::Ambiguous(_)), "{error:?}");
+        assert_eq!(notes_of(&ear), asked("serial-D1"));
+        bmc.state().tasks.iter_mut().for_each(|task| task.1 = 2);
+        let (again, _) = site.order_with(StepKind::Destroy, None, asked(serial));
+        let told = match site.hardware.probe(&again).await {
+            Probe::UnderWay => "under way",
+            Probe::Ambiguous(_) => "ambiguous",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told, expected, "{how:?} {more} {serial}");
+        if how == Erase::LostAnswer {
+            site.hardware.act(&again).await.unwrap();
+            let asked = bmc.changes();
+            let asked = asked.iter().filter(|line| line.ends_with("SecureErase"));
+            assert_eq!((asked.count(), &*bmc.state().erased), (1, &["D1"][..]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_drive_that_refuses_says_why_and_nothing_is_switched_off() {
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    bmc.state().drives = vec![("D1", Erase::Refuse)];
+    let site = site(&[bmc.port()], "", "");
+    let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+    let error = site.hardware.act(&order).await.unwrap_err();
+    assert!(matches!(error, ActError::Permanent(_)));
+    assert!(
+        error
+            .to_string()
+            .ends_with("400 Bad Request: The drive is part of a volume."),
+        "{error}"
+    );
+    assert!(bmc.state().is_on);
+    // It can be asked again: nothing was begun.
+    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&ear));
+    assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
+    bmc.state().drives = vec![("D1", Erase::No)];
+    let error = site.act(StepKind::Destroy).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("its controller cannot erase these drives: D1")
+    );
+}
+
+#[tokio::test]
+async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused() {
+    let bmc = Bmc::start().await;
+    let site = site(&[bmc.port()], "", "");
+    let (order, ear) = site.order_with(StepKind::Clean, None, Vec::new());
+    site.hardware.act(&order).await.unwrap();
+    let told = ear.progress.lock().unwrap().join("; ");
+    let at = |text: &str| told.find(text).unwrap_or_else(|| panic!("{text}: {told}"));
+    assert!(
+        at("verify_properties") < at("verify_firmware")
+            && at("verify_firmware") < at("erase_devices")
+    );
+    assert_eq!(bmc.state().erased.len(), 2);
+    let step = CleanStep::new("bios", "reset_bios");
+    let parameters = Parameters {
+        clean_steps: vec![step],
+        ..Parameters::default()
+    };
+    let (order, _) = site.order_with(StepKind::Clean, Some(parameters), Vec::new());
+    let error = site.hardware.act(&order).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("its controller does not show its BIOS")
+    );
+}
+
+#[tokio::test]
+async fn a_teardown_cleans_as_planned_erases_once_and_notes_each_step_before_it_begins() {
+    let planned = |names: &[(&str, &str)]| Parameters {
+        clean_steps: names
+            .iter()
+            .map(|(interface, step)| CleanStep::new(interface, step))
+            .collect(),
+        ..Parameters::default()
+    };
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    let site = site(&[bmc.port()], "", "");
+    let steps = planned(&[
+        ("management", "verify_properties"),
+        ("deploy", "erase_devices"),
+    ]);
+    let (order, ear) = site.order_with(StepKind::Destroy, Some(steps.clone()), Vec::new());
+    site.hardware.act(&order).await.unwrap();
+    assert_eq!(bmc.state().erased.len(), 2);
+    assert!(!bmc.state().is_on);
+    let notes = notes_of(&ear);
+    let at = |text: &str| notes.iter().position(|note| note.contains(text)).unwrap();
+    assert_eq!(
+        crate::step::clean_step_of(&notes),
+        Some("deploy.erase_devices")
+    );
+    assert!(at("clean step management.verify_properties") < at("clean step deploy.erase_devices"));
+    assert!(at("clean step deploy.erase_devices") < at("erase /"));
+    // Who goes on after a crash repeats nothing that is noted as done.
+    let (again, _) = site.order_with(StepKind::Destroy, Some(steps), notes);
+    assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
+    site.hardware.act(&again).await.unwrap();
+    assert_eq!(bmc.state().erased.len(), 2);
+    // A step that fails ends it: nothing after it is run, and the machine is not switched off.
+    bmc.state().is_on = true;
+    let steps = planned(&[("bios", "reset_bios"), ("deploy", "erase_devices")]);
+    let (order, ear) = site.order_with(StepKind::Destroy, Some(steps), Vec::new());
+    assert!(site.hardware.act(&order).await.is_err());
+    assert!(bmc.state().is_on && bmc.state().erased.len() == 2);
+    assert_eq!(
+        crate::step::clean_step_of(&notes_of(&ear)),
+        Some("bios.reset_bios")
+    );
+}

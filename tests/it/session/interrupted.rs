@@ -1,0 +1,169 @@
+//! Runs that were killed, gone on with or given up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use trueup::apply::session::{
+    Connection, Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin,
+    find_interrupted, resume,
+};
+use trueup::apply::{Clock, Event, EventKind};
+use trueup::design::RunId;
+use trueup::record::{Outcome, Phase};
+use trueup::repository::{Holder, NewLock, Repository, Signature};
+
+use super::{Hand, Job, Noon, actor, alone, apply, dispatch, holds, plan, state, tags};
+use crate::git::Checkout;
+
+/// A run that stops after its group was prepared, as a killed process leaves it.
+fn killed(repository: &Repository, site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
+    use trueup::apply::{Entry, NodeOutcome, StepOutcome};
+    let actor = actor();
+    let mut begun = begin(site, &actor, time, order.proposal(false), &mut holds).unwrap();
+    for step in ["verify-site", "prepare-site", "start/g", "prepare/g/a"] {
+        let ended = Entry::Ended {
+            step: Arc::from(step),
+            outcome: StepOutcome::Succeeded,
+            attempted: true,
+            duration_ms: 1,
+        };
+        begun.journal.append(&ended).unwrap();
+    }
+    let prepare = order
+        .plan
+        .steps
+        .iter()
+        .find(|step| step.id.to_string() == "prepare/g/a");
+    let id = &prepare.unwrap().id;
+    let outcome = NodeOutcome::of(id, &StepOutcome::Succeeded, true, &[]).unwrap();
+    trueup::apply::Listener::node_changed(&mut Recorder::new(&begun.session, &mut |_| {}), outcome);
+    begun
+        .journal
+        .append(&Entry::Intent {
+            step: Arc::from("prepare/g/b"),
+        })
+        .unwrap();
+    begun.journal.commit().unwrap();
+    let run = begun.session.run().clone();
+    drop(begun);
+    // The lock is a process's that is gone.
+    let seen = site.repository.read_lock("one").unwrap().unwrap();
+    let holder = Holder {
+        pid: 1,
+        process_start: Some(u64::MAX),
+        ..seen.holder
+    };
+    let author = Signature {
+        name: "Ada".to_owned(),
+        email: String::new(),
+        seconds: time.seconds(),
+    };
+    let new = NewLock {
+        site: "one",
+        holder: &holder,
+        plan: b"the plan",
+        nonce: "killed",
+        author,
+    };
+    let remote = match &site.connection {
+        Connection::Shared { remote, .. } => Some(remote),
+        _ => None,
+    };
+    repository.move_lock(seen.id, &new, remote).unwrap();
+    run
+}
+
+#[test]
+fn a_killed_run_goes_on_with_its_plan_and_commit_and_is_tagged_once() {
+    let checkout = Checkout::new();
+    let commit = checkout.commit("one");
+    let repository = checkout.open();
+    let site = alone(&repository);
+    let time = Hand::new();
+    let order = Job::new(plan(&["a", "b"]), commit);
+    let run = killed(&repository, &site, &time, &order);
+    checkout.commit("later");
+
+    let error = apply(&site, &time, &order, &[], false).unwrap_err();
+    assert_eq!(error.kind(), Kind::Interrupted, "{error}");
+    let found = find_interrupted(&site, None).unwrap();
+    assert_eq!((&found.record.run, found.commit), (&run, commit));
+    let (actor, nodes) = (actor(), BTreeMap::new());
+    let decisions = BTreeMap::new();
+    let take = TakeOver::default();
+    let mut begun = resume(
+        &site,
+        &actor,
+        &time,
+        &found,
+        &order.plan,
+        &nodes,
+        decisions,
+        take,
+    )
+    .unwrap();
+    assert!(!begun.replay.all_possibly_begun && begun.replay.entries.len() == 5);
+    let mut steps = Vec::new();
+    let mut sink = |event: &Event| {
+        if let EventKind::StepStarted { step, .. } = &event.kind {
+            steps.push(step.to_string());
+        }
+    };
+    let mut recorder = Recorder::new(&begun.session, &mut sink);
+    let finished = dispatch(
+        &begun.session,
+        &order,
+        &mut begun.journal,
+        begun.replay.clone(),
+        &[],
+        &mut recorder,
+    );
+    let report = recorder.finish(&finished, &Noon.now(), 0).unwrap();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    assert!(!steps.contains(&"prepare/g/a".to_owned()), "{steps:?}");
+    assert_eq!(tags(&checkout), [format!("site-action-success/one/{run}")]);
+    let (store, now) = state(&repository);
+    assert_eq!(
+        now.site.last_success.as_ref().unwrap().revision.to_string(),
+        commit.to_string()
+    );
+    assert!(
+        store
+            .nodes(&now)
+            .unwrap()
+            .values()
+            .all(|node| node.phase == Phase::Deployed)
+    );
+    let ended = find_interrupted(&site, Some(&run)).unwrap_err();
+    assert!(matches!(ended, Error::Ended { .. }), "{ended}");
+}
+
+#[test]
+fn a_killed_run_that_is_given_up_is_tagged_as_failed_and_says_what_stays_half_done() {
+    let checkout = Checkout::new();
+    let commit = checkout.commit("one");
+    let repository = checkout.open();
+    let site = alone(&repository);
+    let time = Hand::new();
+    let order = Job::new(plan(&["a", "b"]), commit);
+    let run = killed(&repository, &site, &time, &order);
+    let aborted = abort(&site, &actor(), &time, &run, TakeOver::default()).unwrap();
+    let said: Vec<_> = aborted
+        .half_done
+        .iter()
+        .map(|each| match each {
+            HalfDone::Node { node, phase, .. } => format!("{node} {phase:?}"),
+            HalfDone::Step { step } => step.to_string(),
+        })
+        .collect();
+    assert_eq!(said, ["a Unknown", "b Unknown", "prepare/g/b"]);
+    assert_eq!(tags(&checkout), [format!("site-action-failure/one/{run}")]);
+    assert!(repository.read_lock("one").unwrap().is_none());
+
+    // A new run does the same where it is told to.
+    let second = killed(&repository, &site, &time, &order);
+    let (report, _) = apply(&site, &time, &order, &[], true).unwrap();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    assert!(tags(&checkout).contains(&format!("site-action-failure/one/{second}")));
+    assert!(tags(&checkout).contains(&format!("site-action-success/one/{}", report.run)));
+}

@@ -1,0 +1,325 @@
+//! Runs from the lock to the tag, alone and with a remote, on a plan by hand and scripted machines.
+
+mod ended;
+mod interrupted;
+mod remote;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use trueup::apply::session::{
+    Actor, Connection, Error, Proposal, Recorder, Session, Site, Timekeeper, begin,
+};
+use trueup::apply::{
+    Clock, Event, Finished, NoPreconditions, Replay, RunReport, Stop, Work, execute,
+};
+use trueup::backend::{ActError, Hardware, Order, Pending, Probe};
+use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
+use trueup::journal::Journal;
+use trueup::observed::ObservedNode;
+use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
+use trueup::record::{Packed, State, Store};
+use trueup::repository::{CommitId, Patience, Repository};
+use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
+
+use crate::git::Checkout;
+
+const PATIENCE: Patience = Patience::Unattended(Duration::from_secs(60));
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A clock that only moves when it is told to.
+struct Hand(AtomicU64);
+
+impl Hand {
+    fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    fn pass(&self, time: Duration) {
+        self.0.fetch_add(time.as_secs(), Ordering::SeqCst);
+    }
+}
+
+impl Timekeeper for Hand {
+    fn seconds(&self) -> i64 {
+        1_800_000_000 + i64::try_from(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+
+    fn pause(&self, time: Duration) {
+        self.pass(time);
+    }
+}
+
+struct Noon;
+
+impl Clock for Noon {
+    fn now(&self) -> Arc<str> {
+        Arc::from("2027-01-15T12:00:00.000Z")
+    }
+}
+
+/// Machines on which some steps fail for good.
+struct Machines(BTreeSet<&'static str>);
+
+impl Hardware for Machines {
+    fn observe<'a>(
+        &'a self,
+        _: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        Box::pin(std::future::ready(BTreeMap::new()))
+    }
+
+    fn probe<'a>(&'a self, _: &'a Order) -> Pending<'a, Probe> {
+        Box::pin(std::future::ready(Probe::NotBegun))
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        let fails = self.0.contains(order.step.id.to_string().as_str());
+        Box::pin(std::future::ready(if fails {
+            Err(ActError::Permanent("broken".into()))
+        } else {
+            Ok(())
+        }))
+    }
+}
+
+/// A plan that deploys these nodes in one critical group, all of which must succeed.
+fn plan(nodes: &[&str]) -> Plan {
+    use StepKind::{
+        CriticalCheck, Deploy, GateDeployed, GatePrepared, Prepare, PrepareSite, StartGroup, Tag,
+        VerifySite,
+    };
+    use Wait::{Done, Success};
+    let mut steps: Vec<Step> = Vec::new();
+    let mut add = |kind: StepKind, node: Option<&str>, needs: Vec<(usize, Wait)>| {
+        let in_group = !matches!(kind, VerifySite | PrepareSite | CriticalCheck | Tag);
+        steps.push(Step {
+            id: StepId {
+                kind,
+                group: in_group.then(|| GroupName::from("g")),
+                node: node.map(NodeName::from),
+                wave: None,
+            },
+            timeout: 0,
+            effect: kind.facts().effect,
+            standby: false,
+            parameters: None,
+            needs: needs
+                .into_iter()
+                .map(|(step, wait)| Need {
+                    step: StepIndex(u32::try_from(step).unwrap()),
+                    wait,
+                })
+                .collect(),
+        });
+        steps.len() - 1
+    };
+    let verify = add(VerifySite, None, vec![]);
+    let site = add(PrepareSite, None, vec![(verify, Success)]);
+    let start = add(StartGroup, None, vec![(site, Success)]);
+    let prepares: Vec<usize> = nodes
+        .iter()
+        .map(|node| add(Prepare, Some(node), vec![(start, Success)]))
+        .collect();
+    let mut needs = vec![(start, Success)];
+    needs.extend(prepares.iter().map(|prepare| (*prepare, Done)));
+    let prepared = add(GatePrepared, None, needs);
+    let mut needs = vec![(prepared, Done)];
+    for (node, prepare) in nodes.iter().zip(&prepares) {
+        let deploy = add(
+            Deploy,
+            Some(node),
+            vec![(*prepare, Success), (prepared, Success)],
+        );
+        needs.push((deploy, Done));
+    }
+    let deployed = add(GateDeployed, None, needs);
+    let check = add(CriticalCheck, None, vec![(deployed, Done)]);
+    add(Tag, None, vec![(check, Done)]);
+    let change = |node: &&str| Change {
+        does: None,
+        node: NodeName::from(*node),
+        kind: ChangeKind::Create,
+        group: Some(GroupName::from("g")),
+        blocked: None,
+        excluded: false,
+        shown_only: false,
+        destructive: false,
+        disks: Vec::new(),
+        cleaning: None,
+        reasons: Vec::new(),
+        fields: Vec::new(),
+        counts_as: Standing::NotStarted,
+    };
+    Plan {
+        site: SiteName::from("one"),
+        action: Arc::from("update"),
+        target: Target {
+            revision: None,
+            site_digest: Digest::from("d1"),
+            dirty: Vec::new(),
+        },
+        base: None,
+        options: Options {
+            parallelism: 10,
+            parallel_groups: 1,
+            ..Options::default()
+        },
+        intermediate_commits: Vec::new(),
+        changes: nodes.iter().map(change).collect(),
+        unchanged: 0,
+        groups: vec![PlannedGroup {
+            name: GroupName::from("g"),
+            critical: true,
+            depends_on: Vec::new(),
+            success_criteria: SuccessCriteria {
+                percent_successful_nodes: Some(100),
+                minimum_successful_nodes: None,
+                maximum_failed_nodes: None,
+            },
+            nodes: nodes.iter().map(|node| NodeName::from(*node)).collect(),
+            retired: 0,
+        }],
+        steps,
+        relies_on: Vec::new(),
+        records_digest: Digest::from("r1"),
+        warnings: Vec::new(),
+        summary: Summary::default(),
+        forecast: trueup::plan::Forecast::default(),
+    }
+}
+
+fn actor() -> Actor {
+    Actor {
+        name: "Ada".to_owned(),
+        email: "ada@example.org".to_owned(),
+        random: 7,
+    }
+}
+
+fn alone(repository: &Repository) -> Site<'_> {
+    Site {
+        repository,
+        name: SiteName::from("one"),
+        connection: Connection::Alone,
+    }
+}
+
+fn shared(repository: &Repository) -> Site<'_> {
+    Site {
+        connection: Connection::Shared {
+            remote: repository.remote("origin", PATIENCE).unwrap(),
+            publish: true,
+        },
+        ..alone(repository)
+    }
+}
+
+/// Plan, designs and digest of one run, kept together.
+struct Job {
+    plan: Plan,
+    plan_file: Packed,
+    digest: Digest,
+    nodes: BTreeMap<NodeName, Arc<NodeDesign>>,
+    commit: CommitId,
+}
+
+impl Job {
+    fn new(plan: Plan, commit: CommitId) -> Self {
+        Self {
+            plan,
+            plan_file: Packed::new(|out| out.write_all(b"the plan")).unwrap().0,
+            digest: Digest::from("p1"),
+            nodes: BTreeMap::new(),
+            commit,
+        }
+    }
+
+    fn proposal(&self, supersede: bool) -> Proposal<'_> {
+        Proposal {
+            plan: &self.plan,
+            plan_file: &self.plan_file,
+            plan_digest: &self.digest,
+            commit: self.commit,
+            nodes: &self.nodes,
+            supersede,
+        }
+    }
+}
+
+fn holds(_: &State) -> Result<Vec<String>, trueup::record::Error> {
+    Ok(Vec::new())
+}
+
+fn dispatch(
+    session: &Session<'_>,
+    order: &Job,
+    journal: &mut Journal,
+    replay: Replay,
+    broken: &[&'static str],
+    recorder: &mut Recorder<'_, '_>,
+) -> Finished {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let work = Work {
+        run: session.run().clone(),
+        plan: &order.plan,
+        nodes: &order.nodes,
+        applied: &order.nodes,
+        hardware: Arc::new(Machines(broken.iter().copied().collect())),
+        log: journal,
+        replay,
+        clock: &Noon,
+        stop: Stop::new(),
+        stop_grace: None,
+        stop_after: None,
+        preconditions: Arc::new(NoPreconditions),
+        may_start: &|| session.may_start(),
+    };
+    runtime.block_on(execute(work, recorder)).unwrap()
+}
+
+/// A whole run.
+fn apply(
+    site: &Site<'_>,
+    time: &Hand,
+    order: &Job,
+    broken: &[&'static str],
+    supersede: bool,
+) -> Result<(RunReport, Vec<Event>), Error> {
+    let actor = actor();
+    let mut begun = begin(site, &actor, time, order.proposal(supersede), &mut holds)?;
+    let mut events = Vec::new();
+    let mut sink = |event: &Event| events.push(event.clone());
+    let mut recorder = Recorder::new(&begun.session, &mut sink);
+    let finished = dispatch(
+        &begun.session,
+        order,
+        &mut begun.journal,
+        begun.replay.clone(),
+        broken,
+        &mut recorder,
+    );
+    let report = recorder.finish(&finished, &Noon.now(), 0)?;
+    Ok((report, events))
+}
+
+fn tags(checkout: &Checkout) -> Vec<String> {
+    let list = checkout.git(&["tag", "--list"]);
+    list.lines().map(str::to_owned).collect()
+}
+
+fn state(repository: &Repository) -> (Store<'_>, State) {
+    let store = Store::open(repository, &SiteName::from("one")).unwrap();
+    let state = store.read().unwrap();
+    (store, state)
+}

@@ -1,0 +1,141 @@
+//! Runs whose lock, records and tags are shared through a remote.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use trueup::apply::session::{
+    Connection, Error, Kind, Recorder, Site, TakeOver, begin, find_interrupted, resume,
+};
+use trueup::apply::{Clock, Event, EventKind, Replay};
+use trueup::record::Outcome;
+
+use super::{Hand, Job, Noon, PATIENCE, actor, alone, apply, dispatch, holds, plan, shared};
+use crate::git::{Checkout, Origin};
+
+#[test]
+fn two_clones_share_lock_records_and_tags_through_their_remote() {
+    let origin = Origin::new();
+    let ours = Checkout::clone_of(&origin.url(), &[]);
+    let commit = ours.commit("one");
+    ours.git(&["push", "--quiet", "origin", "HEAD:main"]);
+    let theirs = Checkout::clone_of(&origin.url(), &[]);
+    let (here, there) = (ours.open(), theirs.open());
+    let (our_site, their_site) = (shared(&here), shared(&there));
+    let time = Hand::new();
+    let order = Job::new(plan(&["a", "b"]), commit);
+    let actor = actor();
+    let begun = begin(&our_site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let error = apply(&their_site, &time, &order, &[], false).unwrap_err();
+    assert_eq!(error.kind(), Kind::LockHeld);
+    drop(begun);
+    let run = here.read_lock("one").unwrap().unwrap().holder.run;
+    // The runner is gone, with its clone: it goes on in the other one.
+    let found = find_interrupted(&their_site, None).unwrap();
+    assert_eq!(found.record.run.as_str(), run);
+    let nodes = BTreeMap::new();
+    let take = TakeOver {
+        dead: true,
+        longest_request: Duration::ZERO,
+    };
+    let decisions = BTreeMap::new();
+    let mut begun = resume(
+        &their_site,
+        &actor,
+        &time,
+        &found,
+        &order.plan,
+        &nodes,
+        decisions,
+        take,
+    )
+    .unwrap();
+    assert!(begun.replay.all_possibly_begun);
+    let mut sink = |_: &Event| {};
+    let mut recorder = Recorder::new(&begun.session, &mut sink);
+    let replay = begun.replay.clone();
+    let finished = dispatch(
+        &begun.session,
+        &order,
+        &mut begun.journal,
+        replay,
+        &[],
+        &mut recorder,
+    );
+    let report = recorder.finish(&finished, &Noon.now(), 0).unwrap();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
+    let refs: Vec<_> = refs.lines().collect();
+    let tag = format!("refs/tags/site-action-success/one/{run}");
+    assert_eq!(
+        refs,
+        ["refs/heads/main", tag.as_str(), "refs/trueup/one/state"]
+    );
+}
+
+#[test]
+fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
+    let origin = Origin::new();
+    let ours = Checkout::clone_of(&origin.url(), &[]);
+    let commit = ours.commit("one");
+    ours.git(&["push", "--quiet", "origin", "HEAD:main"]);
+    let repository = ours.open();
+    let site = shared(&repository);
+    let (time, actor) = (Hand::new(), actor());
+    let order = Job::new(plan(&["a"]), commit);
+    let mut begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let away = origin.path().with_extension("away");
+    std::fs::rename(origin.path(), &away).unwrap();
+    let mut warnings = Vec::new();
+    let mut sink = |event: &Event| {
+        if let EventKind::Warning { message } = &event.kind {
+            warnings.push(message.clone());
+        }
+    };
+    let mut recorder = Recorder::new(&begun.session, &mut sink);
+    let replay = Replay::default();
+    let finished = dispatch(
+        &begun.session,
+        &order,
+        &mut begun.journal,
+        replay,
+        &[],
+        &mut recorder,
+    );
+    let report = recorder.finish(&finished, &Noon.now(), 0).unwrap();
+    std::fs::rename(&away, origin.path()).unwrap();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    assert!(
+        warnings
+            .iter()
+            .any(|message| message.contains("in this clone")),
+        "{warnings:?}"
+    );
+    let tag = format!("refs/tags/{}", report.tag.unwrap());
+    assert!(!origin.git(&["for-each-ref"]).contains(&tag));
+    // The lock stayed: here it is this living process's, which a person may know better.
+    let lock = repository.read_lock("one").unwrap().unwrap();
+    repository
+        .release_lock(
+            "one",
+            lock.id,
+            Some(&repository.remote("origin", PATIENCE).unwrap()),
+        )
+        .unwrap();
+    apply(&site, &time, &order, &[], false).unwrap();
+    assert!(origin.git(&["for-each-ref"]).contains(&tag));
+}
+
+#[test]
+fn nothing_is_applied_offline_where_there_is_a_remote() {
+    let checkout = Checkout::new();
+    let commit = checkout.commit("one");
+    let repository = checkout.open();
+    let site = Site {
+        connection: Connection::Offline,
+        ..alone(&repository)
+    };
+    let order = Job::new(plan(&["a"]), commit);
+    let error = apply(&site, &Hand::new(), &order, &[], false).unwrap_err();
+    assert!(matches!(error, Error::Offline { .. }) && error.kind() == Kind::Error);
+    assert!(repository.refs("refs/trueup").unwrap().is_empty());
+}
