@@ -171,7 +171,7 @@ impl Dispatcher<'_> {
             node.parked.push(StepIndex::from_position(index).0);
             return Choice::Aside;
         }
-        if self.begun[index] && !(self.all_possibly_begun && self.was_sent(index)) {
+        if self.begun[index] && !(self.only_possibly_begun[index] && self.was_sent(index)) {
             // It was asked for before the interruption: its end is wanted whatever happened since. (Where
             // nobody knows that it was, another group may have sent its node.)
             return Choice::Run;

@@ -78,8 +78,8 @@ pub(super) struct Dispatcher<'a> {
     pub(super) ended: Vec<Option<bool>>,
     /// For each step, whether an earlier run began it.
     pub(super) begun: Vec<bool>,
-    /// Whether that is not known, and they only may have been.
-    pub(super) all_possibly_begun: bool,
+    /// For each step, whether that is not known, and it only may have.
+    pub(super) only_possibly_begun: Vec<bool>,
     pub(super) decided: BTreeMap<usize, Decision>,
     /// Why steps did not succeed, as those that need them are told.
     pub(super) why_not: FxHashMap<usize, Arc<str>>,
@@ -149,7 +149,7 @@ impl<'a> Dispatcher<'a> {
             torn_down_by,
             ended: vec![None; steps],
             begun: vec![false; steps],
-            all_possibly_begun: false,
+            only_possibly_begun: vec![false; steps],
             decided: BTreeMap::new(),
             why_not: FxHashMap::default(),
             site_failed: None,

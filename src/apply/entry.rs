@@ -112,7 +112,7 @@ pub struct Replay {
     pub entries: Vec<Entry>,
     /// By step id, what somebody decided.
     pub decisions: BTreeMap<Arc<str>, Decision>,
-    /// Every step that has not ended counts as possibly begun: the journal is on another machine.
+    /// Every step that has not ended counts as possibly begun: another machine has, or had, a journal of its own.
     pub all_possibly_begun: bool,
 }
 

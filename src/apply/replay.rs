@@ -43,11 +43,13 @@ impl Dispatcher<'_> {
                 Entry::Note { text, .. } => self.notes.entry(index).or_default().push(text),
             }
         }
-        self.all_possibly_begun = replay.all_possibly_begun;
         if replay.all_possibly_begun {
             for (index, step) in self.plan.steps.iter().enumerate() {
-                self.begun[index] |=
-                    step.id.kind.facts().touches_world() && self.ended[index].is_none();
+                let is_possible = !self.begun[index]
+                    && step.id.kind.facts().touches_world()
+                    && self.ended[index].is_none();
+                self.begun[index] |= is_possible;
+                self.only_possibly_begun[index] = is_possible;
             }
         }
         for (step, decision) in replay.decisions {

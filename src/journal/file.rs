@@ -14,6 +14,8 @@ use super::Error;
 pub const FORMAT_VERSION: u32 = 1;
 
 const NAME: &str = "journal";
+/// A journal that is going to take the place of another.
+const DRAFT: &str = "journal.new";
 const MAGIC: &[u8; 8] = b"trueupjl";
 const HEADER: usize = MAGIC.len() + 4;
 const FRAME_HEADER: usize = 12;
@@ -66,6 +68,39 @@ impl Journal {
             pending: Vec::new(),
             broken: false,
         })
+    }
+
+    /// Makes a journal of these entries, in the place of the one in `directory` where there is one. It is a
+    /// file of its own: whoever still has the other open writes nothing into this one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`], [`Error::Entry`].
+    pub fn replace<T: Serialize>(directory: &Path, entries: &[T]) -> Result<Self, Error> {
+        std::fs::create_dir_all(directory).map_err(refused("make", directory))?;
+        let (draft, path) = (directory.join(DRAFT), directory.join(NAME));
+        let made = File::create(&draft).and_then(|_| {
+            let options = OpenOptions::new().read(true).append(true).open(&draft);
+            options.and_then(|mut file| file.write_all(&header()).map(|()| file))
+        });
+        let mut journal = Self {
+            file: made.map_err(refused("make", &draft))?,
+            path: draft,
+            pending: Vec::new(),
+            broken: false,
+        };
+        for entry in entries {
+            journal.append(entry)?;
+        }
+        journal.commit()?;
+        journal
+            .file
+            .sync_all()
+            .and_then(|()| std::fs::rename(&journal.path, &path))
+            .map_err(refused("write", &path))?;
+        journal.path = path;
+        sync_directory(directory)?;
+        Ok(journal)
     }
 
     /// Whether there is a journal in `directory`.

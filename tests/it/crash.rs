@@ -26,14 +26,14 @@ const CALLS: [&str; 6] = [
 const PLACES: usize = 5;
 
 /// A site, and what is done to it.
-struct Story {
+pub(crate) struct Story {
     before: World,
-    command: &'static [&'static str],
+    pub(crate) command: &'static [&'static str],
 }
 
 /// All that must be the same in the end, however often the program died.
 #[derive(Debug, PartialEq)]
-struct Outcome {
+pub(crate) struct Outcome {
     /// What happened to the machines, and how often.
     ledger: BTreeMap<String, usize>,
     tags: Vec<String>,
@@ -51,14 +51,14 @@ fn site(example: &str) -> World {
     world
 }
 
-fn first_apply() -> Story {
+pub(crate) fn first_apply() -> Story {
     Story {
         before: site("edge"),
         command: &["apply", "--yes"],
     }
 }
 
-fn redeploy_of_a_member() -> Story {
+pub(crate) fn redeploy_of_a_member() -> Story {
     let before = site("control-plane");
     before.run(&["apply", "--yes"]).with(0);
     Story {
@@ -84,7 +84,7 @@ fn strace_works() -> bool {
 
 impl Story {
     /// A copy of the site as it was before.
-    fn world(&self) -> World {
+    pub(crate) fn world(&self) -> World {
         let world = World::of(Checkout::new(), self.before.site());
         let from = self.before.checkout.path().join(".");
         let copied = Command::new("cp")
@@ -96,7 +96,7 @@ impl Story {
         world
     }
 
-    fn outcome(world: &World) -> Outcome {
+    pub(crate) fn outcome(world: &World) -> Outcome {
         Outcome {
             ledger: world.ledger(),
             tags: world.tags(),
@@ -104,7 +104,7 @@ impl Story {
         }
     }
 
-    fn unbroken(&self) -> Outcome {
+    pub(crate) fn unbroken(&self) -> Outcome {
         let world = self.world();
         world.run(self.command).with(0);
         Self::outcome(&world)
@@ -124,7 +124,7 @@ impl Story {
     }
 
     /// Goes on until the run has come to its end.
-    fn go_on(&self, world: &World) {
+    pub(crate) fn go_on(&self, world: &World) {
         for _ in 0..5 {
             let resumed = world.run(&["apply", "--resume"]);
             let nothing = resumed.code == 1 && resumed.stderr.contains("no run of site");

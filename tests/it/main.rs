@@ -4,6 +4,7 @@
 mod architecture;
 #[cfg(test)]
 mod cli_actions;
+#[cfg(test)]
 mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;
@@ -30,11 +31,15 @@ mod crash;
 #[cfg(test)]
 mod design_seaworthy;
 #[cfg(test)]
+mod dice;
+#[cfg(test)]
 mod document;
 #[cfg(test)]
 mod git;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod killed;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
@@ -59,3 +64,7 @@ mod site_examples;
 mod site_kept;
 #[cfg(test)]
 mod world;
+
+/// The program's, which takes less time than the system's: the simulations live of it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -15,7 +15,7 @@ use crate::design::{Digest, NodeDesign, NodeName, RunId};
 use crate::journal::Journal;
 use crate::plan::Plan;
 use crate::record::{self, Checkpoint, Counts, Outcome, Packed, RunRecord, State, Store};
-use crate::repository::{CommitId, RefUpdate};
+use crate::repository::{self, CommitId, RefUpdate};
 
 /// A plan that is to be carried out.
 #[derive(Clone, Copy, Debug)]
@@ -276,10 +276,17 @@ fn mend_tag(site: &Site<'_>, store: &Store<'_>, state: &State) -> Result<Option<
     let Some(tag) = files.intended_tag()? else {
         return Ok(None);
     };
-    let id = site.repository.create_tag(&tag).map_err(error::repository(
-        &site.name,
-        "make the tag of the last site action",
-    ))?;
+    let id = match site.repository.create_tag(&tag) {
+        // Whoever went on with the run made it first, in other words: those stay.
+        Err(repository::Error::RefMoved { found: Some(_), .. }) => {
+            files.remove();
+            return Ok(None);
+        }
+        made => made.map_err(error::repository(
+            &site.name,
+            "make the tag of the last site action",
+        ))?,
+    };
     let update = RefUpdate {
         name: tag.ref_name(),
         old: None,

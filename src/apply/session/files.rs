@@ -2,7 +2,8 @@
 //!
 //! `<git-common-dir>/trueup/<site>/<run>/`. `checkpoint` names the newest commit of the state that the
 //! owner of this journal wrote, and the one before it: where the state has moved on, somebody resumed the run elsewhere and the
-//! journal is not the newest. `tag.json` is the intent of the tag, with all that its bytes are made of.
+//! journal is not the newest. `elsewhere` says that it once was not, and begins with what was gone on with since: what it
+//! does not tell of may have been begun all the same. `tag.json` is the intent of the tag, with all that its bytes are made of.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,6 +19,7 @@ use crate::record::Draft;
 use crate::repository::{CommitId, NewTag, Repository, Signature};
 
 const CHECKPOINT: &str = "checkpoint";
+const ELSEWHERE: &str = "elsewhere";
 const TAG: &str = "tag.json";
 
 /// The directory of a run.
@@ -68,6 +70,16 @@ impl RunFiles {
         // The second is that of before: the state may not have been reached.
         let mut written = text.lines().take(2).map(|line| line.parse().ok());
         tip.is_some() && written.any(|own| own == tip)
+    }
+
+    /// Whether somebody went on with the run elsewhere, before what this journal tells.
+    pub(super) fn went_on_elsewhere(&self) -> bool {
+        self.directory.join(ELSEWHERE).exists()
+    }
+
+    /// Writes down, durably, that somebody went on with the run elsewhere.
+    pub(super) fn note_elsewhere(&self) -> Result<(), Error> {
+        self.replace(ELSEWHERE, b"")
     }
 
     /// Notes a commit of the state that is about to be the newest. Lost in a crash, it only makes a

@@ -2,7 +2,8 @@
 //!
 //! A resumed run keeps its plan and its commit. What it knows is the journal of this clone, and what
 //! the checkpoints in the records say; where the records are newer than the journal, somebody resumed
-//! the run elsewhere, and every step that has not ended counts as possibly begun.
+//! the run elsewhere: the journal begins anew, and from then on every step that has not ended counts as
+//! possibly begun, however often the run is resumed here.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,7 +139,6 @@ pub fn resume<'a>(
     let mut record = named(site, &store, &state, run)?;
     let files = RunFiles::of(site.repository, &site.name, run);
     let known = Known::gather(&store, &state, &record, &files)?;
-    let journal = known.journal(&files)?;
 
     record.outcome = Outcome::Running;
     let session = Session::new(Parts {
@@ -161,10 +161,15 @@ pub fn resume<'a>(
         // Its journal is elsewhere, and what its remediations noted is in the records.
         false => session.remembered(),
     };
+    if !known.is_newest {
+        session.files.note_elsewhere()?;
+    }
+    // A process that held the lock before, and wakes up, has another file open.
+    let journal = Journal::replace(&session.files.directory, &entries)?;
     let replay = Replay {
         entries,
         decisions,
-        all_possibly_begun: !known.is_newest,
+        all_possibly_begun: session.files.went_on_elsewhere(),
     };
     lock(&session.records).past_verification = is_past_verification(&replay.entries);
     if known.is_newest {
@@ -401,8 +406,6 @@ pub(super) fn abandon(
 /// What is known of a run that was interrupted.
 struct Known {
     entries: Vec<Entry>,
-    /// How many of them the journal of this clone has; `None`: there is no journal.
-    in_journal: Option<usize>,
     /// Whether nobody went on with the run since the journal of this clone was written.
     is_newest: bool,
 }
@@ -414,14 +417,12 @@ impl Known {
         record: &RunRecord,
         files: &RunFiles,
     ) -> Result<Self, Error> {
-        let mut in_journal = None;
-        let mut entries: Vec<Entry> = Vec::new();
-        if Journal::is_in(&files.directory) {
-            let (_, found) = Journal::open::<Entry>(&files.directory)?;
-            in_journal = Some(found.len());
-            entries = found;
-        }
-        let is_newest = in_journal.is_some() && files.is_newest(state.tip);
+        let has_journal = Journal::is_in(&files.directory);
+        let mut entries = match has_journal {
+            true => Journal::open::<Entry>(&files.directory)?.1,
+            false => Vec::new(),
+        };
+        let is_newest = has_journal && files.is_newest(state.tip);
         if !is_newest {
             let ended: BTreeSet<Arc<str>> = entries.iter().filter_map(ended_step).collect();
             let events = store
@@ -432,24 +433,7 @@ impl Known {
                 told.filter(|entry| ended_step(entry).is_none_or(|step| !ended.contains(&step))),
             );
         }
-        Ok(Self {
-            entries,
-            in_journal,
-            is_newest,
-        })
-    }
-
-    /// The journal to go on with, which holds all that is known.
-    fn journal(&self, files: &RunFiles) -> Result<Journal, Error> {
-        let mut journal = match self.in_journal {
-            Some(_) => Journal::open::<Entry>(&files.directory)?.0,
-            None => Journal::create(&files.directory)?,
-        };
-        for entry in &self.entries[self.in_journal.unwrap_or(0)..] {
-            journal.append(entry)?;
-        }
-        journal.commit()?;
-        Ok(journal)
+        Ok(Self { entries, is_newest })
     }
 
     /// The nodes that were rebuilt or torn down, or were about to be, where their records do not say so:

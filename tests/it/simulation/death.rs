@@ -165,7 +165,7 @@ impl Log for Dying {
         places.commits += 1;
         places.longest_frame = places.longest_frame.max(frame);
         let left = match self.undertaker.death {
-            Some(Death::Torn(at, left)) if at == commit => left.min(frame - 1),
+            Some(Death::Torn(at, left)) if at == commit => left.min(frame.saturating_sub(1)),
             Some(Death::Written(at)) if at == commit => frame,
             _ => return Ok(()),
         };
@@ -297,12 +297,17 @@ impl Hand {
             // No panic: nobody is to hear of it.
             resume_unwind(Box::new(Dead));
         }
+        milliseconds(self.now())
+    }
+
+    /// The time, for whoever is no part of the process.
+    pub(super) fn now(&self) -> Duration {
         let runs = self
             .origin
             .lock()
             .unwrap()
             .map_or(Duration::ZERO, |origin| origin.elapsed());
-        self.base.load(Ordering::SeqCst) + milliseconds(runs)
+        Duration::from_millis(self.base.load(Ordering::SeqCst)) + runs
     }
 }
 

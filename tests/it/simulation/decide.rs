@@ -3,16 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use trueup::apply::{Decision, session::Timekeeper as _};
+use trueup::apply::Decision;
 use trueup::plan::Action;
 use trueup::step::StepKind;
 
 use super::death::Death;
 use super::exhaustive::{deployed, text};
 use super::ledger::{Ledger, Outcome};
-use super::{End, Errand, Stage, allowing_all, request};
+use super::{End, Errand, Stage, allowing_all, request, trouble};
 
 /// Kinds of steps of which the simulator can be made to tell nothing: the machines', and the cluster's.
 const HARDWARE: [StepKind; 12] = [
@@ -155,28 +154,12 @@ fn a_process_that_was_taken_over_and_wakes_up_again_writes_nothing_more() {
         stage.live(&Errand::Apply(&planned, false), None)
     };
     for event in (0..whole.told.len()).step_by(17) {
-        let mut first = stage.copy();
-        let second = first.alias();
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let second = std::sync::Mutex::new(Some(second));
-        first.at_event = Some((
-            event,
-            Box::new(move |clock| {
-                // It sleeps for longer than a lock may stand still, and somebody goes on with its run.
-                clock.pause(Duration::from_secs(11 * 60));
-                let second = second.lock().unwrap().take().unwrap();
-                let taken = std::thread::spawn(move || {
-                    second.bury();
-                    let life = second.live(&Errand::Resume(BTreeMap::new()), None);
-                    (second, life.end)
-                });
-                let _ = sender.send(taken.join().unwrap());
-            }),
-        ));
+        let first = stage.copy();
+        let taken = trouble::taken_over(&first, event, None);
         let planned = first.plan(&asked, allowing_all()).unwrap();
         let slept = first.live(&Errand::Apply(&planned, false), None);
-        let (second, taken) = receiver.recv().unwrap();
-        let End::Ended(ended) = taken else {
+        let second = first.alias();
+        let End::Ended(ended) = taken.try_recv().unwrap().end else {
             // It had ended before it fell asleep.
             assert!(matches!(slept.end, End::Ended(_)), "{event}: {slept:?}");
             continue;
@@ -198,4 +181,68 @@ fn a_process_that_was_taken_over_and_wakes_up_again_writes_nothing_more() {
         assert_eq!(second.last_report().outcome, ended.0.outcome);
         assert!(second.lock().is_none(), "{event}: no lock is left");
     }
+}
+
+#[test]
+fn what_a_run_did_elsewhere_is_not_done_again_however_often_it_dies_here() {
+    let stage = deployed(&text());
+    let asked = request(Action::Redeploy, &["w1"]);
+    let begin = |stage: &Stage, death| {
+        let planned = stage.plan(&asked, allowing_all()).unwrap();
+        stage.live(&Errand::Apply(&planned, false), death)
+    };
+    let resume = |stage: &Stage, death| stage.live(&Errand::Resume(BTreeMap::new()), death);
+    let calls = begin(&stage.copy(), None).passed.calls;
+    for call in 0..calls {
+        for commit in [0, 2] {
+            let stage = stage.copy();
+            let mut life = begin(&stage, Some(Death::Behind(call)));
+            if let Some(run) = stage.interrupted_run() {
+                // Whoever goes on has no journal of it, and dies, too, before it has looked at everything.
+                std::fs::remove_dir_all(stage.run_files(&run)).unwrap();
+                life = resume(&stage, Some(Death::Written(commit)));
+                if matches!(life.end, End::Died) {
+                    life = resume(&stage, None);
+                }
+            }
+            let End::Ended(ended) = life.end else {
+                panic!("{call} {commit}: {:?}", life.end)
+            };
+            let ledger = Ledger::of(&stage);
+            ledger.check();
+            if ended.0.outcome != trueup::record::Outcome::Succeeded {
+                // It was too far for some steps to tell, and is brought back by the next run.
+                let update = request(Action::Update, &[]);
+                let planned = stage.plan(&update, allowing_all()).unwrap();
+                let life = stage.live(&Errand::Apply(&planned, false), None);
+                assert!(matches!(life.end, End::Ended(_)), "{:?}", life.end);
+            }
+            let left = Ledger::of(&stage).left_behind(&stage);
+            assert!(left.is_empty(), "{call} {commit}: {left:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tag_that_somebody_else_made_of_the_same_run_is_in_nobodys_way() {
+    let stage = deployed(&text());
+    let tags = stage.tags();
+    let (state, _) = stage.records();
+    let run = state.site.last_run.unwrap();
+    // Its process slept when it was about to make the tag, and woke up when the run had ended.
+    let target = stage.repository.head().unwrap().unwrap();
+    let name = tags[0].trim_start_matches("refs/tags/");
+    let tagger = ("Bob", "bob@example.org", 1_800_000_000);
+    let intent = serde_json::json!({
+        "name": name, "target": target.to_string(), "tagger": tagger, "message": "of somebody else",
+    });
+    let files = stage.run_files(&run);
+    std::fs::create_dir_all(&files).unwrap();
+    std::fs::write(files.join("tag.json"), intent.to_string()).unwrap();
+    let value = stage.repository.read_ref(&tags[0]).unwrap();
+
+    let end = stage.live(&Errand::Resume(BTreeMap::new()), None).end;
+    assert!(matches!(end, End::Nothing), "{end:?}");
+    assert_eq!(stage.repository.read_ref(&tags[0]).unwrap(), value);
+    assert!(!files.exists(), "nobody tries that again");
 }

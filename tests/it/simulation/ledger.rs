@@ -55,6 +55,14 @@ impl Ledger {
         entries.any(|(_, entry)| entry.run == *run && *entry.step == *step && !entry.on_the_way)
     }
 
+    /// Whether a run has deployed a node.
+    pub(super) fn is_deployed_by(&self, run: &RunId, node: &NodeName) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|(each, entry)| {
+            each == node && entry.run == *run && matches!(entry.effect, Effect::Deployed { .. })
+        })
+    }
+
     /// How often each thing happened: node, step, effect.
     pub(super) fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
@@ -103,7 +111,10 @@ impl Ledger {
     fn check_quorum(&self) {
         let mut runs: BTreeMap<&NodeName, bool> = BTreeMap::new();
         let mut members: BTreeMap<&NodeName, Vote> = BTreeMap::new();
-        for (position, (node, entry)) in self.entries.iter().enumerate() {
+        // What nobody waited for is written down when somebody looks, and happened when it happened.
+        let mut entries: Vec<_> = self.entries.iter().collect();
+        entries.sort_by_key(|(_, entry)| (entry.at, entry.sequence));
+        for (position, (node, entry)) in entries.iter().enumerate() {
             match &entry.effect {
                 Effect::MemberRemoved { .. } => {
                     members.remove(node);
@@ -135,7 +146,7 @@ impl Ledger {
                 _ => {}
             }
             // Between two effects of one operation nothing is seen.
-            let next = self.entries.get(position + 1);
+            let next = entries.get(position + 1);
             let is_last =
                 next.is_none_or(|(_, next)| next.at != entry.at || next.step != entry.step);
             let voters: Vec<_> = members

@@ -7,20 +7,23 @@
 
 mod death;
 mod decide;
+mod drawn;
 mod exhaustive;
 mod ledger;
 mod model;
 mod seeds;
 mod sites;
+mod trouble;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use trueup::apply::session::{
-    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, begin,
+    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, abort, begin,
     find_interrupted, look_out, resume,
 };
 use trueup::apply::{self, Decision, Event, Finished, RunReport, StillHolds, Stop, Work};
@@ -40,7 +43,16 @@ const SITE: &str = "stage";
 const TODAY: &str = "2027-01-15";
 
 /// Something that happens elsewhere; it may let the time of the process pass.
-type Elsewhere = Box<dyn Fn(&Hand) + Send>;
+type Elsewhere = Box<dyn FnOnce(&Stage) + Send>;
+
+/// When something happens elsewhere.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// While this event of a life is told.
+    Event(usize),
+    /// At a time of the stage.
+    Time(Duration),
+}
 
 /// A site in a repository of its own.
 struct Stage {
@@ -49,8 +61,8 @@ struct Stage {
     clock: Hand,
     /// The designs of commits, which never change.
     loaded: RefCell<BTreeMap<CommitId, Arc<Loaded>>>,
-    /// What happens elsewhere while the next life tells this event.
-    at_event: Option<(usize, Elsewhere)>,
+    /// What happens elsewhere while the next life goes on.
+    elsewhere: RefCell<Vec<(Moment, Elsewhere)>>,
 }
 
 /// A site at a commit.
@@ -120,13 +132,20 @@ impl Stage {
     /// An empty repository.
     fn new() -> Self {
         let folder = folder();
-        let repository = Repository::init(&folder.path().join("repository")).unwrap();
+        let root = folder.path().join("repository");
+        // Only what a repository has to have: samples of hooks are of no use to thousands of them.
+        for part in ["objects/pack", "refs"] {
+            std::fs::create_dir_all(root.join(".git").join(part)).unwrap();
+        }
+        std::fs::write(root.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
+        std::fs::write(root.join(".git/config"), config).unwrap();
         Self {
+            repository: Repository::discover(&root).unwrap(),
             folder: Arc::new(folder),
-            repository,
             clock: Hand::default(),
             loaded: RefCell::default(),
-            at_event: None,
+            elsewhere: RefCell::default(),
         }
     }
 
@@ -138,7 +157,7 @@ impl Stage {
             repository,
             clock: self.clock.copy(),
             loaded: RefCell::new(self.loaded.borrow().clone()),
-            at_event: None,
+            elsewhere: RefCell::default(),
         }
     }
 
@@ -155,18 +174,33 @@ impl Stage {
             repository,
             clock: self.clock.copy(),
             loaded: RefCell::new(self.loaded.borrow().clone()),
-            at_event: None,
+            elsewhere: RefCell::default(),
         }
     }
 
     /// Commits documents in the place of those before.
     fn commit(&self, documents: &str) -> CommitId {
-        let root = self.folder.path().join("repository");
-        std::fs::write(root.join("site-definition.yaml"), sites::DEFINITION).unwrap();
-        std::fs::write(root.join("site.yaml"), documents).unwrap();
-        self.repository
-            .commit_worktree(&ada(1_700_000_000), "Documents")
-            .unwrap()
+        let handle = git2::Repository::open(self.folder.path().join("repository")).unwrap();
+        let mut tree = handle.treebuilder(None).unwrap();
+        for (name, text) in [
+            ("site-definition.yaml", sites::DEFINITION),
+            ("site.yaml", documents),
+        ] {
+            let blob = handle.blob(text.as_bytes()).unwrap();
+            tree.insert(name, blob, 0o100_644).unwrap();
+        }
+        let tree = handle.find_tree(tree.write().unwrap()).unwrap();
+        let time = git2::Time::new(1_700_000_000, 0);
+        let author = git2::Signature::new("Ada", "ada@example.org", &time).unwrap();
+        let parent = handle
+            .head()
+            .ok()
+            .map(|head| head.peel_to_commit().unwrap());
+        let parents: Vec<_> = parent.iter().collect();
+        let commit = handle
+            .commit(Some("HEAD"), &author, &author, "Documents", &tree, &parents)
+            .unwrap();
+        commit.to_string().parse().unwrap()
     }
 
     /// The file of the simulated machines.
@@ -178,6 +212,17 @@ impl Stage {
     fn tags(&self) -> Vec<String> {
         let refs = self.repository.refs("refs/tags/").unwrap();
         refs.into_keys().collect()
+    }
+
+    /// The tags that the runs in the records say they have made, sorted.
+    fn tags_of_runs(&self) -> String {
+        let store = Store::open(&self.repository, &SiteName::from(SITE)).unwrap();
+        let (state, _) = self.records();
+        let runs = store.runs(&state).unwrap().into_iter();
+        let tags = runs.filter_map(|run| store.run(&state, &run).unwrap()?.tag);
+        let mut tags: Vec<String> = tags.map(|tag| format!("refs/tags/{tag}")).collect();
+        tags.sort();
+        tags.join(" ")
     }
 
     /// The records as they are.
@@ -323,6 +368,8 @@ impl Stage {
         let undertaker = Undertaker::new(death);
         let mut told = Vec::new();
         let end = undertaker.attend(&self.clock, || self.life(errand, &undertaker, &mut told));
+        self.elsewhere.borrow_mut().clear();
+        trouble::mend(self);
         let end = match end {
             Some(Ok(Some(done))) => End::Ended(Box::new(done)),
             None | Some(Ok(None)) => End::Died,
@@ -347,12 +394,7 @@ impl Stage {
         undertaker: &Arc<Undertaker>,
         told: &mut Vec<String>,
     ) -> Result<Option<(RunReport, Finished)>, Error> {
-        let actor = Actor {
-            name: "Ada".to_owned(),
-            email: "ada@example.org".to_owned(),
-            random: 7,
-        };
-        let site = self.site();
+        let (site, actor) = (self.site(), actor());
         match errand {
             Errand::Apply(planned, supersede) => {
                 if !supersede {
@@ -408,6 +450,32 @@ impl Stage {
         }
     }
 
+    /// The run that could be gone on with.
+    fn interrupted_run(&self) -> Option<RunId> {
+        match find_interrupted(&self.site(), None) {
+            Ok(found) => Some(found.record.run),
+            Err(Error::NothingInterrupted { .. }) => None,
+            Err(error) => panic!("{}", chain(&error)),
+        }
+    }
+
+    /// The life of a process that gives a run up; `None`: it died.
+    fn give_up(&self, run: &RunId, death: Option<Death>) -> Option<Result<(), String>> {
+        let undertaker = Undertaker::new(death);
+        let end = undertaker.attend(&self.clock, || {
+            let site = self.site();
+            match abort(&site, &actor(), &self.clock, run, TakeOver::default()) {
+                // It died when all but its tag was done.
+                Err(Error::Ended { .. }) => look_out(&site, &actor(), &self.clock).map(drop),
+                other => other.map(drop),
+            }
+        });
+        if end.is_none() {
+            self.bury();
+        }
+        end.map(|end| end.map_err(|error| chain(&error)))
+    }
+
     /// The plan of a run that was interrupted.
     fn interrupted(&self, interrupted: &Interrupted) -> Planned {
         let plan = plan::saved::read(&interrupted.plan.unpack("plan").unwrap()).unwrap();
@@ -436,13 +504,12 @@ impl Stage {
         } = begun;
         let run = session.run().clone();
         let mut log = Dying::new(journal, self.journal(&run), undertaker.clone());
+        let events = Cell::new(told.len());
+        let pass = || self.pass(events.get());
         let mut sink = |event: &Event| {
-            if let Some((at, happens)) = &self.at_event
-                && *at == told.len()
-            {
-                happens(&self.clock);
-            }
+            pass();
             told.push(serde_json::to_string(event).unwrap());
+            events.set(told.len());
             session.tick();
         };
         let mut recorder = Recorder::new(&session, &mut sink);
@@ -450,6 +517,7 @@ impl Stage {
         session.stop_when_lost(stop.handle());
         // Elsewhere it is another thread that ticks.
         let may_start = || {
+            pass();
             session.tick();
             session.may_start()
         };
@@ -493,9 +561,32 @@ impl Stage {
         }
     }
 
-    fn journal(&self, run: &RunId) -> PathBuf {
+    /// Lets happen elsewhere what is due.
+    fn pass(&self, events: usize) {
+        loop {
+            let now = self.clock.now();
+            let is_due = |moment: &Moment| match *moment {
+                Moment::Event(event) => event <= events,
+                Moment::Time(time) => time <= now,
+            };
+            let mut all = self.elsewhere.borrow_mut();
+            let Some(next) = all.iter().position(|(moment, _)| is_due(moment)) else {
+                return;
+            };
+            let (_, happens) = all.remove(next);
+            drop(all);
+            happens(self);
+        }
+    }
+
+    /// What this clone keeps of a run.
+    fn run_files(&self, run: &RunId) -> PathBuf {
         let runs = self.repository.common_dir().join("trueup").join(SITE);
-        runs.join(run.as_str()).join("journal")
+        runs.join(run.as_str())
+    }
+
+    fn journal(&self, run: &RunId) -> PathBuf {
+        self.run_files(run).join("journal")
     }
 
     /// Who has the site.
@@ -522,6 +613,14 @@ impl Stage {
             author: ada(lock.renewed),
         };
         self.repository.move_lock(lock.id, &new, None).unwrap();
+    }
+}
+
+fn actor() -> Actor {
+    Actor {
+        name: "Ada".to_owned(),
+        email: "ada@example.org".to_owned(),
+        random: 7,
     }
 }
 
