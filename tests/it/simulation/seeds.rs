@@ -178,7 +178,9 @@ impl Tale {
         if self.is_loud {
             eprintln!("{line}");
         }
-        self.trace.push_str(line);
+        // Where it takes place is no part of the story.
+        let folder = self.stage.folder.path().to_string_lossy();
+        self.trace.push_str(&line.replace(&*folder, ""));
         self.trace.push('\n');
     }
 
