@@ -5,10 +5,22 @@
 //! fields that are wrong, and behind references of the backends. What a document says in plain sight, without
 //! `storagePolicy: encrypted`, is no secret.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use trueup::plan::Action;
 
 use super::world::{Ended, World};
+
+/// Commands that read no site.
+const WITHOUT_A_SITE: [&str; 4] = ["init", "demo", "completions", "man"];
+
+thread_local! {
+    /// The commands that were run by this test, each with its format where one was asked for.
+    static RAN: RefCell<BTreeSet<(String, Option<String>)>> = const { RefCell::new(BTreeSet::new()) };
+}
 
 /// What every mark begins with.
 const MARK: &str = "hunter2";
@@ -62,6 +74,9 @@ fn unseen(what: &str, text: &str) {
 #[track_caller]
 fn run(world: &World, arguments: &[&str]) -> Ended {
     let ended = world.run(arguments);
+    let format = arguments.iter().position(|each| *each == "--format");
+    let format = format.map(|at| arguments[at + 1].to_owned());
+    RAN.with_borrow_mut(|ran| ran.insert((arguments[0].to_owned(), format)));
     let what = arguments.join(" ");
     unseen(&what, &ended.stdout);
     unseen(&what, &ended.stderr);
@@ -71,6 +86,49 @@ fn run(world: &World, arguments: &[&str]) -> Ended {
         ended.stderr
     );
     ended
+}
+
+/// Every command was run, and in every format that it has.
+fn everything_was_run() {
+    let ran = RAN.take();
+    for command in trueup::cli::command().get_subcommands() {
+        let name = command.get_name();
+        if WITHOUT_A_SITE.contains(&name) {
+            continue;
+        }
+        assert!(ran.iter().any(|(ran, _)| ran == name), "`{name}`");
+        let format = command
+            .get_arguments()
+            .find(|argument| argument.get_long() == Some("format"));
+        for value in format.into_iter().flat_map(clap::Arg::get_possible_values) {
+            let wanted = (name.to_owned(), Some(value.get_name().to_owned()));
+            assert!(ran.contains(&wanted), "{wanted:?}");
+        }
+    }
+}
+
+/// A plan of every action on a machine.
+fn plan_every_action(world: &World) {
+    for action in Action::ALL
+        .into_iter()
+        .filter(|action| action.is_targeted())
+    {
+        let mut arguments = vec!["plan"];
+        let (words, flags): (Vec<&str>, Vec<&str>) = action
+            .as_str()
+            .split(' ')
+            .partition(|word| !word.starts_with('-'));
+        arguments.extend(words);
+        if action != Action::CheckEtcd {
+            arguments.push("compute11");
+        }
+        arguments.extend(flags);
+        if matches!(action, Action::Retire | Action::SetMaintenance) {
+            arguments.extend(["--reason", "a fan"]);
+        }
+        let ended = run(world, &arguments);
+        assert_ne!(ended.code, 64, "{arguments:?}: {}", ended.stderr);
+    }
 }
 
 /// Every command that reads a site, in every format.
@@ -98,6 +156,7 @@ fn read_in_every_way(world: &World) {
         run(world, &["status", "--format", format]);
         run(world, &["etcd", "--format", format]);
         run(world, &["nodes", "--clean-steps", "--format", format]);
+        run(world, &["apply", "--format", format]);
         run(
             world,
             &["plan", "redeploy", "compute11", "--format", format],
@@ -107,6 +166,7 @@ fn read_in_every_way(world: &World) {
             &["plan", "remediate", "compute11", "--format", format],
         );
     }
+    run(world, &["nodes", "--format", "names"]);
     // What was seen, and a plan that is made of it in the short way, from what is kept of the documents.
     run(world, &["plan", "--save-observed", "seen.json"]);
     if world.checkout.path().join("seen.json").exists() {
@@ -122,22 +182,16 @@ fn read_in_every_way(world: &World) {
     std::fs::remove_file(world.checkout.path().join("seen.json")).ok();
 }
 
-/// Every file below a folder, and every object of the records and tags.
+/// All files that trueup wrote, and every object of the records and tags.
 fn look_at_what_was_left(world: &World) {
-    let mut folders = vec![world.checkout.path().join(".git/trueup")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let bytes = std::fs::read(&path).unwrap();
-                unseen(
-                    &path.display().to_string(),
-                    &String::from_utf8_lossy(&bytes),
-                );
-            }
-        }
+    let is_design = |path: &Path| path == world.checkout.path();
+    // Of the checkout only its own folder: the rest is the design, where the secrets are.
+    for path in files_below(world.checkout.path().join(".git/trueup"), &|_| false)
+        .into_iter()
+        .chain(files_below(world.checkout.outside().to_owned(), &is_design))
+    {
+        let text = plain(std::fs::read(&path).unwrap());
+        unseen(&path.display().to_string(), &text);
     }
     let refs = world.checkout.git(&[
         "for-each-ref",
@@ -171,12 +225,31 @@ fn content(folder: &Path, id: &str) -> String {
         .current_dir(folder)
         .output()
         .unwrap();
+    plain(output.stdout)
+}
+
+/// Bytes as text, taken apart where they are compressed.
+fn plain(bytes: Vec<u8>) -> String {
     let mut plain = Vec::new();
-    let decoded = flate2::read::ZlibDecoder::new(&*output.stdout).read_to_end(&mut plain);
-    if decoded.is_err() {
-        plain = output.stdout;
-    }
+    let decoded = flate2::read::ZlibDecoder::new(&*bytes).read_to_end(&mut plain);
+    let plain = if decoded.is_ok() { plain } else { bytes };
     String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// The files below a folder, without those below folders that are left out.
+fn files_below(folder: PathBuf, is_left_out: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let (mut folders, mut files) = (vec![folder], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true if is_left_out(&path) => {}
+                true => folders.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    files
 }
 
 #[test]
@@ -246,9 +319,18 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     let log = run(&world, &["log", "--format", "json"]).json();
     let last = log["runs"][0]["run"].as_str().map(str::to_owned);
     let run_id = last.expect("the log lists the runs");
+    for format in ["text", "json", "markdown", "dot", "mermaid"] {
+        run(&world, &["show", &run_id, "--plan", "--format", format]).with(0);
+    }
     run(&world, &["show", &run_id]).with(0);
-    run(&world, &["show", &run_id, "--plan", "--format", "markdown"]).with(0);
+    run(&world, &["show", &run_id, "--full"]).with(0);
+    plan_every_action(&world);
+    for command in ["abort", "unlock"] {
+        let ended = run(&world, &[command, &run_id]);
+        assert_ne!(ended.code, 0, "nothing was interrupted");
+    }
     look_at_what_was_left(&world);
+    everything_was_run();
 }
 
 #[test]
