@@ -255,6 +255,11 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
         "nothing had begun"
     );
     assert!(elsewhere.monotonic() >= 11 * MINUTE);
+    let explained = elsewhere.explained.lock().unwrap().join("; ");
+    assert!(
+        explained.contains("for 10 min") && explained.contains("for 60 s"),
+        "{explained}"
+    );
     begun.session.tick();
     assert!(begun.session.is_lost() && !begun.session.may_start());
     let (_, state) = state(&repository);

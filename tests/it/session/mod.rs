@@ -5,8 +5,8 @@ mod interrupted;
 mod remote;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use trueup::apply::session::{
@@ -30,29 +30,37 @@ const PATIENCE: Patience = Patience::Unattended(Duration::from_secs(60));
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A clock that only moves when it is told to.
-struct Hand(AtomicU64);
+#[derive(Default)]
+struct Hand {
+    seconds: AtomicU64,
+    explained: Mutex<Vec<String>>,
+}
 
 impl Hand {
     fn new() -> Self {
-        Self(AtomicU64::new(0))
+        Self::default()
     }
 
     fn pass(&self, time: Duration) {
-        self.0.fetch_add(time.as_secs(), Ordering::SeqCst);
+        self.seconds.fetch_add(time.as_secs(), Ordering::SeqCst);
     }
 }
 
 impl Timekeeper for Hand {
     fn seconds(&self) -> i64 {
-        1_800_000_000 + i64::try_from(self.0.load(Ordering::SeqCst)).unwrap()
+        1_800_000_000 + i64::try_from(self.seconds.load(Ordering::SeqCst)).unwrap()
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_secs(self.0.load(Ordering::SeqCst))
+        Duration::from_secs(self.seconds.load(Ordering::SeqCst))
     }
 
     fn pause(&self, time: Duration) {
         self.pass(time);
+    }
+
+    fn explain(&self, waits_for: &str) {
+        self.explained.lock().unwrap().push(waits_for.to_owned());
     }
 }
 
