@@ -123,7 +123,10 @@ impl Backends {
                 };
             }
         }
-        seen.nodes = machines;
+        let machines = machines.into_iter();
+        seen.nodes = machines
+            .map(|(name, machine)| (name, Box::new(machine)))
+            .collect();
         seen
     }
 }
@@ -133,7 +136,11 @@ impl Hardware for Backends {
         &'a self,
         nodes: &'a [Arc<NodeDesign>],
     ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
-        Box::pin(async move { self.see(nodes, Look::default()).await.nodes })
+        Box::pin(async move {
+            let seen = self.see(nodes, Look::default()).await.nodes;
+            let seen = seen.into_iter();
+            seen.map(|(name, machine)| (name, *machine)).collect()
+        })
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

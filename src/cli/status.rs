@@ -94,7 +94,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
             node,
             designed,
             record: records.get(node),
-            observed: seen.and_then(|seen| seen.nodes.get(node)),
+            observed: seen.and_then(|seen| seen.node(node.as_str())),
             differs: changes
                 .get(node)
                 .map_or_else(Vec::new, |change| words(change)),

@@ -47,7 +47,7 @@ impl<R: Read> Blocks<R> {
 /// What is in a block: machines, and the bytes from the first line on that is none.
 struct Part {
     number: usize,
-    nodes: Vec<(NodeName, ObservedNode)>,
+    nodes: Vec<(NodeName, Box<ObservedNode>)>,
     rest: Vec<u8>,
 }
 
@@ -106,7 +106,7 @@ fn part(number: usize, mut block: Vec<u8>) -> Part {
     // What is no text has no machines.
     let text = std::str::from_utf8(&block).unwrap_or_default();
     let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count();
-    let mut nodes: Vec<(NodeName, ObservedNode)> = Vec::with_capacity(lines);
+    let mut nodes: Vec<(NodeName, Box<ObservedNode>)> = Vec::with_capacity(lines);
     for end in memchr::memchr_iter(b'\n', text.as_bytes()) {
         let Some((name, mut node)) = text.get(at..end).and_then(machine) else {
             break;
@@ -126,7 +126,7 @@ fn part(number: usize, mut block: Vec<u8>) -> Part {
 }
 
 /// A machine that others follow: `"name":{…},`.
-fn machine(line: &str) -> Option<(NodeName, ObservedNode)> {
+fn machine(line: &str) -> Option<(NodeName, Box<ObservedNode>)> {
     let entry = line.strip_prefix('"')?.strip_suffix(',')?;
     let (name, node) = entry.split_once("\":")?;
     if name_problem(name).is_some() {

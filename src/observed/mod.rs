@@ -158,7 +158,7 @@ pub struct Observations {
     pub format_version: u32,
     /// Every machine that was asked for.
     #[serde(deserialize_with = "snapshot::nodes_once")]
-    pub nodes: BTreeMap<NodeName, ObservedNode>,
+    pub nodes: BTreeMap<NodeName, Box<ObservedNode>>,
     /// What the Kubernetes cluster is, where there is one and it answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFacts>,
@@ -171,4 +171,12 @@ pub struct Observations {
     /// The etcd clusters of the design.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub etcd: BTreeMap<ClusterName, EtcdSeen>,
+}
+
+impl Observations {
+    /// What a machine was seen to be, where it was asked for.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&ObservedNode> {
+        self.nodes.get(name).map(|node| &**node)
+    }
 }

@@ -151,11 +151,11 @@ fn rows<K: Serialize, V: Serialize>(
 /// Machines by name, each once and each with a name that may be one.
 pub(super) fn nodes_once<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<BTreeMap<NodeName, ObservedNode>, D::Error> {
+) -> Result<BTreeMap<NodeName, Box<ObservedNode>>, D::Error> {
     struct Nodes;
 
     impl<'de> Visitor<'de> for Nodes {
-        type Value = BTreeMap<NodeName, ObservedNode>;
+        type Value = BTreeMap<NodeName, Box<ObservedNode>>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("machines by name")
@@ -219,8 +219,11 @@ mod tests {
         Observations {
             format_version: FORMAT_VERSION,
             nodes: BTreeMap::from([
-                (NodeName::from("n1"), seen),
-                (NodeName::from("n2"), ObservedNode::unknown("no answer")),
+                (NodeName::from("n1"), Box::new(seen)),
+                (
+                    NodeName::from("n2"),
+                    Box::new(ObservedNode::unknown("no answer")),
+                ),
             ]),
             ..Observations::default()
         }

@@ -240,7 +240,7 @@ fn check_request(
     {
         let has_cluster = has_cluster(input);
         let is_out = |name: &&&NodeName| {
-            let seen = input.observations.map(|seen| seen.nodes.get(**name));
+            let seen = input.observations.map(|seen| seen.node(name.as_str()));
             seen.is_some_and(|seen| matches!(membership(has_cluster, seen), Membership::Out))
         };
         let mut missing: Vec<NodeName> = asked
@@ -331,7 +331,7 @@ struct Subjects<'a> {
     input: &'a Input<'a>,
     after: Beside<'a, Arc<NodeDesign>>,
     records: Beside<'a, NodeRecord>,
-    seen: Option<Beside<'a, ObservedNode>>,
+    seen: Option<Beside<'a, Box<ObservedNode>>>,
     has_cluster: bool,
 }
 
@@ -353,7 +353,8 @@ impl<'a> Subjects<'a> {
         let old = revision.and_then(|revision| input.designs.get(revision));
         let old = old.map(|design| &**design);
         let before = old.and_then(|design| design.nodes.get(name));
-        let seen = self.seen.as_mut().map(|seen| seen.get(name));
+        let seen = self.seen.as_mut();
+        let seen = seen.map(|seen| seen.get(name).map(|node| &**node));
         let observations = input.observations;
         Subject {
             name,

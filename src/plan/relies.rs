@@ -65,7 +65,7 @@ pub(super) fn fact(
         let pods = pods.ok_or_else(|| "its pods were not looked at".to_owned())?;
         return local_data(pods).ok_or_else(|| "it is not there".to_owned());
     }
-    let node = observations.nodes.get(name);
+    let node = observations.node(name);
     let value = node.and_then(|node| seen(node, fact, &reliance.expected));
     value.ok_or_else(|| why_unseen(node, fact))
 }

@@ -22,20 +22,22 @@ use crate::render::render;
 use crate::repository::{Entry, Moment};
 
 use super::kept::{self, Kept, Nodes};
-use super::load::{Loader, on_threads, options, own_documents, spread};
+use super::load::{Loader, load_settings, on_threads, options, own_documents, spread};
 use super::{Error, Listing, Location, Settings, SiteFile};
 
 /// For each document that every piece is rendered with, a piece has so many files at least.
 const FILES_PER_DOCUMENT: usize = 4;
 
 /// How a site is taken to pieces.
-#[derive(Clone, Copy, Debug)]
-pub struct Pieces {
+#[derive(Clone, Copy)]
+pub struct Pieces<'a> {
     /// A site of fewer files that hold machines only is not.
     pub fewest: usize,
     /// Files of a piece, at least.
     pub size: usize,
-    /// The site is left as soon as more machines than that are not as they are expected to be.
+    /// Whether a machine is as it is expected to be.
+    pub is_expected: &'a (dyn Fn(&NodeDesign) -> bool + Sync),
+    /// The site is left as soon as more machines than that are not.
     pub most: usize,
 }
 
@@ -77,8 +79,7 @@ impl Loader<'_> {
         &mut self,
         location: &Location,
         settings: Settings,
-        pieces: Pieces,
-        is_expected: &(dyn Fn(&NodeDesign) -> bool + Sync),
+        pieces: Pieces<'_>,
     ) -> Result<Option<(Kept, Listing)>, Error> {
         let moment = Moment::now();
         let Some(entries) = self.entries(location)? else {
@@ -120,16 +121,8 @@ impl Loader<'_> {
             return Ok(None);
         }
         let listing = Listing::new(entries, files);
-        let Some(segment) = self.in_pieces(
-            location,
-            settings,
-            pieces,
-            is_expected,
-            &listing,
-            &rest,
-            candidates,
-        )?
-        else {
+        let segment = self.in_pieces(location, settings, pieces, &listing, &rest, candidates)?;
+        let Some(segment) = segment else {
             return Ok(None);
         };
         let kept = Kept::put(self.repository(), location, settings, segment);
@@ -137,13 +130,12 @@ impl Loader<'_> {
         Ok(Some((kept, listing)))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the second half of one function")]
+    /// The bytes of what is kept of a site; `rest`: what does not seem to hold machines only.
     fn in_pieces(
         &mut self,
         location: &Location,
         settings: Settings,
-        pieces: Pieces,
-        is_expected: &(dyn Fn(&NodeDesign) -> bool + Sync),
+        pieces: Pieces<'_>,
         listing: &Listing,
         rest: &[Entry],
         candidates: Vec<Candidate>,
@@ -182,7 +174,9 @@ impl Loader<'_> {
             let candidates =
                 std::mem::take(&mut *part.lock().unwrap_or_else(PoisonError::into_inner));
             let count = |node: &NodeDesign| {
-                if !is_expected(node) && unexpected.fetch_add(1, Ordering::Relaxed) >= pieces.most {
+                if !(pieces.is_expected)(node)
+                    && unexpected.fetch_add(1, Ordering::Relaxed) >= pieces.most
+                {
                     is_over.store(true, Ordering::Relaxed);
                 }
             };
@@ -288,13 +282,6 @@ fn join(pieces: Vec<Option<Piece>>, listing: &Listing) -> Option<Vec<u8>> {
         end as u32
     });
     Some(kept::segment(&listing.files, marks, ends.collect(), nodes))
-}
-
-fn load_settings(location: &Location) -> LoadSettings {
-    LoadSettings {
-        flat: location.is_flat,
-        ..LoadSettings::default()
-    }
 }
 
 /// Whether a file seems to hold machines only, none of which another document could build on. A file of

@@ -213,10 +213,7 @@ impl<'a> Loader<'a> {
         settled: Vec<Arc<NodeDesign>>,
     ) -> Result<(Site, Vec<Arc<LoadedFile>>), Error> {
         let mut diagnostics = unusable(tree);
-        let load_settings = LoadSettings {
-            flat: location.is_flat,
-            ..LoadSettings::default()
-        };
+        let load_settings = load_settings(location);
         let (files, loaded) = self.files(&tree.entries, &load_settings, &mut diagnostics)?;
 
         for content in &loaded {
@@ -316,6 +313,14 @@ impl<'a> Loader<'a> {
             loaded[index] = Some(content);
         }
         Ok((files, loaded.into_iter().flatten().collect()))
+    }
+}
+
+/// How files are read.
+pub(super) fn load_settings(location: &Location) -> LoadSettings {
+    LoadSettings {
+        flat: location.is_flat,
+        ..LoadSettings::default()
     }
 }
 

@@ -257,19 +257,19 @@ fn two_loaders_may_keep_and_read_at_once() {
     });
 }
 
-const PIECES: Pieces = Pieces {
-    fewest: 10,
-    size: 16,
-    most: 10,
-};
-
 /// What is kept of a site that is taken to pieces; `None` where it has to be loaded as a whole.
 fn gathered(checkout: &Checkout, unexpected: usize) -> Option<Kept> {
     let repository = checkout.open();
     let location = location(&repository);
     let mut loader = Loader::new(&repository);
     let is_expected = |node: &NodeDesign| node.name.as_str() >= &*format!("node-{unexpected:06}");
-    let gathered = loader.gather(&location, SETTINGS, PIECES, &is_expected);
+    let pieces = Pieces {
+        fewest: 10,
+        size: 16,
+        is_expected: &is_expected,
+        most: 10,
+    };
+    let gathered = loader.gather(&location, SETTINGS, pieces);
     let (kept, listing) = gathered.unwrap()?;
     let mut parts = kept.split(&listing, &BTreeSet::new(), 10).unwrap();
     let part = loader.load_part(&location, SETTINGS, &listing, &kept, &mut parts);

@@ -80,18 +80,19 @@ impl<'a> Prepared<'a> {
             }
             loader = Loader::new(checkout.repository);
         }
-        let pieces = Pieces {
-            fewest: FEWEST,
-            size: PIECE,
-            most: most_of(records.len()),
-        };
         // What the design differs from its record is loaded in full, so that nothing would come of it.
         let is_expected = |node: &NodeDesign| {
             records
                 .get(&node.name)
                 .is_some_and(|record| !differs(record, Some(node)))
         };
-        match loader.gather(&location, settings, pieces, &is_expected)? {
+        let pieces = Pieces {
+            fewest: FEWEST,
+            size: PIECE,
+            is_expected: &is_expected,
+            most: most_of(records.len()),
+        };
+        match loader.gather(&location, settings, pieces)? {
             Some((kept, listing)) => Self::among(location, settings, loader, kept, listing),
             None => Ok(None),
         }

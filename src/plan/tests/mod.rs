@@ -86,7 +86,7 @@ impl World {
             ..ObservedNode::unknown("")
         };
         let nodes = &mut self.observations.get_or_insert_default().nodes;
-        nodes.insert(NodeName::from(name), node);
+        nodes.insert(NodeName::from(name), Box::new(node));
         nodes.get_mut(name).unwrap()
     }
 
