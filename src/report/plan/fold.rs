@@ -41,16 +41,14 @@ pub(super) fn stages<'p, 'a>(
     let mut lost = 0;
     let mut positions: FxHashMap<String, usize> = FxHashMap::default();
     for part in busy {
-        let Stage::Group(group) = &part.stage else {
-            let like = Vec::new();
-            shown.push(Shown { part, like });
-            continue;
+        let group = match &part.stage {
+            Stage::Group(group) if folds => group,
+            _ => {
+                let like = Vec::new();
+                shown.push(Shown { part, like });
+                continue;
+            }
         };
-        if !folds {
-            let like = Vec::new();
-            shown.push(Shown { part, like });
-            continue;
-        }
         let mut changes: Vec<String> = part
             .alike
             .iter()
@@ -87,15 +85,9 @@ pub(super) fn said_of(parts: &[&Part<'_>], what: &str, most: usize) -> String {
         Stage::Group(group) => Some(group.name.as_str()),
         _ => None,
     });
-    let mut names: Vec<&str> = names.collect();
-    let more = names.len().saturating_sub(most);
-    names.truncate(most);
+    let names = words::first_of(&names.collect::<Vec<&str>>(), most);
     let groups = counted(parts.len(), "more group", "more groups");
-    let mut text = format!("{groups}{what}, {}: {}", sum(changes()), names.join(", "));
-    if more > 0 {
-        let _ = write!(text, " and {more} more");
-    }
-    text
+    format!("{groups}{what}, {}: {names}", sum(changes()))
 }
 
 /// `9000 to deploy, 600 to redeploy (wipes 1200 disks)`.

@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 
 use super::fold::{self, Piece};
 use super::forecast;
-use super::outline::{Alike, Part, Stage, block_key, gather_by, outline, shown};
+use super::outline::{self, Alike, Part, Stage, gather_by, outline, shown};
 use super::{summary, words};
 use crate::plan::{Change, Plan};
 use crate::report::counted;
@@ -249,14 +249,7 @@ fn names(out: &mut String, alike: &Alike<'_>, room: usize) {
 
 fn blocked_and_warnings(out: &mut String, plan: &Plan, room: usize) {
     let start = out.len();
-    let is_blocked = |change: &&Change| change.blocked.is_some();
-    let blocked = gather_by(shown(plan).filter(is_blocked), |change| {
-        let block = change
-            .blocked
-            .as_ref()
-            .map(|block| block_key(change, block));
-        format!("{:?}{block:?}", change.kind)
-    });
+    let blocked = outline::blocked(plan);
     let mut left = 0;
     if !blocked.is_empty() {
         out.push_str("\n**Blocked**\n");

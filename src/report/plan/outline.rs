@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::diff::FieldChange;
-use crate::plan::{Action, Block, Change, ChangeKind, Plan, PlannedGroup};
+use crate::plan::{Action, Change, ChangeKind, Plan, PlannedGroup};
 
 /// Changes that are alike, in the order of their nodes' names.
 pub(super) struct Alike<'a> {
@@ -113,13 +113,13 @@ pub(super) fn gather_by<'a>(
 
 /// What a change does and which fields it is about, whatever their values, as a key.
 pub(super) fn kinship(change: &Change) -> String {
-    let block = change
-        .blocked
-        .as_ref()
-        .map(|block| block_key(change, block));
     let mut key = format!(
-        "{:?}{}{}{}\u{1f}{block:?}",
-        change.kind, change.excluded, change.shown_only, change.destructive
+        "{:?}{}{}{}\u{1f}{:?}",
+        change.kind,
+        change.excluded,
+        change.shown_only,
+        change.destructive,
+        block_key(change)
     );
     for field in &change.fields {
         key.push('\u{1f}');
@@ -131,12 +131,21 @@ pub(super) fn kinship(change: &Change) -> String {
 }
 
 /// Why a change is blocked, and the flag that allows it, without the name of its node and the flag's value.
-pub(super) fn block_key(change: &Change, block: &Block) -> (String, Option<String>) {
+fn block_key(change: &Change) -> Option<(String, Option<String>)> {
+    let block = change.blocked.as_ref()?;
     let mut reason = String::new();
     nameless(&mut reason, &block.reason, change.node.as_str());
     let flag = block.flag.as_deref();
     let flag = flag.and_then(|flag| flag.split([' ', '=']).next());
-    (reason, flag.map(str::to_owned))
+    Some((reason, flag.map(str::to_owned)))
+}
+
+/// Changes that are blocked, once for each reason and flag, however they differ otherwise.
+pub(super) fn blocked(plan: &Plan) -> Vec<Alike<'_>> {
+    let blocked = shown(plan).filter(|change| change.blocked.is_some());
+    gather_by(blocked, |change| {
+        format!("{:?}{:?}", change.kind, block_key(change))
+    })
 }
 
 /// Everything of a change but the name of its node, as a key.

@@ -164,17 +164,9 @@ fn folded(
     let mut names: Vec<&str> = names.map(|group| group.as_str()).collect();
     // A group may be in several blocks.
     names.dedup();
-    let more = names.len().saturating_sub(MOST_NAMES);
-    names.truncate(MOST_NAMES);
-    let more = match more {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names = words::first_of(&names, MOST_NAMES);
     let groups = counted(blocks.len(), "more group", "more groups");
-    let line = format!(
-        "… and {groups}{what}{nodes}: {}{more}; --full shows all",
-        names.join(", ")
-    );
+    let line = format!("… and {groups}{what}{nodes}: {names}; --full shows all");
     let role = match phases().any(|phase| phase.effect == Effect::Destructive) {
         true => Role::Removed,
         false => Role::Faint,

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::fold::Piece;
 use super::forecast;
-use super::outline::{Alike, Part, Stage, block_key, gather_by, outline, shown};
+use super::outline::{self, Alike, Part, Stage, outline, shown};
 use super::summary::summary;
 use super::{fold, steps, words};
 use crate::diff::FieldChange;
@@ -342,15 +342,7 @@ fn fields(out: &mut dyn Write, fields: &[FieldChange], view: View) -> fmt::Resul
 /// What is not carried out, and what allows it.
 fn blocked(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     let palette = view.palette;
-    let is_blocked = |change: &&Change| change.blocked.is_some();
-    // Once for each reason and flag, however the changes differ otherwise.
-    let all = gather_by(shown(plan).filter(is_blocked), |change| {
-        let block = change
-            .blocked
-            .as_ref()
-            .map(|block| block_key(change, block));
-        format!("{:?}{block:?}", change.kind)
-    });
+    let all = outline::blocked(plan);
     if all.is_empty() {
         return Ok(());
     }

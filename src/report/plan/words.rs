@@ -224,6 +224,15 @@ pub(super) fn names<'a>(
     }
 }
 
+/// The first few names, and how many more there are.
+pub(super) fn first_of(names: &[&str], most: usize) -> String {
+    let shown = names[..names.len().min(most)].join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// The first twelve characters of a commit's id.
 pub(super) fn short(revision: &str) -> String {
     visible(&revision.chars().take(12).collect::<String>())
