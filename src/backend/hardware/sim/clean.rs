@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::course::system_disk;
+use super::machine::OFFERED;
 use super::pods::Course;
 use super::run::permanent;
 use super::{Effect, Machine, Stage};
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
 use crate::document::{Map, Node};
-use crate::lifecycle::{OWN_STEPS, OfferedStep, in_order};
+use crate::lifecycle::{OfferedStep, in_order};
 
 /// The step that erases disks as a whole.
 const ERASE: &str = "erase_devices";
@@ -29,8 +30,7 @@ pub(super) fn course(
 ) -> Result<Course, ActError> {
     let mut steps = asked(order, node)?;
     if steps.is_empty() {
-        let offered = OWN_STEPS.map(OfferedStep::from);
-        steps = match in_order(&offered, &BTreeMap::new()) {
+        steps = match in_order(&OFFERED, &BTreeMap::new()) {
             Ok(steps) => steps,
             Err(tie) => return permanent(tie.to_string()),
         };
@@ -67,7 +67,7 @@ pub(super) fn erases(order: &Order) -> bool {
 /// The steps that are named, each of which the machine has.
 fn asked(order: &Order, node: &NodeDesign) -> Result<Vec<OfferedStep>, ActError> {
     let parameters = order.step.parameters.as_deref();
-    let offered = OWN_STEPS.map(OfferedStep::from);
+    let offered = &*OFFERED;
     let asked = parameters.map_or(&[][..], |parameters| &parameters.clean_steps);
     let mut steps = Vec::with_capacity(asked.len());
     for each in asked {

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::etcd::Member;
 use super::ledger::{Effect, LedgerEntry, Operation};
 use super::pods::Pods;
-use crate::design::{Class, ClusterName, NodeDesign, NodeName, RunId};
+use crate::design::{self, Class, ClusterName, NodeDesign, NodeName, RunId};
 use crate::lifecycle::{OWN_STEPS, OfferedStep, PowerState, ProvisionState};
 use crate::observed::{Capability, ClusterNode, Disk, Fact, ObservedNode};
 
@@ -153,7 +153,7 @@ impl Machine {
 }
 
 /// The clean steps of every machine.
-static OFFERED: LazyLock<Arc<[OfferedStep]>> =
+pub(super) static OFFERED: LazyLock<Arc<[OfferedStep]>> =
     LazyLock::new(|| OWN_STEPS.map(OfferedStep::from).into());
 
 const CAPABILITIES: [Capability; 8] = [
@@ -206,16 +206,10 @@ pub(super) fn image_of(node: &NodeDesign) -> Arc<str> {
 }
 
 pub(super) fn hexadecimal<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    use std::fmt::Write as _;
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    let mut text = String::with_capacity(64);
-    for byte in hash.finalize() {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    design::hexadecimal(&hash.finalize())
 }
