@@ -80,6 +80,9 @@ impl<'a> Prepared<'a> {
             }
             loader = Loader::new(checkout.repository);
         }
+        if records.is_empty() {
+            return Ok(None);
+        }
         // What the design differs from its record is loaded in full, so that nothing would come of it.
         let is_expected = |node: &NodeDesign| {
             records
