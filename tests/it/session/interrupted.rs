@@ -7,12 +7,12 @@ use trueup::apply::session::{
     Connection, Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin,
     find_interrupted, resume,
 };
-use trueup::apply::{Clock, Event, EventKind};
+use trueup::apply::{Event, EventKind};
 use trueup::design::RunId;
 use trueup::record::{Outcome, Phase};
 use trueup::repository::{Holder, NewLock, Repository, Signature};
 
-use super::{Hand, Job, Noon, actor, alone, apply, dispatch, holds, plan, state, tags};
+use super::{Hand, Job, actor, alone, apply, carry_out, holds, plan, state, tags};
 use crate::git::Checkout;
 
 /// A run that stops after its group was prepared, as a killed process leaves it.
@@ -109,16 +109,7 @@ fn a_killed_run_goes_on_with_its_plan_and_commit_and_is_tagged_once() {
             steps.push(step.to_string());
         }
     };
-    let mut recorder = Recorder::new(&begun.session, &mut sink);
-    let finished = dispatch(
-        &begun.session,
-        &order,
-        &mut begun.journal,
-        begun.replay.clone(),
-        &[],
-        &mut recorder,
-    );
-    let report = recorder.finish(&finished, &Noon.now(), 0).unwrap();
+    let report = carry_out(&mut begun, &order, &[], &mut sink).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(!steps.contains(&"prepare/g/a".to_owned()), "{steps:?}");
     assert_eq!(tags(&checkout), [format!("site-action-success/one/{run}")]);

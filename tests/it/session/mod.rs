@@ -10,14 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use trueup::apply::session::{
-    Actor, Connection, Error, Proposal, Recorder, Session, Site, Timekeeper, begin,
+    Actor, Begun, Connection, Error, Proposal, Recorder, Site, Timekeeper, begin,
 };
-use trueup::apply::{
-    Clock, Event, Finished, NoPreconditions, Replay, RunReport, Stop, Work, execute,
-};
+use trueup::apply::{Clock, Event, NoPreconditions, RunReport, Stop, Work, execute};
 use trueup::backend::{ActError, Hardware, Order, Pending, Probe};
 use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
-use trueup::journal::Journal;
 use trueup::observed::ObservedNode;
 use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
 use trueup::record::{Packed, State, Store};
@@ -265,14 +262,15 @@ fn holds(_: &State) -> Result<Vec<String>, trueup::record::Error> {
     Ok(Vec::new())
 }
 
-fn dispatch(
-    session: &Session<'_>,
+/// Carries a run out that has begun, from its journal to its end.
+fn carry_out(
+    begun: &mut Begun<'_>,
     order: &Job,
-    journal: &mut Journal,
-    replay: Replay,
     broken: &[&'static str],
-    recorder: &mut Recorder<'_, '_>,
-) -> Finished {
+    sink: &mut dyn FnMut(&Event),
+) -> Result<RunReport, Error> {
+    let session = &begun.session;
+    let mut recorder = Recorder::new(session, sink);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -284,8 +282,8 @@ fn dispatch(
         nodes: &order.nodes,
         applied: &order.nodes,
         hardware: Arc::new(Machines(broken.iter().copied().collect())),
-        log: journal,
-        replay,
+        log: &mut begun.journal,
+        replay: begun.replay.clone(),
         clock: &Noon,
         stop: Stop::new(),
         stop_grace: None,
@@ -293,7 +291,8 @@ fn dispatch(
         preconditions: Arc::new(NoPreconditions),
         may_start: &|| session.may_start(),
     };
-    runtime.block_on(execute(work, recorder)).unwrap()
+    let finished = runtime.block_on(execute(work, &mut recorder)).unwrap();
+    recorder.finish(&finished, &Noon.now(), 0)
 }
 
 /// A whole run.
@@ -308,16 +307,7 @@ fn apply(
     let mut begun = begin(site, &actor, time, order.proposal(supersede), &mut holds)?;
     let mut events = Vec::new();
     let mut sink = |event: &Event| events.push(event.clone());
-    let mut recorder = Recorder::new(&begun.session, &mut sink);
-    let finished = dispatch(
-        &begun.session,
-        order,
-        &mut begun.journal,
-        begun.replay.clone(),
-        broken,
-        &mut recorder,
-    );
-    let report = recorder.finish(&finished, &Noon.now(), 0)?;
+    let report = carry_out(&mut begun, order, broken, &mut sink)?;
     Ok((report, events))
 }
 

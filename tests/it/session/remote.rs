@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use trueup::apply::session::{
-    Connection, Error, Kind, Recorder, Site, TakeOver, begin, find_interrupted, resume,
+    Connection, Error, Kind, Site, TakeOver, begin, find_interrupted, resume,
 };
-use trueup::apply::{Clock, Event, EventKind, Replay};
+use trueup::apply::{Event, EventKind};
 use trueup::record::Outcome;
 
-use super::{Hand, Job, Noon, PATIENCE, actor, alone, apply, dispatch, holds, plan, shared};
+use super::{Hand, Job, PATIENCE, actor, alone, apply, carry_out, holds, plan, shared};
 use crate::git::{Checkout, Origin};
 
 #[test]
@@ -50,18 +50,7 @@ fn two_clones_share_lock_records_and_tags_through_their_remote() {
     )
     .unwrap();
     assert!(begun.replay.all_possibly_begun);
-    let mut sink = |_: &Event| {};
-    let mut recorder = Recorder::new(&begun.session, &mut sink);
-    let replay = begun.replay.clone();
-    let finished = dispatch(
-        &begun.session,
-        &order,
-        &mut begun.journal,
-        replay,
-        &[],
-        &mut recorder,
-    );
-    let report = recorder.finish(&finished, &Noon.now(), 0).unwrap();
+    let report = carry_out(&mut begun, &order, &[], &mut |_| {}).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
     let refs: Vec<_> = refs.lines().collect();
@@ -91,17 +80,7 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
             warnings.push(message.clone());
         }
     };
-    let mut recorder = Recorder::new(&begun.session, &mut sink);
-    let replay = Replay::default();
-    let finished = dispatch(
-        &begun.session,
-        &order,
-        &mut begun.journal,
-        replay,
-        &[],
-        &mut recorder,
-    );
-    let report = recorder.finish(&finished, &Noon.now(), 0).unwrap();
+    let report = carry_out(&mut begun, &order, &[], &mut sink).unwrap();
     std::fs::rename(&away, origin.path()).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(
