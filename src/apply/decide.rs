@@ -32,7 +32,7 @@ impl Dispatcher<'_> {
     /// Decides about a step whose needs have all ended. Asked again as it starts.
     pub(super) fn choose(&mut self, index: usize) -> Choice {
         let kind = self.plan.steps[index].id.kind;
-        let group = self.group_of[index];
+        let group = self.group_of(index);
         let cause = self.graph.cause(index).map(|cause| self.reason_of(cause));
         match (kind, group) {
             (StepKind::StartGroup, Some(group)) => self.start_group(group, cause),
@@ -116,7 +116,7 @@ impl Dispatcher<'_> {
     /// A node that was never sent is still what it was.
     fn was_taken_out(&self, index: usize) -> bool {
         let kinds = [StepKind::Drain, StepKind::RemoveEtcd, StepKind::Destroy];
-        self.node_of[index].is_some_and(|node| {
+        self.node_of(index).is_some_and(|node| {
             let sent = self.tally.nodes[node].sent;
             kinds.into_iter().any(|kind| sent.has(kind))
         })
@@ -161,7 +161,7 @@ impl Dispatcher<'_> {
     }
 
     fn choose_for_world(&mut self, index: usize) -> Choice {
-        let node = self.node_of[index].map(|node| &mut self.tally.nodes[node]);
+        let node = self.node_of(index).map(|node| &mut self.tally.nodes[node]);
         if let Some(node) = node
             && (node.busy || node.open.is_some_and(|open| open != index))
         {
@@ -187,7 +187,7 @@ impl Dispatcher<'_> {
         if self.halted {
             return skipped(self.halt_reason());
         }
-        if let (Some(gate), Some(group)) = (self.gate_of[index], self.group_of[index]) {
+        if let (Some(gate), Some(group)) = (self.gate_of[index], self.group_of(index)) {
             match self.ended[gate as usize] {
                 Some(true) => {}
                 Some(false) => return skipped(self.reason_of(gate as usize)),
@@ -206,7 +206,7 @@ impl Dispatcher<'_> {
     /// workflow will not resubmit nodes that have already completed or failed in this deployment").
     fn was_sent(&self, index: usize) -> bool {
         let step = &self.plan.steps[index];
-        let Some(node) = self.node_of[index] else {
+        let Some(node) = self.node_of(index) else {
             return false;
         };
         let node = &self.tally.nodes[node];

@@ -66,8 +66,8 @@ pub(super) struct Dispatcher<'a> {
     pub(super) graph: Graph,
     pub(super) tally: Tally<'a>,
     /// For each step, its group and its node.
-    pub(super) group_of: Vec<Option<usize>>,
-    pub(super) node_of: Vec<Option<usize>>,
+    group_of: Vec<Option<u32>>,
+    node_of: Vec<Option<u32>>,
     /// For each deploy that may overtake its gate, that gate.
     pub(super) gate_of: Vec<Option<u32>>,
     /// For each destroy of a wave, that wave.
@@ -118,7 +118,7 @@ impl<'a> Dispatcher<'a> {
                 let overtakes = plan.options.overlap
                     && step.id.kind == StepKind::Deploy
                     && step.needs.len() > 1
-                    && group.is_some_and(|group| !tally.group_tallies[group].shared);
+                    && group.is_some_and(|group| !tally.group_tallies[group as usize].shared);
                 let mut gates = step.needs.iter().filter(|need| {
                     let other = plan.steps.get(need.step.0 as usize);
                     other.is_some_and(|other| other.id.kind == StepKind::GatePrepared)
@@ -335,7 +335,7 @@ impl<'a> Dispatcher<'a> {
             step: step.id.to_string().into(),
         })?;
         let kind = step.id.kind;
-        if let Some(node) = self.node_of[index] {
+        if let Some(node) = self.node_of(index) {
             self.tally.nodes[node].busy = true;
             self.tally.nodes[node].sent.add(kind);
         }
@@ -435,7 +435,7 @@ impl<'a> Dispatcher<'a> {
         let began = self.running.remove(&index);
         let lane = self.lane_of(index);
         self.lanes[lane].running -= 1;
-        if let Some(node) = self.node_of[index] {
+        if let Some(node) = self.node_of(index) {
             let node = &mut self.tally.nodes[node];
             node.busy = false;
             let parked = std::mem::take(&mut node.parked);
@@ -501,7 +501,7 @@ impl<'a> Dispatcher<'a> {
             duration_ms,
         });
         if step.id.kind == StepKind::GateDeployed
-            && let Some(group) = self.group_of[index]
+            && let Some(group) = self.group_of(index)
         {
             let result = self.tally.result(group);
             self.say(EventKind::GroupFinished { result });
@@ -509,8 +509,18 @@ impl<'a> Dispatcher<'a> {
         Ok(())
     }
 
+    /// The group of a step, by its position.
+    pub(super) fn group_of(&self, index: usize) -> Option<usize> {
+        self.group_of[index].map(|group| group as usize)
+    }
+
+    /// The node of a step, by its position.
+    pub(super) fn node_of(&self, index: usize) -> Option<usize> {
+        self.node_of[index].map(|node| node as usize)
+    }
+
     fn lane_of(&self, index: usize) -> usize {
-        self.group_of[index].unwrap_or(self.plan.groups.len())
+        self.group_of(index).unwrap_or(self.plan.groups.len())
     }
 
     fn has_free_place_for_waiting(&self) -> bool {

@@ -66,8 +66,8 @@ impl Dispatcher<'_> {
             nodes.push(NodeResult {
                 node: node.name.clone(),
                 standing: node.standing,
-                failed_step: node.failed.as_ref().map(|(step, _)| step.clone()),
-                message: node.failed.as_ref().map(|(_, message)| message.clone()),
+                failed_step: node.failed.as_ref().map(|failed| failed.0.clone()),
+                message: node.failed.as_ref().map(|failed| failed.1.clone()),
                 complete: node.failed.is_none() && node.planned == node.achieved,
                 duration_ms: node.duration_ms,
             });

@@ -54,7 +54,9 @@ impl StillHolds {
                 _ => steps.push((*step, end)),
             }
         }
-        let reliances = pairs.into_iter().map(|(_, position)| position).collect();
+        let mut reliances: Vec<u32> = pairs.into_iter().map(|(_, position)| position).collect();
+        reliances.shrink_to_fit();
+        steps.shrink_to_fit();
         let mut leaving = Vec::new();
         for step in &plan.steps {
             if let (Some(node), Some(parameters)) = (&step.id.node, &step.parameters)

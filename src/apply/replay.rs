@@ -24,7 +24,7 @@ impl Dispatcher<'_> {
             match entry {
                 Entry::Intent { .. } => {
                     self.begun[index] = true;
-                    if let Some(node) = self.node_of[index] {
+                    if let Some(node) = self.node_of(index) {
                         let kind = self.plan.steps[index].id.kind;
                         self.tally.nodes[node].sent.add(kind);
                         self.tally.nodes[node].open = Some(index);

@@ -19,7 +19,7 @@ impl Dispatcher<'_> {
     ) {
         let step = &self.plan.steps[index];
         let kind = step.id.kind;
-        let group = self.group_of[index];
+        let group = self.group_of(index);
         let succeeded = matches!(outcome, StepOutcome::Succeeded | StepOutcome::NotNeeded);
         self.ended[index] = Some(succeeded);
         self.unfinished -= usize::from(kind != StepKind::Tag);
@@ -27,7 +27,7 @@ impl Dispatcher<'_> {
             self.why_not.insert(index, why);
         }
         self.group_step_ended(index, kind, outcome, succeeded);
-        if let Some(node) = self.node_of[index] {
+        if let Some(node) = self.node_of(index) {
             let gate_open = match self.gate_of[index] {
                 Some(gate) => self.ended[gate as usize].is_none(),
                 None => matches!(kind, StepKind::Relabel | StepKind::PowerOn),
@@ -78,7 +78,7 @@ impl Dispatcher<'_> {
                 | StepKind::GatePrepared
                 | StepKind::GateDeployed
                 | StepKind::StartWave => {
-                    if let Some(group) = self.group_of[index] {
+                    if let Some(group) = self.group_of(index) {
                         let failed = &mut self.tally.group_tallies[group].failed;
                         failed.get_or_insert(message.clone());
                     } else {
@@ -90,7 +90,7 @@ impl Dispatcher<'_> {
                 _ => self.step_failed = true,
             }
         }
-        let Some(group) = self.group_of[index] else {
+        let Some(group) = self.group_of(index) else {
             return;
         };
         match kind {

@@ -44,7 +44,7 @@ pub(super) struct NodeTally {
     /// Kinds that succeeded in this run.
     pub(super) achieved: Kinds,
     /// The first step of this run that failed, and why.
-    pub(super) failed: Option<(Arc<str>, Arc<str>)>,
+    pub(super) failed: Option<Box<(Arc<str>, Arc<str>)>>,
     pub(super) duration_ms: u64,
     /// A step of it runs; the others wait here.
     pub(super) busy: bool,
@@ -94,17 +94,18 @@ pub(super) struct Tally<'a> {
     pub(super) group_tallies: Vec<GroupTally>,
     pub(super) nodes: Vec<NodeTally>,
     node_index: FxHashMap<&'a str, u32>,
-    group_index: FxHashMap<&'a str, usize>,
+    group_index: FxHashMap<&'a str, u32>,
     /// Nodes that failed in this run after something was attempted.
     pub(super) failures: u64,
 }
 
 impl<'a> Tally<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
+        let in_groups: usize = plan.groups.iter().map(|group| group.nodes.len()).sum();
         let mut tally = Self {
             groups: &plan.groups,
             group_tallies: Vec::with_capacity(plan.groups.len()),
-            nodes: Vec::new(),
+            nodes: Vec::with_capacity(plan.changes.len().max(in_groups)),
             node_index: FxHashMap::default(),
             group_index: (0..)
                 .zip(&plan.groups)
@@ -165,7 +166,7 @@ impl<'a> Tally<'a> {
             if step.id.kind == StepKind::GatePrepared
                 && let Some(group) = tally.group_of(step)
             {
-                tally.group_tallies[group].open_gates += 1;
+                tally.group_tallies[group as usize].open_gates += 1;
             }
         }
         tally
@@ -193,17 +194,15 @@ impl<'a> Tally<'a> {
     }
 
     /// The group of a step.
-    pub(super) fn group_of(&self, step: &Step) -> Option<usize> {
+    pub(super) fn group_of(&self, step: &Step) -> Option<u32> {
         let name = step.id.group.as_ref()?;
         self.group_index.get(name.as_str()).copied()
     }
 
     /// The node of a step.
-    pub(super) fn node_of(&self, step: &Step) -> Option<usize> {
+    pub(super) fn node_of(&self, step: &Step) -> Option<u32> {
         let name = step.id.node.as_ref()?;
-        self.node_index
-            .get(name.as_str())
-            .map(|node| *node as usize)
+        self.node_index.get(name.as_str()).copied()
     }
 
     fn stand(&mut self, node: usize, standing: Standing) {
@@ -254,7 +253,8 @@ impl<'a> Tally<'a> {
                 self.stand(node, Standing::Failed);
                 let node = &mut self.nodes[node];
                 if node.failed.is_none() {
-                    node.failed = Some((step.id.to_string().into(), message.clone()));
+                    let failed = (step.id.to_string().into(), message.clone());
+                    node.failed = Some(Box::new(failed));
                     self.failures += u64::from(attempted);
                     for group in &node.groups {
                         self.group_tallies[*group as usize].failed_now += 1;

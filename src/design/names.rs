@@ -22,6 +22,12 @@ macro_rules! name {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// The name as a shared text.
+            #[must_use]
+            pub fn shared(&self) -> &Arc<str> {
+                &self.0
+            }
         }
 
         impl From<&str> for $name {

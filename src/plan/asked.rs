@@ -88,10 +88,10 @@ impl<'a> Rules<'a> {
                     }
                     Some(record) => {
                         item.because(format!("its record says: {}", record.phase.as_str()));
-                        item.work.single = Some(Single {
+                        item.work.single = Some(Box::new(Single {
                             kind: StepKind::Forget,
                             parameters: Parameters::default(),
-                        });
+                        }));
                     }
                 }
                 item
@@ -176,10 +176,10 @@ impl<'a> Rules<'a> {
             _ => {}
         }
         // Whether it is still a member of an etcd cluster is settled with all nodes.
-        item.work.leave = Some(Leave {
+        item.work.leave = Some(Box::new(Leave {
             only_judged: true,
             ..Leave::default()
-        });
+        }));
     }
 
     /// One step on the cluster.
@@ -233,7 +233,7 @@ impl<'a> Rules<'a> {
             }
             _ => {}
         }
-        item.work.leave = Some(leave);
+        item.work.leave = Some(Box::new(leave));
         item
     }
 
@@ -248,10 +248,10 @@ impl<'a> Rules<'a> {
             item.block(why, None);
         }
         if action == Action::PowerOff {
-            item.work.leave = Some(Leave {
+            item.work.leave = Some(Box::new(Leave {
                 only_judged: true,
                 ..Leave::default()
-            });
+            }));
         }
     }
 }
@@ -300,7 +300,7 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
         }
         _ => {}
     }
-    item.work.single = Some(Single { kind, parameters });
+    item.work.single = Some(Box::new(Single { kind, parameters }));
     item
 }
 

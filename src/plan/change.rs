@@ -3,7 +3,7 @@
 //! Every way through ends in an [`Item`]: the change as it is shown, and the work, which is what steps
 //! are built of. What is blocked, excluded or only shown has no work.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::drift::{Drift, labels_to_set};
 use super::leaving::Leave;
@@ -95,7 +95,7 @@ impl<'a> Rules<'a> {
                 return None;
             };
             item.because("its machine was torn down, and its node in the cluster is left");
-            item.work.leave = Some(Leave::of_a_torn_down(node));
+            item.work.leave = Some(Box::new(Leave::of_a_torn_down(node)));
             return Some(item);
         }
         item.work.destroy = true;
@@ -294,6 +294,7 @@ impl<'a> Item<'a> {
     }
 
     pub(super) fn because(&mut self, reason: impl Into<Arc<str>>) {
+        self.change.reasons.reserve_exact(1);
         self.change.reasons.push(reason.into());
     }
 
@@ -360,6 +361,9 @@ fn is_there(subject: Subject<'_>) -> bool {
     subject.seen.is_deployed() || of_cluster()
 }
 
+/// The reason of every machine of a new site.
+static NO_RECORD: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("no record"));
+
 /// A machine that is not deployed, or of which nobody can tell.
 fn create<'a>(subject: Subject<'a>, after: &'a NodeDesign) -> Item<'a> {
     let phase = subject.record.map(|record| record.phase);
@@ -377,7 +381,7 @@ fn create<'a>(subject: Subject<'a>, after: &'a NodeDesign) -> Item<'a> {
     };
     let mut item = Item::new(subject, kind);
     match subject.record {
-        None => item.because("no record"),
+        None => item.because(NO_RECORD.clone()),
         Some(record) => match (phase, &record.last_error) {
             (Some(Phase::Failed), Some(error)) => {
                 item.because(format!("failed in run {}: {error}", record.run));

@@ -106,7 +106,7 @@ impl<'a> Clusters<'a> {
     ) {
         let leaves = |item: &&mut Item<'_>| {
             let leave = item.work.leave.as_ref();
-            leave.is_some_and(Leave::is_about_etcd) && !item.change.excluded
+            leave.is_some_and(|leave| leave.is_about_etcd()) && !item.change.excluded
         };
         for item in items.iter_mut().filter(leaves) {
             self.settle_one(item, leaving);
@@ -117,7 +117,7 @@ impl<'a> Clusters<'a> {
             }
             // A node that is in no cluster has nothing to leave.
             let is_in_any = |leave: &Leave| leave.is_member || leave.node_uid.is_some();
-            if !item.work.leave.as_ref().is_some_and(is_in_any) {
+            if !item.work.leave.as_deref().is_some_and(is_in_any) {
                 item.work.leave = None;
             }
             only_etcd(item);
@@ -130,10 +130,10 @@ impl<'a> Clusters<'a> {
                 seen.is_some_and(|seen| quorum::standing(&watched.cluster, seen).is_some())
             };
             if again && of_node.peek().is_some() && of_node.all(runs) {
-                item.work.rejoins = Some(Leave {
+                item.work.rejoins = Some(Box::new(Leave {
                     is_member: true,
                     ..Leave::default()
-                });
+                }));
             }
         }
         let is_carried = |item: &&mut Item<'_>| {

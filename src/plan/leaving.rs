@@ -106,7 +106,7 @@ impl<'a> Rules<'a> {
             }
         }
         // Which etcd clusters it is in is settled when all nodes are judged.
-        item.work.leave = Some(leave);
+        item.work.leave = Some(Box::new(leave));
     }
 
     /// Whether a machine that is said to be gone may be taken for gone.

@@ -199,17 +199,21 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         warnings.push(Arc::from(text));
     }
     let changed_here = items.iter().filter(|item| item.subject.after.is_some());
+    let unchanged = match is_targeted {
+        true => 0,
+        false => design.nodes.len() - changed_here.count(),
+    };
+    let mut changes: Vec<super::Change> = items.into_iter().map(|item| item.change).collect();
+    // They stand where the work stood that went with them, and a large plan is kept for hours.
+    changes.shrink_to_fit();
     Ok(Plan {
         site: design.site.clone(),
         action: Arc::from(action.as_str()),
         target: input.target.clone(),
         base: input.base.clone(),
         intermediate_commits: input.intermediate_commits.clone(),
-        unchanged: match is_targeted {
-            true => 0,
-            false => design.nodes.len() - changed_here.count(),
-        },
-        changes: items.into_iter().map(|item| item.change).collect(),
+        unchanged,
+        changes,
         groups,
         steps,
         relies_on,

@@ -229,7 +229,7 @@ pub struct Reliance {
     /// How what is seen later must stand to it.
     pub relation: Relation,
     /// The steps that rely on it.
-    pub steps: Vec<StepIndex>,
+    pub steps: Arc<[StepIndex]>,
 }
 
 /// A commit between the last site action and the target.

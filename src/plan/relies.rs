@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -181,7 +182,7 @@ pub(super) fn etcd(
                 fact: Arc::from(fact),
                 expected: Arc::from(expected),
                 relation,
-                steps: vec![StepIndex::from_position(first)],
+                steps: [StepIndex::from_position(first)].into(),
             });
         }
     }
@@ -247,8 +248,8 @@ pub(super) fn all<'a>(
                 .push(StepIndex(index as u32));
         }
     }
-    let words = Words::default();
-    let mut result = Vec::new();
+    let mut words = Words::default();
+    let mut result = Vec::with_capacity(FACTS.len() * of_node.len());
     for (name, indexes) in of_node {
         let Some(item) = items.get(name) else {
             continue;
@@ -257,7 +258,15 @@ pub(super) fn all<'a>(
         let drains = |index: &&StepIndex| steps[index.0 as usize].id.kind == StepKind::Drain;
         let drain = indexes.iter().find(drains).copied();
         match item.subject.seen.node() {
-            Some(node) => of_machine(&words, &subject, node, item, steps, &indexes, &mut result),
+            Some(node) => of_machine(
+                &mut words,
+                &subject,
+                node,
+                item,
+                steps,
+                &indexes,
+                &mut result,
+            ),
             // Nobody looked. What is built must at least not stand on what is there already.
             None if !observed && item.work.deploy && !item.work.tears_down() => {
                 result.push(Reliance {
@@ -265,7 +274,7 @@ pub(super) fn all<'a>(
                     fact: words.fact("provision"),
                     expected: words.not_deployed.clone(),
                     relation: Relation::Subset,
-                    steps: indexes,
+                    steps: indexes.into(),
                 })
             }
             None => {}
@@ -278,7 +287,7 @@ pub(super) fn all<'a>(
                 fact: Arc::from(LOCAL_DATA),
                 expected: Arc::from(expected),
                 relation: Relation::Subset,
-                steps: vec![drain],
+                steps: [drain].into(),
             });
         }
     }
@@ -288,10 +297,15 @@ pub(super) fn all<'a>(
     result
 }
 
+/// How many texts are shared.
+const SHARED: usize = 64;
+
 /// Texts that many facts share.
 struct Words {
     facts: [Arc<str>; FACTS.len()],
     not_deployed: Arc<str>,
+    /// What is expected of many machines alike.
+    expected: FxHashSet<Arc<str>>,
 }
 
 impl Default for Words {
@@ -307,6 +321,7 @@ impl Default for Words {
         Self {
             facts: FACTS.map(Arc::from),
             not_deployed: Arc::from(json(&not_deployed).unwrap_or_default()),
+            expected: FxHashSet::default(),
         }
     }
 }
@@ -316,10 +331,22 @@ impl Words {
         let known = self.facts.iter().find(|fact| &***fact == name);
         known.cloned().unwrap_or_else(|| Arc::from(name))
     }
+
+    fn expected(&mut self, text: String) -> Arc<str> {
+        if let Some(known) = self.expected.get(&*text) {
+            return known.clone();
+        }
+        let text: Arc<str> = Arc::from(text);
+        // What comes after that many is of one machine alone.
+        if self.expected.len() < SHARED {
+            self.expected.insert(text.clone());
+        }
+        text
+    }
 }
 
 fn of_machine(
-    words: &Words,
+    words: &mut Words,
     subject: &Arc<str>,
     node: &ObservedNode,
     item: &Item<'_>,
@@ -327,9 +354,17 @@ fn of_machine(
     indexes: &[StepIndex],
     result: &mut Vec<Reliance>,
 ) {
-    let of_kind = |kinds: &[StepKind]| -> Vec<StepIndex> {
+    // Nearly all facts of a machine are for the same steps.
+    let mut lists: Vec<Arc<[StepIndex]>> = Vec::new();
+    let mut of_kind = |kinds: &[StepKind]| -> Arc<[StepIndex]> {
         let is = |index: &&StepIndex| kinds.contains(&steps[index.0 as usize].id.kind);
-        indexes.iter().filter(is).copied().collect()
+        let found = indexes.iter().filter(is);
+        if let Some(known) = lists.iter().find(|list| list.iter().eq(found.clone())) {
+            return known.clone();
+        }
+        let list: Arc<[StepIndex]> = found.copied().collect();
+        lists.push(list.clone());
+        list
     };
     // What a node's first step changes, its later steps cannot rely on.
     let first = match &item.work {
@@ -393,7 +428,7 @@ fn of_machine(
         result.push(Reliance {
             subject: subject.clone(),
             fact: words.fact(fact),
-            expected: Arc::from(expected),
+            expected: words.expected(expected),
             relation: Relation::Equal,
             steps,
         });

@@ -153,19 +153,19 @@ impl<'a> Rules<'a> {
         let sight = sight(&subject, &memory);
         self.explain(&mut item, &sight, &memory, named);
         self.refuse(&mut item, &sight, &memory, named);
-        item.work.single = Some(Single {
+        item.work.single = Some(Box::new(Single {
             kind: StepKind::Remediate,
             parameters: Parameters {
                 remediation: Some(limits),
                 remembered: (memory != Memory::default()).then(|| Box::new(memory)),
                 ..Parameters::default()
             },
-        });
+        }));
         // Whether its etcd clusters bear that it is away is settled with all nodes.
-        item.work.leave = Some(Leave {
+        item.work.leave = Some(Box::new(Leave {
             only_judged: true,
             ..Leave::default()
-        });
+        }));
         item
     }
 

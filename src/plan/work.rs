@@ -1,4 +1,6 @@
 //! What is done to a node, of which its steps are built.
+//!
+//! Most nodes of a large plan are only built: what few have is in a box.
 
 use std::sync::Arc;
 
@@ -16,11 +18,11 @@ pub(super) struct Work {
     pub(super) relabel: Option<Arc<Parameters>>,
     pub(super) destroy: bool,
     /// How it leaves its clusters before, where it is in any.
-    pub(super) leave: Option<Leave>,
+    pub(super) leave: Option<Box<Leave>>,
     /// What it comes back to without having left it in this plan: an earlier one was not seen through.
-    pub(super) rejoins: Option<Leave>,
+    pub(super) rejoins: Option<Box<Leave>>,
     /// One step that an action asks for.
-    pub(super) single: Option<Single>,
+    pub(super) single: Option<Box<Single>>,
     pub(super) prepare: bool,
     /// How it is cleaned while it is destroyed, prepared or provided.
     pub(super) cleaning: Option<Arc<Cleaning>>,
@@ -68,8 +70,8 @@ impl Work {
     pub(super) fn tears_down(&self) -> bool {
         let is_off = |single: &Single| single.kind == StepKind::PowerOff;
         self.destroy
-            || self.leave.as_ref().is_some_and(Leave::takes_out)
-            || self.single.as_ref().is_some_and(is_off)
+            || self.leave.as_deref().is_some_and(Leave::takes_out)
+            || self.single.as_deref().is_some_and(is_off)
     }
 
     fn is_outside_groups(&self) -> bool {
@@ -86,7 +88,7 @@ impl Work {
             false => (Capability::Wipe, "erase its disks"),
         };
         let single = |kinds: &[StepKind]| {
-            let single = self.single.as_ref();
+            let single = self.single.as_deref();
             single.is_some_and(|single| kinds.contains(&single.kind))
         };
         let retire = self.unset_retired

@@ -162,6 +162,7 @@ impl Draft {
         let index = StepIndex(self.steps.len() as u32);
         written.needs.sort_unstable();
         written.needs.dedup_by_key(|need| need.step);
+        written.needs.shrink_to_fit();
         self.steps.push(Step {
             id: written.id,
             timeout: written.timeout,

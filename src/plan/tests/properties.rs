@@ -186,7 +186,7 @@ proptest! {
         let changed: BTreeSet<_> = plan.changes.iter().map(|change| change.node.clone()).collect();
         prop_assert!(with_steps.is_subset(&changed));
         for reliance in &plan.relies_on {
-            for step in &reliance.steps {
+            for step in reliance.steps.iter() {
                 prop_assert!(plan.steps[step.0 as usize].effect != Effect::None);
             }
         }

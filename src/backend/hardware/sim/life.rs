@@ -1,6 +1,6 @@
 //! What an operation does to a machine while it goes on and when it ends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use super::etcd::Member;
@@ -13,12 +13,12 @@ use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{ClusterNode, Disk};
 use crate::step::{Actor, StepKind};
 
-/// Labels that the kubelet sets itself.
-const HOST_NAME: &str = "kubernetes.io/hostname";
+/// The label that the kubelet sets itself.
+static HOST_NAME: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("kubernetes.io/hostname"));
 
-/// The keys of these, which all machines share.
+/// The keys of these.
 static KEPT: LazyLock<Arc<BTreeSet<Arc<str>>>> =
-    LazyLock::new(|| Arc::new([Arc::from(HOST_NAME)].into()));
+    LazyLock::new(|| Arc::new([HOST_NAME.clone()].into()));
 
 /// The label that shuts a kubelet down (airship-node-teardown, which spells it so), and its value.
 pub(super) const DECOMMISSION: (&str, &str) = ("promenade-decomission", "enabled");
@@ -98,9 +98,7 @@ impl Machine {
             Effect::WipedDisk(name) | Effect::WipedMetadata(name) => {
                 self.partition(node, name, false);
             }
-            Effect::Deployed { image, uid, labels } => {
-                self.deployed(node, image, uid, (**labels).clone(), at)
-            }
+            Effect::Deployed { image, uid, labels } => self.deployed(node, image, uid, labels, at),
             Effect::Destroyed => {
                 self.rest();
                 self.prepared = false;
@@ -201,7 +199,7 @@ impl Machine {
                 self.pods = Pods::default();
                 self.cluster = Some(ClusterNode {
                     uid: uid.clone(),
-                    labels: [(Arc::from(HOST_NAME), Arc::from(node.as_str()))].into(),
+                    labels: [(HOST_NAME.clone(), node.shared().clone())].into(),
                     kept_labels: KEPT.clone(),
                     ..ClusterNode::default()
                 });
@@ -237,17 +235,20 @@ impl Machine {
         node: &NodeName,
         image: &Arc<str>,
         uid: &Arc<str>,
-        mut labels: std::collections::BTreeMap<Arc<str>, Arc<str>>,
+        labels: &BTreeMap<Arc<str>, Arc<str>>,
         at: u64,
     ) {
-        labels.insert(Arc::from(HOST_NAME), Arc::from(node.as_str()));
+        let labels = labels
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()));
+        let host_name = (HOST_NAME.clone(), node.shared().clone());
         self.provision = ProvisionState::Active;
         self.image = Some(image.clone());
         self.kubelet_stopped = false;
         self.pods = Pods::default();
         self.cluster = Some(ClusterNode {
             uid: uid.clone(),
-            labels: labels.into_iter().collect(),
+            labels: labels.chain([host_name]).collect(),
             kept_labels: KEPT.clone(),
             ..ClusterNode::default()
         });

@@ -86,8 +86,10 @@ impl Machine {
     /// A machine as it comes from the factory: off, available, its disks those that the design names.
     #[must_use]
     pub fn factory_new(node: &NodeDesign) -> Self {
-        let named: Vec<&str> = node.disks.iter().map(|name| &**name).collect();
-        let names = if named.is_empty() { &DISKS[..] } else { &named };
+        let names = match node.disks.is_empty() {
+            true => Arc::from(DISKS.map(Arc::from)),
+            false => node.disks.clone(),
+        };
         let mut disks: Vec<Disk> = names
             .iter()
             .enumerate()
@@ -167,9 +169,9 @@ const CAPABILITIES: [Capability; 8] = [
     Capability::Relabel,
 ];
 
-pub(super) fn new_disk(node: &NodeName, name: &str, size: u64) -> Disk {
+pub(super) fn new_disk(node: &NodeName, name: &Arc<str>, size: u64) -> Disk {
     Disk {
-        name: Arc::from(name),
+        name: name.clone(),
         serial: Arc::from(format!("SIM-{}", &hexadecimal([node.as_str(), name])[..12])),
         size,
         partitioned: false,
