@@ -20,6 +20,7 @@ mod kind;
 mod names;
 mod network;
 mod node;
+mod own;
 mod part;
 mod policy;
 mod profile;
@@ -28,6 +29,7 @@ mod rules;
 pub mod schema;
 mod section;
 mod selector;
+mod shared;
 mod strategy;
 mod summary;
 
@@ -47,6 +49,7 @@ pub use cluster::quorum;
 pub use digests::{Digests, NoDigest, SectionDigest, hexadecimal};
 pub use kind::SITE_DEFINITION;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
+pub use own::{Addresses, Sections};
 pub use section::{Class, Section};
 pub use strategy::DEFAULT_STRATEGY;
 pub use summary::some_boot_actions;
@@ -173,7 +176,7 @@ pub struct NodeDesign {
     pub mark: Mark,
     /// The rack it stands in.
     pub rack: Option<Arc<str>>,
-    /// Tags that selectors name, shared between summaries that have the same.
+    /// Tags that selectors name, shared between nodes that have the same.
     pub tags: Arc<BTreeSet<Arc<str>>>,
     /// Kubernetes labels (owner data), shared between nodes that have the same.
     pub labels: Arc<BTreeMap<Arc<str>, Arc<str>>>,
@@ -184,12 +187,12 @@ pub struct NodeDesign {
     /// How its management controller is reached.
     pub out_of_band: OutOfBand,
     /// Addresses by network name (`address` of static ones).
-    pub addresses: BTreeMap<Arc<str>, Arc<str>>,
+    pub addresses: Addresses,
     /// Disks as the storage section names them (device or alias), for a plan to show what is written.
     pub disks: Arc<[Arc<str>]>,
     /// The effective fields of each section, every leaf with the mark of whoever wrote it; shared
     /// between nodes where they are the same.
-    pub sections: BTreeMap<Section, Arc<Node>>,
+    pub sections: Sections,
     /// The digest of each section ([`DIGEST_VERSION`]).
     pub digests: Digests,
     /// The documents that make this node what it is (profiles, networks, links, boot actions), each

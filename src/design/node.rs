@@ -3,7 +3,7 @@
 //! A node shares with the other nodes of its host profile whatever it does not say itself. Only what
 //! is its own (addresses, rack, tags, the address of its controller) is put together for each node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,7 +17,10 @@ use super::network::Networks;
 use super::part::{HardwareUse, Part, Parts, SectionValue, fields_of, inherit_parts};
 use super::profile::Profiles;
 use super::read::{Findings, text, text_of};
-use super::{Dependence, Design, Digests, NodeDesign, NodeName, OutOfBand, Section, kind};
+use super::shared::Shared;
+use super::{
+    Dependence, Design, Digests, NodeDesign, NodeName, OutOfBand, Section, Sections, kind,
+};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{DocumentId, Field, Key, Map, Node, Value};
 
@@ -43,6 +46,7 @@ pub(super) fn add_nodes(catalog: &Catalog<'_>, design: &mut Design, findings: &m
         no_labels: Arc::default(),
         no_disks: Arc::from([]),
         nothing: FxHashMap::default(),
+        shared: Shared::default(),
     };
     let mut profiles = Profiles::new(catalog);
     for input in catalog.of(kind::HOST_PROFILE) {
@@ -80,6 +84,7 @@ struct Builder<'a> {
     no_disks: Arc<[Arc<str>]>,
     /// Sections without fields.
     nothing: FxHashMap<Section, SectionValue>,
+    shared: Shared,
 }
 
 /// The addresses of a node, and where they go.
@@ -112,12 +117,15 @@ impl Builder<'_> {
     ) -> NodeDesign {
         let mut node = NodeDesign {
             name: NodeName::from(document.id.name.clone()),
-            document: document.id.clone(),
+            document: self.shared.id(&document.id),
             mark: document.mark,
-            rack: parts[RACK].as_ref().and_then(|part| text_of(&part.node)),
+            rack: parts[RACK]
+                .as_ref()
+                .and_then(|part| text_of(&part.node))
+                .map(|rack| self.shared.text(rack)),
             tags: parts[TAGS]
                 .as_ref()
-                .map(|part| Arc::new(set_of(&part.node)))
+                .map(|part| self.shared.tags(&part.node))
                 .unwrap_or_default(),
             labels: self.labels(parts[LABELS].as_deref()),
             host_profiles: Arc::from([]),
@@ -125,11 +133,11 @@ impl Builder<'_> {
                 .as_ref()
                 .and_then(|part| text_of(&part.node)),
             out_of_band: OutOfBand::default(),
-            addresses: BTreeMap::new(),
+            addresses: super::Addresses::default(),
             disks: self.disks(parts[STORAGE].as_deref()),
-            sections: BTreeMap::new(),
+            sections: Sections::default(),
             digests: Digests::default(),
-            depends_on: own_dependences(&document.id, data),
+            depends_on: self.own_dependences(&document.id, data),
         };
         for (section, at) in [
             (Section::OperatingSystem, PLATFORM),
@@ -154,7 +162,7 @@ impl Builder<'_> {
         };
         put(&mut node, Section::Hardware, section);
         self.add_network(&mut node, data, parts, findings);
-        let inventory = inventory(data, parts);
+        let inventory = self.inventory(data, parts);
         let sum = canonical::sum(&inventory);
         let value = SectionValue::new(Section::Inventory, inventory, [("", &sum)]);
         put(&mut node, Section::Inventory, value);
@@ -162,7 +170,7 @@ impl Builder<'_> {
     }
 
     fn add_network(
-        &self,
+        &mut self,
         node: &mut NodeDesign,
         data: &Node,
         parts: &Parts,
@@ -182,9 +190,9 @@ impl Builder<'_> {
             address: oob_network.and_then(|name| addresses.by_network.get(&name).cloned()),
             account: oob.and_then(|oob| text(oob, "account")),
         };
-        node.addresses = addresses.by_network;
+        node.addresses = addresses.by_network.into();
 
-        let mut fields: Vec<(&[&str], &Node)> = Vec::new();
+        let mut fields: Vec<(&'static [&'static str], &Node)> = Vec::new();
         let mut sums: Vec<(&str, Sum)> = Vec::new();
         for at in [INTERFACES, PRIMARY] {
             if let Some(part) = &parts[at] {
@@ -203,7 +211,7 @@ impl Builder<'_> {
             sums.push(("links", used.links_sum));
             node.depends_on.push(used.depends_on.clone());
         }
-        let section = fields_of(data.mark, fields);
+        let section = fields_of(data.mark, &fields);
         let sums = sums.iter().map(|(name, sum)| (*name, sum));
         put(
             node,
@@ -211,7 +219,7 @@ impl Builder<'_> {
             SectionValue::new(Section::Network, section, sums),
         );
 
-        let mut fields: Vec<(&[&str], &Node)> = Vec::new();
+        let mut fields: Vec<(&'static [&'static str], &Node)> = Vec::new();
         let mut sums: Vec<(&str, Sum)> = Vec::new();
         if let Some(part) = &parts[OUT_OF_BAND] {
             fields.push((FIELDS[OUT_OF_BAND].path, &part.node));
@@ -221,7 +229,7 @@ impl Builder<'_> {
             fields.push((&["address"], controller));
             sums.push(("address", canonical::sum(controller)));
         }
-        let section = fields_of(data.mark, fields);
+        let section = fields_of(data.mark, &fields);
         let sums = sums.iter().map(|(name, sum)| (*name, sum));
         put(
             node,
@@ -231,7 +239,7 @@ impl Builder<'_> {
     }
 
     fn addresses(
-        &self,
+        &mut self,
         data: &Node,
         controller: Option<&str>,
         findings: &mut Findings,
@@ -249,6 +257,7 @@ impl Builder<'_> {
             let (Some(name), Some(text)) = (text_of(network), text_of(address)) else {
                 continue;
             };
+            let name = self.shared.text(name);
             if self.catalog.get(kind::NETWORK, &name).is_none() {
                 findings.push(self.networks.unknown_network(network, &name));
             }
@@ -264,7 +273,7 @@ impl Builder<'_> {
         if inside.is_empty() {
             return result;
         }
-        let mut map = Map::new();
+        let mut map = Map::with_capacity(inside.len());
         for (name, addresses) in inside {
             let node = match addresses[..] {
                 [one] => one.clone(),
@@ -286,7 +295,7 @@ impl Builder<'_> {
                 let name = text_of(&part.node)?;
                 let found = self.hardware.entry(name.clone()).or_insert_with(|| {
                     let (_, data) = self.catalog.get(kind::HARDWARE_PROFILE, &name)?;
-                    let fields = fields_of(data.mark, [(FIELDS[HARDWARE].path, data)]);
+                    let fields = fields_of(data.mark, &[(FIELDS[HARDWARE].path, data)]);
                     let sum = canonical::sum(data);
                     Some(SectionValue::new(Section::Hardware, fields, [("", &sum)]))
                 });
@@ -350,8 +359,58 @@ impl Builder<'_> {
     fn nothing(&mut self, section: Section, mark: Mark) -> SectionValue {
         self.nothing
             .entry(section)
-            .or_insert_with(|| SectionValue::new(section, fields_of(mark, []), []))
+            .or_insert_with(|| SectionValue::new(section, fields_of(mark, &[]), []))
             .clone()
+    }
+
+    /// Host profile, rack, tags and the rest that is about the machine; the order of tags does not count.
+    fn inventory(&mut self, data: &Node, parts: &Parts) -> Node {
+        let own = [HOST_PROFILE, BOOT_MAC, DESCRIPTION].map(|at| {
+            let own = data.at(FIELDS[at].path).filter(|node| !node.is_null());
+            (at, own.map(|node| self.shared.node(node)))
+        });
+        let rack = parts[RACK]
+            .as_ref()
+            .map(|part| self.shared.node(&part.node));
+        let tags = parts[TAGS].as_ref().map(|part| {
+            let items = part.node.as_list().unwrap_or_default();
+            let by_text: BTreeMap<Arc<str>, &Node> = items
+                .iter()
+                .filter_map(|item| Some((self.shared.text(text_of(item)?), item)))
+                .collect();
+            let tags = by_text
+                .into_iter()
+                .map(|(tag, item)| Node::new(Value::String(tag), item.mark))
+                .collect();
+            Node::new(Value::List(Arc::new(tags)), part.node.mark)
+        });
+        let all = own.into_iter().chain([(RACK, rack), (TAGS, tags)]);
+        let all: Vec<(usize, Node)> = all.filter_map(|(at, node)| Some((at, node?))).collect();
+        let fields: Vec<_> = all
+            .iter()
+            .map(|(at, node)| (FIELDS[*at].path, node))
+            .collect();
+        fields_of(data.mark, &fields)
+    }
+
+    fn own_dependences(&mut self, id: &DocumentId, data: &Node) -> Vec<Arc<[Dependence]>> {
+        // The node's own, those of its host profile, hardware, network and boot actions.
+        let mut all = Vec::with_capacity(5);
+        if let Some(profile) = data.get("host_profile")
+            && let Some(name) = text_of(profile)
+        {
+            let edge = Dependence {
+                dependent: Some(self.shared.id(id)),
+                on: DocumentId {
+                    schema: self.shared.text_of(kind::HOST_PROFILE),
+                    name: self.shared.text(name),
+                },
+                by: self.shared.text_of("host_profile"),
+                mark: profile.mark,
+            };
+            all.push(Arc::from([edge]));
+        }
+        all
     }
 }
 
@@ -364,62 +423,10 @@ fn section_of_field(part: &Part, at: usize) -> SectionValue {
     part.section
         .get_or_init(|| {
             let field = &FIELDS[at];
-            let fields = fields_of(part.node.mark, [(field.path, &part.node)]);
+            let fields = fields_of(part.node.mark, &[(field.path, &part.node)]);
             SectionValue::new(field.section, fields, [("", part.sum())])
         })
         .clone()
-}
-
-fn set_of(list: &Node) -> BTreeSet<Arc<str>> {
-    let items = list.as_list().unwrap_or_default();
-    items.iter().filter_map(text_of).collect()
-}
-
-/// Host profile, rack, tags and the rest that is about the machine; the order of tags does not count.
-fn inventory(data: &Node, parts: &Parts) -> Node {
-    let mut fields: Vec<(&[&str], &Node)> = Vec::new();
-    for at in [HOST_PROFILE, BOOT_MAC, DESCRIPTION] {
-        let own = data.at(FIELDS[at].path).filter(|node| !node.is_null());
-        fields.extend(own.map(|node| (FIELDS[at].path, node)));
-    }
-    if let Some(rack) = &parts[RACK] {
-        fields.push((FIELDS[RACK].path, &rack.node));
-    }
-    let sorted = parts[TAGS].as_ref().map(|part| {
-        let items = part.node.as_list().unwrap_or_default();
-        let by_text: BTreeMap<Arc<str>, &Node> = items
-            .iter()
-            .filter_map(|item| Some((text_of(item)?, item)))
-            .collect();
-        let tags = by_text
-            .into_iter()
-            .map(|(tag, item)| Node::new(Value::String(tag), item.mark))
-            .collect();
-        Node::new(Value::List(Arc::new(tags)), part.node.mark)
-    });
-    if let Some(sorted) = &sorted {
-        fields.push((FIELDS[TAGS].path, sorted));
-    }
-    fields_of(data.mark, fields)
-}
-
-fn own_dependences(id: &DocumentId, data: &Node) -> Vec<Arc<[Dependence]>> {
-    let Some(profile) = data.get("host_profile") else {
-        return Vec::new();
-    };
-    let Some(name) = text_of(profile) else {
-        return Vec::new();
-    };
-    let edge = Dependence {
-        dependent: Some(id.clone()),
-        on: DocumentId {
-            schema: Arc::from(kind::HOST_PROFILE),
-            name,
-        },
-        by: Arc::from("host_profile"),
-        mark: profile.mark,
-    };
-    vec![Arc::from([edge])]
 }
 
 #[cfg(test)]
@@ -471,7 +478,10 @@ mod tests {
         assert!(node.tags.contains("all") && node.tags.contains("special"));
         assert_eq!(node.labels["role"], Arc::from("x"));
         assert_eq!(*node.disks, [Arc::from("sda"), Arc::from("sdb")]);
-        let params = node.sections[&Section::OperatingSystem]
+        let params = node
+            .sections
+            .get(&Section::OperatingSystem)
+            .unwrap()
             .at(&["platform", "kernel_params"])
             .unwrap();
         assert!(params.get("console").is_some() && params.get("quiet").is_none());
@@ -479,13 +489,13 @@ mod tests {
         assert_eq!(node.out_of_band.address.as_deref(), Some("10.1.0.1"));
         assert_eq!(node.out_of_band.kind.as_deref(), Some("ipmi"));
         assert_eq!(node.out_of_band.account.as_deref(), Some("root"));
-        assert_eq!(node.addresses["oam"], Arc::from("10.0.0.1"));
-        let oob = &node.sections[&Section::OutOfBand];
+        assert_eq!(**node.addresses.get("oam").unwrap(), *"10.0.0.1");
+        let oob = node.sections.get(&Section::OutOfBand).unwrap();
         assert!(
             oob.at(&["oob", "credential"])
                 .is_some_and(|node| node.secret)
         );
-        let network = &node.sections[&Section::Network];
+        let network = node.sections.get(&Section::Network).unwrap();
         assert!(network.at(&["addressing", "oam"]).is_some());
         assert!(network.at(&["addressing", "oob"]).is_none());
         assert!(network.at(&["networks", "oam", "mtu"]).is_some());
@@ -494,7 +504,7 @@ mod tests {
                 .at(&["links", "bond0", "allowed_networks"])
                 .is_none()
         );
-        let every = node.sections.len() == 8 && node.digests.iter().count() == 8;
+        let every = node.sections.iter().count() == 8 && node.digests.iter().count() == 8;
         assert!(every);
     }
 
@@ -615,7 +625,10 @@ mod tests {
         let (one, two) = (&site.design.nodes["n1"], &site.design.nodes["n2"]);
         for section in [Section::Hardware, Section::Storage, Section::Labels] {
             assert!(
-                Arc::ptr_eq(&one.sections[&section], &two.sections[&section]),
+                Arc::ptr_eq(
+                    one.sections.get(&section).unwrap(),
+                    two.sections.get(&section).unwrap()
+                ),
                 "{section}"
             );
         }
@@ -700,7 +713,11 @@ mod tests {
         .concat();
         let routes =
             crate::design::fixture::value("[{subnet: 10.0.1.0/24, gateway: 10.0.0.1, metric: 9}]");
-        let section = site(&text).design.nodes["n1"].sections[&Section::Network].clone();
+        let section = site(&text).design.nodes["n1"]
+            .sections
+            .get(&Section::Network)
+            .unwrap()
+            .clone();
         assert_eq!(section.at(&["networks", "a", "routes"]), Some(&routes));
         let after = text.replace("10.0.1.0/24", "10.0.2.0/24");
         assert_eq!(changed(&text, &after, "n1"), [Section::Network]);

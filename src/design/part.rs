@@ -3,17 +3,20 @@
 //! Ten thousand nodes of ten host profiles hold ten copies of what the profiles say: nodes refer to
 //! the same [`Part`], whose digest, section and look-ups of other documents are made at most once.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use super::canonical::{self, Sum};
 use super::inherit::{FIELDS, Rule, inherit, position};
 use super::network::NetworkUse;
 use super::read::is_blank;
 use super::{Dependence, Section, SectionDigest};
-use crate::document::{DocumentId, Map, Node, Value};
+use crate::diagnostic::Mark;
+use crate::document::{DocumentId, Field, Key, Map, Node, Value};
 
 /// A section's fields and their digest.
 #[derive(Clone, Debug)]
@@ -124,28 +127,50 @@ fn conceal(mut node: Node) -> Node {
     node
 }
 
-/// A map of fields under the names that they have in the documents.
-pub(super) fn fields_of<'a>(
-    mark: crate::diagnostic::Mark,
-    fields: impl IntoIterator<Item = (&'a [&'a str], &'a Node)>,
-) -> Node {
-    let mut result = Map::new();
+/// A map of fields under the names that they have in the documents, no larger than it has to be: there
+/// are several of it for each machine.
+pub(super) fn fields_of(mark: Mark, fields: &[(&'static [&'static str], &Node)]) -> Node {
+    let names = fields.iter().enumerate();
+    let names = names.filter(|(at, (path, _))| !holds(&fields[..*at], path[0]));
+    let mut result = Map::with_capacity(names.count());
     for (path, node) in fields {
-        match path {
-            [name] => result.set(name, node.clone()),
-            [outer, name] => {
-                if !result.contains_key(outer) {
-                    let inner = Value::Map(Arc::new(Map::new()));
-                    result.set(outer, Node::new(inner, node.mark));
-                }
-                if let Some(Value::Map(inner)) =
-                    result.get_str_mut(outer).map(|node| &mut node.value)
-                {
-                    Arc::make_mut(inner).set(name, node.clone());
-                }
-            }
-            _ => {}
+        let (key, inner) = (key(path[0]), path.get(1));
+        let Some(inner) = inner else {
+            let key_mark = node.mark;
+            let node = (*node).clone();
+            result.insert(key, Field { key_mark, node });
+            continue;
+        };
+        if !result.contains_key(path[0]) {
+            let count = fields.iter().filter(|(other, _)| other[0] == path[0]);
+            let inner = Value::Map(Arc::new(Map::with_capacity(count.count())));
+            let node = Node::new(inner, node.mark);
+            let key_mark = node.mark;
+            result.insert(key, Field { key_mark, node });
+        }
+        if let Some(Value::Map(map)) = result.get_str_mut(path[0]).map(|node| &mut node.value)
+            && let Some(map) = Arc::get_mut(map)
+        {
+            let key_mark = node.mark;
+            let node = (*node).clone();
+            map.insert(self::key(inner), Field { key_mark, node });
         }
     }
     Node::new(Value::Map(Arc::new(result)), mark)
+}
+
+fn holds(fields: &[(&'static [&'static str], &Node)], name: &str) -> bool {
+    fields.iter().any(|(path, _)| path[0] == name)
+}
+
+/// The key of a field's name, which all machines share that are put together on a thread.
+fn key(name: &'static str) -> Key {
+    thread_local! {
+        static TEXTS: RefCell<FxHashMap<&'static str, Arc<str>>> = RefCell::default();
+    }
+    let text = TEXTS.with_borrow_mut(|texts| {
+        let text = texts.entry(name).or_insert_with(|| Arc::from(name));
+        text.clone()
+    });
+    Key::string(text)
 }

@@ -1,9 +1,8 @@
 //! Machines of which only a summary is at hand: what selectors, groups and limits ask for, and digests.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Digests, MACHINE, NodeDesign, NodeName, OutOfBand};
+use super::{Addresses, Digests, MACHINE, NodeDesign, NodeName, OutOfBand, Sections};
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{DocumentId, Map, Node, Value};
 
@@ -29,9 +28,9 @@ impl NodeDesign {
             host_profiles: Arc::from([]),
             hardware_profile: None,
             out_of_band: OutOfBand::default(),
-            addresses: BTreeMap::new(),
+            addresses: Addresses::default(),
             disks: Arc::from([]),
-            sections: BTreeMap::new(),
+            sections: Sections::default(),
             digests: Digests::default(),
             depends_on: Vec::new(),
         }

@@ -160,6 +160,15 @@ impl Map {
         Self::default()
     }
 
+    /// An empty map with room for so many fields.
+    #[must_use]
+    pub fn with_capacity(fields: usize) -> Self {
+        Self {
+            fields: Vec::with_capacity(fields),
+            index: None,
+        }
+    }
+
     /// Where a key stands.
     fn position<K: ?Sized + Hash + Equivalent<Key>>(&self, key: &K) -> Option<usize> {
         match &self.index {
@@ -253,10 +262,7 @@ impl Map {
     pub(super) fn of_fields(
         fields: impl ExactSizeIterator<Item = (Key, Field)>,
     ) -> (Self, Vec<(Key, Mark, Mark)>) {
-        let mut map = Self {
-            fields: Vec::with_capacity(fields.len()),
-            index: None,
-        };
+        let mut map = Self::with_capacity(fields.len());
         let mut doubled = Vec::new();
         for (key, field) in fields {
             match map.at(&key).map(|first| first.key_mark) {

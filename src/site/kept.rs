@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Listing, Location, Settings, Site, SiteFile};
 use crate::cache::Key;
 use crate::cache::columns::{Numbers, Reader, Texts, Writer};
-use crate::design::{self, Design, NodeDesign, NodeName, Section, SectionDigest};
+use crate::design::{self, Design, NodeDesign, NodeName, Section, SectionDigest, Sections};
 use crate::diagnostic::{SourceId, Sources};
 use crate::document::{Document, LoadedFile, MetadataKind, Node, Value};
 use crate::render::Rendering;
@@ -650,8 +650,8 @@ impl<'a> Columns<'a> {
             rack => Some(shared.racks.get(rack as usize)?.clone()),
         };
         let sections = match self.boots.get(position)? {
-            0 => BTreeMap::new(),
-            _ => [(Section::BootActions, shared.boots.clone())].into(),
+            0 => Sections::default(),
+            _ => Sections::from_iter([(Section::BootActions, shared.boots.clone())]),
         };
         let start = position * Section::ALL.len();
         let mut node = shared.template.clone();

@@ -16,8 +16,8 @@ use super::{
     Allowance, Base, ChangeKind, Error, Input, NoReasons, Options, Plan, Request, Target, make,
 };
 use crate::design::{
-    DIGEST_VERSION, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand, RunId,
-    Section, SectionDigest, Selector, SiteName, SuccessCriteria,
+    Addresses, DIGEST_VERSION, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand,
+    RunId, Section, SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
 };
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::DocumentId;
@@ -163,9 +163,9 @@ fn node(name: &str) -> NodeDesign {
         host_profiles: Arc::new([]),
         hardware_profile: None,
         out_of_band: OutOfBand::default(),
-        addresses: BTreeMap::new(),
+        addresses: Addresses::default(),
         disks: Arc::new([Arc::from("sda")]),
-        sections: BTreeMap::new(),
+        sections: Sections::default(),
         digests: digests.into_iter().collect(),
         depends_on: Vec::new(),
     }

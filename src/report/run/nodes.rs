@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::FORMAT_VERSION;
-use crate::design::{GroupName, NodeDesign, NodeName};
+use crate::design::{Addresses, GroupName, NodeDesign, NodeName};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
 
@@ -79,7 +79,7 @@ struct One<'a> {
     hardware_profile: Option<&'a str>,
     tags: &'a BTreeSet<Arc<str>>,
     labels: &'a BTreeMap<Arc<str>, Arc<str>>,
-    addresses: &'a BTreeMap<Arc<str>, Arc<str>>,
+    addresses: &'a Addresses,
     retired: Option<&'a str>,
     maintenance: Option<&'a str>,
 }
