@@ -113,6 +113,18 @@ impl Sources {
         id
     }
 
+    /// How many texts there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Marks the bytes from `start` up to `end` as secret: their lines are never given out.
     pub fn hide(&mut self, source: SourceId, start: u32, end: u32) {
         if let Some(source) = self.list.get_mut(source.0 as usize) {

@@ -60,6 +60,10 @@ impl<'a> Loader<'a> {
         &self.sources
     }
 
+    pub(super) fn sources_mut(&mut self) -> &mut Sources {
+        &mut self.sources
+    }
+
     /// Reads a site at a revision. Problems in its documents are in the result.
     ///
     /// # Errors
@@ -145,7 +149,28 @@ impl<'a> Loader<'a> {
         kept: &Kept,
         parts: &mut Parts,
     ) -> Result<Option<(Site, usize)>, Error> {
-        let entries = listing.entries.iter().zip(&parts.load);
+        let settled = std::mem::take(&mut parts.settled);
+        let (at, load, count) = (At::Worktree, &parts.load, settled.len());
+        let site = self.load_listed(location, at, settings, listing, load, settled)?;
+        let site = site.filter(|site| parts.fit(kept, site, &self.sources, count));
+        Ok(site.map(|site| {
+            let (_, warnings) = site.diagnostics.counts();
+            (site, warnings + parts.warnings)
+        }))
+    }
+
+    /// Reads some files of a site, among machines that are settled; `None` where they are not what was
+    /// listed any more. The files and the digest are the whole site's.
+    pub(super) fn load_listed(
+        &mut self,
+        location: &Location,
+        at: At,
+        settings: Settings,
+        listing: &Listing,
+        load: &[bool],
+        settled: Vec<Arc<NodeDesign>>,
+    ) -> Result<Option<Site>, Error> {
+        let entries = listing.entries.iter().zip(load);
         let tree = Tree {
             revision: None,
             entries: entries
@@ -154,22 +179,19 @@ impl<'a> Loader<'a> {
                 .collect(),
             problems: Vec::new(),
         };
-        let settled = std::mem::take(&mut parts.settled);
-        let count = settled.len();
-        let (mut site, _) = self.load_tree(location, At::Worktree, settings, &tree, settled)?;
+        let (mut site, _) = self.load_tree(location, at, settings, &tree, settled)?;
         // Whoever writes while we read gets the long way.
-        let mut expected = listing.files.iter().zip(&parts.load);
+        let mut expected = listing.files.iter().zip(load);
         let is_as_listed = site.files.iter().all(|file| {
             let next = expected.find(|(_, load)| **load);
             next.is_some_and(|(listed, _)| listed == file)
         });
-        if !is_as_listed || !parts.fit(kept, &site, &self.sources, count) {
+        if !is_as_listed {
             return Ok(None);
         }
-        let (_, warnings) = site.diagnostics.counts();
         site.files.clone_from(&listing.files);
         site.digest = listing.digest.clone();
-        Ok(Some((site, warnings + parts.warnings)))
+        Ok(Some(site))
     }
 
     /// Reads a part of a site at a commit: all files but those.
@@ -194,7 +216,8 @@ impl<'a> Loader<'a> {
         Ok(site)
     }
 
-    fn tree(&self, location: &Location, at: At) -> Result<Tree, Error> {
+    /// The files of a site at a revision.
+    pub(super) fn tree(&self, location: &Location, at: At) -> Result<Tree, Error> {
         let mut tree = match at {
             At::Worktree => self.repository.worktree(&location.selection)?,
             At::Commit(commit) => self.repository.tree_at(commit, &location.selection)?,

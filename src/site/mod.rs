@@ -9,6 +9,7 @@ mod gather;
 mod kept;
 mod load;
 mod mask;
+mod pieces;
 
 use std::sync::Arc;
 
@@ -19,9 +20,10 @@ use crate::render::Rendering;
 use crate::repository::{BlobId, CommitId, Entry, Mode, Selection, site_digest};
 
 pub use find::locate;
-pub use gather::Pieces;
+pub use gather::Gathered;
 pub use kept::{Kept, Parts, settled_files};
 pub use load::Loader;
+pub use pieces::Pieces;
 
 /// Which revision of the files is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

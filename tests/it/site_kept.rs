@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use trueup::design::{NodeDesign, NodeName};
+use trueup::design::{Design, MACHINE, NodeDesign, NodeName};
 use trueup::repository::Repository;
 use trueup::site::{At, Depth, Kept, Loader, Location, Pieces, Settings, Site, locate};
 
@@ -283,6 +283,85 @@ fn gathered(checkout: &Checkout, unexpected: usize) -> Option<Kept> {
     Some(kept)
 }
 
+/// Loads a site in pieces and as a whole, and expects the same of both; how many machines were loaded with
+/// their documents all the same. `None` where only the whole can be loaded.
+fn in_pieces(checkout: &Checkout, at: At, unexpected: usize) -> Option<usize> {
+    let repository = checkout.open();
+    let location = location(&repository);
+    let is_expected = |node: &NodeDesign| node.name.as_str() >= &*format!("node-{unexpected:06}");
+    let pieces = Pieces {
+        fewest: 10,
+        size: 16,
+        is_expected: &is_expected,
+        most: 10,
+    };
+    let mut loader = Loader::new(&repository);
+    let gathered = loader.load_in_pieces(&location, at, SETTINGS, pieces);
+    let gathered = gathered.unwrap()?;
+    let site = &gathered.site;
+    let mut whole_loader = Loader::new(&repository);
+    let whole = whole_loader.load(&location, at, SETTINGS).unwrap();
+    assert_eq!((&site.files, &site.digest), (&whole.files, &whole.digest));
+    assert!(!whole.diagnostics.has_errors());
+    assert_eq!(gathered.warnings, whole.diagnostics.counts().1);
+    same_designs(&site.design, &whole.design);
+    let loaded = site.rendering.of_schema(MACHINE);
+    for each in loaded {
+        let own = &site.design.nodes[&*each.id().name];
+        let other = &whole.design.nodes[&*each.id().name];
+        assert_eq!(
+            loader.sources().place(own.mark),
+            whole_loader.sources().place(other.mark)
+        );
+    }
+    for (own, other) in site.design.nodes.values().zip(whole.design.nodes.values()) {
+        assert_eq!(
+            loader.sources().path(own.mark.source),
+            whole_loader.sources().path(other.mark.source)
+        );
+    }
+    Some(loaded.len())
+}
+
+/// Expects the same of two designs, marks included.
+fn same_designs(one: &Design, other: &Design) {
+    assert_eq!(one.nodes.len(), other.nodes.len());
+    let nodes = one.nodes.values().zip(other.nodes.values());
+    for (number, (one, other)) in nodes.enumerate() {
+        let sections = |node: &NodeDesign| -> Vec<_> {
+            let sections = node.sections.iter();
+            sections
+                .map(|(section, fields)| (section, fields.clone()))
+                .collect()
+        };
+        assert_eq!((&one.name, &one.digests), (&other.name, &other.digests));
+        assert_eq!((&one.tags, &one.rack), (&other.tags, &other.rack));
+        assert_eq!(sections(one), sections(other));
+        // Some, since that is much text.
+        if number % 50 == 5 {
+            assert_eq!(told(one), told(other));
+        }
+    }
+    assert_eq!(told(&one.groups), told(&other.groups));
+    assert_eq!(told(&one.etcd_clusters), told(&other.etcd_clusters));
+    assert_eq!(told(&one.retirements), told(&other.retirements));
+    assert_eq!(told(&one.cleaning), told(&other.cleaning));
+    assert_eq!(told(&one.policy), told(&other.policy));
+    assert_eq!(told(&one.backends), told(&other.backends));
+    assert_eq!(one.configuration, other.configuration);
+}
+
+/// A part of a design without the numbers of sources, which depend on how it was loaded.
+fn told(part: &dyn std::fmt::Debug) -> String {
+    let all = format!("{part:?}");
+    let mut parts = all.split("SourceId(");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    text
+}
+
 /// What is kept of a site that is loaded as a whole.
 fn kept_as_a_whole(checkout: &Checkout) -> Option<Kept> {
     let repository = open(checkout);
@@ -351,6 +430,91 @@ fn of_a_site_in_pieces_the_same_is_kept_as_of_the_whole() {
         let pieces = gathered(&checkout, 0);
         assert_eq!(pieces.is_some(), can_be, "{text}");
         assert!(pieces.is_none() || pieces == whole, "{text}");
+        let loaded = in_pieces(&checkout, At::Worktree, 0);
+        assert_eq!(loaded.is_some(), can_be, "{text}");
+    }
+}
+
+#[test]
+fn a_site_in_pieces_has_the_design_and_the_warnings_of_the_whole() {
+    let checkout = written(400);
+    assert_eq!(in_pieces(&checkout, At::Worktree, 0), Some(0));
+    assert_eq!(in_pieces(&checkout, At::Worktree, 10), Some(10));
+    assert_eq!(in_pieces(&checkout, At::Worktree, 11), None);
+    let commit = At::Commit(checkout.commit("A site"));
+    edit(&checkout, &node(3), "- worker", "- edited");
+    assert_eq!(in_pieces(&checkout, commit, 0), Some(0));
+    assert_eq!(in_pieces(&checkout, At::Worktree, 0), Some(0));
+
+    // What a machine alone says, what all machines are asked about, and what their profiles say.
+    let machine = |old: &str, new: &str| {
+        let text = std::fs::read_to_string(checkout.path().join(node(5))).unwrap();
+        assert!(text.contains(old), "{old}");
+        (node(5), text.replace(old, new))
+    };
+    let other = |path: &str, old: &str, new: &str| {
+        let text = std::fs::read_to_string(checkout.path().join(path)).unwrap();
+        assert!(text.contains(old), "{old}");
+        (path.to_owned(), text.replace(old, new))
+    };
+    let base = "global/profiles/host/base.yaml";
+    let profile = "site/large/profiles/host/profile-3.yaml";
+    let strategy = "site/large/strategy.yaml";
+    let cases = [
+        (
+            "a warning in a machine",
+            machine("- worker", "- 0o17"),
+            true,
+        ),
+        (
+            "a disk of one machine",
+            machine(
+                "data:\n",
+                "data:\n  storage: {physical_devices: {bootdisk: {partitions: [{name: x, size: 1z}]}}}\n",
+            ),
+            false,
+        ),
+        (
+            "a machine in no group",
+            machine("rack: rack-5", "rack: none-5"),
+            true,
+        ),
+        ("a profile's disk", other(base, "30g", "30z"), false),
+        (
+            "a profile's kernel",
+            other(base, "console: ttyS1", "hugepages: 5\n      console: ttyS1"),
+            false,
+        ),
+        (
+            "a profile's network",
+            other(profile, "primary_network: oam", "primary_network: none"),
+            false,
+        ),
+        (
+            "a profile's controller",
+            other(profile, "type: ipmi", "type: telnet"),
+            false,
+        ),
+        (
+            "a group of a machine that is not there",
+            other(strategy, "node_names: []", "node_names: [nobody]"),
+            true,
+        ),
+        (
+            "a group of a machine",
+            other(strategy, "node_names: []", "node_names: [node-000007]"),
+            true,
+        ),
+    ];
+    for (what, (path, text), can_be) in cases {
+        let before = std::fs::read_to_string(checkout.path().join(&path)).unwrap();
+        checkout.write(&path, text);
+        let repository = checkout.open();
+        let whole = Loader::new(&repository).load(&location(&repository), At::Worktree, SETTINGS);
+        assert_eq!(!whole.unwrap().diagnostics.has_errors(), can_be, "{what}");
+        let loaded = in_pieces(&checkout, At::Worktree, 0);
+        assert_eq!(loaded.is_some(), can_be, "{what}");
+        checkout.write(&path, before);
     }
 }
 

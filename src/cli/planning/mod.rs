@@ -4,6 +4,7 @@
 //! old designs that are needed for reasons, and calls [`plan::make`].
 
 mod arguments;
+mod opened;
 mod short;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +22,11 @@ use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Repository};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
+use self::opened::Opened;
 pub(in crate::cli) use arguments::{PlanArguments, RemoteArguments};
 
 use crate::cli::context::Context;
-use crate::cli::revision::{Checkout, load_sound};
+use crate::cli::revision::Checkout;
 use crate::cli::secrets::ProcessSecrets;
 use crate::cli::{Failure, FailureKind};
 
@@ -258,16 +260,18 @@ fn make_whole(
 ) -> Result<Planned, Failure> {
     let repository = checkout.repository;
     let Ground { state, records } = ground;
-    let mut loader = Loader::new(repository);
     let location = checkout.location_at(at)?;
     let settings = Settings {
         depth: Depth::Checked,
         allow_missing_sources: arguments.allow_missing_sources,
     };
-    let site = load_sound(context, &mut loader, &location, at, settings)?;
+    let backends = backend_context(repository, &location);
+    let asked = snapshot.is_none().then_some(&backends);
+    let place = (&location, at);
+    let mut opened = Opened::open(context, checkout, place, settings, &records, asked)?;
     let head = repository.head()?;
-    let design = strictest(&mut loader, checkout, &site, at, request, head)?;
-    let old = old_sites(checkout, &mut loader, &records, &design, connection)?;
+    let design = strictest(&mut opened, checkout, at, request, head)?;
+    let old = old_sites(checkout, &mut opened, &records, &design, connection)?;
     let designs: BTreeMap<Arc<str>, Arc<Design>> = old
         .iter()
         .map(|(revision, site)| (revision.clone(), site.design.clone()))
@@ -276,14 +280,15 @@ fn make_whole(
 
     let runtime = runtime(&design)?;
     let (hardware, observations) = observe(
-        &backend_context(repository, &location),
+        &backends,
         snapshot,
         request.action,
         &design,
         &applied,
         &runtime,
-        &loader,
+        &mut opened,
     )?;
+    let Opened { loader, site, .. } = opened;
 
     if let Some(commit) = commit_of(at).or(head) {
         deepen(connection, &state.site, commit)?;
@@ -349,13 +354,13 @@ fn refused(error: &plan::Error, arguments: &PlanArguments) -> Failure {
 
 /// The design at a revision; where that is an older one, what HEAD forbids is forbidden too.
 fn strictest(
-    loader: &mut Loader<'_>,
+    opened: &mut Opened<'_>,
     checkout: &Checkout<'_>,
-    site: &Site,
     at: At,
     request: &Request,
     head: Option<CommitId>,
 ) -> Result<Arc<Design>, Failure> {
+    let site = &opened.site;
     let (true, Some(head)) = (request.action.has_target_revision(), head) else {
         return Ok(site.design.clone());
     };
@@ -367,7 +372,7 @@ fn strictest(
         allow_missing_sources: true,
     };
     let location = checkout.location_at(At::Commit(head))?;
-    let newest = loader.load(&location, At::Commit(head), settings)?;
+    let newest = opened.loader.load(&location, At::Commit(head), settings)?;
     Ok(Arc::new(plan::strictest(&site.design, &newest.design)))
 }
 
@@ -436,7 +441,7 @@ fn differs(record: &NodeRecord, node: Option<&NodeDesign>) -> bool {
 /// The sites at the revisions of the records that the design differs from.
 fn old_sites(
     checkout: &Checkout<'_>,
-    loader: &mut Loader<'_>,
+    opened: &mut Opened<'_>,
     records: &BTreeMap<NodeName, NodeRecord>,
     design: &Design,
     connection: &Connection<'_>,
@@ -450,9 +455,10 @@ fn old_sites(
     };
     let mut sites = BTreeMap::new();
     for revision in revisions {
-        let at = At::Commit(recorded(checkout, connection, revision)?);
-        let location = checkout.location_at(at)?;
-        sites.insert(revision.clone(), loader.load(&location, at, settings)?);
+        let commit = recorded(checkout, connection, revision)?;
+        let location = checkout.location_at(At::Commit(commit))?;
+        let site = opened.load_old(&location, commit, settings)?;
+        sites.insert(revision.clone(), site);
     }
     Ok(sites)
 }
@@ -482,13 +488,16 @@ fn observe(
     design: &Design,
     applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
     runtime: &tokio::runtime::Runtime,
-    loader: &Loader<'_>,
+    opened: &mut Opened<'_>,
 ) -> Result<Seen, Failure> {
     if let Some(seen) = snapshot {
         return Ok((None, seen));
     }
-    let hardware =
-        backend::choose(design, backends).map_err(|error| backend_failure(&error, loader))?;
+    let hardware = match opened.backends.take() {
+        Some(chosen) => chosen,
+        None => backend::choose(design, backends)
+            .map_err(|error| backend_failure(&error, &opened.loader))?,
+    };
     let nodes = subjects(design, applied);
     let observations = runtime.block_on(observe_nodes(&hardware, &nodes, action));
     Ok((Some(hardware), Some(observations)))

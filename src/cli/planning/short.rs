@@ -31,12 +31,12 @@ const PART: usize = 16;
 const FEW: usize = 64;
 
 /// A site of fewer files of machines is not worth being taken to pieces.
-const FEWEST: usize = 1000;
+pub(super) const FEWEST: usize = 1000;
 /// Files of a piece, at least.
-const PIECE: usize = 2000;
+pub(super) const PIECE: usize = 2000;
 
 /// How many of so many are loaded before everything is.
-fn most_of(count: usize) -> usize {
+pub(super) fn most_of(count: usize) -> usize {
     (count / PART).max(FEW)
 }
 

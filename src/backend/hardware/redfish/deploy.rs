@@ -92,7 +92,7 @@ impl Machine<'_> {
     fn address(&self, node: &NodeDesign) -> Result<Arc<str>, ActError> {
         let primary = field(node, Section::Network, &["primary_network"]);
         let network = primary.and_then(|network| network.scalar_text());
-        let address = network.and_then(|network| node.addresses.get(&*network));
+        let address = network.and_then(|network| node.addresses.get(&network));
         match address {
             Some(address) => Ok(address.clone()),
             None => self.refuse(

@@ -1,0 +1,91 @@
+//! The site that something is planned for or done to: all of its design, and as little else as it takes.
+//!
+//! A large site is loaded piece by piece ([`Loader::load_in_pieces`]), and as a whole only where that
+//! does not do: where anything is wrong with it, or nearly everything has to be explained.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::{differs, short};
+use crate::backend::{self, Backends};
+use crate::cli::Failure;
+use crate::cli::context::Context;
+use crate::cli::revision::{Checkout, load_sound, tell_warnings};
+use crate::design::{NodeDesign, NodeName};
+use crate::record::NodeRecord;
+use crate::repository::{BlobId, CommitId};
+use crate::site::{At, Loader, Location, Pieces, Settings, Site};
+
+/// A site, and who loaded it.
+pub(super) struct Opened<'a> {
+    pub(super) loader: Loader<'a>,
+    pub(super) site: Site,
+    /// The backends, where they were chosen already.
+    pub(super) backends: Option<Arc<Backends>>,
+    /// The files of which only the design stays.
+    settled: Option<FxHashSet<(Arc<str>, BlobId)>>,
+}
+
+impl<'a> Opened<'a> {
+    /// Loads a site at a revision; `backends`: they are asked, with this.
+    pub(super) fn open(
+        context: &Context,
+        checkout: &Checkout<'a>,
+        (location, at): (&Location, At),
+        settings: Settings,
+        records: &BTreeMap<NodeName, NodeRecord>,
+        backends: Option<&backend::Context>,
+    ) -> Result<Self, Failure> {
+        // What differs from its record is explained by all that it was made of.
+        let is_expected = |node: &NodeDesign| {
+            let record = records.get(&node.name);
+            record.is_none_or(|record| !differs(record, Some(node)))
+        };
+        let pieces = Pieces {
+            fewest: short::FEWEST,
+            size: short::PIECE,
+            is_expected: &is_expected,
+            most: short::most_of(records.len()),
+        };
+        let mut loader = Loader::new(checkout.repository);
+        if let Some(gathered) = loader.load_in_pieces(location, at, settings, pieces)? {
+            let chosen = backends.map(|backends| backend::choose(&gathered.site.design, backends));
+            // The place of what a backend refuses may be in any file.
+            if let Ok(backends) = chosen.transpose() {
+                tell_warnings(context, gathered.warnings);
+                return Ok(Self {
+                    loader,
+                    site: gathered.site,
+                    backends,
+                    settled: Some(gathered.settled),
+                });
+            }
+        }
+        let mut loader = Loader::new(checkout.repository);
+        let site = load_sound(context, &mut loader, location, at, settings)?;
+        Ok(Self {
+            loader,
+            site,
+            backends: None,
+            settled: None,
+        })
+    }
+
+    /// The same site at an older commit, without the files that are what they are now and need no
+    /// explanation.
+    pub(super) fn load_old(
+        &mut self,
+        location: &Location,
+        commit: CommitId,
+        settings: Settings,
+    ) -> Result<Site, crate::site::Error> {
+        match &self.settled {
+            Some(settled) => self
+                .loader
+                .load_without(location, commit, settings, settled),
+            None => self.loader.load(location, At::Commit(commit), settings),
+        }
+    }
+}
