@@ -6,7 +6,6 @@
 
 mod generator;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -233,7 +232,7 @@ impl Records {
     fn write(&self) -> State {
         let checkpoint = Checkpoint {
             run: &self.run,
-            nodes: self.nodes.iter().map(Cow::Borrowed).collect(),
+            nodes: self.nodes.iter().collect(),
             forgotten: &[],
             plan: None,
             events: &[],

@@ -4,6 +4,7 @@
 //! JSON lines, sorted by name. So a change of one node among a hundred thousand writes one file of some
 //! hundred lines, and two revisions of the records can be compared with `git diff`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::thread;
 
@@ -13,9 +14,12 @@ use sha2::{Digest, Sha256};
 use super::NodeRecord;
 use super::error::{Error, failed};
 use crate::design::NodeName;
-use crate::repository::{BlobId, CommitId, Repository};
+use crate::repository::{BlobId, CommitId, Deflated, Repository};
 
 const FOLDER: &str = "nodes";
+
+/// So many records are written on more than one thread.
+const WORTH_A_THREAD: usize = 1000;
 
 /// What becomes of the record of a node: a new one, or none.
 pub(super) type Changes<'a> = BTreeMap<&'a NodeName, Option<&'a NodeRecord>>;
@@ -40,34 +44,16 @@ pub(super) fn read_all(
         .map_or(1, usize::from)
         .min(8);
     let part = shards.len().div_ceil(threads).max(16);
-    let parts: Vec<Result<Vec<NodeRecord>, Error>> = thread::scope(|scope| {
-        let readers: Vec<_> = shards
-            .chunks(part)
-            .map(|shards| {
-                scope.spawn(move || {
-                    let mut records = Vec::new();
-                    for (name, blob) in shards {
-                        let path = format!("{FOLDER}/{name}");
-                        let bytes = read(repository, *blob)?;
-                        for line in lines(&bytes) {
-                            records.push(parse(line, &path)?);
-                        }
-                    }
-                    Ok(records)
-                })
-            })
-            .collect();
-        readers
-            .into_iter()
-            .map(|reader| {
-                reader.join().unwrap_or_else(|_| {
-                    Err(Error::Broken {
-                        path: FOLDER.to_owned(),
-                        reason: "its reader failed".to_owned(),
-                    })
-                })
-            })
-            .collect()
+    let parts = in_parts(shards.chunks(part), |shards| {
+        let mut records = Vec::new();
+        for (name, blob) in shards {
+            let path = format!("{FOLDER}/{name}");
+            let bytes = read(repository, *blob)?;
+            for line in lines(&bytes) {
+                records.push(parse(line, &path)?);
+            }
+        }
+        Ok(records)
     });
     let mut records = Vec::new();
     for part in parts {
@@ -101,12 +87,22 @@ pub(super) fn read_one(
     Ok(None)
 }
 
-/// The files that the changes touch, with their new bytes; `None` where none of its nodes is left.
+/// The files that the changes touch.
+#[derive(Default)]
+pub(super) struct Files {
+    /// Those of which none of their nodes is left.
+    pub(super) removed: Vec<String>,
+    /// The others, with their new bytes.
+    pub(super) written: BTreeMap<String, Deflated>,
+}
+
+/// The files that the changes touch, as they are after them. What all of them would be as text is never in
+/// memory at once.
 pub(super) fn changed_files(
     repository: &Repository,
     tip: Option<CommitId>,
     changes: &Changes<'_>,
-) -> Result<BTreeMap<String, Option<Vec<u8>>>, Error> {
+) -> Result<Files, Error> {
     let mut by_file: BTreeMap<String, Changes<'_>> = BTreeMap::new();
     for (node, record) in changes {
         let file = by_file.entry(path_of(node)).or_default();
@@ -118,36 +114,84 @@ pub(super) fn changed_files(
             .map_err(failed("list the records of the nodes"))?,
         None => BTreeMap::new(),
     };
-    let mut files = BTreeMap::new();
-    for (path, changes) in by_file {
-        let before = match path.rsplit('/').next().and_then(|name| shards.get(name)) {
-            Some(blob) => read(repository, *blob)?,
-            None => Vec::new(),
-        };
-        // Lines that do not change are carried over as they are.
-        let mut after: BTreeMap<NodeName, Vec<u8>> = BTreeMap::new();
-        for line in lines(&before) {
-            after.insert(name_of(line, &path)?, line.to_vec());
-        }
-        for (node, record) in changes {
-            match record {
-                Some(record) => {
-                    let line = serde_json::to_vec(record).map_err(|error| broken(&path, &error))?;
-                    after.insert(node.clone(), line);
-                }
-                None => {
-                    after.remove(node);
-                }
+    let by_file: Vec<_> = by_file.into_iter().collect();
+    let threads = match changes.len() {
+        WORTH_A_THREAD.. => thread::available_parallelism().map_or(1, usize::from),
+        _ => 1,
+    };
+    let part = by_file.len().div_ceil(threads.min(8)).max(1);
+    let parts = in_parts(by_file.chunks(part), |part| {
+        let mut files = Files::default();
+        for (path, changes) in part {
+            let name = path.rsplit('/').next();
+            let before = match name.and_then(|name| shards.get(name)) {
+                Some(blob) => read(repository, *blob)?,
+                None => Vec::new(),
+            };
+            let after = changed(path, &before, changes)?;
+            if after.is_empty() {
+                files.removed.push(path.clone());
+            } else {
+                let file = Deflated::new(&after).map_err(failed("write the records"))?;
+                files.written.insert(path.clone(), file);
             }
         }
-        let mut bytes = Vec::with_capacity(before.len() + 512);
-        for line in after.values() {
-            bytes.extend_from_slice(line);
-            bytes.push(b'\n');
-        }
-        files.insert(path, (!bytes.is_empty()).then_some(bytes));
+        Ok(files)
+    });
+    let mut files = Files::default();
+    for part in parts {
+        let part = part?;
+        files.removed.extend(part.removed);
+        files.written.extend(part.written);
     }
     Ok(files)
+}
+
+/// A file after its changes; empty where none of its nodes is left.
+fn changed(path: &str, before: &[u8], changes: &Changes<'_>) -> Result<Vec<u8>, Error> {
+    // Lines that do not change are carried over as they are.
+    let mut after: BTreeMap<NodeName, Cow<'_, [u8]>> = BTreeMap::new();
+    for line in lines(before) {
+        after.insert(name_of(line, path)?, Cow::Borrowed(line));
+    }
+    for (node, record) in changes {
+        match record {
+            Some(record) => {
+                let line = serde_json::to_vec(record).map_err(|error| broken(path, &error))?;
+                after.insert((*node).clone(), Cow::Owned(line));
+            }
+            None => {
+                after.remove(*node);
+            }
+        }
+    }
+    let mut bytes = Vec::with_capacity(after.values().map(|line| line.len() + 1).sum());
+    for line in after.values() {
+        bytes.extend_from_slice(line);
+        bytes.push(b'\n');
+    }
+    Ok(bytes)
+}
+
+/// What `work` makes of each part, each on a thread of its own where there are several.
+fn in_parts<P: Send, T: Send>(
+    parts: impl ExactSizeIterator<Item = P>,
+    work: impl Fn(P) -> Result<T, Error> + Sync,
+) -> Vec<Result<T, Error>> {
+    if parts.len() < 2 {
+        return parts.map(work).collect();
+    }
+    let work = &work;
+    thread::scope(|scope| {
+        let workers: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let died = || Error::Broken {
+            path: FOLDER.to_owned(),
+            reason: "a thread failed".to_owned(),
+        };
+        let ends = workers.into_iter().map(|worker| worker.join());
+        ends.map(|end| end.unwrap_or_else(|_| Err(died())))
+            .collect()
+    })
 }
 
 fn read(repository: &Repository, blob: BlobId) -> Result<Vec<u8>, Error> {

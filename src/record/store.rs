@@ -11,7 +11,6 @@
 //! Records are read at one commit ([`State`]) and written on top of that commit by compare-and-swap: a
 //! lost race is an error that changes nothing.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::error::{Error, failed};
@@ -61,7 +60,7 @@ pub struct Checkpoint<'a> {
     /// The run that writes it.
     pub run: &'a RunRecord,
     /// Records of nodes that have changed; the others stay.
-    pub nodes: Vec<Cow<'a, NodeRecord>>,
+    pub nodes: Vec<&'a NodeRecord>,
     /// Nodes that are not recorded any more.
     pub forgotten: &'a [NodeName],
     /// The plan, where it is not there yet.
@@ -69,7 +68,7 @@ pub struct Checkpoint<'a> {
     /// JSON lines of events since the last checkpoint, in parts that follow each other.
     pub events: &'a [Packed],
     /// The report, at the end of the run.
-    pub report: Option<&'a [u8]>,
+    pub report: Option<&'a Packed>,
     /// Who and when.
     pub author: Signature,
 }
@@ -305,8 +304,11 @@ impl<'a> Store<'a> {
         let mut records = shard::Changes::new();
         records.extend(checkpoint.forgotten.iter().map(|node| (node, None)));
         let changed = checkpoint.nodes.iter();
-        records.extend(changed.map(|record| (&record.node, Some(&**record))));
-        let mut changes = shard::changed_files(self.repository, state.tip, &records)?;
+        records.extend(changed.map(|record| (&record.node, Some(*record))));
+        let files = shard::changed_files(self.repository, state.tip, &records)?;
+        drop(records);
+        let removed = files.removed.into_iter().map(|path| (path, None));
+        let mut changes: BTreeMap<String, Option<Vec<u8>>> = removed.collect();
 
         let site = state.site.after(run);
         changes.insert(SITE.to_owned(), Some(to_json(SITE, &site)?));
@@ -317,7 +319,6 @@ impl<'a> Store<'a> {
         }
         if let Some(report) = checkpoint.report {
             let path = path_in(&run.run, RunFile::Report.name())?;
-            let report = packed(&path, report)?;
             changes.insert(path, Some(report.as_bytes().to_vec()));
         }
         if !checkpoint.events.is_empty() {
@@ -341,6 +342,7 @@ impl<'a> Store<'a> {
                 base: state.tip,
                 parents: state.tip.into_iter().collect(),
                 changes,
+                deflated: files.written,
                 author: checkpoint.author.clone(),
                 message: format!("{} {}: {}", run.action, run.run, run.outcome),
             })
@@ -461,11 +463,4 @@ fn to_json<T: serde::Serialize>(path: &str, value: &T) -> Result<Vec<u8>, Error>
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| broken(path, &error))?;
     bytes.push(b'\n');
     Ok(bytes)
-}
-
-fn packed(path: &str, bytes: &[u8]) -> Result<Packed, Error> {
-    let packed = Packed::new(|out| out.write_all(bytes));
-    packed
-        .map(|(packed, ())| packed)
-        .map_err(|error| broken(path, &error))
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::objects::NewObjects;
-use super::{BlobId, CommitId, Error, ObjectId, Repository, git};
+use super::{BlobId, CommitId, Deflated, Error, ObjectId, Repository, git};
 
 /// Who did something, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct NewCommit {
     pub parents: Vec<CommitId>,
     /// Path to new bytes; `None` removes the file (or folder) that is there.
     pub changes: BTreeMap<String, Option<Vec<u8>>>,
+    /// Path to more new bytes, deflated already.
+    pub deflated: BTreeMap<String, Deflated>,
     /// Author and committer.
     pub author: Signature,
     /// Its words; a line break is added at the end where there is none.
@@ -85,7 +87,10 @@ impl Repository {
             };
             let mut changes = Changes::default();
             for (path, bytes) in &commit.changes {
-                changes.insert(path, bytes.as_deref())?;
+                changes.insert(path, bytes.as_deref().map(File::Plain))?;
+            }
+            for (path, file) in &commit.deflated {
+                changes.insert(path, Some(File::Deflated(file)))?;
             }
             let tree = match write_tree(handle, base, &changes, &mut objects)? {
                 Some(tree) => tree,
@@ -191,6 +196,13 @@ impl Repository {
     }
 }
 
+/// The bytes of a file.
+#[derive(Clone, Copy)]
+enum File<'a> {
+    Plain(&'a [u8]),
+    Deflated(&'a Deflated),
+}
+
 /// Changes, by component of the path.
 #[derive(Default)]
 struct Changes<'a> {
@@ -198,13 +210,13 @@ struct Changes<'a> {
 }
 
 enum Change<'a> {
-    File(&'a [u8]),
+    File(File<'a>),
     Removed,
     Folder(Changes<'a>),
 }
 
 impl<'a> Changes<'a> {
-    fn insert(&mut self, path: &'a str, bytes: Option<&'a [u8]>) -> Result<(), Error> {
+    fn insert(&mut self, path: &'a str, file: Option<File<'a>>) -> Result<(), Error> {
         let wrong = || Error::Broken {
             what: format!("`{path}`"),
             reason: "it is no path in a commit, or inside a file of the same commit".to_owned(),
@@ -220,7 +232,7 @@ impl<'a> Changes<'a> {
             return Err(wrong());
         }
         let Some(rest) = rest else {
-            let change = bytes.map_or(Change::Removed, Change::File);
+            let change = file.map_or(Change::Removed, Change::File);
             return match self.children.insert(name, change) {
                 None => Ok(()),
                 Some(_) => Err(wrong()),
@@ -231,7 +243,7 @@ impl<'a> Changes<'a> {
             .entry(name)
             .or_insert_with(|| Change::Folder(Changes::default()));
         match child {
-            Change::Folder(folder) => folder.insert(rest, bytes),
+            Change::Folder(folder) => folder.insert(rest, file),
             _ => Err(wrong()),
         }
     }
@@ -266,7 +278,8 @@ fn write_tree<'a>(
         let folder = entries.remove(&key(name.as_bytes(), FOLDER));
         let (mode, id) = match change {
             Change::Removed => continue,
-            Change::File(bytes) => (FILE, Some(objects.blob(*bytes)?.0)),
+            Change::File(File::Plain(bytes)) => (FILE, Some(objects.blob(*bytes)?.0)),
+            Change::File(File::Deflated(file)) => (FILE, Some(objects.deflated(file).0)),
             Change::Folder(inside) => {
                 let base = folder.map(|folder| folder.id.git());
                 (FOLDER, write_tree(handle, base, inside, objects)?)

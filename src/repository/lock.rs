@@ -221,6 +221,7 @@ impl Repository {
             base: None,
             parents: Vec::new(),
             changes,
+            deflated: BTreeMap::new(),
             author: new.author.clone(),
             message,
         })?;

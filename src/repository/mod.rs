@@ -38,6 +38,7 @@ pub use history::CommitSummary;
 pub use lock::{Lock, NewLock};
 pub use machine::Holder;
 pub use object_id::{BlobId, CommitId, NoObjectId, ObjectId};
+pub use pack::Deflated;
 pub use program::Patience;
 pub use remote::{PushOutcome, RefUpdate, Remote};
 pub use stamps::Moment;

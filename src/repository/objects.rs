@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::pack::pack;
+use super::pack::{Deflated, pack};
 use super::{BlobId, Error, ObjectId, Repository, git};
 
 /// Up to so many objects are written loose: a tag, a lock.
@@ -24,8 +24,13 @@ pub(super) struct NewObjects<'a> {
     objects: BTreeMap<ObjectId, Object<'a>>,
 }
 
-/// What kind of object, and its bytes.
-pub(super) type Object<'a> = (git2::ObjectType, Cow<'a, [u8]>);
+/// An object that is to be written.
+pub(super) enum Object<'a> {
+    /// What kind it is, and its bytes.
+    Plain(git2::ObjectType, Cow<'a, [u8]>),
+    /// A file that is deflated already.
+    Deflated(&'a Deflated),
+}
 
 impl<'a> NewObjects<'a> {
     pub(super) fn add(
@@ -37,12 +42,19 @@ impl<'a> NewObjects<'a> {
         let id = git2::Oid::hash_object(kind, &bytes)
             .map_err(git("compute the id of an object"))?
             .into();
-        self.objects.entry(id).or_insert((kind, bytes));
+        self.objects.entry(id).or_insert(Object::Plain(kind, bytes));
         Ok(id)
     }
 
     pub(super) fn blob(&mut self, bytes: impl Into<Cow<'a, [u8]>>) -> Result<BlobId, Error> {
         self.add(git2::ObjectType::Blob, bytes).map(BlobId)
+    }
+
+    pub(super) fn deflated(&mut self, file: &'a Deflated) -> BlobId {
+        self.objects
+            .entry(file.id.0)
+            .or_insert(Object::Deflated(file));
+        file.id
     }
 }
 
@@ -58,9 +70,12 @@ impl Repository {
         })?;
         let folder = self.common_dir.join("objects");
         if missing.len() <= MOST_LOOSE {
-            missing
-                .iter()
-                .try_for_each(|(id, (kind, bytes))| write_loose(&folder, *id, *kind, bytes))
+            missing.iter().try_for_each(|(id, object)| match object {
+                Object::Plain(kind, bytes) => write_loose(&folder, *id, *kind, bytes),
+                Object::Deflated(file) => {
+                    write_loose(&folder, *id, git2::ObjectType::Blob, &file.inflate()?)
+                }
+            })
         } else {
             let objects: Vec<_> = missing.into_values().collect();
             write_pack(&folder, &pack(&objects)?)
@@ -68,12 +83,14 @@ impl Repository {
     }
 }
 
-/// Writes a pack and its index, both synced before they get their names.
-fn write_pack(folder: &Path, pack: &[u8]) -> Result<(), Error> {
+/// Writes a pack, which is given in parts, and its index, both synced before they get their names.
+fn write_pack(folder: &Path, parts: &[Vec<u8>]) -> Result<(), Error> {
     let failed = || git("write a pack");
     let temporary = TemporaryFolder::new(folder)?;
     let mut indexer = git2::Indexer::new(None, &temporary.path, 0o444, false).map_err(failed())?;
-    indexer.write_all(pack).map_err(writing(&temporary.path))?;
+    for part in parts {
+        indexer.write_all(part).map_err(writing(&temporary.path))?;
+    }
     let name = indexer.commit().map_err(failed())?;
     let packs = folder.join("pack");
     fs::create_dir_all(&packs).map_err(writing(&packs))?;

@@ -1,6 +1,5 @@
 //! The records of a site on their ref, alone and with a remote.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,7 +57,7 @@ fn packed(text: &str) -> Packed {
 fn checkpoint<'a>(run: &'a RunRecord, nodes: &'a [NodeRecord]) -> Checkpoint<'a> {
     Checkpoint {
         run,
-        nodes: nodes.iter().map(Cow::Borrowed).collect(),
+        nodes: nodes.iter().collect(),
         forgotten: &[],
         plan: None,
         events: &[],
@@ -110,7 +109,7 @@ fn records_are_read_as_they_were_written_and_only_changed_files_are_written_agai
             &Checkpoint {
                 forgotten: &[NodeName::from("n8")],
                 events: &[packed("{\"event\":2}\n")],
-                report: Some(b"{\"report\":1}"),
+                report: Some(&packed("{\"report\":1}")),
                 ..checkpoint(&ended, std::slice::from_ref(&n7))
             },
         )

@@ -8,7 +8,7 @@ use super::recorder::Recorder;
 use super::tag::{self, Deed};
 use super::time::rfc3339;
 use crate::apply::{Event, EventKind, Finished, RunReport};
-use crate::record::Outcome;
+use crate::record::{Outcome, Packed};
 use crate::repository::{self, NewTag, RefUpdate};
 
 impl Session<'_> {
@@ -65,11 +65,12 @@ impl Session<'_> {
         if let Some(tag) = &tag {
             self.files.intend_tag(tag)?;
         }
-        let bytes = serde_json::to_vec(&report).map_err(|error| Error::Broken {
+        let packed = Packed::new(|out| Ok(serde_json::to_writer(out, &report)?));
+        let (packed, ()) = packed.map_err(|error| Error::Broken {
             what: "the report of the run".to_owned(),
             reason: error.to_string(),
         })?;
-        self.checkpoint(Some(&bytes))?;
+        self.checkpoint(Some(&packed))?;
         let update = match &tag {
             Some(tag) => Some(self.make(tag)?),
             None => None,

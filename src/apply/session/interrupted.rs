@@ -5,7 +5,6 @@
 //! the run elsewhere: the journal begins anew, and from then on every step that has not ended counts as
 //! possibly begun, however often the run is resumed here.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -370,7 +369,7 @@ pub(super) fn abandon(
             state,
             &Checkpoint {
                 run: &record,
-                nodes: written.map(Cow::Borrowed).collect(),
+                nodes: written.collect(),
                 forgotten: &[],
                 plan: None,
                 events: &[],

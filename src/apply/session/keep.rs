@@ -4,7 +4,6 @@
 //! that ticks, which renews and publishes: a slow remote never holds a step up. Whoever lost the lock,
 //! or finds that somebody else wrote the records, starts nothing more.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -281,24 +280,24 @@ impl<'a> Session<'a> {
     }
 
     /// Writes what has changed; gives the number of nodes in it.
-    pub(super) fn checkpoint(&self, report: Option<&[u8]>) -> Result<usize, Error> {
+    pub(super) fn checkpoint(&self, report: Option<&Packed>) -> Result<usize, Error> {
         let mut guard = lock(&self.records);
         let began = self.time.monotonic();
         let records = &mut *guard;
         let mut nodes = Vec::with_capacity(records.changed.len());
-        let mut forgotten = Vec::new();
+        let (mut begun, mut forgotten) = (Vec::new(), Vec::new());
         for name in &records.changed {
             // Whatever had begun counts as unknown, should this be the last that is heard of it.
             match (records.begun.get(name), records.nodes.get(name)) {
                 (Some(step), record) => {
                     let revision = &records.run.revision;
-                    let record = node::under_way(record, name, step, &self.run, revision);
-                    nodes.push(Cow::Owned(record));
+                    begun.push(node::under_way(record, name, step, &self.run, revision));
                 }
-                (None, Some(record)) => nodes.push(Cow::Borrowed(record)),
+                (None, Some(record)) => nodes.push(record),
                 (None, None) => forgotten.push(name.clone()),
             }
         }
+        nodes.extend(&begun);
         if let Some(events) = records.events.take() {
             let packed = events.finish().map_err(|error| Error::Broken {
                 what: "what happened in the run".to_owned(),

@@ -1,6 +1,6 @@
 //! Commits and tags: looked for and made.
 
-use trueup::repository::{Error, NewTag, Selection, blob_id};
+use trueup::repository::{Deflated, Error, NewCommit, NewTag, Selection, blob_id};
 
 use super::{ada, new_commit};
 use crate::git::Checkout;
@@ -120,6 +120,34 @@ fn commits_without_a_worktree_change_only_what_they_say_and_pass_gits_check() {
     );
     let empty = repository.write_commit(&new_commit(None, [])).unwrap();
     checkout.git(&["ls-tree", &empty.to_string()]);
+}
+
+#[test]
+fn files_that_were_deflated_before_make_the_same_commit_alone_and_in_a_pack() {
+    for count in [1, 64] {
+        let texts = (0..count).map(|shard| {
+            let text = format!("{{\"node\":\"n{shard}\"}}\n").repeat(50 * shard);
+            (format!("nodes/{shard:02x}"), text.into_bytes())
+        });
+        let texts: Vec<(String, Vec<u8>)> = texts.collect();
+        let checkout = Checkout::new();
+        let deflate =
+            |(path, text): &(String, Vec<u8>)| (path.clone(), Deflated::new(text).unwrap());
+        let commit = NewCommit {
+            deflated: texts.iter().map(deflate).collect(),
+            ..new_commit(None, [])
+        };
+        let id = checkout.open().write_commit(&commit).unwrap();
+        checkout.git(&["fsck", "--strict", "--full"]);
+        for (path, text) in &texts {
+            let found = checkout.open().file_at(id, path).unwrap();
+            assert_eq!(found.as_ref(), Some(text), "{path}");
+        }
+        let plain = texts.into_iter().map(|(path, text)| (path, Some(text)));
+        let elsewhere = Checkout::new();
+        let plain = elsewhere.open().write_commit(&new_commit(None, plain));
+        assert_eq!(plain.unwrap(), id);
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@ mod files;
 mod history;
 mod refs;
 
+use std::collections::BTreeMap;
+
 use trueup::repository::{
     CommitId, Entry, Error, NewCommit, Repository, Selection, Signature, Tree, site_digest,
 };
@@ -42,6 +44,7 @@ fn new_commit(
         base: parent,
         parents: parent.into_iter().collect(),
         changes: changes.into_iter().collect(),
+        deflated: BTreeMap::new(),
         author: ada(),
         message: "records".to_owned(),
     }
