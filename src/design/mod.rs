@@ -49,7 +49,7 @@ pub use cluster::quorum;
 pub use digests::{Digests, NoDigest, SectionDigest, hexadecimal};
 pub use kind::SITE_DEFINITION;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
-pub use own::{Addresses, Sections};
+pub use own::{Addresses, Fields, Sections};
 pub use section::{Class, Section};
 pub use strategy::DEFAULT_STRATEGY;
 pub use summary::some_boot_actions;

@@ -13,13 +13,14 @@ use super::boot_action::assign;
 use super::canonical::{self, Sum};
 use super::catalog::{Catalog, Input};
 use super::inherit::{FIELDS, position};
-use super::network::Networks;
+use super::network::{NetworkUse, Networks};
 use super::part::{HardwareUse, Part, Parts, SectionValue, fields_of, inherit_parts};
 use super::profile::Profiles;
 use super::read::{Findings, text, text_of};
 use super::shared::Shared;
 use super::{
-    Dependence, Design, Digests, NodeDesign, NodeName, OutOfBand, Section, Sections, kind,
+    Dependence, Design, Digests, NodeDesign, NodeName, OutOfBand, Section, SectionDigest, Sections,
+    kind,
 };
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{DocumentId, Field, Key, Map, Node, Value};
@@ -46,6 +47,7 @@ pub(super) fn add_nodes(catalog: &Catalog<'_>, design: &mut Design, findings: &m
         no_labels: Arc::default(),
         no_disks: Arc::from([]),
         nothing: FxHashMap::default(),
+        network_fields: FxHashMap::default(),
         shared: Shared::default(),
     };
     let mut profiles = Profiles::new(catalog);
@@ -76,6 +78,9 @@ pub(super) fn add_nodes(catalog: &Catalog<'_>, design: &mut Design, findings: &m
     }
 }
 
+/// Where the interfaces and the primary network of a machine are in memory.
+type NetworkKey = [Option<*const Part>; 2];
+
 struct Builder<'a> {
     catalog: &'a Catalog<'a>,
     networks: Networks<'a>,
@@ -84,6 +89,8 @@ struct Builder<'a> {
     no_disks: Arc<[Arc<str>]>,
     /// Sections without fields.
     nothing: FxHashMap<Section, SectionValue>,
+    /// The network sections of profiles, with the parts that they were made of, whose places so stay theirs.
+    network_fields: FxHashMap<NetworkKey, ([Option<Rc<Part>>; 2], Arc<Node>)>,
     shared: Shared,
 }
 
@@ -192,50 +199,73 @@ impl Builder<'_> {
         };
         node.addresses = addresses.by_network.into();
 
-        let mut fields: Vec<(&'static [&'static str], &Node)> = Vec::new();
         let mut sums: Vec<(&str, Sum)> = Vec::new();
         for at in [INTERFACES, PRIMARY] {
             if let Some(part) = &parts[at] {
-                fields.push((FIELDS[at].path, &part.node));
                 sums.push((FIELDS[at].path[0], *part.sum()));
             }
         }
         if let Some(inside) = &addresses.inside {
-            fields.push((&["addressing"], inside));
             sums.push(("addressing", canonical::sum(inside)));
         }
         if let Some(used) = &used {
-            fields.push((&["networks"], &used.networks));
-            fields.push((&["links"], &used.links));
             sums.push(("networks", used.networks_sum));
             sums.push(("links", used.links_sum));
             node.depends_on.push(used.depends_on.clone());
         }
-        let section = fields_of(data.mark, &fields);
-        let sums = sums.iter().map(|(name, sum)| (*name, sum));
-        put(
-            node,
-            Section::Network,
-            SectionValue::new(Section::Network, section, sums),
-        );
+        let value = SectionValue {
+            fields: self.network(data, parts, used.as_deref()),
+            digest: digest(Section::Network, &sums),
+        };
+        put(node, Section::Network, value);
 
-        let mut fields: Vec<(&'static [&'static str], &Node)> = Vec::new();
         let mut sums: Vec<(&str, Sum)> = Vec::new();
         if let Some(part) = &parts[OUT_OF_BAND] {
-            fields.push((FIELDS[OUT_OF_BAND].path, &part.node));
             sums.push(("oob", *part.sum()));
         }
         if let Some(controller) = &addresses.controller {
-            fields.push((&["address"], controller));
             sums.push(("address", canonical::sum(controller)));
         }
-        let section = fields_of(data.mark, &fields);
-        let sums = sums.iter().map(|(name, sum)| (*name, sum));
-        put(
-            node,
-            Section::OutOfBand,
-            SectionValue::new(Section::OutOfBand, section, sums),
-        );
+        let fields = match &parts[OUT_OF_BAND] {
+            Some(part) => {
+                let fields = [(FIELDS[OUT_OF_BAND].path, &part.node)];
+                let fields = || Arc::new(fields_of(part.node.mark, &fields));
+                part.fields.get_or_init(fields).clone()
+            }
+            None => self.nothing(Section::OutOfBand, data.mark).fields,
+        };
+        let value = SectionValue {
+            fields,
+            digest: digest(Section::OutOfBand, &sums),
+        };
+        put(node, Section::OutOfBand, value);
+        node.sections
+            .set_addresses(addresses.inside, addresses.controller);
+    }
+
+    /// The fields of the network section but the addresses, which machines share that have them from one
+    /// profile.
+    fn network(&mut self, data: &Node, parts: &Parts, used: Option<&NetworkUse>) -> Arc<Node> {
+        let own = [INTERFACES, PRIMARY].map(|at| parts[at].clone());
+        // A part that is in these parts alone is the machine's own.
+        let is_shared = own.iter().flatten().all(|part| Rc::strong_count(part) > 2);
+        let key = own.each_ref().map(|part| part.as_ref().map(Rc::as_ptr));
+        if is_shared && let Some((_, known)) = self.network_fields.get(&key) {
+            return known.clone();
+        }
+        let mut fields: Vec<(&'static [&'static str], &Node)> = Vec::new();
+        for (at, part) in [INTERFACES, PRIMARY].into_iter().zip(&own) {
+            fields.extend(part.iter().map(|part| (FIELDS[at].path, &part.node)));
+        }
+        if let Some(used) = used {
+            fields.push((&["networks"], &used.networks));
+            fields.push((&["links"], &used.links));
+        }
+        let fields = Arc::new(fields_of(data.mark, &fields));
+        if is_shared {
+            self.network_fields.insert(key, (own, fields.clone()));
+        }
+        fields
     }
 
     fn addresses(
@@ -412,6 +442,11 @@ impl Builder<'_> {
         }
         all
     }
+}
+
+fn digest(section: Section, sums: &[(&str, Sum)]) -> SectionDigest {
+    let sums = sums.iter().map(|(name, sum)| (*name, sum));
+    SectionDigest(canonical::combine(section.as_str(), sums))
 }
 
 fn put(node: &mut NodeDesign, section: Section, value: SectionValue) {
@@ -626,8 +661,8 @@ mod tests {
         for section in [Section::Hardware, Section::Storage, Section::Labels] {
             assert!(
                 Arc::ptr_eq(
-                    one.sections.get(&section).unwrap(),
-                    two.sections.get(&section).unwrap()
+                    one.sections.shared(&section).unwrap(),
+                    two.sections.shared(&section).unwrap()
                 ),
                 "{section}"
             );
@@ -713,11 +748,8 @@ mod tests {
         .concat();
         let routes =
             crate::design::fixture::value("[{subnet: 10.0.1.0/24, gateway: 10.0.0.1, metric: 9}]");
-        let section = site(&text).design.nodes["n1"]
-            .sections
-            .get(&Section::Network)
-            .unwrap()
-            .clone();
+        let design = site(&text).design;
+        let section = design.nodes["n1"].sections.get(&Section::Network).unwrap();
         assert_eq!(section.at(&["networks", "a", "routes"]), Some(&routes));
         let after = text.replace("10.0.1.0/24", "10.0.2.0/24");
         assert_eq!(changed(&text, &after, "n1"), [Section::Network]);

@@ -56,6 +56,8 @@ pub(super) struct Part {
     pub(super) owner: Option<DocumentId>,
     sum: OnceCell<Sum>,
     pub(super) section: OnceCell<SectionValue>,
+    /// The fields of a section that consists of it and of what is each machine's own.
+    pub(super) fields: OnceCell<Arc<Node>>,
     pub(super) labels: OnceCell<Arc<BTreeMap<Arc<str>, Arc<str>>>>,
     pub(super) disks: OnceCell<Arc<[Arc<str>]>>,
     pub(super) hardware: OnceCell<Option<Rc<HardwareUse>>>,
@@ -69,6 +71,7 @@ impl Part {
             owner,
             sum: OnceCell::new(),
             section: OnceCell::new(),
+            fields: OnceCell::new(),
             labels: OnceCell::new(),
             disks: OnceCell::new(),
             hardware: OnceCell::new(),

@@ -199,9 +199,9 @@ impl NodeReasons<'_> {
         before: &NodeDesign,
         after: &NodeDesign,
     ) -> Vec<FieldDifference> {
-        let old = before.sections.get(&section).map(|node| &**node);
-        let new = after.sections.get(&section).map(|node| &**node);
-        self.differences(old, new)
+        let old = before.sections.get(&section).map(|fields| fields.to_node());
+        let new = after.sections.get(&section).map(|fields| fields.to_node());
+        self.differences(old.as_deref(), new.as_deref())
     }
 }
 

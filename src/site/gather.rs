@@ -61,7 +61,8 @@ impl Loader<'_> {
     /// loaded with all that they were made of, and so is what is no machine. `None` where the site has
     /// to be loaded as a whole, which also says what is wrong with it.
     ///
-    /// Marks into files that were taken piece by piece are known by their paths alone.
+    /// Machines of files that were taken piece by piece have no hops to what they were made of, and their
+    /// marks tell little: a path, or that of another machine which says the same.
     ///
     /// # Errors
     ///

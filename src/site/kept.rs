@@ -410,7 +410,7 @@ impl Nodes {
         for section in [Section::Labels, Section::Inventory] {
             if node
                 .sections
-                .get(&section)
+                .shared(&section)
                 .is_some_and(|each| self.has_secret(each))
             {
                 return None;

@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::design::{self, Design, MACHINE, NodeDesign};
+use crate::design::{self, Design, MACHINE, NodeDesign, Section, SectionDigest};
 use crate::diagnostic::{Diagnostic, Diagnostics, Mark, Severity, SourceId};
-use crate::document::{Document, LoadSettings, decode, load};
+use crate::document::{Document, LoadSettings, Node, decode, load};
 use crate::render::{Rendering, render};
 use crate::repository::Entry;
 
@@ -95,6 +95,8 @@ struct Rest<'a> {
     without: FxHashSet<Finding>,
     /// Whether the designs of the machines stay.
     keeps_designs: bool,
+    /// Inventories of machines whose designs stay, which many have in common.
+    inventories: Mutex<FxHashMap<SectionDigest, Arc<Node>>>,
 }
 
 /// What stays of a file.
@@ -215,6 +217,7 @@ impl Loader<'_> {
             load_settings,
             without: FxHashSet::default(),
             keeps_designs,
+            inventories: Mutex::default(),
         };
         let (.., found) = rest.checked(&rest.documents);
         rest.without = found.iter().filter_map(finding).collect();
@@ -265,6 +268,24 @@ impl Rest<'_> {
         (rendering, design, found)
     }
 
+    /// Takes from a design what only explains it. An inventory holds no secret where the file is kept, so that
+    /// the same digest is the same inventory.
+    fn unexplained(&self, node: &mut NodeDesign) {
+        node.depends_on = Vec::new();
+        let section = Section::Inventory;
+        if let Some(digest) = node.digests.get(&section)
+            && let Some(fields) = node.sections.shared(&section)
+        {
+            let mut inventories = self
+                .inventories
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let shared = inventories.entry(*digest);
+            let shared = shared.or_insert_with(|| fields.clone()).clone();
+            node.sections.insert(section, shared);
+        }
+    }
+
     /// Renders and checks a piece.
     fn piece(
         &self,
@@ -287,7 +308,7 @@ impl Rest<'_> {
             found.extend(content.diagnostics.iter().cloned());
             loaded.push(content);
         }
-        let (rendering, design, more) = self.checked(&documents);
+        let (rendering, mut design, more) = self.checked(&documents);
         found.extend(more);
         let mut piece = Piece {
             files: Vec::with_capacity(candidates.len()),
@@ -332,9 +353,9 @@ impl Rest<'_> {
                 self.keeps_designs && source.is_some_and(|source| !unexpected.contains(&source));
             if is_settled {
                 for document in &content.documents {
-                    piece
-                        .designs
-                        .push(design.nodes.get(&*document.id.name)?.clone());
+                    let mut node = design.nodes.remove(&*document.id.name)?;
+                    self.unexplained(Arc::make_mut(&mut node));
+                    piece.designs.push(node);
                 }
             }
             piece.files.push(Part {

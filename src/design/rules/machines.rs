@@ -66,7 +66,7 @@ fn check_name(
         return;
     }
     let primary = node.sections.get(&Section::Network);
-    let primary = primary.and_then(|section| text(section, "primary_network"));
+    let primary = primary.and_then(|section| text_of(section.get("primary_network")?));
     let domain = primary
         .and_then(|network| catalog.get(kind::NETWORK, &network))
         .and_then(|(_, data)| text(data.get("dns")?, "domain"));
