@@ -81,6 +81,12 @@ pub(super) fn add_nodes(catalog: &Catalog<'_>, design: &mut Design, findings: &m
 /// Where the interfaces and the primary network of a machine are in memory.
 type NetworkKey = [Option<*const Part>; 2];
 
+/// A network section without addresses, and the parts that it was made of, whose places so stay theirs.
+struct NetworkFields {
+    _parts: [Option<Rc<Part>>; 2],
+    fields: Arc<Node>,
+}
+
 struct Builder<'a> {
     catalog: &'a Catalog<'a>,
     networks: Networks<'a>,
@@ -89,8 +95,8 @@ struct Builder<'a> {
     no_disks: Arc<[Arc<str>]>,
     /// Sections without fields.
     nothing: FxHashMap<Section, SectionValue>,
-    /// The network sections of profiles, with the parts that they were made of, whose places so stay theirs.
-    network_fields: FxHashMap<NetworkKey, ([Option<Rc<Part>>; 2], Arc<Node>)>,
+    /// The network sections of profiles.
+    network_fields: FxHashMap<NetworkKey, NetworkFields>,
     shared: Shared,
 }
 
@@ -250,8 +256,8 @@ impl Builder<'_> {
         // A part that is in these parts alone is the machine's own.
         let is_shared = own.iter().flatten().all(|part| Rc::strong_count(part) > 2);
         let key = own.each_ref().map(|part| part.as_ref().map(Rc::as_ptr));
-        if is_shared && let Some((_, known)) = self.network_fields.get(&key) {
-            return known.clone();
+        if is_shared && let Some(known) = self.network_fields.get(&key) {
+            return known.fields.clone();
         }
         let mut fields: Vec<(&'static [&'static str], &Node)> = Vec::new();
         for (at, part) in [INTERFACES, PRIMARY].into_iter().zip(&own) {
@@ -263,7 +269,11 @@ impl Builder<'_> {
         }
         let fields = Arc::new(fields_of(data.mark, &fields));
         if is_shared {
-            self.network_fields.insert(key, (own, fields.clone()));
+            let known = NetworkFields {
+                _parts: own,
+                fields: fields.clone(),
+            };
+            self.network_fields.insert(key, known);
         }
         fields
     }
