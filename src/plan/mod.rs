@@ -216,18 +216,25 @@ pub enum Relation {
     AtLeast,
 }
 
-/// A fact that the plan relies on.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Reliance {
-    /// What it is about (`node/n04`).
-    pub subject: Arc<str>,
+/// A fact about something, and what is expected of it. Most machines of a site have theirs in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Expectation {
     /// Which fact (`provision`, `power`, `disks` …).
     pub fact: Arc<str>,
     /// What was seen when the plan was made, as compact JSON.
     pub expected: Arc<str>,
     /// How what is seen later must stand to it.
     pub relation: Relation,
+}
+
+/// A fact that the plan relies on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "saved::WrittenReliance", into = "saved::WrittenReliance")]
+pub struct Reliance {
+    /// What it is about (`node/n04`).
+    pub subject: Arc<str>,
+    /// What is expected of it.
+    pub what: Arc<Expectation>,
     /// The steps that rely on it.
     pub steps: Arc<[StepIndex]>,
 }

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::change::Item;
 use super::etcd::{Clusters, of_cluster};
-use super::{Relation, Reliance};
+use super::{Expectation, Relation, Reliance};
 use crate::design::{Digest, EtcdCluster, NodeName, hexadecimal};
 use crate::guard::quorum;
 use crate::lifecycle::ProvisionState;
@@ -47,7 +47,7 @@ pub(super) fn fact(
     observations: &Observations,
     clusters: &[EtcdCluster],
 ) -> Result<String, String> {
-    let (subject, fact) = (&*reliance.subject, &*reliance.fact);
+    let (subject, fact) = (&*reliance.subject, &*reliance.what.fact);
     if let Some(name) = subject.strip_prefix(ETCD) {
         let cluster = clusters
             .iter()
@@ -67,7 +67,7 @@ pub(super) fn fact(
         return local_data(pods).ok_or_else(|| "it is not there".to_owned());
     }
     let node = observations.node(name);
-    let value = node.and_then(|node| seen(node, fact, &reliance.expected));
+    let value = node.and_then(|node| seen(node, fact, &reliance.what.expected));
     value.ok_or_else(|| why_unseen(node, fact))
 }
 
@@ -98,7 +98,7 @@ pub struct Sources {
 pub fn sources<'a>(reliances: impl IntoIterator<Item = &'a Reliance>) -> Sources {
     let mut sources = Sources::default();
     for reliance in reliances {
-        match &*reliance.fact {
+        match &*reliance.what.fact {
             _ if reliance.subject.starts_with(ETCD) => sources.etcd = true,
             LOCAL_DATA => sources.pods = true,
             "kubernetes-node" | "labels" => sources.cluster = true,
@@ -179,9 +179,11 @@ pub(super) fn etcd(
             };
             result.push(Reliance {
                 subject: subject.clone(),
-                fact: Arc::from(fact),
-                expected: Arc::from(expected),
-                relation,
+                what: Arc::new(Expectation {
+                    fact: Arc::from(fact),
+                    expected: Arc::from(expected),
+                    relation,
+                }),
                 steps: [StepIndex::from_position(first)].into(),
             });
         }
@@ -271,9 +273,7 @@ pub(super) fn all<'a>(
             None if !observed && item.work.deploy && !item.work.tears_down() => {
                 result.push(Reliance {
                     subject,
-                    fact: words.fact("provision"),
-                    expected: words.not_deployed.clone(),
-                    relation: Relation::Subset,
+                    what: words.not_deployed.clone(),
                     steps: indexes.into(),
                 })
             }
@@ -284,9 +284,7 @@ pub(super) fn all<'a>(
         {
             result.push(Reliance {
                 subject: Arc::from(format!("{MACHINE}{name}")),
-                fact: Arc::from(LOCAL_DATA),
-                expected: Arc::from(expected),
-                relation: Relation::Subset,
+                what: words.expect(LOCAL_DATA, expected, Relation::Subset),
                 steps: [drain].into(),
             });
         }
@@ -297,15 +295,14 @@ pub(super) fn all<'a>(
     result
 }
 
-/// How many texts are shared.
+/// How many expectations are shared.
 const SHARED: usize = 64;
 
-/// Texts that many facts share.
+/// What is expected of many machines alike.
 struct Words {
     facts: [Arc<str>; FACTS.len()],
-    not_deployed: Arc<str>,
-    /// What is expected of many machines alike.
-    expected: FxHashSet<Arc<str>>,
+    not_deployed: Arc<Expectation>,
+    expectations: FxHashSet<Arc<Expectation>>,
 }
 
 impl Default for Words {
@@ -320,28 +317,33 @@ impl Default for Words {
         ];
         Self {
             facts: FACTS.map(Arc::from),
-            not_deployed: Arc::from(json(&not_deployed).unwrap_or_default()),
-            expected: FxHashSet::default(),
+            not_deployed: Arc::new(Expectation {
+                fact: Arc::from("provision"),
+                expected: Arc::from(json(&not_deployed).unwrap_or_default()),
+                relation: Relation::Subset,
+            }),
+            expectations: FxHashSet::default(),
         }
     }
 }
 
 impl Words {
-    fn fact(&self, name: &str) -> Arc<str> {
-        let known = self.facts.iter().find(|fact| &***fact == name);
-        known.cloned().unwrap_or_else(|| Arc::from(name))
-    }
-
-    fn expected(&mut self, text: String) -> Arc<str> {
-        if let Some(known) = self.expected.get(&*text) {
+    fn expect(&mut self, fact: &str, expected: String, relation: Relation) -> Arc<Expectation> {
+        let known = self.facts.iter().find(|known| ***known == *fact);
+        let expectation = Expectation {
+            fact: known.cloned().unwrap_or_else(|| Arc::from(fact)),
+            expected: Arc::from(expected),
+            relation,
+        };
+        if let Some(known) = self.expectations.get(&expectation) {
             return known.clone();
         }
-        let text: Arc<str> = Arc::from(text);
+        let expectation = Arc::new(expectation);
         // What comes after that many is of one machine alone.
-        if self.expected.len() < SHARED {
-            self.expected.insert(text.clone());
+        if self.expectations.len() < SHARED {
+            self.expectations.insert(expectation.clone());
         }
-        text
+        expectation
     }
 }
 
@@ -427,9 +429,7 @@ fn of_machine(
         };
         result.push(Reliance {
             subject: subject.clone(),
-            fact: words.fact(fact),
-            expected: words.expected(expected),
-            relation: Relation::Equal,
+            what: words.expect(fact, expected, Relation::Equal),
             steps,
         });
     }

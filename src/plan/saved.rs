@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Base, Change, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan, PlannedGroup,
-    Reliance, Summary, Target,
+    Base, Change, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan,
+    PlannedGroup, Relation, Reliance, Summary, Target,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName, hexadecimal};
 use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
@@ -118,6 +118,44 @@ pub enum SavedError {
         /// `group` or `node`.
         what: &'static str,
     },
+}
+
+/// A fact that a plan relies on as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "Reliance", deny_unknown_fields)]
+pub(super) struct WrittenReliance {
+    subject: Arc<str>,
+    fact: Arc<str>,
+    expected: Arc<str>,
+    relation: Relation,
+    steps: Arc<[StepIndex]>,
+}
+
+impl From<Reliance> for WrittenReliance {
+    fn from(reliance: Reliance) -> Self {
+        let what = &reliance.what;
+        Self {
+            subject: reliance.subject,
+            fact: what.fact.clone(),
+            expected: what.expected.clone(),
+            relation: what.relation,
+            steps: reliance.steps,
+        }
+    }
+}
+
+impl From<WrittenReliance> for Reliance {
+    fn from(written: WrittenReliance) -> Self {
+        Self {
+            subject: written.subject,
+            what: Arc::new(Expectation {
+                fact: written.fact,
+                expected: written.expected,
+                relation: written.relation,
+            }),
+            steps: written.steps,
+        }
+    }
 }
 
 /// A plan as it is written, without its digest.
@@ -365,7 +403,16 @@ pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
 }
 
 impl ReadFile {
-    fn into_plan(self) -> Result<Plan, SavedError> {
+    fn into_plan(mut self) -> Result<Plan, SavedError> {
+        let mut shared: FxHashSet<Arc<Expectation>> = FxHashSet::default();
+        for reliance in &mut self.relies_on {
+            match shared.get(&reliance.what) {
+                Some(known) => reliance.what = known.clone(),
+                None => {
+                    shared.insert(reliance.what.clone());
+                }
+            }
+        }
         let steps = self.steps.into_iter().enumerate();
         let steps = steps.map(|(position, step)| step.into_step(position));
         Ok(Plan {
@@ -469,7 +516,7 @@ fn check(plan: &Plan) -> Result<(), SavedError> {
         if let Some(step) = reliance.steps.iter().find(missing) {
             return Err(SavedError::Reliance {
                 subject: reliance.subject.clone(),
-                fact: reliance.fact.clone(),
+                fact: reliance.what.fact.clone(),
                 step: step.0,
             });
         }

@@ -152,15 +152,10 @@ pub fn broken(
     clusters: &[EtcdCluster],
 ) -> Option<Staleness> {
     let seen = super::relies::fact(reliance, observations, clusters);
-    let Reliance {
-        subject,
-        fact,
-        expected,
-        ..
-    } = reliance;
-    let (subject, fact, expected) = (subject.clone(), fact.clone(), expected.clone());
+    let (subject, what) = (reliance.subject.clone(), &reliance.what);
+    let (fact, expected) = (what.fact.clone(), what.expected.clone());
     match seen {
-        Ok(seen) if holds(reliance.relation, &expected, &seen) => None,
+        Ok(seen) if holds(what.relation, &expected, &seen) => None,
         // Flags of a machine that cannot be seen are not what they seem to be.
         Ok(_) if let Some(reason) = super::relies::blind(&subject, observations) => {
             Some(Staleness::Unseen {

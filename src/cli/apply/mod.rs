@@ -260,11 +260,10 @@ fn apply_new(
         )
         .hint("leave `--observed` away"));
     };
-    let nodes = designs(&design);
     let task = Task {
         plan: &plan,
         design: &design,
-        nodes: &nodes,
+        nodes: &design.nodes,
         applied: &applied,
         hardware: hardware.clone(),
         runtime: &runtime,
@@ -272,7 +271,7 @@ fn apply_new(
     let ended = start(context, command, site, commit, &task, None);
     if !command.watching.watch {
         // The process ends soon: taking the site apart node by node would only cost time.
-        std::mem::forget((task.hardware, hardware, plan, design, nodes, applied));
+        std::mem::forget((task.hardware, hardware, plan, design, applied));
     }
     ended
 }
@@ -486,10 +485,6 @@ fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
     } else {
         Err(Failure::error("not approved; nothing was done"))
     }
-}
-
-fn designs(design: &Design) -> BTreeMap<NodeName, Arc<NodeDesign>> {
-    design.nodes.clone()
 }
 
 /// The nodes that the plan relies on.

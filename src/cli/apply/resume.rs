@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::saved::applied_of;
 use super::{
-    ApplyCommand, ProcessClock, Task, actor, carry_out, designs, exit_code, look_out,
-    session_failure, window,
+    ApplyCommand, ProcessClock, Task, actor, carry_out, exit_code, look_out, session_failure,
+    window,
 };
 use crate::apply::Decision;
 use crate::apply::session::{self, TakeOver, find_interrupted};
@@ -62,7 +62,7 @@ pub(super) fn resume(
     let backends = planning::backend_context(site.repository, &location);
     let hardware = backend::choose(&loaded.design, &backends)
         .map_err(|error| planning::backend_failure(&error, &loader))?;
-    let nodes = designs(&loaded.design);
+    let nodes = &loaded.design.nodes;
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
     let take_over = TakeOver {
@@ -75,7 +75,7 @@ pub(super) fn resume(
         &clock,
         &interrupted,
         &plan,
-        &nodes,
+        nodes,
         decisions,
         take_over,
     )
@@ -83,7 +83,7 @@ pub(super) fn resume(
     let task = Task {
         plan: &plan,
         design: &loaded.design,
-        nodes: &nodes,
+        nodes,
         applied: &applied,
         hardware,
         runtime: &runtime,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ApplyCommand, Task, designs, session_failure, start};
+use super::{ApplyCommand, Task, session_failure, start};
 use crate::apply::session::{self, Connection, admit};
 use crate::backend;
 use crate::cli::context::Context;
@@ -91,11 +91,11 @@ pub(super) fn apply_saved(
     let backends = planning::backend_context(site.repository, &location);
     let hardware = backend::choose(&loaded.design, &backends)
         .map_err(|error| planning::backend_failure(&error, &loader))?;
-    let nodes = designs(&loaded.design);
+    let nodes = &loaded.design.nodes;
     let task = Task {
         plan: &Arc::new(plan),
         design: &loaded.design,
-        nodes: &nodes,
+        nodes,
         applied: &applied,
         hardware,
         runtime: &runtime,

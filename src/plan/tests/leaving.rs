@@ -171,9 +171,9 @@ fn members_go_one_wave_after_the_other_and_each_wave_waits_for_those_before_to_v
             let steps: Vec<_> = steps.map(ToString::to_string).collect();
             format!(
                 "{} {:?} {} {}",
-                each.fact,
-                each.relation,
-                each.expected,
+                each.what.fact,
+                each.what.relation,
+                each.what.expected,
                 steps.join(" ")
             )
         })
@@ -422,7 +422,10 @@ fn whose_data_a_drain_loses_is_relied_on_and_what_its_pods_are_is_not() {
                 .iter()
                 .any(|step| plan.steps[step.0 as usize].id.kind == StepKind::Drain)
         })
-        .map(|each| format!("{} {:?} {}", each.fact, each.relation, each.expected))
+        .map(|each| {
+            let what = &each.what;
+            format!("{} {:?} {}", what.fact, what.relation, what.expected)
+        })
         .collect();
     assert_eq!(
         facts,

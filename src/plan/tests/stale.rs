@@ -25,7 +25,10 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
     let facts: Vec<_> = plan
         .relies_on
         .iter()
-        .map(|fact| format!("{} {} {}", fact.subject, fact.fact, fact.expected))
+        .map(|each| {
+            let what = &each.what;
+            format!("{} {} {}", each.subject, what.fact, what.expected)
+        })
         .collect();
     assert_eq!(
         facts,
