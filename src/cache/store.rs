@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// The largest segment that is read, in bytes.
@@ -39,10 +40,9 @@ impl Key {
             hash.update(part);
         }
         let sum = hash.finalize();
-        let digest = sum.iter().take(16).map(|byte| format!("{byte:02x}"));
         Self {
             kind,
-            digest: digest.collect(),
+            digest: HEXLOWER.encode(&sum[..16]),
         }
     }
 

@@ -1,15 +1,17 @@
-//! Looks names up in their order, a step each and not a search.
+//! Looks names up that are mostly in their order, a step each and not a search.
 
 use std::collections::{BTreeMap, btree_map};
 use std::iter::Peekable;
+use std::ops::Bound;
 
 use super::NodeName;
 
-/// A place in a map of nodes that only goes forward: whoever goes through all nodes of a large site in
-/// their order looks into maps of others at the same time.
+/// A place in a map of nodes: whoever goes through all nodes of a large site in their order looks into
+/// maps of others at the same time. In another order each name is searched for.
 #[derive(Clone, Debug)]
 pub struct Beside<'a, V> {
-    entries: Peekable<btree_map::Iter<'a, NodeName, V>>,
+    map: &'a BTreeMap<NodeName, V>,
+    entries: Peekable<btree_map::Range<'a, NodeName, V>>,
 }
 
 impl<'a, V> Beside<'a, V> {
@@ -17,22 +19,34 @@ impl<'a, V> Beside<'a, V> {
     #[must_use]
     pub fn of(map: &'a BTreeMap<NodeName, V>) -> Self {
         Self {
-            entries: map.iter().peekable(),
+            map,
+            entries: map.range::<NodeName, _>(..).peekable(),
         }
     }
 
-    /// What the map has under a name, which must not come before one that was asked for earlier.
-    pub fn get(&mut self, name: &NodeName) -> Option<&'a V> {
-        while self.entries.next_if(|(next, _)| *next < name).is_some() {}
-        let (next, value) = self.entries.peek()?;
-        (*next == name).then_some(*value)
+    /// What the map has under a name.
+    pub fn get(&mut self, name: &str) -> Option<&'a V> {
+        self.entry(name).map(|(_, value)| value)
+    }
+
+    /// The same with the name that it has there.
+    pub fn entry(&mut self, name: &str) -> Option<(&'a NodeName, &'a V)> {
+        self.entries.next_if(|(next, _)| next.as_str() < name);
+        if self
+            .entries
+            .peek()
+            .is_none_or(|(next, _)| next.as_str() != name)
+        {
+            let rest = (Bound::Included(name), Bound::Unbounded);
+            self.entries = self.map.range::<str, _>(rest).peekable();
+        }
+        let entry = *self.entries.peek()?;
+        (entry.0.as_str() == name).then_some(entry)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -46,10 +60,12 @@ mod tests {
             let map: BTreeMap<NodeName, u8> =
                 map.into_iter().map(|(name, value)| (NodeName::from(name), value)).collect();
             let mut beside = Beside::of(&map);
-            let asked: BTreeSet<NodeName> = asked.into_iter().map(NodeName::from).collect();
-            for name in &asked {
+            let mut sorted = asked.clone();
+            sorted.sort();
+            for name in asked.iter().chain(&sorted) {
+                let name = name.as_str();
                 prop_assert_eq!(beside.get(name), map.get(name));
-                prop_assert_eq!(beside.get(name), map.get(name), "the same again");
+                prop_assert_eq!(beside.entry(name), map.get_key_value(name), "the same again");
             }
         }
     }

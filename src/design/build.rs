@@ -61,7 +61,8 @@ fn make(
         // What was found of the machines so far was about those alone.
         design.index = OnceLock::new();
         let named = settled.into_iter().map(|node| (node.name.clone(), node));
-        design.nodes.extend(named);
+        let loaded = std::mem::replace(&mut design.nodes, named.collect());
+        design.nodes.extend(loaded);
     }
     add_strategy(catalog, &mut design, findings);
     add_clusters(catalog, &mut design);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
@@ -22,20 +23,8 @@ pub struct NoDigest;
 
 impl fmt::Display for SectionDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hexadecimal(&self.0))
+        fmt::Display::fmt(&HEXLOWER.encode_display(&self.0), f)
     }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-#[must_use]
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    text
 }
 
 impl fmt::Debug for SectionDigest {
@@ -48,20 +37,14 @@ impl FromStr for SectionDigest {
     type Err = NoDigest;
 
     fn from_str(text: &str) -> Result<Self, NoDigest> {
-        let value = |digit: u8| match digit {
-            b'0'..=b'9' => Ok(digit - b'0'),
-            b'a'..=b'f' => Ok(digit - b'a' + 10),
-            _ => Err(NoDigest),
-        };
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
         let mut sum = [0; BYTES];
-        if !rest.is_empty() || pairs.len() != BYTES {
+        if text.len() != 2 * BYTES {
             return Err(NoDigest);
         }
-        for (byte, [high, low]) in sum.iter_mut().zip(pairs) {
-            *byte = value(*high)? * 16 + value(*low)?;
+        match HEXLOWER.decode_mut(text.as_bytes(), &mut sum) {
+            Ok(BYTES) => Ok(Self(sum)),
+            _ => Err(NoDigest),
         }
-        Ok(Self(sum))
     }
 }
 
@@ -127,13 +110,26 @@ impl Digests {
     }
 }
 
+impl From<[Option<SectionDigest>; Section::ALL.len()]> for Digests {
+    /// The digests of all sections, in their order.
+    fn from(digests: [Option<SectionDigest>; Section::ALL.len()]) -> Self {
+        Self(Arc::new(digests))
+    }
+}
+
+impl PartialEq<[Option<SectionDigest>; Section::ALL.len()]> for Digests {
+    fn eq(&self, other: &[Option<SectionDigest>; Section::ALL.len()]) -> bool {
+        *self.0 == *other
+    }
+}
+
 impl FromIterator<(Section, SectionDigest)> for Digests {
     fn from_iter<I: IntoIterator<Item = (Section, SectionDigest)>>(digests: I) -> Self {
-        let mut result = Self::default();
+        let mut result = [None; Section::ALL.len()];
         for (section, digest) in digests {
-            result.insert(section, digest);
+            result[section as usize] = Some(digest);
         }
-        result
+        Self(Arc::new(result))
     }
 }
 
@@ -161,11 +157,11 @@ impl<'de> Deserialize<'de> for Digests {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Digests, A::Error> {
-                let mut digests = Digests::default();
-                while let Some((section, digest)) = map.next_entry()? {
-                    digests.insert(section, digest);
+                let mut digests = [None; Section::ALL.len()];
+                while let Some((section, digest)) = map.next_entry::<Section, _>()? {
+                    digests[section as usize] = Some(digest);
                 }
-                Ok(digests)
+                Ok(Digests(Arc::new(digests)))
             }
         }
 

@@ -46,7 +46,7 @@ pub use beside::Beside;
 pub use build::{build, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
-pub use digests::{Digests, NoDigest, SectionDigest, hexadecimal};
+pub use digests::{Digests, NoDigest, SectionDigest};
 pub use kind::SITE_DEFINITION;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use own::{Addresses, Fields, Sections};

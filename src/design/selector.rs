@@ -49,7 +49,7 @@ impl Selector {
     #[must_use]
     pub fn nodes<'a>(&self, design: &'a Design) -> Vec<&'a NodeName> {
         let index = design.index();
-        index.names(design, &index.select(self, design))
+        index.names(&index.select(self, design))
     }
 
     /// Reads a selector; what has the wrong type is passed over.
@@ -104,7 +104,7 @@ impl Group {
         if self.selectors.is_empty() {
             return design.nodes.keys().collect();
         }
-        index.names(design, &index.select_any(&self.selectors, design))
+        index.names(&index.select_any(&self.selectors, design))
     }
 }
 
@@ -114,8 +114,8 @@ type Positions = Vec<u32>;
 /// The nodes of each name, tag, rack and label.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeIndex {
+    /// Sorted.
     by_position: Vec<NodeName>,
-    by_name: FxHashMap<NodeName, u32>,
     by_tag: FxHashMap<Arc<str>, Positions>,
     by_rack: FxHashMap<Arc<str>, Positions>,
     /// Key, then value, to the sets of labels that have it.
@@ -132,7 +132,6 @@ impl NodeIndex {
         for (position, (name, node)) in nodes.iter().enumerate() {
             let position = position as u32;
             index.by_position.push(name.clone());
-            index.by_name.insert(name.clone(), position);
             for tag in node.tags.iter() {
                 index.by_tag.entry(tag.clone()).or_default().push(position);
             }
@@ -159,20 +158,17 @@ impl NodeIndex {
 
     /// The position of a node.
     pub(super) fn position(&self, name: &str) -> Option<u32> {
-        self.by_name.get(name).copied()
+        let found = self
+            .by_position
+            .binary_search_by(|each| each.as_str().cmp(name));
+        found.ok().map(|position| position as u32)
     }
 
     /// The names at some positions.
-    pub(super) fn names<'a>(&self, design: &'a Design, positions: &[u32]) -> Vec<&'a NodeName> {
-        if positions.len() == design.nodes.len() {
-            return design.nodes.keys().collect();
-        }
+    pub(super) fn names(&self, positions: &[u32]) -> Vec<&NodeName> {
+        let positions = positions.iter();
         positions
-            .iter()
-            .filter_map(|position| {
-                let name = self.by_position.get(*position as usize)?;
-                design.nodes.get_key_value(name).map(|(name, _)| name)
-            })
+            .filter_map(|position| self.by_position.get(*position as usize))
             .collect()
     }
 

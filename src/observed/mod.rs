@@ -3,6 +3,7 @@
 //! A backend makes these, a plan is made from them, and a file can carry them from one to the other
 //! (`--observed FILE`), so that a plan never needs the network.
 
+mod alike;
 mod cluster;
 mod labels;
 mod lines;
@@ -24,7 +25,7 @@ pub use cluster::{
     EtcdSeen, LocalData, NodePods, PodName,
 };
 pub use labels::Labels;
-pub use snapshot::{Error, read, read_from, to_json};
+pub use snapshot::{Error, read, read_from, read_sifted, to_json};
 
 /// The version of the snapshot file.
 pub const FORMAT_VERSION: u32 = 1;

@@ -81,19 +81,36 @@ pub fn read(bytes: &[u8]) -> Result<Observations, Error> {
 /// # Errors
 ///
 /// Like [`read`]; or it cannot be read at all.
-pub fn read_from(mut source: impl Read + Seek + Send) -> Result<Observations, Error> {
+pub fn read_from(source: impl Read + Seek + Send) -> Result<Observations, Error> {
+    read_sifted(source, || |_: &NodeName, _: &ObservedNode| true).map(|(seen, _)| seen)
+}
+
+/// The same without keeping what was seen of each machine, as far as the file has the form that
+/// [`to_json`] writes: what is kept, and the names of the machines, sorted, of which nothing is, nor of
+/// their pods.
+///
+/// `sieve` is asked once for each run of machines that follow each other by name, on the thread that
+/// reads them, and then for each of these whether what was seen of it is kept.
+///
+/// # Errors
+///
+/// Like [`read_from`].
+pub fn read_sifted<K: FnMut(&NodeName, &ObservedNode) -> bool>(
+    mut source: impl Read + Seek + Send,
+    sieve: impl Fn() -> K + Sync,
+) -> Result<(Observations, Vec<NodeName>), Error> {
     let size = source.seek(SeekFrom::End(0)).map_err(Error::Read)?;
     if size > LARGEST as u64 {
         return Err(Error::TooLarge(size as usize));
     }
-    if let Some(observations) = lines::read(&mut source, THREADS).map_err(Error::Read)? {
-        return Ok(observations);
+    if let Some(sifted) = lines::read(&mut source, THREADS, sieve).map_err(Error::Read)? {
+        return Ok(sifted);
     }
     let mut bytes = Vec::new();
     source.rewind().map_err(Error::Read)?;
     let mut source = source.take(LARGEST as u64 + 1);
     source.read_to_end(&mut bytes).map_err(Error::Read)?;
-    read(&bytes)
+    read(&bytes).map(|seen| (seen, Vec::new()))
 }
 
 /// A snapshot file of this version: one machine a line, sorted by name.
@@ -272,8 +289,20 @@ mod tests {
         let text = to_json(&observations).unwrap();
         assert!(text.len() > 3 << 19);
         let mut source = std::io::Cursor::new(&text);
-        assert!(lines::read(&mut source, 3).unwrap().is_some());
+        let all = || |_: &NodeName, _: &ObservedNode| true;
+        assert!(lines::read(&mut source, 3, all).unwrap().is_some());
         assert_eq!(read_both(&text).unwrap(), observations);
+        // Of every third machine nothing is kept; those at the end of the file are read with the rest.
+        let is_third =
+            |name: &NodeName| name.as_str().bytes().map(usize::from).sum::<usize>() % 3 == 0;
+        let sieve = || move |name: &NodeName, _: &ObservedNode| !is_third(name);
+        let (kept, passed) = read_sifted(std::io::Cursor::new(&text), sieve).unwrap();
+        assert!(passed.is_sorted() && passed.iter().all(is_third) && passed.len() > 2_000);
+        let is_kept = |name: &NodeName| passed.binary_search(name).is_err();
+        let mut expected = observations.clone();
+        expected.nodes.retain(|name, _| is_kept(name));
+        expected.pods.retain(|name, _| is_kept(name));
+        assert!(kept == expected);
         let line = |number: usize| text.lines().nth(number).unwrap();
         let (first, late) = (line(1), line(7_000));
         let broken = [

@@ -54,7 +54,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let mut asked = names.asked(&request.nodes)?;
     if action == Action::Remediate && request.nodes.is_empty() {
         let mut subjects = Subjects::of(input);
-        for name in names.nodes.values().copied() {
+        for name in names.all() {
             let subject = subjects.get(name);
             if let Some(reason) = remediate::unseen(&subject) {
                 let reason = reason.clone();
@@ -85,10 +85,17 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let mut notes = Notes::default();
     let mut items: Vec<Item<'_>> = Vec::new();
     let mut subjects = Subjects::of(input);
-    for name in names.nodes.values().copied() {
+    let mut settled = input.settled.iter().peekable();
+    for name in names.all() {
+        let group = first_groups.get(name).copied();
+        if settled.next_if(|next| *next == name).is_some() {
+            if group.is_none() {
+                notes.ungrouped.push(name);
+            }
+            continue;
+        }
         let subject = subjects.get(name);
         let retired = retired.get(name).copied().unwrap_or(Retired::No);
-        let group = first_groups.get(name).copied();
         let is_retired = matches!(retired, Retired::By(_) | Retired::ByHand);
         let ungrouped = subject.after.is_some() && group.is_none() && !is_retired;
         if let (Some(after), Some(why)) = (subject.after, subject.down())
@@ -137,7 +144,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let mut limits = match action {
         Action::Remediate => {
             let mut subjects = Subjects::of(input);
-            let all = names.nodes.values().map(|name| subjects.get(name));
+            let all = names.all().map(|name| subjects.get(name));
             rules.remedy.breaker(all, &mut items);
             Limits::new(design, Some(rules.remedy.max_at_once))
         }
@@ -352,17 +359,17 @@ impl<'a> Subjects<'a> {
 
     fn get(&mut self, name: &'a NodeName) -> Subject<'a> {
         let input = self.input;
-        let record = self.records.get(name);
+        let record = self.records.get(name.as_str());
         let revision = record.and_then(|record| record.revision.as_ref());
         let old = revision.and_then(|revision| input.designs.get(revision));
         let old = old.map(|design| &**design);
         let before = old.and_then(|design| design.nodes.get(name));
         let seen = self.seen.as_mut();
-        let seen = seen.map(|seen| seen.get(name).map(|node| &**node));
+        let seen = seen.map(|seen| seen.get(name.as_str()).map(|node| &**node));
         let observations = input.observations;
         Subject {
             name,
-            after: self.after.get(name).map(|node| &**node),
+            after: self.after.get(name.as_str()).map(|node| &**node),
             old,
             before: before.map(|node| &**node),
             record,
@@ -414,8 +421,8 @@ fn retirements<'a>(input: &Input<'a>) -> FxHashMap<&'a NodeName, Retired<'a>> {
             result.insert(name, Retired::By(entry));
             continue;
         }
-        let record = records.get(name);
-        let seen = seen.as_mut().and_then(|seen| seen.get(name));
+        let record = records.get(name.as_str());
+        let seen = seen.as_mut().and_then(|seen| seen.get(name.as_str()));
         let flagged = seen.is_some_and(|node| node.retired.is_some());
         let recorded = record.and_then(|record| record.retired.as_deref());
         let by_hand = recorded.is_some_and(|reason| reason.starts_with(BY_HAND));

@@ -20,6 +20,7 @@ mod relies;
 mod remediate;
 pub mod saved;
 mod select;
+mod settled;
 mod stale;
 mod steps;
 mod strictest;
@@ -48,6 +49,7 @@ pub use options::{Allowance, Leaving, Options, Remediation};
 pub use relies::{Sources, records_digest, sources};
 pub use remediate::breaker_of;
 pub use saved::digest;
+pub use settled::is_settled;
 pub use stale::{Current, Staleness, broken, stale};
 pub use strictest::strictest;
 

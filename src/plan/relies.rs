@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -12,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::change::Item;
 use super::etcd::{Clusters, of_cluster};
 use super::{Expectation, Relation, Reliance};
-use crate::design::{Digest, EtcdCluster, NodeName, hexadecimal};
+use crate::design::{Digest, EtcdCluster, NodeName};
 use crate::guard::quorum;
 use crate::lifecycle::ProvisionState;
 use crate::observed::{Fact, NodePods, Observations, ObservedNode};
@@ -480,7 +481,7 @@ pub fn records_digest(steps: &[Step], records: &BTreeMap<NodeName, NodeRecord>) 
         text.push(b'\n');
         hash.update(&text);
     }
-    hexadecimal(&hash.finalize()).into()
+    HEXLOWER.encode(&hash.finalize()).into()
 }
 
 /// Facts of a machine that are known, for the sentence about one that is not.

@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use rustc_hash::FxHashSet;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
@@ -16,7 +17,7 @@ use super::{
     Base, Change, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan,
     PlannedGroup, Relation, Reliance, Summary, Target,
 };
-use crate::design::{Digest, GroupName, NodeName, SiteName, hexadecimal};
+use crate::design::{Digest, GroupName, NodeName, SiteName};
 use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// The largest file that is read, in bytes.
@@ -282,7 +283,7 @@ fn body_into<W: Write>(plan: &Plan, out: W) -> io::Result<(Digest, W)> {
     file.hash.update(&file.pending);
     file.pending.pop();
     file.out.write_all(&file.pending)?;
-    Ok((hexadecimal(&file.hash.finalize()).into(), file.out))
+    Ok((HEXLOWER.encode(&file.hash.finalize()).into(), file.out))
 }
 
 /// Bytes that are digested in large pieces on their way. At least the last one is kept back.

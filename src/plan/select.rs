@@ -17,8 +17,8 @@ use crate::record::NodeRecord;
 
 /// The names that flags can be about.
 pub(super) struct Names<'a> {
-    /// Designed nodes, and those that only records know, sorted.
-    pub(super) nodes: BTreeMap<&'a str, &'a NodeName>,
+    design: &'a Design,
+    records: &'a BTreeMap<NodeName, NodeRecord>,
     groups: BTreeMap<&'a str, &'a PlannedGroup>,
     racks: BTreeMap<&'a str, Vec<&'a NodeName>>,
     tags: BTreeMap<&'a str, Vec<&'a NodeName>>,
@@ -33,12 +33,8 @@ impl<'a> Names<'a> {
         narrowed: bool,
     ) -> Self {
         let mut names = Self {
-            nodes: design
-                .nodes
-                .keys()
-                .chain(records.keys())
-                .map(|name| (name.as_str(), name))
-                .collect(),
+            design,
+            records,
             groups: BTreeMap::new(),
             racks: BTreeMap::new(),
             tags: BTreeMap::new(),
@@ -61,6 +57,27 @@ impl<'a> Names<'a> {
         names
     }
 
+    /// Designed nodes, and those that only records know, sorted.
+    pub(super) fn all(&self) -> impl Iterator<Item = &'a NodeName> + use<'a> {
+        let mut designed = self.design.nodes.keys().peekable();
+        let mut recorded = self.records.keys().peekable();
+        std::iter::from_fn(move || match (designed.peek(), recorded.peek()) {
+            (Some(one), Some(other)) if other < one => recorded.next(),
+            (Some(one), other) => {
+                if other == Some(one) {
+                    recorded.next();
+                }
+                designed.next()
+            }
+            (None, _) => recorded.next(),
+        })
+    }
+
+    fn find(&self, name: &str) -> Option<&'a NodeName> {
+        let designed = self.design.nodes.get_key_value(name).map(|(name, _)| name);
+        designed.or_else(|| self.records.get_key_value(name).map(|(name, _)| name))
+    }
+
     /// The nodes that the patterns of `--target` or `--exclude` name.
     pub(super) fn select(
         &self,
@@ -73,11 +90,8 @@ impl<'a> Names<'a> {
             let mut found = !nodes.is_empty();
             selected.extend(nodes);
             if let Some(group) = self.groups.get(&**pattern) {
-                let of_group = group
-                    .nodes
-                    .iter()
-                    .filter_map(|name| self.nodes.get(name.as_str()));
-                selected.extend(of_group.copied());
+                let of_group = group.nodes.iter();
+                selected.extend(of_group.filter_map(|name| self.find(name.as_str())));
                 found = true;
             }
             for list in [&self.racks, &self.tags] {
@@ -87,7 +101,7 @@ impl<'a> Names<'a> {
                 }
             }
             if !found {
-                let known = self.nodes.keys().copied();
+                let known = self.all().map(NodeName::as_str);
                 let known = known
                     .chain(self.groups.keys().copied())
                     .chain(self.racks.keys().copied())
@@ -122,7 +136,7 @@ impl<'a> Names<'a> {
         for pattern in &allowance.nodes {
             let found = self.matching(flag, pattern)?;
             if found.is_empty() {
-                let known = self.nodes.keys().copied();
+                let known = self.all().map(NodeName::as_str);
                 return Err(no_match(flag, pattern, "node", known));
             }
             allowed.nodes.extend(found);
@@ -145,18 +159,15 @@ impl<'a> Names<'a> {
 
     /// The nodes of a name or a glob.
     fn matching(&self, flag: &'static str, pattern: &Arc<str>) -> Result<Vec<&'a NodeName>, Error> {
-        if let Some(node) = self.nodes.get(&**pattern) {
-            return Ok(vec![*node]);
+        if let Some(node) = self.find(pattern) {
+            return Ok(vec![node]);
         }
         if !is_glob(pattern) {
             return Ok(Vec::new());
         }
         let glob = glob(flag, pattern)?;
-        let matching = self
-            .nodes
-            .values()
-            .filter(|name| glob.is_match(name.as_str()));
-        Ok(matching.copied().collect())
+        let matching = self.all().filter(|name| glob.is_match(name.as_str()));
+        Ok(matching.collect())
     }
 }
 

@@ -208,6 +208,9 @@ impl Subject<'_> {
         } else {
             &self.before?.digests
         };
+        if *old == after.digests {
+            return Some(Vec::new());
+        }
         let differs = |section: &Section| old.get(section) != after.digests.get(section);
         Some(Section::ALL.into_iter().filter(differs).collect())
     }

@@ -166,15 +166,12 @@ pub(super) fn read(
     for at in 0..names.len() {
         let node = NodeName::from(names.get(at)?);
         let start = at * Section::ALL.len();
-        let mut own = Digests::default();
-        for (section, at) in Section::ALL.into_iter().zip(start..) {
-            match digests.get(at)? {
-                NONE => {}
-                number => {
-                    let digest = SectionDigest(*all_digests.get(number as usize)?);
-                    own.insert(section, digest);
-                }
-            }
+        let mut own = [None; Section::ALL.len()];
+        for (digest, at) in own.iter_mut().zip(start..) {
+            *digest = match digests.get(at)? {
+                NONE => None,
+                number => Some(SectionDigest(*all_digests.get(number as usize)?)),
+            };
         }
         let record = match rares.get(at)? {
             "" => plain(
@@ -183,7 +180,7 @@ pub(super) fn read(
                     *PHASES.get(phases.get(at)? as usize)?,
                     versions.get(at)?,
                 ),
-                own,
+                Digests::from(own),
                 known(&all_revisions, &of_revisions, at)?,
                 RunId::from(known(&all_runs, &of_runs, at)??),
             ),

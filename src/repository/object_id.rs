@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 /// The id of any git object: 20 bytes, shown as 40 hexadecimal digits.
@@ -48,7 +49,7 @@ impl From<git2::Oid> for ObjectId {
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        fmt::Display::fmt(&HEXLOWER.encode_display(&self.0), f)
     }
 }
 

@@ -13,6 +13,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
@@ -328,12 +329,7 @@ pub fn site_digest<'a>(files: impl IntoIterator<Item = (&'a str, Mode, BlobId)>)
         let _ = write!(line, "{mode} {blob}\t{path}\0");
         hash.update(&line);
     }
-    let digits: String = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Arc::from(digits)
+    Arc::from(HEXLOWER.encode(&hash.finalize()))
 }
 
 /// The folders of a revision, read from git's objects.

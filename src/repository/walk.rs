@@ -45,9 +45,24 @@ pub(super) struct Child {
     pub(super) node: Node,
 }
 
+/// Sorts the entries of a folder so that the paths of all files below it are sorted: as git does, a
+/// folder as if its name ended with a slash.
+pub(super) fn sort(children: &mut [Child]) {
+    fn path(child: &Child) -> impl Iterator<Item = u8> {
+        let slash = (child.node.kind == Kind::Folder).then_some(b'/');
+        child.name.iter().copied().chain(slash)
+    }
+    children.sort_unstable_by(|one, other| {
+        if one.node.kind == other.node.kind && one.node.kind != Kind::Folder {
+            return one.name.cmp(&other.name);
+        }
+        path(one).cmp(path(other))
+    });
+}
+
 /// Access to folders; paths are real ones (no link in them), `""` is the top.
 pub(super) trait Folders {
-    /// The entries of a folder, in any order.
+    /// The entries of a folder, in any order; as [`sort`] has them, little is left to be sorted.
     fn children(&self, folder: &str) -> Result<Vec<Child>, Error>;
     /// What is at a path; `None` where there is nothing.
     fn node(&self, path: &str) -> Result<Option<Node>, Error>;
@@ -96,8 +111,7 @@ impl Walk<'_> {
             Located::At(real, node) => match node.kind {
                 Kind::Folder => self.folder(prefix, &real, &mut Vec::new()),
                 _ => {
-                    let linked = real != prefix;
-                    self.file(prefix, &real, node, linked);
+                    self.file(prefix, Some(&real).filter(|real| *real != prefix), node);
                     Ok(())
                 }
             },
@@ -146,14 +160,15 @@ impl Walk<'_> {
                 Kind::File(_) if !is_document_name(name) => {}
                 Kind::Folder => self.folder(&join(path, name), &join(real, name), open)?,
                 Kind::Link => self.link(&join(path, name), real, &join(real, name), open)?,
-                _ => self.file(&join(path, name), &join(real, name), child.node, false),
+                _ => self.file(&join(path, name), None, child.node),
             }
         }
         open.pop();
         Ok(())
     }
 
-    fn file(&mut self, path: &str, real: &str, node: Node, linked: bool) {
+    /// Lists a file; `leads_to` is where it is, where a link led there.
+    fn file(&mut self, path: &str, leads_to: Option<&String>, node: Node) {
         let mode = match node.kind {
             Kind::File(mode) => mode,
             Kind::Submodule => return self.problem(path, Reason::Submodule),
@@ -163,10 +178,10 @@ impl Walk<'_> {
         if is_document_name(path) {
             self.entries.push(Entry {
                 path: Arc::from(path),
-                mode: if linked { Mode::Link } else { mode },
+                mode: leads_to.map_or(mode, |_| Mode::Link),
                 blob: node.blob,
-                stamp: node.stamp.filter(|_| !linked),
-                leads_to: linked.then(|| Arc::from(real)),
+                stamp: node.stamp.filter(|_| leads_to.is_none()),
+                leads_to: leads_to.map(|real| Arc::from(&**real)),
             });
         }
     }
@@ -189,7 +204,7 @@ impl Walk<'_> {
                 }
                 self.folder(path, &place, open)?;
             }
-            Located::At(place, node) => self.file(path, &place, node, true),
+            Located::At(place, node) => self.file(path, Some(&place), node),
             Located::Nowhere => self.problem(path, Reason::Dangling { target }),
             Located::Circle => self.problem(path, Reason::Loop { target }),
             Located::Outside => self.problem(path, Reason::LeavesRepository { target }),

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::stamps::Stamp;
 use super::tree::is_hidden;
 use super::walk::{self, Child, Folders, Kind, MOST_NODES, Node};
-use super::{BlobId, CommitId, Error, Mode, Repository, Selection, Tree};
+use super::{BlobId, Error, Mode, Repository, Selection, Tree};
 
 /// How a file of the worktree differs from the commit that is checked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ impl Repository {
             files.push((&entry.path, entry.mode, blob));
         }
         match self.head()? {
-            Some(head) => self.differing(head, selection, files),
+            Some(head) => Ok(self.differing(&self.tree_at(head, selection)?, files)),
             None => {
                 let added = files.into_iter().map(|(path, ..)| Dirty {
                     path: path.clone(),
@@ -87,38 +87,35 @@ impl Repository {
         }
     }
 
-    /// Of some files, which are all that is selected and sorted by path, those that are not as a commit
-    /// has them, and those that the commit has beside them.
-    ///
-    /// # Errors
-    ///
-    /// The commit cannot be read.
+    /// Of some files, which are all that is selected and sorted by path, those that are not as they are
+    /// committed, and those that are committed beside them.
     pub fn differing<'a>(
         &self,
-        commit: CommitId,
-        selection: &Selection,
+        committed: &Tree,
         files: impl IntoIterator<Item = (&'a Arc<str>, Mode, BlobId)>,
-    ) -> Result<Vec<Dirty>, Error> {
-        let committed = self.tree_at(commit, selection)?.entries;
+    ) -> Vec<Dirty> {
         let mut dirty = Vec::new();
-        let mut committed = committed.into_iter().peekable();
-        let differs = |path, change| Dirty { path, change };
+        let mut committed = committed.entries.iter().peekable();
+        let differs = |path: &Arc<str>, change| Dirty {
+            path: path.clone(),
+            change,
+        };
         for (path, mode, blob) in files {
             while let Some(gone) = committed.next_if(|before| before.path < *path) {
-                dirty.push(differs(gone.path, Change::Deleted));
+                dirty.push(differs(&gone.path, Change::Deleted));
             }
             let Some(before) = committed.next_if(|before| before.path == *path) else {
-                dirty.push(differs(path.clone(), Change::Added));
+                dirty.push(differs(path, Change::Added));
                 continue;
             };
             let link_differs = (before.mode == Mode::Link) != (mode == Mode::Link);
             let mode_differs = self.trusts_file_mode && before.mode != mode;
             if link_differs || mode_differs || before.blob != Some(blob) {
-                dirty.push(differs(path.clone(), Change::Modified));
+                dirty.push(differs(path, Change::Modified));
             }
         }
-        dirty.extend(committed.map(|gone| differs(gone.path, Change::Deleted)));
-        Ok(dirty)
+        dirty.extend(committed.map(|gone| differs(&gone.path, Change::Deleted)));
+        dirty
     }
 }
 
@@ -257,6 +254,7 @@ impl WorktreeFolders<'_> {
             let node = Node { kind, blob, stamp };
             children.push(Child { name, node });
         }
+        walk::sort(&mut children);
         Ok(children)
     }
 }

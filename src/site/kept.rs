@@ -19,7 +19,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Listing, Location, Settings, Site, SiteFile};
 use crate::cache::Key;
 use crate::cache::columns::{Numbers, Reader, Texts, Writer};
-use crate::design::{self, Design, NodeDesign, NodeName, Section, SectionDigest, Sections};
+use crate::design::{
+    self, Design, Digests, NodeDesign, NodeName, Section, SectionDigest, Sections,
+};
 use crate::diagnostic::{SourceId, Sources};
 use crate::document::{Document, LoadedFile, MetadataKind, Node, Value};
 use crate::render::Rendering;
@@ -132,13 +134,15 @@ impl Kept {
 
     /// Splits a listing into what is kept and what has to be loaded: what has changed, what something
     /// may depend on, and the files of the `wanted` machines. `None` where too much has changed, so that
-    /// everything has to be loaded.
+    /// everything has to be loaded. `known` may know the name and the digests of a machine already: what
+    /// is the same is shared.
     #[must_use]
     pub fn split(
         &self,
         listing: &Listing,
         wanted: &BTreeSet<NodeName>,
         most: usize,
+        known: &mut dyn FnMut(&str) -> Option<(NodeName, Digests)>,
     ) -> Option<Parts> {
         let columns = Columns::read(&self.segment)?;
         let mut parts = Parts {
@@ -196,7 +200,7 @@ impl Kept {
             } else {
                 parts.warnings += mark as usize - 1;
                 for node in nodes {
-                    parts.settled.push(columns.node(node, &shared)?);
+                    parts.settled.push(columns.node(node, &shared, known)?);
                     parts.positions.push(node);
                 }
             }
@@ -643,8 +647,12 @@ impl<'a> Columns<'a> {
         })
     }
 
-    fn node(&self, position: usize, shared: &Shared) -> Option<Arc<NodeDesign>> {
-        let name: Arc<str> = Arc::from(self.names.get(position)?);
+    fn node(
+        &self,
+        position: usize,
+        shared: &Shared,
+        known: &mut dyn FnMut(&str) -> Option<(NodeName, Digests)>,
+    ) -> Option<Arc<NodeDesign>> {
         let rack = match self.racks.get(position)? {
             NONE => None,
             rack => Some(shared.racks.get(rack as usize)?.clone()),
@@ -654,16 +662,23 @@ impl<'a> Columns<'a> {
             _ => Sections::from_iter([(Section::BootActions, shared.boots.clone())]),
         };
         let start = position * Section::ALL.len();
-        let mut node = shared.template.clone();
-        for (section, at) in Section::ALL.into_iter().zip(start..) {
-            let digest = self.digests.get(at)?;
-            if digest != NONE {
-                let digest = SectionDigest(*self.all_digests.get(digest as usize)?);
-                node.digests.insert(section, digest);
-            }
+        let mut digests = [None; Section::ALL.len()];
+        for (digest, at) in digests.iter_mut().zip(start..) {
+            *digest = match self.digests.get(at)? {
+                NONE => None,
+                number => Some(SectionDigest(*self.all_digests.get(number as usize)?)),
+            };
         }
-        node.document.name = name.clone();
-        node.name = NodeName::from(name);
+        let name = self.names.get(position)?;
+        let (name, digests) = match known(name) {
+            Some((name, known)) if known == digests => (name, known),
+            Some((name, _)) => (name, Digests::from(digests)),
+            None => (NodeName::from(name), Digests::from(digests)),
+        };
+        let mut node = shared.template.clone();
+        node.digests = digests;
+        node.document.name = name.clone().into();
+        node.name = name;
         node.rack = rack;
         node.tags = shared.tags.get(self.tags.get(position)? as usize)?.clone();
         node.labels = shared

@@ -72,7 +72,7 @@ fn load_part(checkout: &Checkout, wanted: &[&str]) -> Option<(Site, usize, usize
     let mut loader = Loader::new(&repository);
     let listing = loader.list(&location).unwrap()?;
     let wanted: BTreeSet<NodeName> = wanted.iter().map(|name| NodeName::from(*name)).collect();
-    let mut parts = kept.split(&listing, &wanted, 10)?;
+    let mut parts = kept.split(&listing, &wanted, 10, &mut |_| None)?;
     let parsed = parts.load.iter().filter(|load| **load).count();
     let part = loader.load_part(&location, SETTINGS, &listing, &kept, &mut parts);
     let (site, warnings) = part.unwrap()?;
@@ -271,7 +271,9 @@ fn gathered(checkout: &Checkout, unexpected: usize) -> Option<Kept> {
     };
     let gathered = loader.gather(&location, SETTINGS, pieces);
     let (kept, listing) = gathered.unwrap()?;
-    let mut parts = kept.split(&listing, &BTreeSet::new(), 10).unwrap();
+    let mut parts = kept
+        .split(&listing, &BTreeSet::new(), 10, &mut |_| None)
+        .unwrap();
     let part = loader.load_part(&location, SETTINGS, &listing, &kept, &mut parts);
     let (part, _) = part.unwrap()?;
     let site = loader.load(&location, At::Worktree, SETTINGS).unwrap();

@@ -16,7 +16,7 @@ use crate::apply::session::{Connection, History, intermediate_commits};
 use crate::backend::{self, Backends, Clock, Look};
 use crate::design::{Beside, DIGEST_VERSION, Design, Digest, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
-use crate::observed::{self, Observations};
+use crate::observed::{self, Observations, ObservedNode};
 use crate::plan::{self, Action, Base, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Repository};
@@ -164,35 +164,37 @@ pub(in crate::cli) fn make_plan(
 ) -> Result<Plan, Failure> {
     let is_short =
         at == At::Worktree && !request.action.is_targeted() && arguments.observed.is_some();
-    let (ground, snapshot, prepared) = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| snapshot(context, arguments));
-        let ground = ground(context, checkout, connection);
-        let prepared = match &ground {
-            Ok(ground) if is_short => short::Prepared::find(checkout, arguments, &ground.records),
-            _ => Ok(None),
-        };
-        match reader.join() {
-            Ok(snapshot) => (ground, snapshot, prepared),
-            Err(panic) => std::panic::resume_unwind(panic),
+    let mut whole = None;
+    let ground = if is_short {
+        let (ground, prepared) = short::prepare(context, checkout, arguments, connection)?;
+        if let Some((prepared, part)) = prepared {
+            let snapshot = sifted(context, arguments, || {
+                short::sieve(part.design(), &ground.records)
+            })?;
+            let short = short::Short {
+                context,
+                checkout,
+                arguments,
+                connection,
+                request,
+                state: &ground.state,
+                records: &ground.records,
+                seen: &snapshot,
+            };
+            if let Some(plan) = short.make(prepared, part)? {
+                std::mem::forget((ground, snapshot));
+                return Ok(plan);
+            }
+            whole = snapshot.settled.is_empty().then_some(snapshot.seen);
         }
-    });
-    let (ground, snapshot, prepared) = (ground?, snapshot?, prepared?);
-    if let (Some((prepared, part)), Some(seen)) = (prepared, &snapshot) {
-        let short = short::Short {
-            context,
-            checkout,
-            arguments,
-            connection,
-            request,
-            state: &ground.state,
-            records: &ground.records,
-            observations: seen.as_ref(),
-        };
-        if let Some(plan) = short.make(prepared, part)? {
-            std::mem::forget((ground, snapshot));
-            return Ok(plan);
-        }
-    }
+        ground
+    } else {
+        ground(context, checkout, connection)?
+    };
+    let snapshot = match whole {
+        Some(snapshot) => snapshot,
+        None => snapshot(context, arguments)?,
+    };
     let planned = make_whole(
         context, checkout, at, arguments, connection, request, ground, snapshot,
     )?;
@@ -213,12 +215,33 @@ pub(in crate::cli) fn make_plan(
 /// What was seen elsewhere; `Some(None)`: nothing was, and nothing is to be looked at.
 type Snapshot = Option<Option<Observations>>;
 
+/// What is kept of a snapshot.
+struct Sifted {
+    seen: Snapshot,
+    /// The machines, sorted, of which nothing is.
+    settled: Vec<NodeName>,
+}
+
 fn snapshot(context: &Context, arguments: &PlanArguments) -> Result<Snapshot, Failure> {
+    let all = || |_: &NodeName, _: &ObservedNode| true;
+    sifted(context, arguments, all).map(|sifted| sifted.seen)
+}
+
+/// Reads a snapshot as [`observed::read_sifted`] does; what is no file is read whole.
+fn sifted<K: FnMut(&NodeName, &ObservedNode) -> bool>(
+    context: &Context,
+    arguments: &PlanArguments,
+    sieve: impl Fn() -> K + Sync,
+) -> Result<Sifted, Failure> {
+    let whole = |seen| Sifted {
+        seen,
+        settled: Vec::new(),
+    };
     let Some(path) = &arguments.observed else {
-        return Ok(None);
+        return Ok(whole(None));
     };
     if path.as_os_str() == "none" {
-        return Ok(Some(None));
+        return Ok(whole(Some(None)));
     }
     let path = context.directory().join(path);
     let unreadable = |error: &dyn std::fmt::Display| {
@@ -229,8 +252,8 @@ fn snapshot(context: &Context, arguments: &PlanArguments) -> Result<Snapshot, Fa
     };
     let mut file = File::open(&path).map_err(|error| unreadable(&error))?;
     let metadata = file.metadata().map_err(|error| unreadable(&error))?;
-    let observations = if metadata.is_file() {
-        observed::read_from(file)
+    let sifted = if metadata.is_file() {
+        observed::read_sifted(file, sieve)
     } else {
         // A pipe is read once, from its beginning to its end.
         let mut bytes = Vec::new();
@@ -238,10 +261,13 @@ fn snapshot(context: &Context, arguments: &PlanArguments) -> Result<Snapshot, Fa
             .take(LARGEST_SNAPSHOT + 1)
             .read_to_end(&mut bytes);
         read.map_err(|error| unreadable(&error))?;
-        observed::read(&bytes)
+        observed::read(&bytes).map(|seen| (seen, Vec::new()))
     };
-    let observations = observations.map_err(|error| unreadable(&error))?;
-    Ok(Some(Some(observations)))
+    let (seen, settled) = sifted.map_err(|error| unreadable(&error))?;
+    Ok(Sifted {
+        seen: Some(Some(seen)),
+        settled,
+    })
 }
 
 #[expect(
@@ -323,6 +349,7 @@ fn make_whole(
         }),
         records: &records,
         observations: observations.as_ref(),
+        settled: &[],
         options,
         intermediate_commits: intermediate,
         reasons: &reasons,
@@ -427,7 +454,7 @@ fn differing<'a>(
     let mut nodes = Beside::of(&design.nodes);
     records
         .iter()
-        .filter(move |(name, record)| differs(record, nodes.get(name).map(|node| &**node)))
+        .filter(move |(name, record)| differs(record, nodes.get(name.as_str()).map(|node| &**node)))
         .map(|(_, record)| record)
 }
 

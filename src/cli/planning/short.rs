@@ -9,17 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    NodeRecord, PlanArguments, State, allowed_commits, deepen, differing, differs, dirty_target,
-    recorded,
+    Ground, NodeRecord, PlanArguments, Sifted, State, allowed_commits, deepen, differing, differs,
+    dirty_target, ground, recorded,
 };
 use crate::apply::session::Connection;
 use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::cli::revision::{Checkout, tell_warnings};
-use crate::design::{Design, MACHINE, NodeDesign, NodeName};
+use crate::design::{Beside, Design, MACHINE, NodeDesign, NodeName};
 use crate::diff::{NodeReasons, Revision};
-use crate::observed::Observations;
+use crate::observed::ObservedNode;
 use crate::plan::{self, Base, Plan, Request};
+use crate::repository::{CommitId, Tree};
 use crate::site::{
     At, Depth, Kept, Listing, Loader, Location, Parts, Pieces, Settings, Site, settled_files,
 };
@@ -40,7 +41,7 @@ pub(super) fn most_of(count: usize) -> usize {
     (count / PART).max(FEW)
 }
 
-/// A site of which only the rest is loaded: what can be found out while what was seen is still being read.
+/// A site of which only the rest is loaded.
 pub(super) struct Prepared<'a> {
     location: Location,
     settings: Settings,
@@ -49,6 +50,8 @@ pub(super) struct Prepared<'a> {
     listing: Listing,
     /// Files that are loaded before everything is.
     most: usize,
+    /// The commit that is checked out, and the site's files in it.
+    head: Option<(CommitId, Tree)>,
 }
 
 /// A part of a site, among machines that are known by summaries.
@@ -58,76 +61,160 @@ pub(super) struct Part {
     warnings: usize,
 }
 
-impl<'a> Prepared<'a> {
-    /// `None` where the long way has to be gone.
-    pub(super) fn find(
-        checkout: &Checkout<'a>,
-        arguments: &PlanArguments,
-        records: &BTreeMap<NodeName, NodeRecord>,
-    ) -> Result<Option<(Self, Part)>, Failure> {
-        let location = checkout.location_at(At::Worktree)?;
-        let settings = Settings {
-            depth: Depth::Checked,
-            allow_missing_sources: arguments.allow_missing_sources,
-        };
-        let mut loader = Loader::new(checkout.repository);
-        if let Some(kept) = Kept::read(checkout.repository, &location, settings)
-            && let Some(listing) = loader.list(&location)?
-        {
-            let found = Self::among(location.clone(), settings, loader, kept, listing)?;
-            if found.is_some() {
-                return Ok(found);
-            }
-            loader = Loader::new(checkout.repository);
-        }
-        if records.is_empty() {
-            return Ok(None);
-        }
-        // What the design differs from its record is loaded in full, so that nothing would come of it.
-        let is_expected = |node: &NodeDesign| {
-            records
-                .get(&node.name)
-                .is_some_and(|record| !differs(record, Some(node)))
-        };
-        let pieces = Pieces {
-            fewest: FEWEST,
-            size: PIECE,
-            is_expected: &is_expected,
-            most: most_of(records.len()),
-        };
-        match loader.gather(&location, settings, pieces)? {
-            Some((kept, listing)) => Self::among(location, settings, loader, kept, listing),
-            None => Ok(None),
-        }
+impl Part {
+    pub(super) fn design(&self) -> &Design {
+        &self.site.design
     }
+}
 
-    /// The same with what is kept of the site.
+/// Reads the records, and, where that is the way to go, what has changed of the site; at the same time.
+pub(super) fn prepare<'a>(
+    context: &Context,
+    checkout: &Checkout<'a>,
+    arguments: &PlanArguments,
+    connection: &Connection<'_>,
+) -> Result<(Ground, Option<(Prepared<'a>, Part)>), Failure> {
+    let location = checkout.location_at(At::Worktree)?;
+    let settings = Settings {
+        depth: Depth::Checked,
+        allow_missing_sources: arguments.allow_missing_sources,
+    };
+    let (kept, ground, head) = std::thread::scope(|scope| {
+        let ground = scope.spawn(|| ground(context, checkout, connection));
+        let head = scope.spawn(|| committed(checkout, &location));
+        let kept = kept(checkout, &location, settings);
+        (kept, joined(ground), joined(head))
+    });
+    let (ground, head, mut loader) = (ground?, head?, Loader::new(checkout.repository));
+    let records = &ground.records;
+    let mut found = None;
+    if let Some((kept, listing)) = kept? {
+        found = Prepared::among(&location, settings, loader, kept, listing, records)?;
+        loader = Loader::new(checkout.repository);
+    }
+    if found.is_none()
+        && let Some((kept, listing)) = gathered(&mut loader, &location, settings, records)?
+    {
+        found = Prepared::among(&location, settings, loader, kept, listing, records)?;
+    }
+    if let Some((prepared, _)) = &mut found {
+        prepared.head = head;
+    }
+    Ok((ground, found))
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// The commit that is checked out, and the site's files in it.
+fn committed(
+    checkout: &Checkout<'_>,
+    location: &Location,
+) -> Result<Option<(CommitId, Tree)>, Failure> {
+    let Some(head) = checkout.repository.head()? else {
+        return Ok(None);
+    };
+    let tree = checkout.repository.tree_at(head, &location.selection)?;
+    Ok(Some((head, tree)))
+}
+
+/// What is kept of a site, and its files as they are now; `None` where there is nothing to go by.
+fn kept(
+    checkout: &Checkout<'_>,
+    location: &Location,
+    settings: Settings,
+) -> Result<Option<(Kept, Listing)>, Failure> {
+    let Some(kept) = Kept::read(checkout.repository, location, settings) else {
+        return Ok(None);
+    };
+    let listing = Loader::new(checkout.repository).list(location)?;
+    Ok(listing.map(|listing| (kept, listing)))
+}
+
+/// The same of a site that is taken to pieces.
+fn gathered(
+    loader: &mut Loader<'_>,
+    location: &Location,
+    settings: Settings,
+    records: &BTreeMap<NodeName, NodeRecord>,
+) -> Result<Option<(Kept, Listing)>, Failure> {
+    if records.is_empty() {
+        return Ok(None);
+    }
+    // What the design differs from its record is loaded in full, so that nothing would come of it.
+    let is_expected = |node: &NodeDesign| {
+        records
+            .get(&node.name)
+            .is_some_and(|record| !differs(record, Some(node)))
+    };
+    let pieces = Pieces {
+        fewest: FEWEST,
+        size: PIECE,
+        is_expected: &is_expected,
+        most: most_of(records.len()),
+    };
+    Ok(loader.gather(location, settings, pieces)?)
+}
+
+/// Keeps what was seen of a machine unless it is settled.
+pub(super) fn sieve<'a>(
+    design: &'a Design,
+    records: &'a BTreeMap<NodeName, NodeRecord>,
+) -> impl FnMut(&NodeName, &ObservedNode) -> bool + use<'a> {
+    let (mut designs, mut records) = (Beside::of(&design.nodes), Beside::of(records));
+    move |name, seen| {
+        let name = name.as_str();
+        let (Some(after), Some(record)) = (designs.get(name), records.get(name)) else {
+            return true;
+        };
+        !plan::is_settled(design, after, record, seen)
+    }
+}
+
+impl<'a> Prepared<'a> {
+    /// A site of which something is kept; `None` where too much has changed.
     fn among(
-        location: Location,
+        location: &Location,
         settings: Settings,
         loader: Loader<'a>,
         kept: Kept,
         listing: Listing,
+        records: &BTreeMap<NodeName, NodeRecord>,
     ) -> Result<Option<(Self, Part)>, Failure> {
         let most = most_of(listing.files.len());
         let mut prepared = Self {
-            location,
+            location: location.clone(),
             settings,
             kept,
             loader,
             listing,
             most,
+            head: None,
         };
-        let first = prepared.load(&BTreeSet::new())?;
+        let first = prepared.load(&BTreeSet::new(), records)?;
         Ok(first.map(|first| (prepared, first)))
     }
 
     /// The part with the files of some more machines.
-    fn load(&mut self, wanted: &BTreeSet<NodeName>) -> Result<Option<Part>, Failure> {
-        let Some(mut parts) = self.kept.split(&self.listing, wanted, self.most) else {
+    fn load(
+        &mut self,
+        wanted: &BTreeSet<NodeName>,
+        records: &BTreeMap<NodeName, NodeRecord>,
+    ) -> Result<Option<Part>, Failure> {
+        let (location, listing) = (&self.location, &self.listing);
+        let mut records = Beside::of(records);
+        let mut known = |name: &str| {
+            let (name, record) = records.entry(name)?;
+            Some((name.clone(), record.digests.clone()))
+        };
+        let parts = self.kept.split(listing, wanted, self.most, &mut known);
+        let Some(mut parts) = parts else {
             return Ok(None);
         };
-        let (location, listing) = (&self.location, &self.listing);
         let part =
             self.loader
                 .load_part(location, self.settings, listing, &self.kept, &mut parts)?;
@@ -148,7 +235,7 @@ pub(super) struct Short<'a> {
     pub(super) request: &'a Request,
     pub(super) state: &'a State,
     pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,
-    pub(super) observations: Option<&'a Observations>,
+    pub(super) seen: &'a Sifted,
 }
 
 impl Short<'_> {
@@ -171,21 +258,16 @@ impl Short<'_> {
             let is_missing = |name: &NodeName| {
                 site.design.nodes.contains_key(name) && !loaded.contains(name.as_str())
             };
-            let mut missing: BTreeSet<NodeName> = differing(self.records, &site.design)
-                .map(|record| &record.node)
+            let differing: Vec<_> = differing(self.records, &site.design).collect();
+            let names = differing.iter().map(|record| &record.node);
+            let mut missing: BTreeSet<NodeName> = names
                 .filter(|name| is_missing(name))
                 .take(most + 1)
                 .cloned()
                 .collect();
             let mut plan = None;
             if missing.is_empty() {
-                let Prepared {
-                    loader,
-                    location,
-                    listing,
-                    ..
-                } = &mut prepared;
-                plan = self.plan(loader, location, site, listing, parts)?;
+                plan = self.plan(&mut prepared, site, parts, &differing)?;
                 let Some(plan) = &plan else {
                     return Ok(None);
                 };
@@ -203,7 +285,7 @@ impl Short<'_> {
                 return Ok(None);
             }
             wanted.extend(missing);
-            let Some(more) = prepared.load(&wanted)? else {
+            let Some(more) = prepared.load(&wanted, self.records)? else {
                 return Ok(None);
             };
             part = more;
@@ -213,35 +295,33 @@ impl Short<'_> {
 
     fn plan(
         &self,
-        loader: &mut Loader<'_>,
-        location: &Location,
+        prepared: &mut Prepared<'_>,
         site: &Site,
-        listing: &Listing,
         parts: &Parts,
+        differing: &[&NodeRecord],
     ) -> Result<Option<Plan>, Failure> {
+        let Prepared {
+            loader,
+            listing,
+            head,
+            ..
+        } = prepared;
         let design = &site.design;
-        let old = self.old_sites(loader, listing, parts, design)?;
+        let old = self.old_sites(loader, listing, parts, differing)?;
         let designs: BTreeMap<Arc<str>, Arc<Design>> = old
             .iter()
             .map(|(revision, site)| (revision.clone(), site.design.clone()))
             .collect();
-        let head = self.checkout.repository.head()?;
-        if let Some(head) = head {
-            deepen(self.connection, &self.state.site, head)?;
-        }
         let files = listing.files.iter();
         let files = files.map(|file| (&file.path, file.mode, file.blob));
-        let dirty = match head {
-            Some(head) => {
-                let selection = &location.selection;
-                self.checkout
-                    .repository
-                    .differing(head, selection, files)?
-                    .into_iter()
-                    .map(|file| file.path)
-                    .collect()
+        let (head, dirty) = match head {
+            Some((head, committed)) => {
+                deepen(self.connection, &self.state.site, *head)?;
+                let differing = self.checkout.repository.differing(committed, files);
+                let paths = differing.into_iter().map(|file| file.path);
+                (Some(*head), paths.collect())
             }
-            None => files.map(|(path, ..)| path.clone()).collect(),
+            None => (None, files.map(|(path, ..)| path.clone()).collect()),
         };
         let options = self.arguments.options(self.context);
         let intermediate = match (options.allow_intermediate_commits, head) {
@@ -271,7 +351,8 @@ impl Short<'_> {
                 site_digest: action.site_digest,
             }),
             records: self.records,
-            observations: self.observations,
+            observations: self.seen.seen.as_ref().and_then(Option::as_ref),
+            settled: &self.seen.settled,
             options,
             intermediate_commits: intermediate,
             reasons: &NodeReasons::new(loader.sources(), &revisions, now),
@@ -286,9 +367,10 @@ impl Short<'_> {
         loader: &mut Loader<'_>,
         listing: &Listing,
         parts: &Parts,
-        design: &Design,
+        differing: &[&NodeRecord],
     ) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
-        let revisions: BTreeSet<&Arc<str>> = differing(self.records, design)
+        let revisions: BTreeSet<&Arc<str>> = differing
+            .iter()
             .filter_map(|record| record.revision.as_ref())
             .collect();
         let mut sites = BTreeMap::new();

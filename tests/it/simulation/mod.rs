@@ -351,6 +351,7 @@ impl Stage {
             }),
             records: &records,
             observations: Some(&observations),
+            settled: &[],
             options,
             intermediate_commits: Vec::new(),
             reasons: &NoReasons,

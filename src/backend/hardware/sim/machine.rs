@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::etcd::Member;
 use super::ledger::{Effect, LedgerEntry, Operation};
 use super::pods::Pods;
-use crate::design::{self, Class, ClusterName, NodeDesign, NodeName, RunId};
+use crate::design::{Class, ClusterName, NodeDesign, NodeName, RunId};
 use crate::lifecycle::{OWN_STEPS, OfferedStep, PowerState, ProvisionState};
 use crate::observed::{Capability, ClusterNode, Disk, Fact, ObservedNode};
 
@@ -213,5 +214,5 @@ pub(super) fn hexadecimal<'a>(parts: impl IntoIterator<Item = &'a str>) -> Strin
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    design::hexadecimal(&hash.finalize())
+    HEXLOWER.encode(&hash.finalize())
 }
