@@ -241,8 +241,8 @@ impl World {
         for name in names {
             let node = trueup::design::NodeName::from(name.as_str());
             let machine = simulator.machine(&node).unwrap().unwrap();
-            for entry in &machine.ledger {
-                let what = match &entry.effect {
+            for effect in machine.ledger.effects() {
+                let what = match effect {
                     Effect::WroteDisk(disk) => format!("wrote {disk}"),
                     Effect::WipedDisk(disk) => format!("wiped {disk}"),
                     Effect::WipedMetadata(disk) => format!("wiped metadata of {disk}"),

@@ -32,7 +32,7 @@ impl Ledger {
         let mut entries = Vec::new();
         for name in names {
             if let Some(machine) = simulator.machine(name).unwrap() {
-                let ledger = machine.ledger.iter().cloned();
+                let ledger = machine.ledger.entries();
                 entries.extend(ledger.map(|entry| (name.clone(), entry)));
                 machines.insert(name.clone(), machine);
             }
@@ -59,7 +59,7 @@ impl Ledger {
     pub(super) fn is_deployed_by(&self, run: &RunId, node: &NodeName) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|(each, entry)| {
-            each == node && entry.run == *run && matches!(entry.effect, Effect::Deployed { .. })
+            each == node && entry.run == *run && matches!(entry.effect, Effect::Deployed(_))
         })
     }
 
@@ -83,13 +83,13 @@ impl Ledger {
             let what = match &entry.effect {
                 Effect::Evicted(pod) | Effect::PodDeleted(pod) => format!("pod {}", pod.uid),
                 Effect::NodeDeleted { uid } => format!("node {uid}"),
-                Effect::MemberAdded { id, .. } => format!("added {id}"),
-                Effect::MemberRemoved { id, .. } => format!("removed {id}"),
+                Effect::MemberAdded(added) => format!("added {}", added.id),
+                Effect::MemberRemoved(removed) => format!("removed {}", removed.id),
                 effect @ (Effect::WroteDisk(_)
                 | Effect::WipedDisk(_)
                 | Effect::WipedMetadata(_)
                 | Effect::Destroyed
-                | Effect::Deployed { .. }
+                | Effect::Deployed(_)
                 | Effect::Prepared
                 | Effect::BiosReset
                 | Effect::BiosSet(_)
@@ -116,13 +116,13 @@ impl Ledger {
         entries.sort_by_key(|(_, entry)| (entry.at, entry.sequence));
         for (position, (node, entry)) in entries.iter().enumerate() {
             match &entry.effect {
-                Effect::MemberRemoved { .. } => {
+                Effect::MemberRemoved(_) => {
                     members.remove(node);
                 }
-                Effect::MemberAdded { votes_after, .. } => {
+                Effect::MemberAdded(added) => {
                     let vote = Vote {
-                        from: entry.at + votes_after,
-                        after: *votes_after,
+                        from: entry.at + added.votes_after,
+                        after: added.votes_after,
                         lost: false,
                     };
                     members.insert(node, vote);

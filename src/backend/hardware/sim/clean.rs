@@ -105,7 +105,7 @@ fn stages(
         at = at.saturating_add(lasts);
         let changes = match &*step.step {
             "reset_bios" => Some(Effect::BiosReset),
-            "apply_bios_settings" => Some(Effect::BiosSet(bios_settings(node))),
+            "apply_bios_settings" => Some(Effect::BiosSet(Box::new(bios_settings(node)))),
             _ => None,
         };
         stages.extend(changes.map(|effect| Stage { at, effect }));

@@ -46,8 +46,8 @@ impl Simulator {
             facts: (!look.named_only).then(|| ClusterFacts {
                 version: Arc::from(VERSION),
                 shutdown_daemon_set: machines.iter().any(|(_, machine)| {
-                    let mut entries = machine.ledger.iter();
-                    entries.any(|entry| entry.effect == Effect::KubeletStopped)
+                    let mut effects = machine.ledger.effects();
+                    effects.any(|effect| *effect == Effect::KubeletStopped)
                 }),
             }),
             nodes: Fact::Known(BTreeMap::new()),

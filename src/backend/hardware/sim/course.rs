@@ -7,7 +7,10 @@ use super::life::DECOMMISSION;
 use super::pods::{self, Course, Drain};
 use super::run::permanent;
 use super::world::Change;
-use super::{ClusterSettings, Effect, Machine, Simulator, Stage, clean, etcd, machine};
+use super::{
+    ClusterSettings, Deployed, Effect, Machine, MemberRemoved, NodeRestored, Relabelled, Simulator,
+    Stage, clean, etcd, machine,
+};
 use crate::backend::{ActError, Order};
 use crate::design::{ClusterName, NodeDesign, Section};
 use crate::document::{Map, Node};
@@ -164,7 +167,7 @@ pub(super) fn course_of(
                 StepKind::Uncordon => Effect::Uncordoned,
                 StepKind::UnsetOutOfService => Effect::InService,
                 StepKind::RestoreNode => restored(order, cluster),
-                StepKind::ClearLabels => Effect::LabelsCleared(cleared(cluster)),
+                StepKind::ClearLabels => Effect::LabelsCleared(cleared(cluster).into()),
                 _ => Effect::KubeletStopped,
             }]))
         }
@@ -178,10 +181,10 @@ fn restored(order: &Order, cluster: &ClusterNode) -> Effect {
     let backup = parameters.and_then(|parameters| parameters.backup.as_deref());
     let missing = backup.map(|backup| backup.missing_on(&kept(cluster)));
     let missing = missing.unwrap_or_default();
-    Effect::NodeRestored {
+    Effect::NodeRestored(Box::new(NodeRestored {
         labels: missing.labels,
         unschedulable: missing.unschedulable,
-    }
+    }))
 }
 
 /// What whoever makes a node anew would not bring back.
@@ -259,7 +262,7 @@ fn removals(
         match etcd::may_remove(&seats, &id) {
             Ok(()) => stages.push(Stage {
                 at: change.now,
-                effect: Effect::MemberRemoved { cluster, id },
+                effect: Effect::MemberRemoved(Box::new(MemberRemoved { cluster, id })),
             }),
             Err(etcd::Refused::Unhealthy) => {
                 return permanent(format!(
@@ -319,7 +322,7 @@ fn leftovers(
             missing.join("; ")
         ));
     }
-    let deleted = left.into_iter().map(Effect::PodDeleted);
+    let deleted = left.into_iter().map(Box::new).map(Effect::PodDeleted);
     let at = change.now;
     Ok(deleted.map(|effect| Stage { at, effect }).collect())
 }
@@ -385,11 +388,11 @@ fn effects_of(
                 marker,
                 join,
             ));
-            effects.push(Effect::Deployed {
+            effects.push(Effect::Deployed(Box::new(Deployed {
                 image: machine::image_of(node),
                 uid: machine::uid_of(&node.name, &order.run, step),
                 labels: node.labels.clone(),
-            });
+            })));
         }
         StepKind::Destroy => {
             let named = parameters.map_or(&[][..], |parameters| &parameters.disks);
@@ -411,13 +414,13 @@ fn effects_of(
                 effects.push(Effect::Forgotten);
             }
         }
-        StepKind::Relabel => effects.push(Effect::Relabelled {
+        StepKind::Relabel => effects.push(Effect::Relabelled(Box::new(Relabelled {
             set: match parameters {
                 Some(parameters) => parameters.set_labels.iter().cloned().collect(),
                 None => (*node.labels).clone(),
             },
             remove: parameters.map_or_else(Vec::new, |each| each.remove_labels.clone()),
-        }),
+        }))),
         StepKind::PowerOn => {
             let joins = machine.image.is_some()
                 && machine.provision == ProvisionState::Active

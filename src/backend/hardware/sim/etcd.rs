@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Effect;
+use super::ledger::{Effect, MemberAdded, MemberRemoved};
 use super::machine::{Machine, hexadecimal};
 use crate::design::{ClusterName, EtcdCluster, NodeName, RunId, quorum};
 use crate::lifecycle::PowerState;
@@ -144,24 +144,26 @@ pub(super) fn joins(
         };
         let before = machine.members.get(&cluster.name);
         let was_member = before.is_some()
-            || machine.ledger.iter().any(|entry| {
-                matches!(&entry.effect, Effect::MemberRemoved { cluster: of, .. } if *of == cluster.name)
+            || machine.ledger.effects().any(|effect| {
+                matches!(effect, Effect::MemberRemoved(removed) if removed.cluster == cluster.name)
             });
-        effects.extend(before.map(|member| Effect::MemberRemoved {
-            cluster: cluster.name.clone(),
-            id: member.id.clone(),
+        effects.extend(before.map(|member| {
+            Effect::MemberRemoved(Box::new(MemberRemoved {
+                cluster: cluster.name.clone(),
+                id: member.id.clone(),
+            }))
         }));
         let parts = [cluster.name.as_str(), node.as_str(), run.as_str(), step];
-        effects.push(Effect::MemberAdded {
+        effects.push(Effect::MemberAdded(Box::new(MemberAdded {
             cluster: cluster.name.clone(),
             id: Arc::from(&hexadecimal(parts)[..16]),
-            at: Box::new([
+            at: [
                 design.name.clone(),
                 design.peer_url.clone(),
                 design.client_url.clone(),
-            ]),
+            ],
             votes_after: if was_member { join_millis } else { 0 },
-        });
+        })));
     }
     effects
 }

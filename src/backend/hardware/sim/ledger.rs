@@ -1,7 +1,7 @@
 //! What can happen to a simulated machine, one line for each thing that did, and what is happening now.
 //!
 //! Effects are fixed when an operation begins: those on its way each have their time, the others take
-//! place at its end, all at once.
+//! place at its end, all at once. Every machine holds its own for good, so that they are kept small.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,14 +25,7 @@ pub enum Effect {
     /// A disk was partitioned and written.
     WroteDisk(Arc<str>),
     /// A system was installed and booted, and joined the cluster.
-    Deployed {
-        /// The digest of what was deployed.
-        image: Arc<str>,
-        /// The UID of its node in the cluster.
-        uid: Arc<str>,
-        /// The labels of its node in the cluster.
-        labels: Arc<BTreeMap<Arc<str>, Arc<str>>>,
-    },
+    Deployed(Box<Deployed>),
     /// A disk was erased.
     WipedDisk(Arc<str>),
     /// What a disk has at its beginning and its end, its partition table among it, was erased.
@@ -42,12 +35,7 @@ pub enum Effect {
     /// What moves it forgot it: it would have to be enrolled again.
     Forgotten,
     /// Labels of its node in the cluster were set and taken off.
-    Relabelled {
-        /// Set.
-        set: BTreeMap<Arc<str>, Arc<str>>,
-        /// Taken off.
-        remove: Vec<Arc<str>>,
-    },
+    Relabelled(Box<Relabelled>),
     /// It was retired, with a reason.
     Retired(Arc<str>),
     /// Its retired flag was taken off.
@@ -63,7 +51,7 @@ pub enum Effect {
     /// A clean step is going to run; recorded before it begins.
     CleanStepBegun(Arc<str>),
     /// Settings of its BIOS were applied.
-    BiosSet(BTreeMap<Arc<str>, Arc<str>>),
+    BiosSet(Box<BTreeMap<Arc<str>, Arc<str>>>),
     /// Its BIOS was set back to its defaults.
     BiosReset,
     /// It was cleaned, and is manageable.
@@ -71,9 +59,9 @@ pub enum Effect {
     /// Its node was cordoned.
     Cordoned(RunId),
     /// A pod was evicted, and is gone.
-    Evicted(PodName),
+    Evicted(Box<PodName>),
     /// A pod was deleted without regard to its budgets.
-    PodDeleted(PodName),
+    PodDeleted(Box<PodName>),
     /// Its node was drained.
     Drained {
         /// Pods that were left on purpose.
@@ -82,25 +70,11 @@ pub enum Effect {
     /// Pods may be scheduled to its node again.
     Uncordoned,
     /// Labels of its node were cleared.
-    LabelsCleared(Vec<Arc<str>>),
+    LabelsCleared(Box<[Arc<str>]>),
     /// A member of an etcd cluster was added.
-    MemberAdded {
-        /// To which.
-        cluster: ClusterName,
-        /// Its id, in hexadecimal digits.
-        id: Arc<str>,
-        /// How it is called, and where it is reached: name, peers, clients.
-        at: Box<[Arc<str>; 3]>,
-        /// Milliseconds from then on until it votes; a learner until then.
-        votes_after: u64,
-    },
+    MemberAdded(Box<MemberAdded>),
     /// A member of an etcd cluster was removed.
-    MemberRemoved {
-        /// From which.
-        cluster: ClusterName,
-        /// Its id, in hexadecimal digits.
-        id: Arc<str>,
-    },
+    MemberRemoved(Box<MemberRemoved>),
     /// It has no members of etcd clusters any more.
     LeftEtcd,
     /// Its kubelet was stopped and disabled.
@@ -120,12 +94,7 @@ pub enum Effect {
     /// Its node is in service again.
     InService,
     /// Its node was given back what the one before carried.
-    NodeRestored {
-        /// Labels.
-        labels: BTreeMap<Arc<str>, Arc<str>>,
-        /// Whether it is cordoned.
-        unschedulable: bool,
-    },
+    NodeRestored(Box<NodeRestored>),
     /// An operation failed.
     Failed {
         /// Which.
@@ -133,6 +102,62 @@ pub enum Effect {
         /// What was said.
         message: Arc<str>,
     },
+}
+
+/// A system that was deployed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deployed {
+    /// The digest of what was deployed.
+    pub image: Arc<str>,
+    /// The UID of its node in the cluster.
+    pub uid: Arc<str>,
+    /// The labels of its node in the cluster.
+    pub labels: Arc<BTreeMap<Arc<str>, Arc<str>>>,
+}
+
+/// Labels that were changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Relabelled {
+    /// Set.
+    pub set: BTreeMap<Arc<str>, Arc<str>>,
+    /// Taken off.
+    pub remove: Vec<Arc<str>>,
+}
+
+/// A member of an etcd cluster that was added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberAdded {
+    /// To which.
+    pub cluster: ClusterName,
+    /// Its id, in hexadecimal digits.
+    pub id: Arc<str>,
+    /// How it is called, and where it is reached: name, peers, clients.
+    pub at: [Arc<str>; 3],
+    /// Milliseconds from then on until it votes; a learner until then.
+    pub votes_after: u64,
+}
+
+/// A member of an etcd cluster that was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberRemoved {
+    /// From which.
+    pub cluster: ClusterName,
+    /// Its id, in hexadecimal digits.
+    pub id: Arc<str>,
+}
+
+/// What a node was given back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeRestored {
+    /// Labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
 }
 
 /// One thing that happened, by whom and when.
@@ -152,6 +177,138 @@ pub struct LedgerEntry {
     pub on_the_way: bool,
     /// What happened.
     pub effect: Effect,
+}
+
+/// All that ever happened to a machine, oldest first; in the file, a list of [`LedgerEntry`].
+///
+/// What one step did at one time is held together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<LedgerEntry>", into = "Vec<LedgerEntry>")]
+pub struct Ledger(Vec<Deed>);
+
+/// What one step did at one time, as [`LedgerEntry`] says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Deed {
+    /// The number of its first effect; the others follow.
+    sequence: u64,
+    at: u64,
+    run: RunId,
+    step: Arc<str>,
+    on_the_way: bool,
+    effects: Vec<Effect>,
+}
+
+impl Deed {
+    /// The number of the effect after its last.
+    fn next(&self) -> u64 {
+        self.sequence.saturating_add(self.effects.len() as u64)
+    }
+
+    fn goes_on_with(&self, later: &Self) -> bool {
+        (self.next(), self.at, self.on_the_way) == (later.sequence, later.at, later.on_the_way)
+            && (&self.run, &self.step) == (&later.run, &later.step)
+    }
+}
+
+impl Ledger {
+    /// Whether nothing has ever happened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> impl Iterator<Item = LedgerEntry> {
+        self.0.iter().flat_map(|deed| {
+            let numbered = (deed.sequence..).zip(&deed.effects);
+            numbered.map(|(sequence, effect)| LedgerEntry {
+                sequence,
+                at: deed.at,
+                run: deed.run.clone(),
+                step: deed.step.clone(),
+                on_the_way: deed.on_the_way,
+                effect: effect.clone(),
+            })
+        })
+    }
+
+    /// What happened.
+    pub fn effects(&self) -> impl DoubleEndedIterator<Item = &Effect> {
+        self.0.iter().flat_map(|deed| &deed.effects)
+    }
+
+    /// The last effect at the end of a step; `None` where it never ended.
+    #[must_use]
+    pub fn end_of(&self, run: &RunId, step: &str) -> Option<&Effect> {
+        let mut latest = self.0.iter().rev();
+        let is_end = |deed: &&Deed| !deed.on_the_way && deed.run == *run && *deed.step == *step;
+        latest.find(is_end)?.effects.last()
+    }
+
+    /// The highest number of an effect; 0 where there is none.
+    pub(super) fn last(&self) -> u64 {
+        let last = |deed: &Deed| deed.next().saturating_sub(1);
+        self.0.iter().map(last).max().unwrap_or_default()
+    }
+
+    /// Adds what a step did at one time, numbered from `sequence` on; gives the number after.
+    pub(super) fn add(
+        &mut self,
+        sequence: u64,
+        at: u64,
+        by: &Operation,
+        on_the_way: bool,
+        effects: Vec<Effect>,
+    ) -> u64 {
+        let deed = Deed {
+            sequence,
+            at,
+            run: by.run.clone(),
+            step: by.step.clone(),
+            on_the_way,
+            effects,
+        };
+        let next = deed.next();
+        self.push(deed);
+        next
+    }
+
+    fn push(&mut self, mut deed: Deed) {
+        if deed.effects.is_empty() {
+            return;
+        }
+        if let Some(last) = self.0.last_mut().filter(|last| last.goes_on_with(&deed)) {
+            last.effects.reserve_exact(deed.effects.len());
+            last.effects.append(&mut deed.effects);
+            return;
+        }
+        deed.effects.shrink_to_fit();
+        self.0.reserve_exact(1);
+        self.0.push(deed);
+    }
+}
+
+impl From<Vec<LedgerEntry>> for Ledger {
+    fn from(entries: Vec<LedgerEntry>) -> Self {
+        let mut ledger = Self::default();
+        for entry in entries {
+            ledger.push(Deed {
+                sequence: entry.sequence,
+                at: entry.at,
+                run: entry.run,
+                step: entry.step,
+                on_the_way: entry.on_the_way,
+                effects: vec![entry.effect],
+            });
+        }
+        ledger
+    }
+}
+
+impl From<Ledger> for Vec<LedgerEntry> {
+    fn from(ledger: Ledger) -> Self {
+        ledger.entries().collect()
+    }
 }
 
 /// Something that takes place while an operation goes on.

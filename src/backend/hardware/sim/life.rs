@@ -1,10 +1,10 @@
 //! What an operation does to a machine while it goes on and when it ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use super::etcd::Member;
-use super::ledger::{Effect, LedgerEntry, Operation};
+use super::ledger::{Deployed, Effect, MemberAdded, NodeRestored, Operation, Relabelled, Stage};
 use super::machine::{Machine, SIZES, new_disk};
 use super::pods::Pods;
 use super::rules::states_of;
@@ -39,17 +39,13 @@ impl Machine {
             return sequence;
         };
         let passed = operation.stages.partition_point(|stage| stage.at <= at);
-        for stage in operation.stages.drain(..passed) {
+        let stages: Vec<Stage> = operation.stages.drain(..passed).collect();
+        for stage in stages {
             self.suffer(node, &stage.effect, stage.at);
-            self.ledger.push(LedgerEntry {
-                sequence,
-                at: stage.at,
-                run: operation.run.clone(),
-                step: operation.step.clone(),
-                on_the_way: true,
-                effect: stage.effect,
-            });
-            sequence = sequence.saturating_add(1);
+            let effects = vec![stage.effect];
+            sequence = self
+                .ledger
+                .add(sequence, stage.at, &operation, true, effects);
         }
         self.operation = Some(operation);
         sequence
@@ -64,24 +60,15 @@ impl Machine {
 
     /// Ends the operation: its effects take place, numbered from `sequence` on. Gives the next number.
     pub fn finish(&mut self, node: &NodeName, at: u64, sequence: u64) -> u64 {
-        let mut sequence = self.pass(node, at, sequence);
-        let Some(operation) = self.operation.take() else {
+        let sequence = self.pass(node, at, sequence);
+        let Some(mut operation) = self.operation.take() else {
             return sequence;
         };
-        self.ledger.reserve_exact(operation.effects.len());
-        for effect in operation.effects {
-            self.suffer(node, &effect, at);
-            self.ledger.push(LedgerEntry {
-                sequence,
-                at,
-                run: operation.run.clone(),
-                step: operation.step.clone(),
-                on_the_way: false,
-                effect,
-            });
-            sequence = sequence.saturating_add(1);
+        let effects = std::mem::take(&mut operation.effects);
+        for effect in &effects {
+            self.suffer(node, effect, at);
         }
-        sequence
+        self.ledger.add(sequence, at, &operation, false, effects)
     }
 
     fn suffer(&mut self, node: &NodeName, effect: &Effect, at: u64) {
@@ -98,7 +85,7 @@ impl Machine {
             Effect::WipedDisk(name) | Effect::WipedMetadata(name) => {
                 self.partition(node, name, false);
             }
-            Effect::Deployed { image, uid, labels } => self.deployed(node, image, uid, labels, at),
+            Effect::Deployed(deployed) => self.deployed(node, deployed, at),
             Effect::Destroyed => {
                 self.rest();
                 self.prepared = false;
@@ -138,7 +125,7 @@ impl Machine {
                 self.provision = ProvisionState::Cleaning;
                 self.clean_step = Some(step.clone());
             }
-            Effect::BiosSet(settings) => self.bios.extend(settings.clone()),
+            Effect::BiosSet(settings) => self.bios.extend((**settings).clone()),
             Effect::BiosReset => self.bios.clear(),
             Effect::Cleaned => {
                 self.provision = ProvisionState::Manageable;
@@ -169,13 +156,14 @@ impl Machine {
             Effect::Evicted(pod) | Effect::PodDeleted(pod) => {
                 self.pods.gone.insert(pod.uid.clone());
             }
-            Effect::MemberAdded {
-                cluster,
-                id,
-                at: places,
-                votes_after,
-            } => {
-                let [name, peer_url, client_url] = &**places;
+            Effect::MemberAdded(added) => {
+                let MemberAdded {
+                    cluster,
+                    id,
+                    at: places,
+                    votes_after,
+                } = &**added;
+                let [name, peer_url, client_url] = places;
                 let member = Member {
                     id: id.clone(),
                     name: name.clone(),
@@ -187,8 +175,8 @@ impl Machine {
                 };
                 self.members.insert(cluster.clone(), member);
             }
-            Effect::MemberRemoved { cluster, .. } => {
-                self.members.remove(cluster);
+            Effect::MemberRemoved(removed) => {
+                self.members.remove(&removed.cluster);
             }
             Effect::NodeDeleted { .. } => {
                 self.cluster = None;
@@ -230,14 +218,8 @@ impl Machine {
         }
     }
 
-    fn deployed(
-        &mut self,
-        node: &NodeName,
-        image: &Arc<str>,
-        uid: &Arc<str>,
-        labels: &BTreeMap<Arc<str>, Arc<str>>,
-        at: u64,
-    ) {
+    fn deployed(&mut self, node: &NodeName, deployed: &Deployed, at: u64) {
+        let Deployed { image, uid, labels } = deployed;
         let labels = labels
             .iter()
             .map(|(key, value)| (key.clone(), value.clone()));
@@ -297,7 +279,8 @@ impl Machine {
 
 fn suffer_as_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, at: u64) {
     match effect {
-        Effect::Relabelled { set, remove } => {
+        Effect::Relabelled(relabelled) => {
+            let Relabelled { set, remove } = &**relabelled;
             for key in remove {
                 cluster.labels.remove(key);
             }
@@ -317,10 +300,11 @@ fn suffer_as_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, a
                 ..Pods::default()
             };
         }
-        Effect::NodeRestored {
-            labels,
-            unschedulable,
-        } => {
+        Effect::NodeRestored(restored) => {
+            let NodeRestored {
+                labels,
+                unschedulable,
+            } = &**restored;
             for (key, value) in labels {
                 if !cluster.labels.contains_key(key) {
                     cluster.labels.insert(key.clone(), value.clone());
@@ -329,7 +313,7 @@ fn suffer_as_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, a
             cluster.unschedulable |= unschedulable;
         }
         Effect::LabelsCleared(keys) => {
-            for key in keys {
+            for key in &**keys {
                 cluster.labels.remove(key);
             }
         }

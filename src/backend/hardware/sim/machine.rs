@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::etcd::Member;
-use super::ledger::{Effect, LedgerEntry, Operation};
+use super::ledger::{Effect, Ledger, Operation};
 use super::pods::Pods;
 use crate::design::{Class, ClusterName, NodeDesign, NodeName, RunId};
 use crate::lifecycle::{OWN_STEPS, OfferedStep, PowerState, ProvisionState};
@@ -79,8 +79,8 @@ pub struct Machine {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub faults: BTreeMap<Arc<str>, u64>,
     /// All that ever happened to it, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ledger: Vec<LedgerEntry>,
+    #[serde(default, skip_serializing_if = "Ledger::is_empty")]
+    pub ledger: Ledger,
 }
 
 impl Machine {
@@ -116,19 +116,14 @@ impl Machine {
             last_error: None,
             operation: None,
             faults: BTreeMap::new(),
-            ledger: Vec::new(),
+            ledger: Ledger::default(),
         }
     }
 
     /// How a step of a run ended here: what was said where it failed; `None` where it never ended.
     #[must_use]
     pub fn ended(&self, run: &RunId, step: &str) -> Option<Result<(), Arc<str>>> {
-        let last = self
-            .ledger
-            .iter()
-            .rev()
-            .find(|entry| !entry.on_the_way && entry.run == *run && *entry.step == *step)?;
-        Some(match &last.effect {
+        Some(match self.ledger.end_of(run, step)? {
             Effect::Failed { message, .. } => Err(message.clone()),
             _ => Ok(()),
         })

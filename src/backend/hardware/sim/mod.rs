@@ -51,7 +51,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub use cluster_settings::{Budget, ClusterDurations, ClusterSettings, PodData, PodKind, Workload};
 pub use etcd::{Member, Seat};
 pub use faults::{Fault, Outcome};
-pub use ledger::{Effect, LedgerEntry, Operation, Stage};
+pub use ledger::{
+    Deployed, Effect, Ledger, LedgerEntry, MemberAdded, MemberRemoved, NodeRestored, Operation,
+    Relabelled, Stage,
+};
 pub use machine::Machine;
 pub use opened::Simulators;
 pub use pods::Pods;
@@ -179,10 +182,8 @@ impl Simulator {
                 && fault.is_about(node, None)
         });
         faults.any(|fault| {
-            let entries = machine.ledger.iter().rev();
-            let since = entries
-                .map(|entry| &entry.effect)
-                .take_while(|effect| !matches!(effect, Effect::Deployed { .. }));
+            let latest = machine.ledger.effects().rev();
+            let since = latest.take_while(|effect| !matches!(effect, Effect::Deployed(_)));
             let started = since.filter(|effect| **effect == Effect::PoweredOn).count();
             fault
                 .times

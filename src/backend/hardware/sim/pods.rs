@@ -288,7 +288,7 @@ impl Drain<'_> {
             let in_time = |ends: &u64| *ends <= self.deadline;
             match ends.filter(in_time) {
                 Some(at) => {
-                    let effect = Effect::Evicted(pod.name.clone());
+                    let effect = Effect::Evicted(Box::new(pod.name.clone()));
                     stages.push(Stage { at, effect });
                 }
                 None => {
@@ -313,7 +313,7 @@ impl Drain<'_> {
         let at = self.deadline;
         let effects = match self.on_timeout {
             OnDrainTimeout::ForceDelete => {
-                let deleted = left.iter().cloned().map(Effect::PodDeleted);
+                let deleted = left.iter().cloned().map(Box::new).map(Effect::PodDeleted);
                 stages.extend(deleted.map(|effect| Stage { at, effect }));
                 vec![Effect::Drained { left: 0 }]
             }

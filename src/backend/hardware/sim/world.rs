@@ -365,8 +365,7 @@ impl World {
             return Err(self.broken("its fields do not fit together"));
         }
         if let Some(machine) = machine {
-            let entries = machine.ledger.iter().map(|entry| entry.sequence);
-            let last = entries.max().unwrap_or_default();
+            let last = machine.ledger.last();
             if last > FURTHEST || begun.is_some() || course.is_some() || fault.is_some() {
                 return Err(self.broken("its fields do not fit together"));
             }

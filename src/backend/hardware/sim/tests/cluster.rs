@@ -68,9 +68,9 @@ async fn a_node_leaves_its_cluster_and_comes_back_as_another_one() {
             Probe::Done,
             "{kind}"
         );
-        let entries = site.machine(&simulator, 0).ledger.len();
+        let entries = site.ledger(&simulator, 0).len();
         Cluster::act(&simulator, &order).await.unwrap();
-        assert_eq!(site.machine(&simulator, 0).ledger.len(), entries, "{kind}");
+        assert_eq!(site.ledger(&simulator, 0).len(), entries, "{kind}");
     }
     // Pods, labels, etcd, kubelet, destroy, removal, prepare, deploy; and a poll's time until it votes.
     let seconds = 10 + 5 + 5 + 30 + 180 + 5 + 120 + 900 + 60;
@@ -279,8 +279,8 @@ async fn what_a_drain_left_on_purpose_is_deleted_when_the_machine_is_off() {
     assert!(machine.cluster.is_none() && machine.power == PowerState::Off);
     let deleted = machine
         .ledger
-        .iter()
-        .filter(|entry| matches!(entry.effect, Effect::PodDeleted(_)));
+        .effects()
+        .filter(|effect| matches!(effect, Effect::PodDeleted(_)));
     assert_eq!(deleted.count(), 1);
 }
 

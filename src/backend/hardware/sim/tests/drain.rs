@@ -158,7 +158,7 @@ async fn a_drain_takes_as_long_as_its_pods_and_budgets_let_it() {
         };
         let machine = site.machine(&simulator, 0);
         let count = |which: fn(&Effect) -> bool| {
-            let effects = machine.ledger.iter().map(|entry| &entry.effect);
+            let effects = machine.ledger.effects();
             effects.filter(|effect| which(effect)).count()
         };
         let counts = [

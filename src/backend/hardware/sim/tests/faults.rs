@@ -138,7 +138,7 @@ async fn each_fault_does_what_it_says() {
         let ledger = site.ledger(&simulator, 0);
         let times = ledger
             .iter()
-            .filter(|effect| matches!(effect, Effect::Deployed { .. }));
+            .filter(|effect| matches!(effect, Effect::Deployed(_)));
         assert_eq!(times.count(), deployed, "{fault}");
     }
 }

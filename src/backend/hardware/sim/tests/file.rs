@@ -77,8 +77,9 @@ async fn a_thousand_machines_are_worked_on_at_the_same_time_through_two_simulato
     let mut uids = BTreeSet::new();
     for (node, design) in site.nodes.iter().enumerate() {
         let machine = again.machine(&design.name).unwrap().unwrap();
-        assert_eq!(machine.ledger.len(), 5, "{}", site.nodes[node].name);
-        numbers.extend(machine.ledger.iter().map(|entry| entry.sequence));
+        let entries: Vec<_> = machine.ledger.entries().collect();
+        assert_eq!(entries.len(), 5, "{}", site.nodes[node].name);
+        numbers.extend(entries.iter().map(|entry| entry.sequence));
         uids.insert(machine.cluster.unwrap().uid);
     }
     assert_eq!(numbers, (1..=5000).collect());
@@ -105,7 +106,7 @@ async fn a_file_that_is_written_anew_holds_the_same_machines() {
     let machine = held_open.machine(name).unwrap();
     let after = fs::metadata(site.path()).unwrap().len();
     assert!(after < before / 1000, "{before} {after}");
-    assert_eq!(machine.as_ref().unwrap().ledger.len(), 2);
+    assert_eq!(machine.as_ref().unwrap().ledger.entries().count(), 2);
     // Nobody writes it anew under the feet of one who has it open.
     for _ in 0..5000 {
         held_open.seed(name, machine.clone().unwrap()).unwrap();
@@ -220,4 +221,48 @@ async fn a_file_that_lies_is_refused_and_left_alone() {
         simulator.act(&order).await,
         Err(ActError::Permanent(_))
     ));
+}
+
+#[test]
+fn a_ledger_is_in_the_file_as_a_list_of_entries_and_is_read_as_it_was_written() {
+    let entry =
+        |sequence: u64, at: u64, step: &str, on_the_way: bool, effect: Effect| LedgerEntry {
+            sequence,
+            at,
+            run: RunId::from("R1"),
+            step: Arc::from(step),
+            on_the_way,
+            effect,
+        };
+    let deployed = Deployed {
+        image: Arc::from("image"),
+        uid: Arc::from("uid"),
+        labels: Arc::default(),
+    };
+    let entries = vec![
+        entry(1, 5, "prepare/n1", false, Effect::PoweredOn),
+        entry(2, 5, "prepare/n1", false, Effect::Prepared),
+        entry(7, 5, "prepare/n1", false, Effect::Prepared),
+        entry(8, 9, "deploy/n1", true, Effect::WroteDisk(Arc::from("sda"))),
+        entry(
+            9,
+            9,
+            "deploy/n1",
+            false,
+            Effect::Deployed(Box::new(deployed)),
+        ),
+    ];
+    let ledger = Ledger::from(entries.clone());
+    assert_eq!(ledger.entries().collect::<Vec<_>>(), entries);
+    assert_eq!(ledger.last(), 9);
+    let effects = entries.iter().rev().map(|entry| &entry.effect);
+    assert!(ledger.effects().rev().eq(effects));
+    let run = RunId::from("R1");
+    assert_eq!(ledger.end_of(&run, "prepare/n1"), Some(&Effect::Prepared));
+    assert_eq!(ledger.end_of(&run, "destroy/n1"), None);
+    assert_eq!(ledger.end_of(&run, "deploy/n1"), Some(&entries[4].effect));
+    let text = serde_json::to_string(&ledger).unwrap();
+    assert_eq!(text, serde_json::to_string(&entries).unwrap());
+    assert!(text.contains(r#""effect":{"deployed":{"image":"image","uid":"uid","labels":{}}}"#));
+    assert_eq!(serde_json::from_str::<Ledger>(&text).unwrap(), ledger);
 }

@@ -26,11 +26,12 @@ async fn a_machine_goes_through_its_life_and_the_ledger_has_each_effect_once() {
     assert_eq!(began.elapsed(), Duration::from_secs(120 + 900 + 180));
     let ledger = site.ledger(&simulator, 0);
     let disk = |name: &str| Arc::from(name);
-    let Effect::Deployed { labels, uid, image } = &ledger[4] else {
+    let Effect::Deployed(deployed) = &ledger[4] else {
         panic!("{ledger:#?}");
     };
-    assert_eq!(labels.get("plane").map(|value| &**value), Some("enabled"));
-    assert_eq!((uid.len(), image.len()), (36, 64));
+    let plane = deployed.labels.get("plane");
+    assert_eq!(plane.map(|value| &**value), Some("enabled"));
+    assert_eq!((deployed.uid.len(), deployed.image.len()), (36, 64));
     let expected = [
         Effect::PoweredOn,
         Effect::Prepared,
@@ -44,14 +45,18 @@ async fn a_machine_goes_through_its_life_and_the_ledger_has_each_effect_once() {
     ];
     assert_eq!(ledger, expected);
     let machine = simulator.machine(&site.nodes[0].name).unwrap().unwrap();
-    let numbers: Vec<u64> = machine.ledger.iter().map(|entry| entry.sequence).collect();
+    let numbers: Vec<u64> = machine
+        .ledger
+        .entries()
+        .map(|entry| entry.sequence)
+        .collect();
     assert_eq!(numbers, (1..=9).collect::<Vec<_>>());
     let factory_new = Machine::factory_new(&site.nodes[0]);
     // Its node stays until it is removed from the cluster.
     assert!(!machine.cluster.unwrap().ready);
     assert_eq!(
         Machine {
-            ledger: Vec::new(),
+            ledger: Ledger::default(),
             cluster: None,
             ..machine
         },

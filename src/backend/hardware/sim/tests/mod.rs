@@ -165,7 +165,7 @@ impl Site {
 
     fn ledger(&self, simulator: &Simulator, node: usize) -> Vec<Effect> {
         let machine = simulator.machine(&self.nodes[node].name).unwrap();
-        let entries = machine.map(|machine| machine.ledger).unwrap_or_default();
-        entries.into_iter().map(|entry| entry.effect).collect()
+        let ledger = machine.map(|machine| machine.ledger).unwrap_or_default();
+        ledger.effects().cloned().collect()
     }
 }

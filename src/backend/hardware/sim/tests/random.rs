@@ -75,7 +75,7 @@ fn check(simulator: &Simulator, site: &Site) {
         all.extend(
             machine
                 .ledger
-                .into_iter()
+                .entries()
                 .map(|entry| (node.name.clone(), entry)),
         );
     }
@@ -90,13 +90,12 @@ fn check(simulator: &Simulator, site: &Site) {
         let said = match &entry.effect {
             Effect::Evicted(pod) | Effect::PodDeleted(pod) => Some(first("pod", &pod.uid)),
             Effect::NodeDeleted { uid } => Some(first("node", uid)),
-            Effect::MemberRemoved { id, .. } => {
+            Effect::MemberRemoved(removed) => {
                 members.remove(node);
-                Some(first("removed", id))
+                Some(first("removed", &removed.id))
             }
-            Effect::MemberAdded {
-                id, votes_after, ..
-            } => {
+            Effect::MemberAdded(added) => {
+                let (id, votes_after) = (&added.id, &added.votes_after);
                 let vote = Vote {
                     from: entry.at + votes_after,
                     after: *votes_after,
