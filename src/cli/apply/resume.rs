@@ -12,12 +12,12 @@ use crate::apply::Decision;
 use crate::apply::session::{self, TakeOver, find_interrupted};
 use crate::backend;
 use crate::cli::context::Context;
-use crate::cli::planning;
+use crate::cli::planning::{self, Opened};
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::saved;
 use crate::record::Store;
-use crate::site::{At, Depth, Loader, Settings};
+use crate::site::{At, Depth, Settings};
 
 /// Goes on with a run that was interrupted; its commit is kept.
 pub(super) fn resume(
@@ -49,25 +49,40 @@ pub(super) fn resume(
     let plan = Arc::new(plan);
     let at = At::Commit(interrupted.commit);
     let location = checkout.location_at(at)?;
-    let mut loader = Loader::new(site.repository);
     let settings = Settings {
         depth: Depth::Typed,
         allow_missing_sources: true,
     };
-    let loaded = loader.load(&location, at, settings)?;
-    window::left(context, command, &loaded.design, &plan)?;
-    let store = Store::open(site.repository, &site.name)?;
-    let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
-    let runtime = planning::runtime(&loaded.design)?;
     let backends = planning::backend_context(site.repository, &location);
-    let hardware = backend::choose(&loaded.design, &backends)
-        .map_err(|error| planning::backend_failure(&error, &loader))?;
-    let nodes = &loaded.design.nodes;
+    let (place, records) = ((&location, at), BTreeMap::new());
+    let mut opened = Opened::open(
+        context,
+        checkout,
+        place,
+        settings,
+        &records,
+        Some(&backends),
+    )?;
+    let design = opened.site.design.clone();
+    window::left(context, command, &design, &plan)?;
+    let store = Store::open(site.repository, &site.name)?;
+    let applied = applied_of(
+        checkout,
+        &mut opened.loader,
+        &store,
+        &plan,
+        &site.connection,
+    )?;
+    let runtime = planning::runtime(&design)?;
+    let hardware = opened.choose(&design, &backends)?;
+    // The run needs the room that the documents take.
+    drop(opened);
+    let nodes = &design.nodes;
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
     let take_over = TakeOver {
         dead: command.take_over_dead,
-        longest_request: backend::longest_request(&loaded.design),
+        longest_request: backend::longest_request(&design),
     };
     let begun = session::resume(
         site,
@@ -82,7 +97,7 @@ pub(super) fn resume(
     .map_err(|error| session_failure(&error))?;
     let task = Task {
         plan: &plan,
-        design: &loaded.design,
+        design: &design,
         nodes,
         applied: &applied,
         hardware,

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::{ApplyCommand, Task, session_failure, start};
 use crate::apply::session::{self, Connection, admit};
-use crate::backend;
 use crate::cli::context::Context;
-use crate::cli::planning;
-use crate::cli::revision::{Checkout, load_sound};
+use crate::cli::planning::{self, Opened};
+use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::plan::{Action, Plan, saved};
@@ -63,12 +62,21 @@ pub(super) fn apply_saved(
     };
     let at = At::Commit(commit);
     let location = checkout.location_at(at)?;
-    let mut loader = Loader::new(site.repository);
     let settings = Settings {
         depth: Depth::Checked,
         allow_missing_sources: true,
     };
-    let loaded = load_sound(context, &mut loader, &location, at, settings)?;
+    let backends = planning::backend_context(site.repository, &location);
+    let (place, records) = ((&location, at), BTreeMap::new());
+    let mut opened = Opened::open(
+        context,
+        checkout,
+        place,
+        settings,
+        &records,
+        Some(&backends),
+    )?;
+    let (design, digest) = (opened.site.design.clone(), opened.site.digest.clone());
     let store = Store::open(site.repository, &site.name)?;
     planning::follow(context, &store, &site.connection)?;
     let state = store.read()?;
@@ -79,28 +87,34 @@ pub(super) fn apply_saved(
         &state.site,
         &plan,
         commit,
-        &loaded.digest,
+        &digest,
     )
     .map_err(|error| session_failure(&error))?;
     if plan.steps.is_empty() {
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
-    let applied = applied_of(checkout, &mut loader, &store, &plan, &site.connection)?;
-    let runtime = planning::runtime(&loaded.design)?;
-    let backends = planning::backend_context(site.repository, &location);
-    let hardware = backend::choose(&loaded.design, &backends)
-        .map_err(|error| planning::backend_failure(&error, &loader))?;
-    let nodes = &loaded.design.nodes;
+    let applied = applied_of(
+        checkout,
+        &mut opened.loader,
+        &store,
+        &plan,
+        &site.connection,
+    )?;
+    let runtime = planning::runtime(&design)?;
+    let hardware = opened.choose(&design, &backends)?;
+    // A run of a large site needs the room that its documents take.
+    drop(opened);
+    let nodes = &design.nodes;
     let task = Task {
         plan: &Arc::new(plan),
-        design: &loaded.design,
+        design: &design,
         nodes,
         applied: &applied,
         hardware,
         runtime: &runtime,
     };
-    start(context, command, site, commit, &task, Some(&loaded.digest))
+    start(context, command, site, commit, &task, Some(&digest))
 }
 
 /// The designs that were applied last, of the nodes that the plan is about.

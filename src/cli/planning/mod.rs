@@ -22,7 +22,7 @@ use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Repository};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
-use self::opened::Opened;
+pub(in crate::cli) use self::opened::Opened;
 pub(in crate::cli) use arguments::{PlanArguments, RemoteArguments};
 
 use crate::cli::context::Context;
@@ -520,11 +520,7 @@ fn observe(
     if let Some(seen) = snapshot {
         return Ok((None, seen));
     }
-    let hardware = match opened.backends.take() {
-        Some(chosen) => chosen,
-        None => backend::choose(design, backends)
-            .map_err(|error| backend_failure(&error, &opened.loader))?,
-    };
+    let hardware = opened.choose(design, backends)?;
     let nodes = subjects(design, applied);
     let observations = runtime.block_on(observe_nodes(&hardware, &nodes, action));
     Ok((Some(hardware), Some(observations)))

@@ -8,29 +8,30 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::{differs, short};
+use super::{backend_failure, differs, short};
 use crate::backend::{self, Backends};
 use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::cli::revision::{Checkout, load_sound, tell_warnings};
-use crate::design::{NodeDesign, NodeName};
+use crate::design::{Design, NodeDesign, NodeName};
 use crate::record::NodeRecord;
 use crate::repository::{BlobId, CommitId};
-use crate::site::{At, Loader, Location, Pieces, Settings, Site};
+use crate::site::{At, Depth, Loader, Location, Pieces, Settings, Site};
 
 /// A site, and who loaded it.
-pub(super) struct Opened<'a> {
-    pub(super) loader: Loader<'a>,
-    pub(super) site: Site,
+pub(in crate::cli) struct Opened<'a> {
+    pub(in crate::cli) loader: Loader<'a>,
+    pub(in crate::cli) site: Site,
     /// The backends, where they were chosen already.
-    pub(super) backends: Option<Arc<Backends>>,
+    backends: Option<Arc<Backends>>,
     /// The files of which only the design stays.
     settled: Option<FxHashSet<(Arc<str>, BlobId)>>,
 }
 
 impl<'a> Opened<'a> {
-    /// Loads a site at a revision; `backends`: they are asked, with this.
-    pub(super) fn open(
+    /// Loads a site at a revision; `records`: those that it is compared with; `backends`: they are asked,
+    /// with this. A site that need not be checked is checked all the same where that spares most of it.
+    pub(in crate::cli) fn open(
         context: &Context,
         checkout: &Checkout<'a>,
         (location, at): (&Location, At),
@@ -50,11 +51,18 @@ impl<'a> Opened<'a> {
             most: short::most_of(records.len()),
         };
         let mut loader = Loader::new(checkout.repository);
-        if let Some(gathered) = loader.load_in_pieces(location, at, settings, pieces)? {
+        let is_checked = settings.depth == Depth::Checked;
+        let checked = Settings {
+            depth: Depth::Checked,
+            ..settings
+        };
+        if let Some(gathered) = loader.load_in_pieces(location, at, checked, pieces)? {
             let chosen = backends.map(|backends| backend::choose(&gathered.site.design, backends));
             // The place of what a backend refuses may be in any file.
             if let Ok(backends) = chosen.transpose() {
-                tell_warnings(context, gathered.warnings);
+                if is_checked {
+                    tell_warnings(context, gathered.warnings);
+                }
                 return Ok(Self {
                     loader,
                     site: gathered.site,
@@ -64,13 +72,29 @@ impl<'a> Opened<'a> {
             }
         }
         let mut loader = Loader::new(checkout.repository);
-        let site = load_sound(context, &mut loader, location, at, settings)?;
+        let site = match is_checked {
+            true => load_sound(context, &mut loader, location, at, settings)?,
+            false => loader.load(location, at, settings)?,
+        };
         Ok(Self {
             loader,
             site,
             backends: None,
             settled: None,
         })
+    }
+
+    /// The backends of a design of the site.
+    pub(in crate::cli) fn choose(
+        &mut self,
+        design: &Design,
+        backends: &backend::Context,
+    ) -> Result<Arc<Backends>, Failure> {
+        match self.backends.take() {
+            Some(chosen) => Ok(chosen),
+            None => backend::choose(design, backends)
+                .map_err(|error| backend_failure(&error, &self.loader)),
+        }
     }
 
     /// The same site at an older commit, without the files that are what they are now and need no
