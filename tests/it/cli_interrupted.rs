@@ -147,6 +147,8 @@ fn a_killed_run_is_given_up_for_a_new_one() {
     wait_for_effect(&world, "control01 deployed");
     run.kill().unwrap();
     run.wait().unwrap();
+    // What other machines had just begun ends by itself, in the time that they take.
+    std::thread::sleep(Duration::from_millis(500));
     real_time(&world, "[]");
     world.checkout.commit("Let it not hang");
     // What it did and no checkpoint has is not known, and is not guessed.
