@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use crate::design::NodeName;
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::document::{
     self, Document, Limits, LoadSettings, Node, Value, write_canonical, write_yaml,
 };
+use crate::observed::{self, ObservedNode};
 use crate::render::path::Path;
 use crate::{apply, backend, journal, plan, render};
 
@@ -149,6 +151,28 @@ pub fn journal(data: &[u8]) {
     };
     let again = journal::entries::<apply::Entry>(&data[..whole]);
     assert!(again.is_ok_and(|(again, end)| again == entries && end == whole));
+}
+
+/// A file of what was seen: read in blocks, of which the first byte gives the size, it says what it says
+/// as a whole. Nothing is kept of every other machine.
+pub fn observations(data: &[u8]) {
+    let Some((size, text)) = data.split_first() else {
+        return;
+    };
+    let is_kept = |name: &NodeName| name.as_str().ends_with(['0', '2', '4', '6', '8']);
+    let sieve = || |name: &NodeName, _: &ObservedNode| is_kept(name);
+    let size = 16 * (1 + usize::from(*size));
+    let Some((kept, passed)) = observed::read_in_blocks(text, size, sieve) else {
+        return;
+    };
+    let Ok(mut whole) = observed::read(text) else {
+        panic!("only read in blocks: {kept:?}");
+    };
+    assert!(!passed.iter().any(is_kept), "{passed:?}");
+    let is_there = |name: &NodeName| passed.binary_search(name).is_err();
+    whole.nodes.retain(|name, _| is_there(name));
+    whole.pods.retain(|name, _| is_there(name));
+    assert_eq!(whole, kept);
 }
 
 pub use backend::hardware::fuzz::{ironic, redfish};

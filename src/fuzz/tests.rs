@@ -56,6 +56,8 @@ const WORDS: &[&str] = &[
     "layeringDefinition: ",
     "substitutions: ",
     "storagePolicy: encrypted",
+    "},\n",
+    "\"pods\":{\n",
     "18446744073709551616",
     "-0.0",
     "2026-11-21",
@@ -207,6 +209,15 @@ fn any_saved_plan_is_refused_or_is_a_plan() {
 #[test]
 fn any_journal_is_refused_or_keeps_what_is_whole() {
     check("journal", journal);
+}
+
+#[test]
+fn any_file_of_what_was_seen_says_the_same_in_blocks_and_as_a_whole() {
+    let all = || |_: &NodeName, _: &ObservedNode| true;
+    for case in corpus("observations") {
+        assert!(observed::read_in_blocks(&case[1..], 500, all).is_some());
+    }
+    check("observations", observations);
 }
 
 #[test]

@@ -17,12 +17,11 @@ use crate::design::{NodeName, name_problem};
 /// The line behind which pods stand, one machine a line.
 const PODS: &[u8] = b",\n\"pods\":{\n";
 
-/// Bytes that are read at once.
-const BLOCK: usize = 1 << 19;
-
 /// The blocks of a file, each up to the end of a line where there is one.
 struct Blocks<R> {
     source: R,
+    /// Bytes that are read at once.
+    size: usize,
     /// What was read behind the end of the last block.
     rest: Vec<u8>,
     next: usize,
@@ -33,11 +32,13 @@ impl<R: Read> Blocks<R> {
     fn next(&mut self, block: &mut Vec<u8>) -> io::Result<Option<usize>> {
         block.clear();
         block.append(&mut self.rest);
-        let read = (&mut self.source).take(BLOCK as u64).read_to_end(block)?;
+        let read = (&mut self.source)
+            .take(self.size as u64)
+            .read_to_end(block)?;
         if block.is_empty() {
             return Ok(None);
         }
-        if read == BLOCK {
+        if read == self.size {
             // What has no line break in it is no file of lines, and is not read any further this way.
             let Some(end) = memchr::memrchr(b'\n', block) else {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -83,12 +84,12 @@ struct Pods {
 /// nothing is.
 pub(super) type Sifted = (Observations, Vec<NodeName>);
 
-/// Reads a snapshot file from its beginning on up to `threads` threads; `None` where it has to be read as
+/// Reads a snapshot file from its beginning in blocks of `size` bytes on up to `threads` threads; `None` where it has to be read as
 /// a whole. `sieve` is asked once for each run of machines that follow each other by name, and then for
 /// each of these whether what was seen of it is kept.
 pub(super) fn read<R: Read + Seek + Send, K: FnMut(&NodeName, &ObservedNode) -> bool>(
     source: &mut R,
-    threads: usize,
+    (size, threads): (usize, usize),
     sieve: impl Fn() -> K + Sync,
 ) -> io::Result<Option<Sifted>> {
     let mut head = vec![0; snapshot::HEAD.len() + 1];
@@ -100,13 +101,14 @@ pub(super) fn read<R: Read + Seek + Send, K: FnMut(&NodeName, &ObservedNode) -> 
     }
     let blocks = Mutex::new(Blocks {
         source,
+        size,
         rest: Vec::new(),
         next: 0,
     });
     let take = || {
         let mut parts = Vec::new();
         let mut alike = Alike::default();
-        let mut block = Vec::with_capacity(2 * BLOCK);
+        let mut block = Vec::with_capacity(2 * size);
         loop {
             let mut blocks = blocks.lock().unwrap_or_else(PoisonError::into_inner);
             let next = blocks.next(&mut block)?;

@@ -25,6 +25,8 @@ pub use cluster::{
     EtcdSeen, LocalData, NodePods, PodName,
 };
 pub use labels::Labels;
+#[cfg(any(test, fuzzing))]
+pub(crate) use snapshot::read_in_blocks;
 pub use snapshot::{Error, read, read_from, read_sifted, to_json};
 
 /// The version of the snapshot file.

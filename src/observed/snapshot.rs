@@ -20,8 +20,8 @@ const LARGEST: usize = 1 << 30;
 /// The first line of a file that [`to_json`] writes.
 pub(super) const HEAD: &str = "{\"format_version\":1,\"nodes\":{";
 
-/// Threads that read a file.
-const THREADS: usize = 2;
+/// Bytes that are read at once, and threads that read them.
+const BLOCKS: (usize, usize) = (1 << 19, 2);
 
 /// Why a snapshot file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +103,7 @@ pub fn read_sifted<K: FnMut(&NodeName, &ObservedNode) -> bool>(
     if size > LARGEST as u64 {
         return Err(Error::TooLarge(size as usize));
     }
-    if let Some(sifted) = lines::read(&mut source, THREADS, sieve).map_err(Error::Read)? {
+    if let Some(sifted) = lines::read(&mut source, BLOCKS, sieve).map_err(Error::Read)? {
         return Ok(sifted);
     }
     let mut bytes = Vec::new();
@@ -111,6 +111,16 @@ pub fn read_sifted<K: FnMut(&NodeName, &ObservedNode) -> bool>(
     let mut source = source.take(LARGEST as u64 + 1);
     source.read_to_end(&mut bytes).map_err(Error::Read)?;
     read(&bytes).map(|seen| (seen, Vec::new()))
+}
+
+/// What is read of a file in blocks, where it can be read so.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn read_in_blocks<K: FnMut(&NodeName, &ObservedNode) -> bool>(
+    bytes: &[u8],
+    size: usize,
+    sieve: impl Fn() -> K + Sync,
+) -> Option<(Observations, Vec<NodeName>)> {
+    lines::read(&mut std::io::Cursor::new(bytes), (size, 1), sieve).ok()?
 }
 
 /// A snapshot file of this version: one machine a line, sorted by name.
@@ -290,7 +300,11 @@ mod tests {
         assert!(text.len() > 3 << 19);
         let mut source = std::io::Cursor::new(&text);
         let all = || |_: &NodeName, _: &ObservedNode| true;
-        assert!(lines::read(&mut source, 3, all).unwrap().is_some());
+        assert!(
+            lines::read(&mut source, (1 << 20, 3), all)
+                .unwrap()
+                .is_some()
+        );
         assert_eq!(read_both(&text).unwrap(), observations);
         // Of every third machine nothing is kept; those at the end of the file are read with the rest.
         let is_third =

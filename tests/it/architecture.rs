@@ -120,9 +120,11 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "apply",
             "backend",
+            "design",
             "diagnostic",
             "document",
             "journal",
+            "observed",
             "plan",
             "render",
         ],
