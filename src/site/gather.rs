@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use crate::design::MACHINE;
 use crate::repository::{BlobId, Moment};
 
-use super::kept::Kept;
+use super::kept::{Kept, settled_files};
 use super::load::Loader;
 use super::pieces::{Joined, Pieces, finding};
 use super::{At, Depth, Error, Listing, Location, Settings, Site};
@@ -114,11 +114,7 @@ impl Loader<'_> {
         {
             return Ok(None);
         }
-        let files = listing.files.iter().zip(&load);
-        let settled: FxHashSet<_> = files
-            .filter(|(_, load)| !**load)
-            .map(|(file, _)| (file.path.clone(), file.blob))
-            .collect();
+        let settled = settled_files(&listing, &load);
         // What the rules found in the pieces again was counted there.
         let diagnostics = std::mem::take(&mut site.diagnostics);
         site.diagnostics = diagnostics

@@ -697,8 +697,8 @@ fn chunks<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
 
 /// The ids of the files of a listing that are kept as they are, for another revision of the site.
 #[must_use]
-pub fn settled_files(listing: &Listing, parts: &Parts) -> FxHashSet<(Arc<str>, BlobId)> {
-    let files = listing.files.iter().zip(&parts.load);
+pub fn settled_files(listing: &Listing, load: &[bool]) -> FxHashSet<(Arc<str>, BlobId)> {
+    let files = listing.files.iter().zip(load);
     files
         .filter(|(_, load)| !**load)
         .map(|(file, _)| (file.path.clone(), file.blob))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::saved::applied_of;
+use super::saved::{Equipped, equip};
 use super::{
     ApplyCommand, ProcessClock, Task, actor, carry_out, exit_code, look_out, session_failure,
     window,
@@ -55,7 +55,7 @@ pub(super) fn resume(
     };
     let backends = planning::backend_context(site.repository, &location);
     let (place, records) = ((&location, at), BTreeMap::new());
-    let mut opened = Opened::open(
+    let opened = Opened::open(
         context,
         checkout,
         place,
@@ -66,17 +66,11 @@ pub(super) fn resume(
     let design = opened.site.design.clone();
     window::left(context, command, &design, &plan)?;
     let store = Store::open(site.repository, &site.name)?;
-    let applied = applied_of(
-        checkout,
-        &mut opened.loader,
-        &store,
-        &plan,
-        &site.connection,
-    )?;
-    let runtime = planning::runtime(&design)?;
-    let hardware = opened.choose(&design, &backends)?;
-    // The run needs the room that the documents take.
-    drop(opened);
+    let Equipped {
+        applied,
+        runtime,
+        hardware,
+    } = equip(checkout, opened, &store, &plan, site, &backends)?;
     let nodes = &design.nodes;
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{ApplyCommand, Task, session_failure, start};
 use crate::apply::session::{self, Connection, admit};
+use crate::backend::{self, Backends};
 use crate::cli::context::Context;
 use crate::cli::planning::{self, Opened};
 use crate::cli::revision::Checkout;
@@ -68,7 +69,7 @@ pub(super) fn apply_saved(
     };
     let backends = planning::backend_context(site.repository, &location);
     let (place, records) = ((&location, at), BTreeMap::new());
-    let mut opened = Opened::open(
+    let opened = Opened::open(
         context,
         checkout,
         place,
@@ -94,22 +95,15 @@ pub(super) fn apply_saved(
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
-    let applied = applied_of(
-        checkout,
-        &mut opened.loader,
-        &store,
-        &plan,
-        &site.connection,
-    )?;
-    let runtime = planning::runtime(&design)?;
-    let hardware = opened.choose(&design, &backends)?;
-    // A run of a large site needs the room that its documents take.
-    drop(opened);
-    let nodes = &design.nodes;
+    let Equipped {
+        applied,
+        runtime,
+        hardware,
+    } = equip(checkout, opened, &store, &plan, site, &backends)?;
     let task = Task {
         plan: &Arc::new(plan),
         design: &design,
-        nodes,
+        nodes: &design.nodes,
         applied: &applied,
         hardware,
         runtime: &runtime,
@@ -117,8 +111,34 @@ pub(super) fn apply_saved(
     start(context, command, site, commit, &task, Some(&digest))
 }
 
+/// What a plan that is at hand is carried out with.
+pub(super) struct Equipped {
+    pub(super) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
+    pub(super) runtime: tokio::runtime::Runtime,
+    pub(super) hardware: Arc<Backends>,
+}
+
+/// Finds what a plan is carried out with. The documents of the site go: a run of a large one needs the room
+/// that they take.
+pub(super) fn equip(
+    checkout: &Checkout<'_>,
+    mut opened: Opened<'_>,
+    store: &Store<'_>,
+    plan: &Plan,
+    site: &session::Site<'_>,
+    backends: &backend::Context,
+) -> Result<Equipped, Failure> {
+    let applied = applied_of(checkout, &mut opened.loader, store, plan, &site.connection)?;
+    let design = opened.site.design.clone();
+    Ok(Equipped {
+        applied,
+        runtime: planning::runtime(&design)?,
+        hardware: opened.choose(&design, backends)?,
+    })
+}
+
 /// The designs that were applied last, of the nodes that the plan is about.
-pub(super) fn applied_of(
+fn applied_of(
     checkout: &Checkout<'_>,
     loader: &mut Loader<'_>,
     store: &Store<'_>,

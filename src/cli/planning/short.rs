@@ -381,7 +381,7 @@ impl Short<'_> {
             depth: Depth::Typed,
             allow_missing_sources: true,
         };
-        let settled = settled_files(listing, parts);
+        let settled = settled_files(listing, &parts.load);
         for revision in revisions {
             let commit = recorded(self.checkout, self.connection, revision)?;
             let location = self.checkout.location_at(At::Commit(commit))?;
