@@ -343,12 +343,13 @@ impl<'a> Dispatcher<'a> {
         self.lanes[lane].running += 1;
         self.running.insert(index, Instant::now());
         self.say_started(index, 1);
-        let designs = (self.work.applied, self.work.nodes);
+        let (applied, designed) = (self.work.applied, self.work.nodes);
         let node = step.id.node.as_ref().and_then(|name| {
-            let applied = designs.0.get(name).filter(|_| kind == StepKind::Destroy);
-            applied
-                .or_else(|| designs.1.get(name))
-                .or_else(|| designs.0.get(name))
+            let (first, second) = match kind {
+                StepKind::Destroy => (applied, designed),
+                _ => (designed, applied),
+            };
+            first.get(name).or_else(|| second.get(name))
         });
         let notes = self.notes.get(&index).cloned().unwrap_or_default();
         Ok(Some(Runner {

@@ -13,13 +13,13 @@ use crate::guard::quorum;
 use crate::observed::Observations;
 use crate::plan::{self, Action, Plan, Reliance, Sources};
 use crate::remediation::MaxUnhealthy;
-use crate::step::{EtcdRemoval, StepId, StepIndex, StepKind};
+use crate::step::{EtcdRemoval, StepIndex, StepKind};
 
 /// What the steps of a plan rely on.
 pub struct StillHolds {
     plan: Arc<Plan>,
-    /// The steps that rely on anything, sorted by id, each with the end of its part of `reliances`.
-    steps: Vec<(StepIndex, u32)>,
+    /// For each step, where its part of `reliances` begins; and where the last one ends.
+    begins: Vec<u32>,
     /// Positions in the plan's list of what it relies on.
     reliances: Vec<u32>,
     backends: Arc<Backends>,
@@ -37,26 +37,28 @@ impl StillHolds {
     /// What the steps of `plan` rely on, seen through `backends`.
     #[must_use]
     pub fn new(plan: Arc<Plan>, design: &Design, backends: Arc<Backends>) -> Self {
-        let mut pairs: Vec<(StepIndex, u32)> = Vec::with_capacity(plan.relies_on.len());
-        for (reliance, position) in plan.relies_on.iter().zip(0u32..) {
-            let known = |step: &&StepIndex| (step.0 as usize) < plan.steps.len();
-            let steps = reliance.steps.iter().filter(known);
-            pairs.extend(steps.map(|step| (*step, position)));
+        // Counted first, so that each step's part of the list is known before it is filled.
+        let of_known = || {
+            let reliances = plan.relies_on.iter().zip(0u32..);
+            reliances.flat_map(|(reliance, position)| {
+                let steps = reliance.steps.iter().map(|step| step.0 as usize);
+                let known = steps.filter(|step| *step < plan.steps.len());
+                known.map(move |step| (step, position))
+            })
+        };
+        let mut begins = vec![0; plan.steps.len() + 1];
+        for (step, _) in of_known() {
+            begins[step + 1] += 1;
         }
-        let id_of = |step: StepIndex| &plan.steps[step.0 as usize].id;
-        pairs.sort_unstable_by(|(left, first), (right, second)| {
-            id_of(*left).cmp(id_of(*right)).then(first.cmp(second))
-        });
-        let mut steps: Vec<(StepIndex, u32)> = Vec::new();
-        for ((step, _), end) in pairs.iter().zip(1u32..) {
-            match steps.last_mut() {
-                Some(last) if last.0 == *step => last.1 = end,
-                _ => steps.push((*step, end)),
-            }
+        for step in 0..plan.steps.len() {
+            begins[step + 1] += begins[step];
         }
-        let mut reliances: Vec<u32> = pairs.into_iter().map(|(_, position)| position).collect();
-        reliances.shrink_to_fit();
-        steps.shrink_to_fit();
+        let mut next = begins.clone();
+        let mut reliances = vec![0; begins[plan.steps.len()] as usize];
+        for (step, position) in of_known() {
+            reliances[next[step] as usize] = position;
+            next[step] += 1;
+        }
         let mut leaving = Vec::new();
         for step in &plan.steps {
             if let (Some(node), Some(parameters)) = (&step.id.node, &step.parameters)
@@ -67,7 +69,7 @@ impl StillHolds {
             }
         }
         Self {
-            steps,
+            begins,
             reliances,
             backends,
             clusters: design.etcd_clusters.clone(),
@@ -87,15 +89,9 @@ impl StillHolds {
     }
 
     /// What a step relies on.
-    fn reliances(&self, step: &StepId) -> impl Iterator<Item = &Reliance> + Clone {
-        let id_of = |index: StepIndex| &self.plan.steps[index.0 as usize].id;
-        let found = self
-            .steps
-            .binary_search_by(|(index, _)| id_of(*index).cmp(step));
-        let range = found.map_or(0..0, |at| {
-            let begin = at.checked_sub(1).map_or(0, |before| self.steps[before].1);
-            begin as usize..self.steps[at].1 as usize
-        });
+    fn reliances(&self, step: StepIndex) -> impl Iterator<Item = &Reliance> + Clone {
+        let step = step.0 as usize;
+        let range = self.begins[step] as usize..self.begins[step + 1] as usize;
         let positions = self.reliances[range].iter();
         positions.map(|position| &self.plan.relies_on[*position as usize])
     }
@@ -193,9 +189,9 @@ impl StillHolds {
 }
 
 impl Preconditions for StillHolds {
-    fn check<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
+    fn check<'a>(&'a self, step: StepIndex, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
         Box::pin(async move {
-            let mut reliances = self.reliances(&order.step.id);
+            let mut reliances = self.reliances(step);
             let removes = order.step.id.kind == StepKind::RemoveEtcd;
             let mut sources = plan::sources(reliances.clone());
             let remedies = order.step.id.kind == StepKind::Remediate;

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::{Preconditions, StepOutcome, Stop};
 use crate::backend::{self, ActError, Hardware, Order, Pending, Probe, Reporter};
+use crate::step::StepIndex;
 
 /// The first wait between two attempts; each further one is twice as long.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
@@ -161,6 +162,7 @@ impl Runner {
     }
 
     async fn drive(&mut self) -> End {
+        let step = StepIndex::from_position(self.index);
         let mut begun = false;
         if self.probe_first {
             self.attempted = true;
@@ -174,7 +176,7 @@ impl Runner {
         let attempts = self.order.step.id.kind.facts().attempts;
         let mut attempt = 1;
         loop {
-            if !begun && let Err(fact) = self.preconditions.check(&self.order).await {
+            if !begun && let Err(fact) = self.preconditions.check(step, &self.order).await {
                 let message = format!("precondition-changed: {fact}").into();
                 return End::Outcome(StepOutcome::Failed { message }, self.attempted);
             }

@@ -13,7 +13,7 @@ use crate::design::{NodeDesign, NodeName, RunId};
 use crate::journal;
 use crate::plan::{Plan, Standing};
 use crate::record::{Counts, Outcome};
-use crate::step::StepId;
+use crate::step::{StepId, StepIndex};
 
 /// One run of one plan.
 pub struct Work<'a> {
@@ -55,12 +55,13 @@ pub trait Clock {
 
 /// Checks the facts that a step relies on, again, at the instant of the act.
 pub trait Preconditions: Send + Sync {
-    /// Ok, or which fact does not hold any more, in words.
+    /// Ok, or which fact does not hold any more, in words. `step` is where the ordered step stands in
+    /// the plan.
     ///
     /// # Errors
     ///
     /// The step then fails with `precondition-changed: …` and is not attempted.
-    fn check<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>>;
+    fn check<'a>(&'a self, step: StepIndex, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>>;
 }
 
 /// Relies on nothing.
@@ -68,7 +69,7 @@ pub trait Preconditions: Send + Sync {
 pub struct NoPreconditions;
 
 impl Preconditions for NoPreconditions {
-    fn check<'a>(&'a self, _: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
+    fn check<'a>(&'a self, _: StepIndex, _: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -240,7 +240,7 @@ pub(super) fn all<'a>(
     clusters: &Clusters<'_>,
     observed: bool,
 ) -> Vec<Reliance> {
-    let mut of_node: BTreeMap<&NodeName, Vec<StepIndex>> = BTreeMap::new();
+    let mut of_node: FxHashMap<&NodeName, Vec<StepIndex>> = FxHashMap::default();
     for (index, step) in steps.iter().enumerate() {
         if let Some(node) = &step.id.node
             && step.effect != Effect::None
@@ -253,8 +253,8 @@ pub(super) fn all<'a>(
     }
     let mut words = Words::default();
     let mut result = Vec::with_capacity(FACTS.len() * of_node.len());
-    for (name, indexes) in of_node {
-        let Some(item) = items.get(name) else {
+    for (name, item) in items {
+        let Some(indexes) = of_node.get(name) else {
             continue;
         };
         let subject: Arc<str> = Arc::from(format!("{MACHINE}{name}"));
@@ -267,7 +267,7 @@ pub(super) fn all<'a>(
                 node,
                 item,
                 steps,
-                &indexes,
+                indexes,
                 &mut result,
             ),
             // Nobody looked. What is built must at least not stand on what is there already.
@@ -275,7 +275,7 @@ pub(super) fn all<'a>(
                 result.push(Reliance {
                     subject,
                     what: words.not_deployed.clone(),
-                    steps: indexes.into(),
+                    steps: indexes[..].into(),
                 })
             }
             None => {}
@@ -467,7 +467,8 @@ pub fn records_digest(steps: &[Step], records: &BTreeMap<NodeName, NodeRecord>) 
         .iter()
         .filter_map(|step| step.id.node.as_ref())
         .collect();
-    nodes.sort_unstable();
+    // The steps of a group stand one after the other: a stable sort merges what is sorted already.
+    nodes.sort();
     nodes.dedup();
     let mut text = Vec::new();
     let mut hash = Sha256::new();

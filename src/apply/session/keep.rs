@@ -4,14 +4,14 @@
 //! that ticks, which renews and publishes: a slow remote never holds a step up. Whoever lost the lock,
 //! or finds that somebody else wrote the records, starts nothing more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::error::{self, Error};
 use super::files::RunFiles;
@@ -55,7 +55,7 @@ pub struct Session<'a> {
     steps: FxHashMap<&'a StepId, &'a Step>,
     changes: FxHashMap<&'a NodeName, ChangeKind>,
     /// Nodes that the plan takes out of the cluster.
-    leaving: BTreeSet<&'a NodeName>,
+    leaving: FxHashSet<&'a NodeName>,
     /// The records before the run, as the whole site counts them.
     pub(super) before: SiteState,
     pub(super) held: Mutex<Renewal>,
@@ -85,10 +85,10 @@ pub(super) struct Records {
     pub(super) state: State,
     pub(super) run: RunRecord,
     /// As they are now, with what is not in a checkpoint yet.
-    nodes: BTreeMap<NodeName, NodeRecord>,
-    changed: BTreeSet<NodeName>,
+    nodes: FxHashMap<NodeName, NodeRecord>,
+    changed: FxHashSet<NodeName>,
     /// Nodes that are being rebuilt or torn down just now.
-    begun: BTreeMap<NodeName, StepId>,
+    begun: FxHashMap<NodeName, StepId>,
     /// What happened since the last checkpoint, packed as it comes.
     events: Option<Packing>,
     /// What a checkpoint was to have, and was not written.
@@ -163,9 +163,9 @@ impl<'a> Session<'a> {
             records: Mutex::new(Records {
                 state: parts.state,
                 run: parts.run,
-                nodes,
-                changed: BTreeSet::new(),
-                begun: BTreeMap::new(),
+                nodes: nodes.into_iter().collect(),
+                changed: FxHashSet::default(),
+                begun: FxHashMap::default(),
                 events: None,
                 parts: Vec::new(),
                 written: now,
@@ -286,7 +286,9 @@ impl<'a> Session<'a> {
         let records = &mut *guard;
         let mut nodes = Vec::with_capacity(records.changed.len());
         let (mut begun, mut forgotten) = (Vec::new(), Vec::new());
-        for name in &records.changed {
+        let mut changed: Vec<&NodeName> = records.changed.iter().collect();
+        changed.sort_unstable();
+        for name in changed {
             // Whatever had begun counts as unknown, should this be the last that is heard of it.
             match (records.begun.get(name), records.nodes.get(name)) {
                 (Some(step), record) => {

@@ -20,6 +20,7 @@ use trueup::backend::{ActError, Hardware, Order, Pending, Probe};
 use trueup::design::{NodeDesign, NodeName};
 use trueup::journal::{self, Journal};
 use trueup::observed::ObservedNode;
+use trueup::step::StepIndex;
 
 /// When a process dies. Places are counted from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,8 +230,8 @@ impl<T: Hardware> Hardware for Mortal<Arc<T>> {
 }
 
 impl<T: Preconditions> Preconditions for Mortal<T> {
-    fn check<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
-        Box::pin(self.call(self.inner.check(order)))
+    fn check<'a>(&'a self, step: StepIndex, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
+        Box::pin(self.call(self.inner.check(step, order)))
     }
 }
 
