@@ -24,6 +24,7 @@ mod secrets;
 mod selection;
 mod status;
 mod validate;
+mod verbose;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -56,6 +57,9 @@ pub struct GlobalArguments {
     /// When to colour output
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, global = true, value_name = "WHEN")]
     color: ColorChoice,
+    /// Tell what is done, on stderr; twice: also every request; three times: also every file and wait
+    #[arg(short = 'v', long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
 }
 
 /// When output is coloured.
@@ -163,6 +167,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(context) => context,
         Err((printer, failure)) => return printer.fail(&failure),
     };
+    verbose::begin(parsed.global.verbose, context.printer);
     let result = match parsed.command {
         Command::Validate(arguments) => validate::run(&mut context, &arguments),
         Command::Render(arguments) => render::run(&mut context, &arguments),

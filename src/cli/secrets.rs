@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::backend::{Secret, SecretError, Secrets};
 use crate::design::Reference;
@@ -44,6 +45,7 @@ impl ProcessSecrets {
                 let Some((program, arguments)) = words.split_first() else {
                     return Err("no program is named".to_owned());
                 };
+                let began = Instant::now();
                 let output = Command::new(&**program)
                     .args(arguments.iter().map(|word| &**word))
                     .current_dir(&self.root)
@@ -51,6 +53,8 @@ impl ProcessSecrets {
                     .stderr(Stdio::inherit())
                     .output()
                     .map_err(|error| format!("`{program}` cannot be run: {error}"))?;
+                let (status, took) = (output.status, began.elapsed());
+                ::log::info!("a secret of `{program}`: {status}, in {took:.1?}");
                 if output.status.success() {
                     Ok(output.stdout)
                 } else {

@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use flate2::Crc;
 use serde::Serialize;
@@ -200,10 +201,13 @@ impl Journal {
         self.pending[..4].copy_from_slice(&length);
         self.pending[4..8].copy_from_slice(&sum(&length));
         self.pending[8..12].copy_from_slice(&payload_sum);
+        let began = Instant::now();
         let written = self
             .file
             .write_all(&self.pending)
             .and_then(|()| self.file.sync_data());
+        let (bytes, took) = (self.pending.len(), began.elapsed());
+        log::trace!("{bytes} bytes made durable in {took:.1?}");
         self.pending.clear();
         self.broken = written.is_err();
         written.map_err(refused("write", &self.path))

@@ -68,10 +68,22 @@ impl Repository {
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
         }
         let failed = |source| Error::NoGitProgram { source };
+        let began = Instant::now();
         let mut child = command.spawn().map_err(failed)?;
         let stdout = child.stdout.take().map(Gathered::from);
         let stderr = child.stderr.take().map(Gathered::from);
-        let Some(success) = wait(&mut child, patience).map_err(failed)? else {
+        let ended = wait(&mut child, patience).map_err(failed)?;
+        log::info!(
+            "git {}: {}, in {:.1?}",
+            without_credentials(&arguments.join(" ")),
+            match ended {
+                Some(true) => "done",
+                Some(false) => "refused",
+                None => "not done in time",
+            },
+            began.elapsed()
+        );
+        let Some(success) = ended else {
             return Err(Error::GitTimeout {
                 command: arguments.first().copied().unwrap_or_default().to_owned(),
                 seconds: match patience {

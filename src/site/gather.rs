@@ -2,6 +2,7 @@
 //! the summaries that a plan needs which knows what was seen.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
@@ -74,7 +75,7 @@ impl Loader<'_> {
         settings: Settings,
         pieces: Pieces<'_>,
     ) -> Result<Option<Gathered>, Error> {
-        let moment = Moment::now();
+        let (moment, began) = (Moment::now(), Instant::now());
         let tree = self.tree(location, at)?;
         if !tree.problems.is_empty() || settings.depth != Depth::Checked {
             return Ok(None);
@@ -125,6 +126,12 @@ impl Loader<'_> {
             })
             .collect();
         let (_, own) = site.diagnostics.counts();
+        log::info!(
+            "`{}` at {at}: {} files, piece by piece, in {:.1?}",
+            location.site,
+            load.len(),
+            began.elapsed()
+        );
         Kept::put(self.repository(), location, settings, segment);
         if at == At::Worktree {
             self.repository().remember(moment, listing.blobs());

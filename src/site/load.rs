@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
@@ -70,9 +71,16 @@ impl<'a> Loader<'a> {
     ///
     /// Git fails.
     pub fn load(&mut self, location: &Location, at: At, settings: Settings) -> Result<Site, Error> {
-        let moment = Moment::now();
+        let (moment, began) = (Moment::now(), Instant::now());
         let tree = self.tree(location, at)?;
         let (site, loaded) = self.load_tree(location, at, settings, &tree, Vec::new())?;
+        log::info!(
+            "`{}` at {at}: {} files, {} documents, in {:.1?}",
+            location.site,
+            site.files.len(),
+            site.documents.len(),
+            began.elapsed()
+        );
         if settings.depth == Depth::Checked {
             Kept::write(self.repository, &site, settings, &loaded);
         }
@@ -151,7 +159,15 @@ impl<'a> Loader<'a> {
     ) -> Result<Option<(Site, usize)>, Error> {
         let settled = std::mem::take(&mut parts.settled);
         let (at, load, count) = (At::Worktree, &parts.load, settled.len());
+        let began = Instant::now();
         let site = self.load_listed(location, at, settings, listing, load, settled)?;
+        log::info!(
+            "`{}` at {at}: {} of {} files read, the others as they were, in {:.1?}",
+            location.site,
+            load.iter().filter(|load| **load).count(),
+            load.len(),
+            began.elapsed()
+        );
         let site = site.filter(|site| parts.fit(kept, site, &self.sources, count));
         Ok(site.map(|site| {
             let (_, warnings) = site.diagnostics.counts();
@@ -211,8 +227,14 @@ impl<'a> Loader<'a> {
             let id = entry.blob.map(|blob| (entry.path.clone(), blob));
             id.is_none_or(|id| !left_out.contains(&id))
         });
-        let at = At::Commit(commit);
+        let (at, began) = (At::Commit(commit), Instant::now());
         let (site, _) = self.load_tree(location, at, settings, &tree, Vec::new())?;
+        log::info!(
+            "`{}` at {at}: the {} files that differ, in {:.1?}",
+            location.site,
+            site.files.len(),
+            began.elapsed()
+        );
         Ok(site)
     }
 
@@ -318,6 +340,7 @@ impl<'a> Loader<'a> {
                     loaded.push(Some(content));
                 }
                 Fetched::New(file, text) => {
+                    log::trace!("`{}`: {} bytes", file.path, text.len());
                     let source = self.sources.add(file.path.clone(), text.clone());
                     new.push((files.len(), source, text));
                     files.push(file);

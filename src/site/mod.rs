@@ -11,6 +11,7 @@ mod load;
 mod mask;
 mod pieces;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::design::{Design, SiteName};
@@ -32,6 +33,15 @@ pub enum At {
     Worktree,
     /// A commit.
     Commit(CommitId),
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Worktree => f.write_str("the worktree"),
+            Self::Commit(commit) => write!(f, "commit {commit}"),
+        }
+    }
 }
 
 /// Why a site could not be found or read.

@@ -63,6 +63,8 @@ mod site_examples;
 #[cfg(test)]
 mod site_kept;
 #[cfg(test)]
+mod verbose;
+#[cfg(test)]
 mod world;
 
 /// The program's, which takes less time than the system's: the simulations live of it.

@@ -1,5 +1,5 @@
-//! No secret is seen: every command in every format over a site full of marked secrets, and then
-//! everything that the runs left behind.
+//! No secret is seen: every command in every format over a site full of marked secrets, as talkative as
+//! it can be, and then everything that the runs left behind.
 //!
 //! The marks are in documents of their own, substituted into fields of nodes, profiles and boot actions, in
 //! fields that are wrong, and behind references of the backends. What a document says in plain sight, without
@@ -73,7 +73,7 @@ fn unseen(what: &str, text: &str) {
 /// Runs a command, whatever it ends with, and looks at what it printed.
 #[track_caller]
 fn run(world: &World, arguments: &[&str]) -> Ended {
-    let ended = world.run(arguments);
+    let ended = world.run(&[arguments, &["-vvv"]].concat());
     let format = arguments.iter().position(|each| *each == "--format");
     let format = format.map(|at| arguments[at + 1].to_owned());
     RAN.with_borrow_mut(|ran| ran.insert((arguments[0].to_owned(), format)));
@@ -397,7 +397,7 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
             &["plan", "--format", "json"],
             &["nodes", "--clean-steps"],
         ] {
-            let mut command = world.command(arguments);
+            let mut command = world.command(&[arguments, &["-vvv"]].concat());
             command.env("TRUEUP_TEST_PASSWORD", "hunter2-environment");
             let ended: Ended = command.output().unwrap().into();
             // What the document itself says is in plain sight.

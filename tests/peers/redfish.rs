@@ -327,7 +327,12 @@ fn a_site_of_fifty_machines_is_brought_up_and_torn_down_over_tls() {
     let machines = Machines::open(&(by_reference + &documents), certificate);
     let on = Fact::Known(PowerState::On);
     assert!(machines.power().iter().all(|power| *power == on));
-    site.trueup(&["plan", "--detailed-exitcode"], &environment);
+    let plan = site.trueup(&["plan", "--detailed-exitcode", "-vvv"], &environment);
+    let requests = plan.stderr.matches(": GET /redfish/v1/").count();
+    assert!(requests >= COUNT, "{}", plan.stderr);
+    for hidden in ["admin", "YWRtaW46cGFzc3dvcmQ="] {
+        assert!(!plan.stderr.contains(hidden), "{}", plan.stderr);
+    }
 
     site.commit(&[("nodes.yaml", &nodes(1))]);
     let begun = std::time::Instant::now();

@@ -323,6 +323,7 @@ impl<'a> Session<'a> {
         records.written = self.time.monotonic();
         records.cost = records.written.saturating_sub(began);
         let draft = draft.map_err(error::records("write the records"))?;
+        log::info!("records of {written} nodes written in {:.1?}", records.cost);
         self.files.note_checkpoint(&draft)?;
         match self.store.advance(draft) {
             Ok(state) => {

@@ -153,6 +153,7 @@ impl<'a> Site<'a> {
             None => self.repository.acquire_lock(&new, remote),
         };
         let lock = lock.map_err(error::repository(&self.name, "take the lock"))?;
+        log::info!("the lock of `{}` is held for run {run}", self.name);
         Ok(Held {
             lock,
             holder,

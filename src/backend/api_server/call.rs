@@ -341,8 +341,16 @@ impl Server {
         request: Result<Request<Vec<u8>>, RequestError>,
     ) -> Result<(StatusCode, Body), Trouble> {
         let request = request.map_err(|error| Trouble::Unreadable(error.to_string()))?;
+        let asked = format!("{} {}", request.method(), request.uri().path());
+        let began = Instant::now();
         let answer = self.client.send(request.map(Body::from)).await;
-        let answer = answer.map_err(|error| Trouble::Unreachable(chain(&error)))?;
+        let answer = answer.map_err(|error| Trouble::Unreachable(chain(&error)));
+        let (cluster, took) = (&self.cluster, began.elapsed());
+        match &answer {
+            Ok(answer) => log::debug!("{cluster}: {asked}: {}, in {took:.1?}", answer.status()),
+            Err(trouble) => log::debug!("{cluster}: {asked}: {trouble}, in {took:.1?}"),
+        }
+        let answer = answer?;
         Ok((answer.status(), answer.into_body()))
     }
 }
@@ -402,7 +410,9 @@ pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, Trouble>>>
     loop {
         match ask().await {
             Err(trouble) if trouble.passes() && attempt < ATTEMPTS => {
-                tokio::time::sleep(DELAY * attempt).await;
+                let delay = DELAY * attempt;
+                log::trace!("{trouble}: again in {delay:.1?}");
+                tokio::time::sleep(delay).await;
                 attempt += 1;
             }
             answer => return answer,

@@ -1,5 +1,6 @@
 //! What a service answered, and what it answered to.
 
+use std::fmt;
 use std::sync::Arc;
 
 use reqwest::StatusCode;
@@ -31,7 +32,13 @@ impl Origin {
     }
 }
 
-/// An answer with all its bytes.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.subject, self.authority, self.what)
+    }
+}
+
+/// An answer with all its bytes; shown, it says to what and how many.
 #[derive(Clone, Debug)]
 pub struct Answer {
     origin: Arc<Origin>,
@@ -141,6 +148,13 @@ impl Answer {
             Some(title) => format!("a page `{}`", plain(title, 120)),
             None => format!("`{}`", plain(&text, 120)),
         }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.body.len();
+        write!(f, "{}: {}, {bytes} bytes", self.origin, self.status)
     }
 }
 

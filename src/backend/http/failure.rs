@@ -127,12 +127,7 @@ impl Failure {
 
     /// What was asked: subject, host, request.
     pub(super) fn what(&self) -> String {
-        let Origin {
-            subject,
-            authority,
-            what,
-        } = &*self.origin;
-        format!("{subject}: {authority}: {what}")
+        self.origin.to_string()
     }
 }
 

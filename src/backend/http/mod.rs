@@ -21,6 +21,7 @@ use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::{Method, StatusCode, Url};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use answer::Origin;
 
@@ -119,14 +120,21 @@ impl Client {
     pub async fn send(&self, request: &Request<'_>) -> Result<Answer, Failure> {
         let mut attempt = 1;
         loop {
+            let began = Instant::now();
             let failure = match self.once(request).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    log::debug!("{answer}, in {:.1?}", began.elapsed());
+                    return Ok(answer);
+                }
                 Err(failure) => failure,
             };
+            log::debug!("{failure}, in {:.1?}", began.elapsed());
             if failure.class() != Class::Passing || attempt >= request.attempts {
                 return Err(failure);
             }
-            tokio::time::sleep(delay(&failure, attempt)).await;
+            let delay = delay(&failure, attempt);
+            log::trace!("{}: again in {delay:.1?}", failure.what());
+            tokio::time::sleep(delay).await;
             attempt += 1;
         }
     }
@@ -160,6 +168,7 @@ impl Client {
                 return Err(answer.into_failure(request));
             }
             url = redirected(request, &url, &answer, origin)?;
+            log::trace!("{origin}: {status} to {}", plain(url.path(), 160));
             redirects += 1;
             if redirects > self.limits.redirects {
                 let text = format!("more than {} redirects", self.limits.redirects);

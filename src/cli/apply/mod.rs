@@ -25,6 +25,7 @@ use crate::cli::context::Context;
 use crate::cli::interrupted;
 use crate::cli::planning::{self, PlanArguments, Planned, observe_nodes};
 use crate::cli::revision::Checkout;
+use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, Digest, NodeDesign, NodeName};
 use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
@@ -443,10 +444,13 @@ fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
 fn reporter(context: &Context, format: Format) -> Box<dyn Reporter> {
     match format {
         Format::Json => Box::new(report::run::JsonLines::new(Plain(std::io::stdout()))),
-        Format::Text if std::io::stderr().is_terminal() => Box::new(report::run::Progress::new(
-            indicatif::ProgressDrawTarget::stderr(),
-            context.printer.err,
-        )),
+        // Bars and lines of others do not go together.
+        Format::Text if std::io::stderr().is_terminal() && !verbose::is_on() => {
+            Box::new(report::run::Progress::new(
+                indicatif::ProgressDrawTarget::stderr(),
+                context.printer.err,
+            ))
+        }
         Format::Text => Box::new(report::run::Lines::new(
             Plain(std::io::stderr()),
             context.printer.err,

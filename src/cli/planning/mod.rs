@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::apply::session::{Connection, History, intermediate_commits};
 use crate::backend::{self, Backends, Clock, Look};
@@ -131,8 +132,14 @@ fn ground(
 ) -> Result<Ground, Failure> {
     let store = Store::open(checkout.repository, &checkout.location.site)?;
     follow(context, &store, connection)?;
+    let began = Instant::now();
     let state = store.read()?;
     let records = store.nodes(&state)?;
+    ::log::info!(
+        "records of {} nodes, in {:.1?}",
+        records.len(),
+        began.elapsed()
+    );
     Ok(Ground { state, records })
 }
 
@@ -537,7 +544,14 @@ pub(in crate::cli) async fn observe_nodes(
         remediation: action == Action::Remediate,
         ..Look::ALL
     };
-    backends.see(nodes, look).await
+    let began = Instant::now();
+    let seen = backends.see(nodes, look).await;
+    ::log::info!(
+        "looked at {} machines in {:.1?}",
+        nodes.len(),
+        began.elapsed()
+    );
+    seen
 }
 
 /// Every node of the design, and those that have left it.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::backend::{ActError, Secret};
 
@@ -82,7 +82,21 @@ impl Program {
         command
             .args(request)
             .env("IPMI_PASSWORD", session.password.reveal());
-        let said = run(command, self.limit).await?;
+        let began = Instant::now();
+        let said = run(command, self.limit).await;
+        log::debug!(
+            "{}:{}: ipmitool {}: {}, in {:.1?}",
+            session.address,
+            session.port,
+            request.join(" "),
+            match &said {
+                Ok(said) if said.success => "done",
+                Ok(_) => "refused",
+                Err(_) => "no answer",
+            },
+            began.elapsed()
+        );
+        let said = said?;
         if said.success {
             return Ok(said.out);
         }

@@ -1,0 +1,62 @@
+//! What `--verbose` tells: what trueup does while it does it, one line each on stderr.
+//!
+//! Once: what is loaded, asked and kept, and every program that is run. Twice: every request to a backend too,
+//! with the status and size of its answer, or why it was refused. Three times: every file that is read, every
+//! wait, every write of the journal. A line is made of names, paths, counts, times and the words of a refusal
+//! (which hide the secrets of their request), never of the content of a document, a request or an answer. What
+//! libraries log is left out: what must not be seen may be in it.
+
+use log::{LevelFilter, Log, Metadata, Record};
+
+use super::context::Printer;
+use crate::report::{Role, Visible};
+
+/// What the targets of trueup's own lines begin with.
+const OWN: &str = env!("CARGO_CRATE_NAME");
+
+/// Tells what is logged in this process from now on.
+pub(super) fn begin(times: u8, printer: Printer) {
+    let level = match times {
+        0 => return,
+        1 => LevelFilter::Info,
+        2 => LevelFilter::Debug,
+        _ => LevelFilter::Trace,
+    };
+    // There is one already where a process runs several commands.
+    if log::set_boxed_logger(Box::new(Verbose { printer })).is_ok() {
+        log::set_max_level(level);
+    }
+}
+
+/// Whether anything is told.
+pub(super) fn is_on() -> bool {
+    log::max_level() > LevelFilter::Off
+}
+
+struct Verbose {
+    printer: Printer,
+}
+
+impl Log for Verbose {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let room = metadata.target().strip_prefix(OWN);
+        room.is_some_and(|room| room.is_empty() || room.starts_with("::"))
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let mut room = record.target().split("::").skip(1);
+        let text = format!(
+            "{:.3} {}: {}\n",
+            jiff::Timestamp::now(),
+            room.next().unwrap_or(OWN),
+            Visible(&record.args().to_string())
+        );
+        self.printer
+            .tell(&self.printer.err.paint(Role::Faint, &text).to_string());
+    }
+
+    fn flush(&self) {}
+}
