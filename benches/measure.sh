@@ -41,6 +41,8 @@ site() {
     git config user.name measure
     git config user.email measure@example.org
     commit 'The site'
+    # What was written must not be on its way to the disk while something is measured.
+    sync
 }
 
 commit() {

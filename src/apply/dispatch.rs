@@ -25,6 +25,7 @@ use super::{
     Decision, Entry, Error, Event, EventKind, Finished, Listener, NodeOutcome, StepOutcome, Work,
 };
 use crate::backend::{Order, Reporter};
+use crate::design::{Beside, NodeDesign};
 use crate::plan::{Plan, PlannedGroup};
 use crate::step::{StepIndex, StepKind};
 
@@ -63,6 +64,9 @@ struct Lane {
 pub(super) struct Dispatcher<'a> {
     pub(super) plan: &'a Plan,
     pub(super) work: Work<'a>,
+    /// Places in the designs: the machines of a group follow each other.
+    applied: Beside<'a, Arc<NodeDesign>>,
+    designed: Beside<'a, Arc<NodeDesign>>,
     pub(super) graph: Graph,
     pub(super) tally: Tally<'a>,
     /// For each step, its group and its node.
@@ -167,6 +171,8 @@ impl<'a> Dispatcher<'a> {
             reports,
             reports_received,
             tally,
+            applied: Beside::of(work.applied),
+            designed: Beside::of(work.nodes),
             work,
         })
     }
@@ -343,13 +349,15 @@ impl<'a> Dispatcher<'a> {
         self.lanes[lane].running += 1;
         self.running.insert(index, Instant::now());
         self.say_started(index, 1);
-        let (applied, designed) = (self.work.applied, self.work.nodes);
+        let (applied, designed) = (&mut self.applied, &mut self.designed);
         let node = step.id.node.as_ref().and_then(|name| {
             let (first, second) = match kind {
                 StepKind::Destroy => (applied, designed),
                 _ => (designed, applied),
             };
-            first.get(name).or_else(|| second.get(name))
+            first
+                .get(name.as_str())
+                .or_else(|| second.get(name.as_str()))
         });
         let notes = self.notes.get(&index).cloned().unwrap_or_default();
         Ok(Some(Runner {

@@ -167,7 +167,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         groups = asked_groups(groups, &carried, action);
     }
     let mut order: Vec<&NodeName> = carried.keys().copied().collect();
-    order.sort_by_key(|name| first_groups.get(name).copied().unwrap_or(usize::MAX));
+    order.sort_by_cached_key(|name| first_groups.get(name).copied().unwrap_or(usize::MAX));
     let checks_site = action == Action::CheckEtcd && asked.is_empty();
     let steps = if carried.is_empty() && nothing_new && !checks_site {
         Vec::new()

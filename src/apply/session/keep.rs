@@ -4,7 +4,7 @@
 //! that ticks, which renews and publishes: a slow remote never holds a step up. Whoever lost the lock,
 //! or finds that somebody else wrote the records, starts nothing more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, hash_map};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,14 +19,14 @@ use super::node::{self, Context};
 use super::site::{Actor, Held, Site};
 use super::time::Timekeeper;
 use crate::apply::{Entry, Event, EventKind, NodeOutcome, Replay, StepOutcome, StopHandle};
-use crate::design::{NodeDesign, NodeName, RunId};
+use crate::design::{Beside, NodeDesign, NodeName, RunId};
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{
     self, Checkpoint, NodeRecord, Packed, Packing, RunRecord, SiteState, State, Store,
 };
 use crate::remediation::Note;
 use crate::repository::{self, CommitId};
-use crate::step::{Effect, Step, StepId, StepKind};
+use crate::step::{Effect, Parameters, Step, StepId, StepKind};
 
 /// How often the lock is renewed.
 const RENEWAL: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub struct Session<'a> {
     pub(super) run: RunId,
     pub(super) store: Store<'a>,
     pub(super) files: RunFiles,
-    nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
+    /// Steps that destroy what was there, and those that somebody said more of than their kind.
     steps: FxHashMap<&'a StepId, &'a Step>,
     changes: FxHashMap<&'a NodeName, ChangeKind>,
     /// Nodes that the plan takes out of the cluster.
@@ -61,7 +61,7 @@ pub struct Session<'a> {
     pub(super) held: Mutex<Renewal>,
     renewed: AtomicU64,
     is_fenced: AtomicBool,
-    pub(super) records: Mutex<Records>,
+    pub(super) records: Mutex<Records<'a>>,
     pub(super) published: Mutex<Published>,
     notices: Mutex<Vec<EventKind>>,
     stop: Mutex<Option<StopHandle>>,
@@ -81,7 +81,9 @@ impl Renewal {
 }
 
 /// The records, and what is not in a checkpoint yet.
-pub(super) struct Records {
+pub(super) struct Records<'a> {
+    /// A place in the designs to be reached: the machines of a group follow each other.
+    designs: Beside<'a, Arc<NodeDesign>>,
     pub(super) state: State,
     pub(super) run: RunRecord,
     /// As they are now, with what is not in a checkpoint yet.
@@ -131,7 +133,11 @@ impl<'a> Session<'a> {
             .nodes(&parts.state)
             .map_err(error::records("read the records of the nodes"))?;
         let now = parts.time.monotonic();
-        let steps = parts.plan.steps.iter();
+        let steps = parts.plan.steps.iter().filter(|step| {
+            let said =
+                |parameters: &Parameters| parameters.reason.is_some() || parameters.node_is_gone;
+            step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)
+        });
         let changes = parts.plan.changes.iter();
         Ok(Self {
             site: parts.site,
@@ -143,7 +149,6 @@ impl<'a> Session<'a> {
             run: parts.run.run.clone(),
             store: parts.store,
             files: parts.files,
-            nodes: parts.nodes,
             steps: steps.map(|step| (&step.id, step)).collect(),
             leaving: parts
                 .plan
@@ -161,6 +166,7 @@ impl<'a> Session<'a> {
             }),
             is_fenced: AtomicBool::new(false),
             records: Mutex::new(Records {
+                designs: Beside::of(parts.nodes),
                 state: parts.state,
                 run: parts.run,
                 nodes: nodes.into_iter().collect(),
@@ -496,14 +502,18 @@ impl<'a> Session<'a> {
 
     /// Takes in what a step did to the record of its node.
     pub(super) fn node_changed(&self, outcome: &NodeOutcome) {
-        let mut records = lock(&self.records);
+        let mut guard = lock(&self.records);
+        let records = &mut *guard;
         let step = self.steps.get(&outcome.step);
         let reason = step.and_then(|step| step.parameters.as_ref()?.reason.as_ref());
         let revision = records.run.revision.clone();
         let context = Context {
             run: &self.run,
             revision: &revision,
-            design: self.nodes.get(&outcome.node).map(|node| &**node),
+            design: records
+                .designs
+                .get(outcome.node.as_str())
+                .map(|node| &**node),
             change: self.changes.get(&outcome.node).copied(),
             reason,
             leaves_cluster: self.leaving.contains(&outcome.node),
@@ -511,10 +521,16 @@ impl<'a> Session<'a> {
                 .and_then(|step| step.parameters.as_ref())
                 .is_some_and(|parameters| parameters.node_is_gone),
         };
-        match node::after(records.nodes.get(&outcome.node), outcome, context) {
-            Some(record) => records.nodes.insert(outcome.node.clone(), record),
-            None => records.nodes.remove(&outcome.node),
+        let entry = records.nodes.entry(outcome.node.clone());
+        let before = match &entry {
+            hash_map::Entry::Occupied(known) => Some(known.get()),
+            hash_map::Entry::Vacant(_) => None,
         };
+        match (node::after(before, outcome, context), entry) {
+            (Some(record), entry) => drop(entry.insert_entry(record)),
+            (None, hash_map::Entry::Occupied(known)) => drop(known.remove()),
+            (None, hash_map::Entry::Vacant(_)) => {}
+        }
         records.changed.insert(outcome.node.clone());
     }
 
@@ -550,7 +566,7 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Records {
+impl Records<'_> {
     fn has_news(&self) -> bool {
         !self.changed.is_empty() || self.events.is_some() || !self.parts.is_empty()
     }
