@@ -159,7 +159,7 @@ impl Story {
     fn at_every_call(&self, calls: &[&str], inject: &str) {
         let expected = self.unbroken();
         let all = std::env::var_os("TRUEUP_TEST_CRASHES").is_some_and(|wanted| wanted == "all");
-        let mut hit = 0;
+        let (mut hit, mut told) = (0, 0);
         for call in calls {
             let count = self.count(call);
             let places = if all { count } else { PLACES.min(count) };
@@ -179,6 +179,13 @@ impl Story {
                     !ended.stderr.contains("panicked"),
                     "{call} {place}: {ended:?}"
                 );
+                if ended.stderr.contains("failed to keep the journal") {
+                    told += 1;
+                    assert!(
+                        ended.stderr.contains("`trueup apply --resume`"),
+                        "{ended:?}"
+                    );
+                }
                 // Calls are counted for each thread: the last ones of all may be nobody's.
                 hit += usize::from(ended.code != 0);
                 if ended.code != 0 {
@@ -189,6 +196,8 @@ impl Story {
             }
         }
         assert!(hit >= 10, "hardly anything was hit: {hit}");
+        let fails = inject.starts_with("error=");
+        assert_eq!(told > 0, fails, "the journal failed {told} times");
     }
 }
 

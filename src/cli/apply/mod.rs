@@ -407,8 +407,13 @@ fn carry_out(
             finished
         })
     });
-    let finished: Finished =
-        finished.map_err(|error| Failure::from_error(FailureKind::Error, &error, None))?;
+    let finished: Finished = finished.map_err(|error| {
+        let run = session.run();
+        let hint = matches!(error, apply::Error::Journal(_)).then(|| {
+            format!("nothing more is begun; when that is mended, `trueup apply --resume` goes on with run {run}")
+        });
+        Failure::from_error(FailureKind::Error, &error, hint)
+    })?;
     let time = apply::Clock::now(clock);
     let report = recorder
         .finish(&finished, &time, finished.duration_ms)
