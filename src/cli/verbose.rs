@@ -1,6 +1,7 @@
 //! What `--verbose` tells: what trueup does while it does it, one line each on stderr.
 //!
-//! Once: what is loaded, asked and kept, and every program that is run. Twice: every request to a backend too,
+//! Once: what is loaded, asked and kept, and every run of git and of a
+//! program that tells a secret. Twice: every request to a backend too,
 //! with the status and size of its answer, or why it was refused. Three times: every file that is read, every
 //! wait, every write of the journal. A line is made of names, paths, counts, times and the words of a refusal
 //! (which hide the secrets of their request), never of the content of a document, a request or an answer. What

@@ -11,12 +11,20 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::pack::{Deflated, pack};
 use super::{BlobId, Error, ObjectId, Repository, git};
 
 /// Up to so many objects are written loose: a tag, a lock.
 const MOST_LOOSE: usize = 4;
+
+/// How often a write is begun anew whose folder or temporary files somebody else swept away meanwhile:
+/// `git gc` removes each empty folder, also one that was just made, and `git prune` all temporary files.
+const SWEPT: u32 = 100;
+
+/// How long it takes to sweep one folder.
+const SWEEP: Duration = Duration::from_millis(20);
 
 /// Objects that are to be written together, by id.
 #[derive(Default)]
@@ -70,26 +78,55 @@ impl Repository {
         })?;
         let folder = self.common_dir.join("objects");
         if missing.len() <= MOST_LOOSE {
-            missing.iter().try_for_each(|(id, object)| match object {
-                Object::Plain(kind, bytes) => write_loose(&folder, *id, *kind, bytes),
-                Object::Deflated(file) => {
-                    write_loose(&folder, *id, git2::ObjectType::Blob, &file.inflate()?)
-                }
+            missing.iter().try_for_each(|(id, object)| {
+                let (kind, bytes) = match object {
+                    Object::Plain(kind, bytes) => (*kind, Cow::Borrowed(&**bytes)),
+                    Object::Deflated(file) => (git2::ObjectType::Blob, file.inflate()?.into()),
+                };
+                unless_swept(|| write_loose(&folder, *id, kind, &bytes))
             })
         } else {
             let objects: Vec<_> = missing.into_values().collect();
-            write_pack(&folder, &pack(&objects)?)
+            let parts = pack(&objects)?;
+            unless_swept(|| write_pack(&folder, &parts))
         }
     }
 }
 
+/// Writes something, again where what it was being written to is gone.
+fn unless_swept(mut write: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    let is_gone = |error: &Error| match error {
+        Error::Write { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    };
+    for _ in 1..SWEPT {
+        match write() {
+            Err(error) if is_gone(&error) => {}
+            result => return result,
+        }
+    }
+    write()
+}
+
 /// Writes a pack, which is given in parts, and its index, both synced before they get their names.
 fn write_pack(folder: &Path, parts: &[Vec<u8>]) -> Result<(), Error> {
-    let failed = || git("write a pack");
     let temporary = TemporaryFolder::new(folder)?;
-    let mut indexer = git2::Indexer::new(None, &temporary.path, 0o444, false).map_err(failed())?;
+    write_pack_through(&temporary.path, folder, parts).map_err(|error| {
+        // Its files go before the folder does.
+        std::thread::sleep(SWEEP);
+        if temporary.path.is_dir() {
+            error
+        } else {
+            writing(&temporary.path)(std::io::ErrorKind::NotFound.into())
+        }
+    })
+}
+
+fn write_pack_through(temporary: &Path, folder: &Path, parts: &[Vec<u8>]) -> Result<(), Error> {
+    let failed = || git("write a pack");
+    let mut indexer = git2::Indexer::new(None, temporary, 0o444, false).map_err(failed())?;
     for part in parts {
-        indexer.write_all(part).map_err(writing(&temporary.path))?;
+        indexer.write_all(part).map_err(writing(temporary))?;
     }
     let name = indexer.commit().map_err(failed())?;
     let packs = folder.join("pack");
@@ -97,14 +134,14 @@ fn write_pack(folder: &Path, parts: &[Vec<u8>]) -> Result<(), Error> {
     // The index last: git knows a pack by its index.
     let files = [format!("pack-{name}.pack"), format!("pack-{name}.idx")];
     for file in &files {
-        let path = temporary.path.join(file);
+        let path = temporary.join(file);
         File::open(&path)
             .and_then(|file| file.sync_all())
             .map_err(writing(&path))?;
     }
     for file in &files {
         let path = packs.join(file);
-        fs::rename(temporary.path.join(file), &path).map_err(writing(&path))?;
+        fs::rename(temporary.join(file), &path).map_err(writing(&path))?;
     }
     sync_folder(&packs)
 }
@@ -118,7 +155,12 @@ fn write_loose(
 ) -> Result<(), Error> {
     let digits = id.to_string();
     let folder = folder.join(&digits[..2]);
-    fs::create_dir_all(&folder).map_err(writing(&folder))?;
+    match fs::create_dir(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(writing(&folder)(error));
+        }
+        _ => {}
+    }
     let (temporary, file) = loop {
         let path = folder.join(format!("tmp_obj_trueup-{}", unique()));
         match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -195,4 +237,81 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), Error> {
 pub(super) fn writing(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Write { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// Writes again and again while somebody else sweeps.
+    fn while_sweeping(sweep: impl Fn() + Sync, times: usize, mut write: impl FnMut(usize)) {
+        let is_over = AtomicBool::new(false);
+        /// Ends the sweeping, also where a write fails.
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        std::thread::scope(|scope| {
+            let over = Over(&is_over);
+            scope.spawn(|| {
+                let mut pause = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    sweep();
+                    pause = (pause + 7) % 50;
+                    std::thread::sleep(Duration::from_micros(pause));
+                }
+            });
+            for number in 0..times {
+                write(number);
+            }
+            drop(over);
+        });
+    }
+
+    #[test]
+    fn objects_are_written_while_somebody_sweeps_empty_folders() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let swept = folder.path().join("ab");
+        while_sweeping(
+            || drop(fs::remove_dir(&swept)),
+            500,
+            |number| {
+                let id: ObjectId = format!("ab{number:038x}").parse().unwrap();
+                let blob = git2::ObjectType::Blob;
+                unless_swept(|| write_loose(folder.path(), id, blob, b"a")).unwrap();
+                fs::remove_file(swept.join(&id.to_string()[2..])).unwrap();
+            },
+        );
+    }
+
+    #[test]
+    fn packs_are_written_while_somebody_prunes_temporary_folders() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let temporary = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            name.to_string_lossy().starts_with("tmp_objdir")
+        };
+        let sweep = || {
+            std::thread::sleep(Duration::from_millis(5));
+            let entries = fs::read_dir(folder.path()).unwrap().flatten();
+            for entry in entries.filter(temporary) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        };
+        while_sweeping(sweep, 100, |number| {
+            let object = Object::Plain(
+                git2::ObjectType::Blob,
+                number.to_string().into_bytes().into(),
+            );
+            let parts = pack(&[object]).unwrap();
+            unless_swept(|| write_pack(folder.path(), &parts)).unwrap();
+            let packs = fs::read_dir(folder.path().join("pack")).unwrap();
+            assert_eq!(packs.count(), 2 * (number + 1));
+        });
+    }
 }
