@@ -393,6 +393,41 @@ async fn a_run_that_is_killed_is_gone_on_with_and_wipes_nothing_twice() {
 /// Whether a host has come to where a run is to be killed.
 type Point<'p> = &'p dyn Fn(&Value) -> bool;
 
+/// The Secrets of a machine.
+async fn secrets(lab: &Lab, machine: &str) -> Vec<String> {
+    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
+        kube::Api::namespaced(lab.management.world.client.clone(), NAMESPACE);
+    let all = secrets.list(&kube::api::ListParams::default()).await;
+    let names = all.unwrap().items.into_iter();
+    names
+        .filter_map(|each| each.metadata.name)
+        .filter(|name| name.starts_with(machine))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_teardown_whose_host_goes_while_nobody_looks_leaves_no_secret_behind() {
+    let Some(lab) = Lab::start(2).await else {
+        return;
+    };
+    lab.run(&["apply", "--yes"], 0);
+    lab.commit(1, "jammy");
+    lab.management
+        .operator
+        .tell(|it| it.delay = Duration::from_millis(1500));
+    let mut run = lab.begin(&["apply", "--yes", "--allow-destroy", "m002"]);
+    let is_going = |host: &Value| host["metadata"]["deletionTimestamp"].is_string();
+    lab.management.until("m002", "going", is_going).await;
+    run.kill().unwrap();
+    run.wait().unwrap();
+    lab.management.until("m002", "gone", Value::is_null).await;
+    assert!(!secrets(&lab, "m002").await.is_empty());
+    lab.run(&["apply", "--resume"], 0);
+    let left = secrets(&lab, "m002").await;
+    assert!(left.is_empty(), "{left:?}");
+    lab.run(&["plan", "--detailed-exitcode"], 0);
+}
+
 #[tokio::test]
 async fn a_teardown_that_is_killed_at_every_point_is_gone_on_with_and_ends_with_the_host() {
     let Some(lab) = Lab::start(2).await else {
@@ -433,14 +468,7 @@ async fn a_teardown_that_is_killed_at_every_point_is_gone_on_with_and_ends_with_
     let events = lab.management.operator.events("m002");
     let count = |what: &str| events.iter().filter(|event| *event == what).count();
     assert_eq!((count("clean"), count("delete")), (1, 1), "{events:?}");
-    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(lab.management.world.client.clone(), NAMESPACE);
-    let left = secrets
-        .list(&kube::api::ListParams::default())
-        .await
-        .unwrap();
-    let left = left.items.into_iter().filter_map(|each| each.metadata.name);
-    let left: Vec<String> = left.filter(|name| name.starts_with("m002")).collect();
+    let left = secrets(&lab, "m002").await;
     assert!(left.is_empty(), "{left:?}");
     let others = lab.management.operator.events("m001");
     assert!(

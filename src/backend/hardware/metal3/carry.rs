@@ -126,7 +126,8 @@ impl<'a> Carrier<'a> {
         let host = match self.mover.look().await {
             Ok(Some(host)) => host,
             Ok(None) if self.kind() == StepKind::Destroy && self.was_leaving() => {
-                return Probe::Done;
+                // Its Secrets may still be there.
+                return Probe::UnderWay;
             }
             Ok(None) => return Probe::NotBegun,
             Err(error) => return Probe::Ambiguous(Arc::from(error.to_string())),
@@ -447,7 +448,7 @@ impl<'a> Carrier<'a> {
         let mut waiter = self.metal3().watch.wait_for(&mover.name);
         let Some(mut host) = mover.look().await? else {
             return match self.was_leaving() {
-                true => Ok(()),
+                true => self.delete_secrets().await,
                 false => Err(mover.permanent("there is no such BareMetalHost")),
             };
         };
@@ -520,6 +521,12 @@ impl<'a> Carrier<'a> {
             host = next;
             mover.say(host.failed());
         }
+        self.delete_secrets().await
+    }
+
+    /// Deletes what a host that is gone was given in Secrets; nothing where they went with it.
+    async fn delete_secrets(&self) -> Result<()> {
+        let (mover, management) = (&self.mover, &self.metal3().management);
         let names = Names::of(&mover.name);
         for name in [names.account, names.user_data, names.network_data] {
             let request = format!("delete Secret `{name}`");
