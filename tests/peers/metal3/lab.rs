@@ -318,10 +318,7 @@ fn play(
             let registered = &registered;
             futures_util::stream::iter(hosts.items)
                 .for_each_concurrent(8, |host| async move {
-                    // The mended server, when it has much to do, gives out objects without a name.
-                    let Some(name) = host.metadata.name else {
-                        return;
-                    };
+                    let name = host.metadata.name.unwrap();
                     let is_on = host.data["status"]["poweredOn"] == true && !dead.contains(&name);
                     if report(nodes, &name, there.get(&name), is_on).await {
                         registered.lock().unwrap().push(name);

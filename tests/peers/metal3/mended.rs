@@ -25,10 +25,15 @@ const CALLS: [usize; 6] = [
 const FREE: usize = 0x33e_db10;
 /// Unused memory in the last page of the data: which iterator is next.
 const NEXT: usize = 0x6d5_3800;
-/// Memory behind the data: 4096 iterators of 128 bytes, used one after the other.
+/// Memory behind the data: [`COUNT`] iterators of 128 bytes, used one after the other.
 const ITERATORS: usize = 0x6d5_4000;
-/// Where the file says how long the data is in memory, what it says, and what it has to say.
-const LENGTH: (usize, u64, u64) = (64 + 4 * 56 + 40, 0x11_34f0, 0x19_4000);
+/// A power of two, and more than begin while a list is written out: the list's own is in use until its end,
+/// each object in it has a dozen, and many lists are written at the same time.
+const COUNT: u32 = 1 << 18;
+/// Where the file says how long the data is in memory, and what it says.
+const LENGTH: (usize, u64) = (64 + 4 * 56 + 40, 0x11_34f0);
+/// Where the data begins in memory.
+const DATA: usize = 0x6c4_0000;
 
 /// The folder of the servers; `None`, said loudly, where there are none.
 pub(super) fn assets() -> Option<PathBuf> {
@@ -53,7 +58,7 @@ pub(super) fn assets() -> Option<PathBuf> {
         let _ = std::os::unix::fs::symlink(found.join(name), folder.join(name));
     }
     let place = folder.join("kube-apiserver");
-    if std::fs::metadata(&place).is_ok_and(|file| file.len() == mended.len() as u64) {
+    if std::fs::read(&place).is_ok_and(|there| there == mended) {
         return Some(folder);
     }
     let new = folder.join(format!("kube-apiserver.{}", std::process::id()));
@@ -81,7 +86,8 @@ fn mend(mut server: Vec<u8>) -> Option<Vec<u8>> {
     )?;
     let mut code = vec![0xb9, 1, 0, 0, 0]; // mov $1,%ecx
     relative(&mut code, b"\xf0\x0f\xc1\x0d", NEXT); // lock xadd %ecx,NEXT
-    code.extend(b"\x81\xe1\xff\x0f\x00\x00"); // and $4095,%ecx
+    code.extend(b"\x81\xe1"); // and $COUNT-1,%ecx
+    code.extend((COUNT - 1).to_le_bytes());
     code.extend(b"\xc1\xe1\x07"); // shl $7,%ecx
     relative(&mut code, b"\x48\x8d\x15", ITERATORS); // lea ITERATORS,%rdx
     code.extend(b"\x48\x01\xd1"); // add %rdx,%rcx
@@ -99,7 +105,8 @@ fn mend(mut server: Vec<u8>) -> Option<Vec<u8>> {
         };
         put(&mut server, call, &to(BEGIN), &to(FREE))?;
     }
-    let (at, before, after) = LENGTH;
+    let (at, before) = LENGTH;
+    let after = (ITERATORS + COUNT as usize * 128 - DATA) as u64;
     put(
         &mut server,
         ORIGIN + at,

@@ -192,11 +192,7 @@ async fn drive(kubeconfig: &str, namespace: &str, shared: &Mutex<Shared>, ends: 
         iter(list.items)
             .for_each_concurrent(8, |host| async move {
                 let host = serde_json::to_value(host).unwrap();
-                let Some(name) = host["metadata"]["name"].as_str() else {
-                    eprintln!("a host has no name: {host}");
-                    return;
-                };
-                let name = name.to_owned();
+                let name = text(&host, "/metadata/name").to_owned();
                 let has_secret = match host["spec"]["bmc"]["credentialsName"].as_str() {
                     Some(secret) if text(&host, "/status/provisioning/state") == "registering" => {
                         matches!(secrets.get_metadata_opt(secret).await, Ok(Some(_)))

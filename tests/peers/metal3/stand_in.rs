@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kube::api::PostParams;
+use futures_util::StreamExt as _;
+use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::operator::Failure;
@@ -116,4 +117,29 @@ async fn what_fails_is_tried_again_and_counted() {
         .until("n1", "provisioned in the end", is_in("provisioned"))
         .await;
     assert_eq!(management.host("n1").await["status"]["errorCount"], 0);
+}
+
+#[tokio::test]
+async fn the_server_writes_each_object_whole_when_many_lists_are_asked_for_at_the_same_time() {
+    let Some(management) = Management::start().await else {
+        return;
+    };
+    management
+        .operator
+        .tell(|behaviour| behaviour.asleep = true);
+    let there = &management;
+    let numbers = futures_util::stream::iter(0..200);
+    let bring_up =
+        |number: u32| async move { create(there, &format!("n{number}"), json!({})).await };
+    numbers.for_each_concurrent(8, bring_up).await;
+    let (hosts, all) = (management.hosts(), ListParams::default());
+    let lists = futures_util::stream::iter(0..400).map(|_| hosts.list(&all));
+    let lists: Vec<_> = lists.buffer_unordered(16).collect().await;
+    for list in lists {
+        let list = list.unwrap();
+        let is_whole = |host: &kube::core::DynamicObject| {
+            host.metadata.name.is_some() && host.data["spec"]["bmc"]["address"].is_string()
+        };
+        assert_eq!(list.items.iter().filter(|host| is_whole(host)).count(), 200);
+    }
 }
