@@ -229,3 +229,20 @@ fn any_answer_of_redfish_is_read_or_left_alone() {
 fn any_answer_of_ironic_is_read_or_left_alone() {
     check("ironic", ironic);
 }
+
+/// A corpus that is refused at its first byte lets a fuzzer find nothing.
+#[test]
+fn the_corpora_are_read() {
+    let read = |path: &str| {
+        let corpora = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+        std::fs::read(corpora.join(path)).unwrap()
+    };
+    for name in ["update.json", "redeploy.json"] {
+        let plan = plan::saved::read(&read(&format!("saved_plan/{name}"))).unwrap();
+        assert!(!plan.steps.is_empty(), "{name}");
+    }
+    let frames = read("journal/frames");
+    let frames: Vec<&[u8]> = frames.split(|byte| *byte == 0).collect();
+    let (entries, _) = journal::entries::<apply::Entry>(&journal::sealed(&frames)).unwrap();
+    assert_eq!((frames.len(), entries.len()), (3, 7));
+}

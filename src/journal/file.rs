@@ -192,15 +192,7 @@ impl Journal {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let payload = &self.pending[FRAME_HEADER..];
-        // A frame holds what one turn of a loop appended: far below 4 GiB.
-        let length = u32::try_from(payload.len())
-            .map_err(|error| refused("write", &self.path)(io::Error::other(error)))?
-            .to_le_bytes();
-        let payload_sum = sum(payload);
-        self.pending[..4].copy_from_slice(&length);
-        self.pending[4..8].copy_from_slice(&sum(&length));
-        self.pending[8..12].copy_from_slice(&payload_sum);
+        seal(&mut self.pending).map_err(refused("write", &self.path))?;
         let began = Instant::now();
         let written = self
             .file
@@ -267,6 +259,32 @@ fn frame(bytes: &[u8]) -> Option<&[u8]> {
         .fold(0usize, |number, byte| (number << 8) | usize::from(*byte));
     let payload = rest.get(..length)?;
     (sum(payload) == payload_sum).then_some(payload)
+}
+
+/// Writes the header of a frame in front of its payload.
+fn seal(frame: &mut [u8]) -> io::Result<()> {
+    let (header, payload) = frame.split_at_mut(FRAME_HEADER);
+    // A frame holds what one turn of a loop appended: far below 4 GiB.
+    let length = u32::try_from(payload.len())
+        .map_err(io::Error::other)?
+        .to_le_bytes();
+    header[..4].copy_from_slice(&length);
+    header[4..8].copy_from_slice(&sum(&length));
+    header[8..].copy_from_slice(&sum(payload));
+    Ok(())
+}
+
+/// A journal whose commits had these payloads.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn sealed(payloads: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = header().to_vec();
+    for payload in payloads {
+        let start = bytes.len();
+        bytes.extend([0; FRAME_HEADER]);
+        bytes.extend_from_slice(payload);
+        seal(&mut bytes[start..]).expect("payloads of tests are small");
+    }
+    bytes
 }
 
 fn sum(bytes: &[u8]) -> [u8; 4] {

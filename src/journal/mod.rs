@@ -12,9 +12,9 @@ mod file;
 
 use std::path::PathBuf;
 
-#[cfg(any(test, fuzzing))]
-pub(crate) use file::entries;
 pub use file::{FORMAT_VERSION, Journal};
+#[cfg(any(test, fuzzing))]
+pub(crate) use file::{entries, sealed};
 
 /// Why a journal could not be written or read.
 #[derive(Debug, thiserror::Error)]

@@ -127,6 +127,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "observed",
             "plan",
             "render",
+            "report",
         ],
     ),
     (
