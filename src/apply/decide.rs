@@ -80,16 +80,15 @@ impl Dispatcher<'_> {
 
     fn start_wave(&self, index: usize, group: Option<usize>) -> Choice {
         let mut not_back = None;
-        for need in &self.plan.steps[index].needs {
+        let needs = self.plan.steps[index].needs.iter();
+        for need in needs.filter(|need| need.wait == Wait::Success) {
             let other = need.step.0 as usize;
-            if need.wait == Wait::Done || self.ended[other] != Some(false) {
-                continue;
-            }
-            if self.plan.steps[other].id.kind != StepKind::AwaitReady {
+            if self.plan.steps[other].id.kind == StepKind::AwaitReady {
+                if self.is_away(other) {
+                    not_back.get_or_insert(other);
+                }
+            } else if self.ended[other] == Some(false) {
                 return skipped(self.reason_of(other));
-            }
-            if self.was_taken_out(other) {
-                not_back.get_or_insert(other);
             }
         }
         if let Some(group) = group
@@ -112,13 +111,14 @@ impl Dispatcher<'_> {
         Choice::End(StepOutcome::Succeeded)
     }
 
-    /// Whether this run began to take the node of a step out of its clusters: then it has to come back.
-    /// A node that was never sent is still what it was.
-    fn was_taken_out(&self, index: usize) -> bool {
+    /// Whether this run began to take the node of a step out of its clusters, in whichever of its groups, and
+    /// it has not come back. A node that was never sent is still what it was.
+    fn is_away(&self, index: usize) -> bool {
         let kinds = [StepKind::Drain, StepKind::RemoveEtcd, StepKind::Destroy];
         self.node_of(index).is_some_and(|node| {
-            let sent = self.tally.nodes[node].sent;
-            kinds.into_iter().any(|kind| sent.has(kind))
+            let node = &self.tally.nodes[node];
+            kinds.into_iter().any(|kind| node.sent.has(kind))
+                && !node.achieved.has(StepKind::AwaitReady)
         })
     }
 

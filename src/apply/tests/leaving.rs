@@ -96,6 +96,29 @@ fn a_node_that_does_not_come_back_ends_the_waves() {
 }
 
 #[test]
+fn a_node_that_another_group_took_out_ends_the_waves_of_its_other_groups_too() {
+    let mut site = site();
+    let mut again = site.groups[0].clone();
+    again.name = "h".into();
+    site.groups.push(again);
+    for kind in ["destroy", "await-ready"] {
+        let world = World::new([(format!("{kind}/g/b").as_str(), Act::Fail)]);
+        let (_, heard, _) = run(&site.plan(), &world);
+        assert!(world.effects().contains_key("drain/g/b"));
+        for step in ["drain/g/c", "drain/h/b", "drain/h/c"] {
+            assert!(!world.effects().contains_key(step), "{kind}: {step}");
+        }
+        let wave = &heard.ends()["wave/h/3"];
+        assert!(wave.contains("did not come back"), "{wave}");
+    }
+    // What came back in one group is back in the other.
+    let world = World::new([]);
+    let (finished, _, _) = run(&site.plan(), &world);
+    assert_eq!(finished.outcome, Outcome::Succeeded);
+    assert!(!world.effects().contains_key("drain/h/a"));
+}
+
+#[test]
 fn a_machine_stays_destroyed_where_its_node_cannot_be_deleted() {
     let mut site = Site::of(vec![group("g", true, &[], (None, None, None), &["a"])]);
     site.removed.insert("old".into());

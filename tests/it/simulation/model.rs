@@ -35,12 +35,11 @@ pub(super) fn model<'a>(
     site_failed: bool,
 ) -> (BTreeMap<&'a NodeName, Standing>, Vec<bool>) {
     let waves = waves(plan);
-    let created: BTreeSet<&NodeName> = plan
-        .steps
-        .iter()
-        .filter(|step| step.id.kind == StepKind::Deploy)
-        .filter_map(|step| step.id.node.as_ref())
-        .collect();
+    let nodes_with = |kind: StepKind| -> BTreeSet<&NodeName> {
+        let steps = plan.steps.iter().filter(|step| step.id.kind == kind);
+        steps.filter_map(|step| step.id.node.as_ref()).collect()
+    };
+    let (prepared, deployed) = (nodes_with(StepKind::Prepare), nodes_with(StepKind::Deploy));
     let redeployed: BTreeSet<_> = waves.keys().map(|(_, node)| *node).collect();
     let mut model = Model {
         plan,
@@ -59,12 +58,16 @@ pub(super) fn model<'a>(
     for node in plan.groups.iter().flat_map(|group| &group.nodes) {
         let standing = match changes.get(node) {
             _ if redeployed.contains(node) => Standing::Deployed,
-            Some(change) if created.contains(node) => {
+            Some(change) if deployed.contains(node) => {
                 assert!(
                     matches!(change.kind, ChangeKind::Create | ChangeKind::Unknown),
                     "{change:?}"
                 );
-                Standing::NotStarted
+                // One that an earlier run prepared is only deployed.
+                match prepared.contains(node) {
+                    true => Standing::NotStarted,
+                    false => change.counts_as,
+                }
             }
             Some(change) => {
                 model.left_alone.insert(node, change.counts_as);
