@@ -226,7 +226,8 @@ fn is_block(event: &Event<'_>) -> bool {
 fn next_document(text: &str, start: u32, stopped: u32) -> Option<u32> {
     let stopped = (stopped as usize).min(text.len());
     let line = text[..stopped].rfind('\n').unwrap_or(0);
-    let from = line.max(start as usize);
+    // A byte order mark stands before the first column.
+    let from = text.floor_char_boundary(line.max(start as usize));
     let ends = |at: usize| {
         let after = text.as_bytes().get(at + 4);
         after.is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))

@@ -103,6 +103,14 @@ fn a_text_block_at_the_end_of_a_file_has_the_breaks_that_are_written() {
 }
 
 #[test]
+fn a_text_block_may_stand_right_behind_a_byte_order_mark() {
+    let (blocks, found) = values("\u{feff}>\n\n\r");
+    assert_eq!((blocks.len(), found), (1, vec![]));
+    let text = "\u{feff}|\ntext\n---\nb: 1\n";
+    assert_eq!(values(text).1, ["2:1 yaml-syntax"]);
+}
+
+#[test]
 fn merge_keys_yield_to_explicit_keys_and_the_first_of_a_list_wins() {
     let text = "- &a {x: 1, y: 1}\n- &b {y: 2, z: 2}\n- {<<: *a, y: 9}\n- {z: 9, <<: [*b, *a]}\n\
                 - {'<<': 1}\n- <<\n";
