@@ -24,6 +24,13 @@ struct Vote {
 
 impl Ledger {
     pub(super) fn of(stage: &Stage) -> Self {
+        // What is under way is read as of now, and time stands still while it is read.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let _stands_still = runtime.enter();
         let simulator = Simulator::open(&stage.machines(), Settings::default()).unwrap();
         let loaded = stage.loaded.borrow();
         let names: BTreeSet<&NodeName> =
