@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::dispatch::Dispatcher;
+use super::tally::Kinds;
 use super::{EventKind, StepOutcome};
 use crate::step::{Actor, StepIndex, StepKind, Wait};
 
@@ -96,7 +97,10 @@ impl Dispatcher<'_> {
         {
             return failed(reason.clone());
         }
-        if let Some(step) = not_back {
+        // Where other groups have sent all of its nodes, how these stand is for the group's criteria.
+        let mut firsts = self.graph.dependents(index);
+        let sends = firsts.any(|first| self.node_of(first).is_some() && !self.was_sent(first));
+        if let Some(step) = not_back.filter(|_| sends) {
             let step = &self.plan.steps[step].id;
             return failed(format!(
                 "the wave before did not come back: `{step}` did not succeed"
@@ -111,14 +115,15 @@ impl Dispatcher<'_> {
         Choice::End(StepOutcome::Succeeded)
     }
 
-    /// Whether this run began to take the node of a step out of its clusters, in whichever of its groups, and
-    /// it has not come back. A node that was never sent is still what it was.
+    /// Whether the node of a step is out of its clusters, in whichever of its groups this run took it out, or
+    /// since an earlier run did, and has not come back. A node that was never sent is still what it was.
     fn is_away(&self, index: usize) -> bool {
         let kinds = [StepKind::Drain, StepKind::RemoveEtcd, StepKind::Destroy];
         self.node_of(index).is_some_and(|node| {
             let node = &self.tally.nodes[node];
-            kinds.into_iter().any(|kind| node.sent.has(kind))
-                && !node.achieved.has(StepKind::AwaitReady)
+            let is_one_of = |set: Kinds| kinds.into_iter().any(|kind| set.has(kind));
+            let was_out = !is_one_of(node.planned);
+            (was_out || is_one_of(node.sent)) && !node.achieved.has(StepKind::AwaitReady)
         })
     }
 

@@ -3,6 +3,7 @@
 use super::world::Act;
 use super::*;
 use crate::record::{Outcome, Phase};
+use crate::step::{Need, StepIndex, Wait};
 
 /// Three nodes of one cluster, each redeployed in a wave of its own.
 fn site() -> Site {
@@ -116,6 +117,27 @@ fn a_node_that_another_group_took_out_ends_the_waves_of_its_other_groups_too() {
     let (finished, _, _) = run(&site.plan(), &world);
     assert_eq!(finished.outcome, Outcome::Succeeded);
     assert!(!world.effects().contains_key("drain/h/a"));
+}
+
+#[test]
+fn a_group_whose_machines_others_have_sent_is_judged_by_its_criteria() {
+    let of = |name| group(name, true, &[], (Some(0), None, None), &["a"]);
+    let mut site = Site::of(vec![of("g"), of("h")]);
+    site.redeploys.insert("a".into(), 1);
+    site.in_cluster.insert("a".into());
+    let mut plan = site.plan();
+    let find = |id: &str| {
+        let mut steps = plan.steps.iter();
+        steps.position(|step| step.id.to_string() == id).unwrap()
+    };
+    let (back, wave) = (find("await-ready/g/a"), find("wave/h/1"));
+    plan.steps[wave].needs.push(Need {
+        step: StepIndex::from_position(back),
+        wait: Wait::Success,
+    });
+    let (finished, heard, _) = run(&plan, &World::new([("destroy/g/a", Act::Fail)]));
+    assert_eq!(heard.ends()["wave/h/1"], "ok");
+    assert_eq!(finished.outcome, Outcome::SucceededWithFailures);
 }
 
 #[test]

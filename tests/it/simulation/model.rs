@@ -21,6 +21,7 @@ struct Model<'a> {
     fails: &'a Fails,
     /// By group and node, the wave of each node that is redeployed.
     waves: BTreeMap<(&'a GroupName, &'a NodeName), u32>,
+    redeployed: BTreeSet<&'a NodeName>,
     /// Nodes that no step moves, as they stand.
     left_alone: BTreeMap<&'a NodeName, Standing>,
     status: BTreeMap<&'a NodeName, Standing>,
@@ -48,6 +49,7 @@ pub(super) fn model<'a>(
         status: BTreeMap::new(),
         failed_now: BTreeSet::new(),
         touched: BTreeSet::new(),
+        redeployed,
         waves,
     };
     let changes: BTreeMap<_, _> = plan
@@ -57,7 +59,7 @@ pub(super) fn model<'a>(
         .collect();
     for node in plan.groups.iter().flat_map(|group| &group.nodes) {
         let standing = match changes.get(node) {
-            _ if redeployed.contains(node) => Standing::Deployed,
+            _ if model.redeployed.contains(node) => Standing::Deployed,
             Some(change) if deployed.contains(node) => {
                 assert!(
                     matches!(change.kind, ChangeKind::Create | ChangeKind::Unknown),
@@ -162,7 +164,14 @@ impl<'a> Model<'a> {
         let total = group.nodes.len();
         let starts = wave.is_none()
             || guard::can_still_hold(&group.success_criteria, total, can_succeed.count());
-        if number > 0 && (!starts || !self.is_back_before(group, wave)) {
+        let is_of_wave = |node: &&NodeName| {
+            let own = self.waves.get(&(&group.name, *node));
+            own.is_some_and(|own| Some(*own) == wave)
+        };
+        let mut of_wave = group.nodes.iter().filter(is_of_wave);
+        let is_done = of_wave.all(|node| self.touched.contains(node));
+        let starts = starts && (is_done || self.is_back_before(group, wave));
+        if number > 0 && !starts {
             return false;
         }
         let nodes: Vec<&NodeName> = group
@@ -171,7 +180,7 @@ impl<'a> Model<'a> {
             .filter(|node| !self.left_alone.contains_key(node))
             // What is created does not wait for the wave, only for the group.
             .filter(|node| match self.waves.get(&(&group.name, *node)) {
-                Some(own) => starts && Some(*own) == wave,
+                Some(_) => starts && is_of_wave(node),
                 None => number == 0,
             })
             .collect();
@@ -196,7 +205,7 @@ impl<'a> Model<'a> {
                 return false;
             }
         }
-        true
+        starts
     }
 
     /// Whether what a wave waits for, beside the end of the wave before, has come back.
@@ -214,8 +223,10 @@ impl<'a> Model<'a> {
             .map(|need| &self.plan.steps[need.step.0 as usize].id)
             .all(|id| {
                 id.node.as_ref().is_none_or(|node| {
+                    // Its failure may be still to come, in this very wave.
+                    let stays = self.redeployed.contains(node) && !self.touched.contains(node);
                     self.status[node] == Standing::Deployed
-                        && !self.fails.contains(&(id.kind, node.clone()))
+                        && (stays || !self.fails.contains(&(id.kind, node.clone())))
                 })
             })
     }
