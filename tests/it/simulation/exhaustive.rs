@@ -14,6 +14,15 @@ use super::{End, Errand, Stage, allowing_all, request};
 /// Deaths that are tried in each chapter, spread evenly, unless `TRUEUP_TEST_CRASHES=all` asks for every one.
 const DEATHS: usize = 24;
 
+/// Where the run of a process that died is gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    /// By the next process, which has its journal.
+    Here,
+    /// In another clone, which knows what was pushed and nothing else.
+    Elsewhere,
+}
+
 /// A stage, and the run that is killed on it.
 struct Story {
     stage: Stage,
@@ -31,7 +40,7 @@ impl Story {
     }
 
     /// One life, and those that go on with its run until that has ended.
-    fn with(&self, death: Option<Death>) -> (Outcome, Places, BTreeSet<StepKind>) {
+    fn with(&self, death: Option<Death>, next: Where) -> (Outcome, Places, BTreeSet<StepKind>) {
         let stage = self.stage.copy();
         let planned = stage.plan(&self.request, self.options.clone()).unwrap();
         let kinds = planned.plan.steps.iter().map(|step| step.id.kind).collect();
@@ -44,7 +53,7 @@ impl Story {
                     let (report, finished) = *ended;
                     assert!(
                         !finished.interrupted,
-                        "{death:?}: {:?} {:#?}",
+                        "{death:?} {next:?}: {:?} {:#?}",
                         finished.undecided, life.told
                     );
                     let left = Ledger::of(&stage).left_behind(&stage);
@@ -55,7 +64,14 @@ impl Story {
                     assert!(left.is_empty() || !is_built, "{death:?}: {left:?}");
                     return (Outcome::of(&stage, &report), passed, kinds);
                 }
-                End::Died => life = stage.live(&Errand::Resume(Default::default()), None),
+                End::Died => {
+                    if next == Where::Elsewhere
+                        && let Some(run) = stage.interrupted_run()
+                    {
+                        let _ = std::fs::remove_dir_all(stage.run_files(&run));
+                    }
+                    life = stage.live(&Errand::Resume(Default::default()), None);
+                }
                 End::Nothing => {
                     let (state, _) = stage.records();
                     if state.site.last_run.is_some()
@@ -76,7 +92,7 @@ impl Story {
 
     /// Dies everywhere. Gives the kinds of steps that were in it, and the number of deaths.
     fn everywhere(&self) -> (BTreeSet<StepKind>, usize) {
-        let (expected, places, kinds) = self.with(None);
+        let (expected, places, kinds) = self.with(None, Where::Here);
         let mut deaths = Vec::new();
         for commit in 0..places.commits {
             // Nothing of a frame, half its head, its head, a part of what is in it, all but its last byte.
@@ -99,12 +115,14 @@ impl Story {
         };
         let deaths: Vec<&Death> = deaths.iter().step_by(every).collect();
         for death in &deaths {
-            let (outcome, _, _) = self.with(Some(**death));
-            assert!(
-                outcome == expected,
-                "{death:?}:\n{}",
-                outcome.difference(&expected)
-            );
+            for next in [Where::Here, Where::Elsewhere] {
+                let (outcome, _, _) = self.with(Some(**death), next);
+                assert!(
+                    outcome == expected,
+                    "{death:?} {next:?}:\n{}",
+                    outcome.difference(&expected)
+                );
+            }
         }
         (kinds, deaths.len())
     }

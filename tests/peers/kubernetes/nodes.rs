@@ -212,6 +212,16 @@ async fn a_node_is_taken_out_of_its_cluster_step_by_step_and_comes_back_another(
         Probe::Done
     );
     assert!(world.nodes().get_opt("n1").await.unwrap().is_none());
+    // Whoever goes on elsewhere, and was not told of these, finds them done.
+    for kind in [
+        StepKind::Drain,
+        StepKind::ClearLabels,
+        StepKind::ShutdownKubelet,
+    ] {
+        assert_eq!(world.probe(kind, "n1", meant.clone()).await, Probe::Done);
+        let unknown = world.probe(kind, "n1", parameters()).await;
+        assert_eq!(unknown, Probe::NotBegun);
+    }
 
     let failed = permanent(
         world

@@ -70,9 +70,12 @@ struct Drain<'e, 'a> {
 
 /// Whether the node is cordoned and empty, or on its way there by this run.
 pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let Some(node) = errand.meant().await?.filter(|node| node.spec.unschedulable) else {
-        return Ok(Probe::NotBegun);
+    let Some(node) = errand.meant().await? else {
+        return Ok(errand.without_node());
     };
+    if !node.spec.unschedulable {
+        return Ok(Probe::NotBegun);
+    }
     let (pods, _) = errand.pods().await?;
     let empty = pods.iter().all(|pod| !fate(pod).leaves());
     let ours = node.metadata.annotations.cordoned_by.as_deref() == Some(errand.order.run.as_str());

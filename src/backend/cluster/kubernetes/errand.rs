@@ -12,7 +12,7 @@ use super::object::{Node, Pod};
 use super::{NODES, PODS};
 use crate::backend::api_server::Connection;
 use crate::backend::api_server::{Server, Trouble};
-use crate::backend::{ActError, Order};
+use crate::backend::{ActError, Order, Probe};
 use crate::step::{OnDrainTimeout, Parameters, StepKind};
 
 /// How long a server may be away while a step waits for something, before the step gives up for now.
@@ -109,6 +109,14 @@ impl<'a> Errand<'a> {
     pub(super) async fn meant(&self) -> Result<Option<Node>, Trouble> {
         let node = self.look().await?;
         Ok(node.filter(|node| self.means(node)))
+    }
+
+    /// How far a step is whose node is gone: one that was there is no more to be emptied, changed or stopped.
+    pub(super) fn without_node(&self) -> Probe {
+        match self.parameters.node_uid {
+            Some(_) => Probe::Done,
+            None => Probe::NotBegun,
+        }
     }
 
     fn means(&self, node: &Node) -> bool {

@@ -89,7 +89,8 @@ pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
     Ok(match node {
         Some(node) if is_marked(&node) && !node.status.is_ready() => Probe::Done,
         Some(node) if is_marked(&node) => Probe::UnderWay,
-        _ => Probe::NotBegun,
+        Some(_) => Probe::NotBegun,
+        None => errand.without_node(),
     })
 }
 

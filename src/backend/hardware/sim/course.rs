@@ -65,6 +65,21 @@ pub(super) fn is_at_level(
     }
 }
 
+/// Whether the node that a step means was there, and is no more to be emptied, changed or stopped.
+pub(super) fn is_over(order: &Order, machine: &Machine) -> bool {
+    let Some(parameters) = order.step.parameters.as_deref() else {
+        return false;
+    };
+    matches!(
+        order.step.id.kind,
+        StepKind::Drain | StepKind::ClearLabels | StepKind::ShutdownKubelet
+    ) && parameters.node_uid.is_some()
+        && !machine
+            .cluster
+            .as_ref()
+            .is_some_and(|node| is_meant(node, Some(parameters)))
+}
+
 /// Whether a node is the one that a step means.
 fn is_meant(node: &ClusterNode, parameters: Option<&Parameters>) -> bool {
     let uid = parameters.and_then(|parameters| parameters.node_uid.as_ref());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::course::{course_of, is_at_level};
+use super::course::{course_of, is_at_level, is_over};
 use super::world::{Change, World};
 use super::{
     Effect, Fault, Machine, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods,
@@ -94,6 +94,7 @@ impl Simulator {
                 Probe::UnderWay
             } else if is_at_level(&self.settings.cluster, &machine, order, node)
                 || machine.ended(&order.run, &step) == Some(Ok(()))
+                || is_over(order, &machine)
             {
                 Probe::Done
             } else {

@@ -311,6 +311,17 @@ async fn a_node_that_is_not_there_or_another_one_is_not_touched() {
         };
         assert!(message.starts_with("Conflict: node `n1` was made anew"));
     }
+    // To whoever goes on, what was to be done to the one that is gone is done; without a UID nobody can tell.
+    for kind in [
+        StepKind::Drain,
+        StepKind::ClearLabels,
+        StepKind::ShutdownKubelet,
+    ] {
+        let order = site.order_with("R2", kind, 0, Some(other()));
+        assert_eq!(Cluster::probe(&simulator, &order).await, Probe::Done);
+        let order = site.order("R2", kind, 0);
+        assert_eq!(Cluster::probe(&simulator, &order).await, Probe::NotBegun);
+    }
     // The one that is meant is gone already.
     let order = site.order_with("R1", StepKind::RemoveFromCluster, 0, Some(other()));
     assert_eq!(Cluster::act(&simulator, &order).await, Ok(()));
