@@ -166,11 +166,12 @@ impl Note {
         Arc::from(serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// Whether a machine would be left off, or what its Node carried be lost, where only this process knew it.
+    /// Whether a machine would be left off, or switched off once more after it was let go, or what its Node
+    /// carried be lost, where only this process knew it.
     #[must_use]
     pub fn binds_others(text: &str) -> bool {
         let note = serde_json::from_str(text);
-        matches!(note, Ok(Self::Hold | Self::BackedUp { .. }))
+        matches!(note, Ok(Self::Hold | Self::BackedUp { .. } | Self::LetGo))
     }
 }
 
