@@ -372,6 +372,8 @@ impl Tale {
                 match (lived.end, other.end) {
                     // It had come to its end before it fell asleep.
                     (end @ End::Ended(_), End::Nothing) => end,
+                    // It waited for somebody's word, and the other asked once more.
+                    (End::Ended(ended), end @ End::Ended(_)) if ended.1.interrupted => end,
                     (End::Failed(error), end) if error.contains(FENCED) => end,
                     (one, other) => panic!(
                         "seed {}: exactly one has the site: {one:?} {other:?}",
@@ -421,6 +423,12 @@ impl Tale {
         let plan = &planned.plan;
         // Groups that share nodes and run side by side are free to send them in any order.
         let has_order = plan.options.parallel_groups < 2 || fails.on_nodes.is_empty();
+        // What is created does not hold waves up: whether they begin depends on when it fails.
+        let redeploys = |node: &NodeName| {
+            let mut changes = plan.changes.iter();
+            changes.any(|change| change.node == *node && change.kind == ChangeKind::Redeploy)
+        };
+        let has_order = has_order && fails.late.iter().all(redeploys);
         if action == Action::Update && !fails.is_beyond && !fails.is_untold && has_order {
             model::check(plan, &fails.on_nodes, fails.site, report, finished);
         }
@@ -506,6 +514,10 @@ struct Fails {
     is_beyond: bool,
     /// Whether nobody was told all of it.
     is_untold: bool,
+    /// How many waves of each group began.
+    waves: BTreeMap<String, usize>,
+    /// What failed after the second wave of its group had begun.
+    late: BTreeSet<NodeName>,
 }
 
 impl Fails {
@@ -526,6 +538,7 @@ impl Fails {
             let mut event = serde_json::to_value(outcome).unwrap();
             let parts: Vec<&str> = step.split('/').collect();
             event["event"] = "step-finished".into();
+            event["step"] = (*step).into();
             event["kind"] = parts[0].into();
             // Gates, groups and waves are of no node.
             let is_of_node = parts.len() == 3 && !matches!(parts[0], "wave");
@@ -539,13 +552,18 @@ impl Fails {
     }
 
     fn take_in(&mut self, event: &serde_json::Value) {
-        if event["event"] != "step-finished"
-            || event["outcome"] == "succeeded"
-            || event["outcome"] == "not-needed"
-        {
+        if event["event"] != "step-finished" {
             return;
         }
         let kind = event["kind"].as_str().unwrap();
+        let group = event["step"].as_str().unwrap().split('/').nth(1);
+        let waves = self.waves.entry(group.unwrap_or_default().into());
+        let waves = waves.or_default();
+        if event["outcome"] == "succeeded" || event["outcome"] == "not-needed" {
+            *waves += usize::from(kind == "start-wave");
+            return;
+        }
+        let is_late = *waves > 1;
         let is_attempted = event["outcome"] != "skipped";
         // Skipped for what failed of the same node, and not for its group or its wave.
         let is_own = is_attempted
@@ -561,12 +579,15 @@ impl Fails {
         };
         self.is_beyond |= is_attempted && matches!(kind, "relabel" | "power-on");
         let kind = match kind {
-            "prepare" if is_attempted => StepKind::Prepare,
+            "prepare" if is_own => StepKind::Prepare,
             "deploy" if is_attempted => StepKind::Deploy,
             "await-ready" if is_own => StepKind::AwaitReady,
             "destroy" if is_own => StepKind::Destroy,
             _ => return,
         };
+        if is_late {
+            self.late.insert(node.into());
+        }
         self.on_nodes.insert((kind, node.into()));
     }
 }
