@@ -1,5 +1,6 @@
 //! Checks, as a step starts, that what it relies on still holds: the facts that the plan names, and for the
-//! removal of etcd members the guard of etcd once more.
+//! removal of etcd members the guard of etcd once more. A drain that such a removal follows asks it, too: no
+//! node is emptied for what would then be refused.
 //!
 //! Only what a step relies on is looked at, so that a hundred steps are no hundred looks at everything.
 
@@ -26,6 +27,8 @@ pub struct StillHolds {
     clusters: Vec<EtcdCluster>,
     /// All members that the plan removes, by cluster and id, with their nodes.
     leaving: Vec<(NodeName, EtcdRemoval)>,
+    /// By the drain before it, the removal of etcd members from the same node.
+    removals: BTreeMap<usize, usize>,
     /// Where machines are remediated: all machines of the site, of which not too many may be unhealthy.
     all: Vec<Arc<NodeDesign>>,
     max_unhealthy: MaxUnhealthy,
@@ -60,12 +63,14 @@ impl StillHolds {
             next[step] += 1;
         }
         let mut leaving = Vec::new();
-        for step in &plan.steps {
+        let mut drained = BTreeMap::new();
+        for (index, step) in plan.steps.iter().enumerate() {
             if let (Some(node), Some(parameters)) = (&step.id.node, &step.parameters)
                 && step.id.kind == StepKind::RemoveEtcd
             {
                 let removals = parameters.etcd_members.iter();
                 leaving.extend(removals.map(|removal| (node.clone(), removal.clone())));
+                drained.extend(drain_before(&plan, index).map(|drain| (drain, index)));
             }
         }
         Self {
@@ -74,6 +79,7 @@ impl StillHolds {
             backends,
             clusters: design.etcd_clusters.clone(),
             leaving,
+            removals: drained,
             all: match *plan.action == *Action::Remediate.as_str() {
                 true => design.nodes.values().cloned().collect(),
                 false => Vec::new(),
@@ -109,8 +115,9 @@ impl StillHolds {
     }
 
     /// Whether every etcd cluster still bears the removals of a step.
-    fn guard(&self, order: &Order, seen: &Observations) -> Result<(), Arc<str>> {
-        let (Some(node), Some(parameters)) = (&order.step.id.node, &order.step.parameters) else {
+    fn guard(&self, removal: usize, seen: &Observations) -> Result<(), Arc<str>> {
+        let removal = &self.plan.steps[removal];
+        let (Some(node), Some(parameters)) = (&removal.id.node, &removal.parameters) else {
             return Ok(());
         };
         let mut by_cluster: BTreeMap<_, Vec<&EtcdRemoval>> = BTreeMap::new();
@@ -188,14 +195,30 @@ impl StillHolds {
     }
 }
 
+/// The drain of the node whose etcd members are removed, where the plan has one before that.
+fn drain_before(plan: &Plan, removal: usize) -> Option<usize> {
+    let node = &plan.steps[removal].id.node;
+    let before = |step: usize| {
+        let needs = plan.steps[step].needs.iter();
+        let mut needs = needs.map(|need| need.step.0 as usize);
+        needs.find(|need| *need < step && plan.steps[*need].id.node == *node)
+    };
+    let mut steps = std::iter::successors(before(removal), |step| before(*step));
+    steps.find(|step| plan.steps[*step].id.kind == StepKind::Drain)
+}
+
 impl Preconditions for StillHolds {
     fn check<'a>(&'a self, step: StepIndex, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
         Box::pin(async move {
             let mut reliances = self.reliances(step);
-            let removes = order.step.id.kind == StepKind::RemoveEtcd;
+            let index = step.0 as usize;
+            let removal = match order.step.id.kind {
+                StepKind::RemoveEtcd => Some(index),
+                _ => self.removals.get(&index).copied(),
+            };
             let mut sources = plan::sources(reliances.clone());
             let remedies = order.step.id.kind == StepKind::Remediate;
-            sources.etcd |= removes || remedies;
+            sources.etcd |= removal.is_some() || remedies;
             if sources == Sources::default() {
                 return Ok(());
             }
@@ -205,8 +228,8 @@ impl Preconditions for StillHolds {
             if let Some(broken) = broken {
                 return Err(Arc::from(broken.to_string()));
             }
-            if removes {
-                self.guard(order, &seen)?;
+            if let Some(removal) = removal {
+                self.guard(removal, &seen)?;
             }
             if remedies {
                 self.bears_absence(order, &seen)?;

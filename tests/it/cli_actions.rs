@@ -353,3 +353,42 @@ fn what_was_decided_since_holds_for_an_older_revision_too() {
         .with(4)
         .saying("the policy protects it");
 }
+
+#[test]
+fn a_member_whose_removal_would_be_refused_is_not_drained_for_it() {
+    let world = deployed();
+    let group = |name: &str, nodes: &str| {
+        format!(
+            "  - {{name: {name}, critical: false, depends_on: [], \
+             selectors: [{{node_names: [{nodes}]}}]}}\n"
+        )
+    };
+    // The second is in both groups: where the first does not come back, only its own group holds it up.
+    world.checkout.write(
+        "strategy.yaml",
+        format!(
+            "schema: shipyard/DeploymentStrategy/v1\nmetadata: {{name: deployment-strategy}}\n\
+             data:\n  groups:\n{}{}",
+            group("both", "control01, control02"),
+            group("again", "control02")
+        ),
+    );
+    world.faults("[{nodes: [control01], step: deploy, outcome: fail}]");
+    world
+        .checkout
+        .commit("A machine that is in two groups, and one that does not come back");
+    let arguments = ["apply", "redeploy", "control01", "control02", "--yes"];
+    let ended = world.run(&[&arguments[..], &["--target-revision", "committed"]].concat());
+    let ended = ended.saying("would be left with 1 healthy voter without control02");
+    assert!(
+        ended.stdout.contains("drain/again/control02"),
+        "{}",
+        ended.stdout
+    );
+    let ledger = world.ledger();
+    assert!(ledger.contains_key("control01 drained"), "{ledger:?}");
+    for effect in ["cordoned", "drained", "evicted"] {
+        let effect = format!("control02 {effect}");
+        assert!(!ledger.contains_key(&effect), "{effect}: {ledger:?}");
+    }
+}
