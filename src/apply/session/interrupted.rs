@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
+
 use super::begin::{Begun, unfinished};
 use super::error::{self, Error};
 use super::files::RunFiles;
@@ -155,12 +157,18 @@ pub fn resume<'a>(
         run: record,
         held,
     })?;
-    let entries = match known.is_newest {
-        true => known.entries,
-        // Its journal is elsewhere, and what its remediations noted is in the records.
-        false => session.remembered(),
+    let Known { entries, is_newest } = known;
+    let entries = match is_newest {
+        true => entries,
+        // Its journal is elsewhere: what its checkpoints told is known, and what its remediations noted is in the
+        // records.
+        false => {
+            let mut told = fitting(entries, plan);
+            told.extend(session.remembered());
+            told
+        }
     };
-    if !known.is_newest {
+    if !is_newest {
         session.files.note_elsewhere()?;
     }
     // A process that held the lock before, and wakes up, has another file open.
@@ -171,7 +179,7 @@ pub fn resume<'a>(
         all_possibly_begun: session.files.went_on_elsewhere(),
     };
     lock(&session.records).past_verification = is_past_verification(&replay.entries);
-    if known.is_newest {
+    if is_newest {
         session.recall(&replay);
         for outcome in replay.node_outcomes(plan) {
             session.node_changed(&outcome);
@@ -427,10 +435,8 @@ impl Known {
             let events = store
                 .events(state, &record.run)
                 .map_err(error::records("read the events of the run"))?;
-            let told = ended_in_events(&events).into_iter();
-            entries.extend(
-                told.filter(|entry| ended_step(entry).is_none_or(|step| !ended.contains(&step))),
-            );
+            let told = told_in_events(&events).into_iter();
+            entries.extend(told.filter(|entry| !ended.contains(entry.step())));
         }
         Ok(Self { entries, is_newest })
     }
@@ -495,10 +501,39 @@ fn ended_step(entry: &Entry) -> Option<Arc<str>> {
     }
 }
 
-/// The ends of steps, as the events of checkpoints tell them.
-fn ended_in_events(events: &[u8]) -> Vec<Entry> {
-    let mut started = BTreeSet::new();
-    let mut ended = Vec::new();
+/// What began and what ended, as far as it fits together: a process that died told no checkpoint of its last
+/// steps, and whoever went on with its journal did not tell of them again. What waits for such a step is looked
+/// at like it.
+fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
+    let indexes: FxHashMap<String, usize> = (0..)
+        .zip(&plan.steps)
+        .map(|(index, step)| (step.id.to_string(), index))
+        .collect();
+    let mut ended = vec![false; plan.steps.len()];
+    let fits = |entry: &Entry| {
+        let Some(&index) = indexes.get(&**entry.step()) else {
+            return false;
+        };
+        let mut needs = plan.steps[index].needs.iter();
+        let fits = needs.all(|need| ended[need.step.0 as usize]);
+        match entry {
+            Entry::Intent { .. } => fits,
+            Entry::Ended { .. } => {
+                ended[index] = fits;
+                fits
+            }
+            Entry::Note { .. } => false,
+        }
+    };
+    entries.retain(fits);
+    entries
+}
+
+/// What began and what ended, each once, as the events of checkpoints tell it. A process that went on elsewhere
+/// may have told of a step again.
+fn told_in_events(events: &[u8]) -> Vec<Entry> {
+    let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
+    let mut told = Vec::new();
     for line in events.split(|byte| *byte == b'\n') {
         let Ok(event) = serde_json::from_slice::<serde_json::Value>(line) else {
             continue;
@@ -508,25 +543,27 @@ fn ended_in_events(events: &[u8]) -> Vec<Entry> {
             continue;
         };
         match text("event") {
-            Some("step-started") => {
-                started.insert(step);
+            Some("step-started") if !ended.contains(&step) && begun.insert(step.clone()) => {
+                told.push(Entry::Intent { step });
             }
             Some("step-finished") => {
                 let duration = event.get("duration_ms").and_then(serde_json::Value::as_u64);
                 let Ok(outcome) = serde_json::from_value::<StepOutcome>(event) else {
                     continue;
                 };
-                ended.push(Entry::Ended {
-                    attempted: started.contains(&step),
-                    step,
-                    outcome,
-                    duration_ms: duration.unwrap_or_default(),
-                });
+                if ended.insert(step.clone()) {
+                    told.push(Entry::Ended {
+                        attempted: begun.contains(&step),
+                        step,
+                        outcome,
+                        duration_ms: duration.unwrap_or_default(),
+                    });
+                }
             }
             _ => {}
         }
     }
-    ended
+    told
 }
 
 fn is_past_verification(entries: &[Entry]) -> bool {

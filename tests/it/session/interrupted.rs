@@ -7,7 +7,7 @@ use trueup::apply::session::{
     Connection, Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin,
     find_interrupted, resume,
 };
-use trueup::apply::{Event, EventKind};
+use trueup::apply::{Entry, Event, EventKind, StepOutcome};
 use trueup::design::RunId;
 use trueup::record::{Outcome, Phase};
 use trueup::repository::{Holder, NewLock, Repository, Signature};
@@ -17,7 +17,7 @@ use crate::git::Checkout;
 
 /// A run that stops after its group was prepared, as a killed process leaves it.
 fn killed(repository: &Repository, site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
-    use trueup::apply::{Entry, NodeOutcome, StepOutcome};
+    use trueup::apply::NodeOutcome;
     let actor = actor();
     let mut begun = begin(site, &actor, time, order.proposal(false), &mut holds).unwrap();
     for step in ["verify-site", "prepare-site", "start/g", "prepare/g/a"] {
@@ -46,7 +46,12 @@ fn killed(repository: &Repository, site: &Site<'_>, time: &Hand, order: &Job) ->
     begun.journal.commit().unwrap();
     let run = begun.session.run().clone();
     drop(begun);
-    // The lock is a process's that is gone.
+    die(repository, site, time);
+    run
+}
+
+/// Makes the lock that of a process that is gone.
+fn die(repository: &Repository, site: &Site<'_>, time: &Hand) {
     let seen = site.repository.read_lock("one").unwrap().unwrap();
     let holder = Holder {
         pid: 1,
@@ -70,7 +75,6 @@ fn killed(repository: &Repository, site: &Site<'_>, time: &Hand, order: &Job) ->
         _ => None,
     };
     repository.move_lock(seen.id, &new, remote).unwrap();
-    run
 }
 
 #[test]
@@ -157,4 +161,108 @@ fn a_killed_run_that_is_given_up_is_tagged_as_failed_and_says_what_stays_half_do
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(tags(&checkout).contains(&format!("site-action-failure/one/{second}")));
     assert!(tags(&checkout).contains(&format!("site-action-success/one/{}", report.run)));
+}
+
+#[test]
+fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() {
+    let checkout = Checkout::new();
+    let commit = checkout.commit("one");
+    let repository = checkout.open();
+    let site = alone(&repository);
+    let time = Hand::new();
+    let order = Job::new(plan(&["a", "b"]), commit);
+    let actor = actor();
+    let begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let mut sink = |_: &Event| {};
+    let mut recorder = Recorder::new(&begun.session, &mut sink);
+    let mut tell = |kind| {
+        let (time, elapsed_ms) = (Arc::from("2027-01-15T12:00:00.000Z"), 0);
+        let event = Event {
+            time,
+            elapsed_ms,
+            kind,
+        };
+        trueup::apply::Listener::event(&mut recorder, event);
+    };
+    let failed = StepOutcome::Failed {
+        message: "the machine says no".into(),
+    };
+    // How `prepare/g/b` ended no checkpoint was told; the gate was, by whoever had the journal.
+    for (name, outcome) in [
+        ("verify-site", Some(StepOutcome::Succeeded)),
+        ("prepare-site", Some(StepOutcome::Succeeded)),
+        ("start/g", Some(StepOutcome::Succeeded)),
+        ("prepare/g/a", Some(failed.clone())),
+        ("prepare/g/b", None),
+        ("gate-prepared/g", Some(StepOutcome::Succeeded)),
+        ("deploy/g/b", None),
+    ] {
+        let mut steps = order.plan.steps.iter();
+        let step = &steps.find(|step| step.id.to_string() == name).unwrap().id;
+        let (kind, node) = (step.kind, step.node.clone());
+        let step = || step.clone();
+        tell(EventKind::StepStarted {
+            step: step(),
+            kind,
+            node: node.clone(),
+            attempt: 1,
+        });
+        if let Some(outcome) = outcome {
+            tell(EventKind::StepFinished {
+                step: step(),
+                kind,
+                node,
+                outcome,
+                duration_ms: 7,
+            });
+        }
+    }
+    tell(EventKind::Stopping { running: 1 });
+    let run = begun.session.run().clone();
+    drop(begun);
+    die(&repository, &site, &time);
+    let files = repository
+        .common_dir()
+        .join("trueup/one")
+        .join(run.as_str());
+    std::fs::remove_dir_all(files).unwrap();
+
+    let found = find_interrupted(&site, None).unwrap();
+    let (nodes, decisions) = (BTreeMap::new(), BTreeMap::new());
+    let take = TakeOver::default();
+    let begun = resume(
+        &site,
+        &actor,
+        &time,
+        &found,
+        &order.plan,
+        &nodes,
+        decisions,
+        take,
+    )
+    .unwrap();
+    assert!(begun.replay.all_possibly_begun);
+    let known: Vec<String> = begun
+        .replay
+        .entries
+        .iter()
+        .map(|entry| match entry {
+            Entry::Intent { step } => format!("{step} began"),
+            Entry::Ended { step, outcome, .. } if *outcome == failed => format!("{step} failed"),
+            Entry::Ended { step, .. } => format!("{step} ended"),
+            Entry::Note { step, .. } => format!("{step} noted"),
+        })
+        .collect();
+    let expected = [
+        "verify-site began",
+        "verify-site ended",
+        "prepare-site began",
+        "prepare-site ended",
+        "start/g began",
+        "start/g ended",
+        "prepare/g/a began",
+        "prepare/g/a failed",
+        "prepare/g/b began",
+    ];
+    assert_eq!(known, expected);
 }

@@ -243,6 +243,8 @@ async fn a_node_is_taken_out_of_its_cluster_step_by_step_and_comes_back_another(
         .await
         .unwrap();
     assert!(world.nodes().get_opt("n1").await.unwrap().is_some());
+    let probe = world.probe(StepKind::Drain, "n1", meant.clone()).await;
+    assert_eq!(probe, Probe::NotBegun);
     let refused = permanent(world.act(StepKind::Drain, "n1", 30, meant).await);
     assert!(
         refused.starts_with("Conflict: node `n1` was made anew"),

@@ -25,8 +25,9 @@ const ATTEMPTS: u32 = 10;
 
 /// Whether the labels are off; whether pods have settled is a matter of time, and waited for again.
 pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let Some(node) = errand.meant().await? else {
-        return Ok(errand.without_node());
+    let node = match errand.meant_or_gone().await? {
+        Ok(node) => node,
+        Err(probe) => return Ok(probe),
     };
     if !labels_to_clear(&node).is_empty() {
         return Ok(Probe::NotBegun);

@@ -70,8 +70,9 @@ struct Drain<'e, 'a> {
 
 /// Whether the node is cordoned and empty, or on its way there by this run.
 pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let Some(node) = errand.meant().await? else {
-        return Ok(errand.without_node());
+    let node = match errand.meant_or_gone().await? {
+        Ok(node) => node,
+        Err(probe) => return Ok(probe),
     };
     if !node.spec.unschedulable {
         return Ok(Probe::NotBegun);

@@ -111,12 +111,14 @@ impl<'a> Errand<'a> {
         Ok(node.filter(|node| self.means(node)))
     }
 
-    /// How far a step is whose node is gone: one that was there is no more to be emptied, changed or stopped.
-    pub(super) fn without_node(&self) -> Probe {
-        match self.parameters.node_uid {
-            Some(_) => Probe::Done,
-            None => Probe::NotBegun,
-        }
+    /// The node that is meant, or how far a step is without it: nothing is left to be emptied, changed or
+    /// stopped of one that was there and is gone. Where another has its name, acting says so.
+    pub(super) async fn meant_or_gone(&self) -> Result<Result<Node, Probe>, Trouble> {
+        Ok(match self.look().await? {
+            Some(node) if self.means(&node) => Ok(node),
+            None if self.parameters.node_uid.is_some() => Err(Probe::Done),
+            _ => Err(Probe::NotBegun),
+        })
     }
 
     fn means(&self, node: &Node) -> bool {

@@ -85,12 +85,11 @@ fn is_marked(node: &Node) -> bool {
 
 /// Whether the label is set and the kubelet is silent.
 pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let node = errand.meant().await?;
-    Ok(match node {
-        Some(node) if is_marked(&node) && !node.status.is_ready() => Probe::Done,
-        Some(node) if is_marked(&node) => Probe::UnderWay,
-        Some(_) => Probe::NotBegun,
-        None => errand.without_node(),
+    Ok(match errand.meant_or_gone().await? {
+        Ok(node) if is_marked(&node) && !node.status.is_ready() => Probe::Done,
+        Ok(node) if is_marked(&node) => Probe::UnderWay,
+        Ok(_) => Probe::NotBegun,
+        Err(probe) => probe,
     })
 }
 

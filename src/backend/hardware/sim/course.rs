@@ -65,19 +65,15 @@ pub(super) fn is_at_level(
     }
 }
 
-/// Whether the node that a step means was there, and is no more to be emptied, changed or stopped.
-pub(super) fn is_over(order: &Order, machine: &Machine) -> bool {
-    let Some(parameters) = order.step.parameters.as_deref() else {
-        return false;
-    };
+/// Whether the node that a step means was there, and is gone: nothing is left to be emptied, changed or stopped.
+pub(super) fn is_gone(order: &Order, machine: &Machine) -> bool {
+    let parameters = order.step.parameters.as_deref();
+    let was_there = parameters.is_some_and(|parameters| parameters.node_uid.is_some());
     matches!(
         order.step.id.kind,
         StepKind::Drain | StepKind::ClearLabels | StepKind::ShutdownKubelet
-    ) && parameters.node_uid.is_some()
-        && !machine
-            .cluster
-            .as_ref()
-            .is_some_and(|node| is_meant(node, Some(parameters)))
+    ) && was_there
+        && machine.cluster.is_none()
 }
 
 /// Whether a node is the one that a step means.

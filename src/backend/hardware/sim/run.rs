@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::course::{course_of, is_at_level, is_over};
+use super::course::{course_of, is_at_level, is_gone};
 use super::world::{Change, World};
 use super::{
     Effect, Fault, Machine, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods,
@@ -94,7 +94,7 @@ impl Simulator {
                 Probe::UnderWay
             } else if is_at_level(&self.settings.cluster, &machine, order, node)
                 || machine.ended(&order.run, &step) == Some(Ok(()))
-                || is_over(order, &machine)
+                || is_gone(order, &machine)
             {
                 Probe::Done
             } else {
@@ -118,10 +118,10 @@ impl Simulator {
             self.end_of(&node.name, ours, now)
         };
         let view = world.view()?;
-        let is_over = view
+        let is_gone = view
             .machine(&node.name)
             .and_then(|machine| over(machine, view.now));
-        if is_over.is_none() {
+        if is_gone.is_none() {
             return Ok(());
         }
         let mut change = world.change()?;

@@ -288,6 +288,10 @@ async fn what_a_drain_left_on_purpose_is_deleted_when_the_machine_is_off() {
 async fn a_node_that_is_not_there_or_another_one_is_not_touched() {
     let site = Site::new(1);
     let simulator = site.open_cluster("{}", "{}");
+    let other = || Parameters {
+        node_uid: Some(Arc::from("another")),
+        ..Parameters::default()
+    };
     let kinds = [
         StepKind::Drain,
         StepKind::Uncordon,
@@ -298,28 +302,21 @@ async fn a_node_that_is_not_there_or_another_one_is_not_touched() {
         let answer = Cluster::act(&simulator, &site.order("R1", kind, 0)).await;
         let message = "NotFound: the cluster has no node `n1`";
         assert_eq!(answer, Err(ActError::Permanent(Arc::from(message))));
+        // One that was there and is gone is no more to be emptied, changed or stopped.
+        let order = |parameters| site.order_with("R2", kind, 0, parameters);
+        let probe = Cluster::probe(&simulator, &order(Some(other()))).await;
+        let is_over = kind != StepKind::Uncordon;
+        assert_eq!(probe == Probe::Done, is_over, "{kind}: {probe:?}");
+        let probe = Cluster::probe(&simulator, &order(None)).await;
+        assert_eq!(probe, Probe::NotBegun, "{kind}");
     }
     site.deployed(&simulator).await;
-    let other = || Parameters {
-        node_uid: Some(Arc::from("another")),
-        ..Parameters::default()
-    };
     for kind in kinds {
         let order = site.order_with("R1", kind, 0, Some(other()));
         let Err(ActError::Permanent(message)) = Cluster::act(&simulator, &order).await else {
             panic!("{kind}");
         };
         assert!(message.starts_with("Conflict: node `n1` was made anew"));
-    }
-    // To whoever goes on, what was to be done to the one that is gone is done; without a UID nobody can tell.
-    for kind in [
-        StepKind::Drain,
-        StepKind::ClearLabels,
-        StepKind::ShutdownKubelet,
-    ] {
-        let order = site.order_with("R2", kind, 0, Some(other()));
-        assert_eq!(Cluster::probe(&simulator, &order).await, Probe::Done);
-        let order = site.order("R2", kind, 0);
         assert_eq!(Cluster::probe(&simulator, &order).await, Probe::NotBegun);
     }
     // The one that is meant is gone already.
