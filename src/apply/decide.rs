@@ -98,9 +98,10 @@ impl Dispatcher<'_> {
             return failed(reason.clone());
         }
         // Where other groups have sent all of its nodes, how these stand is for the group's criteria.
-        let mut firsts = self.graph.dependents(index);
-        let sends = firsts.any(|first| self.node_of(first).is_some() && !self.was_sent(first));
-        if let Some(step) = not_back.filter(|_| sends) {
+        let is_to_send = |first| self.node_of(first).is_some() && !self.was_sent(first);
+        if let Some(step) = not_back
+            && self.graph.dependents(index).any(is_to_send)
+        {
             let step = &self.plan.steps[step].id;
             return failed(format!(
                 "the wave before did not come back: `{step}` did not succeed"

@@ -120,11 +120,7 @@ impl Replay {
     /// What the steps that ended did to the records of their nodes, in the order in which they ended.
     #[must_use]
     pub fn node_outcomes(&self, plan: &Plan) -> Vec<NodeOutcome> {
-        let steps: FxHashMap<String, &StepId> = plan
-            .steps
-            .iter()
-            .map(|step| (step.id.to_string(), &step.id))
-            .collect();
+        let positions = plan.positions();
         let mut notes: FxHashMap<&str, Vec<Arc<str>>> = FxHashMap::default();
         self.entries
             .iter()
@@ -136,7 +132,8 @@ impl Replay {
                     ..
                 } => {
                     let notes = notes.remove(&**step).unwrap_or_default();
-                    NodeOutcome::of(steps.get(step.as_ref())?, outcome, *attempted, &notes)
+                    let step = &plan.steps[*positions.get(step.as_ref())?].id;
+                    NodeOutcome::of(step, outcome, *attempted, &notes)
                 }
                 Entry::Note { step, text } => {
                     notes.entry(step).or_default().push(text.clone());

@@ -27,7 +27,7 @@ pub struct StillHolds {
     clusters: Vec<EtcdCluster>,
     /// All members that the plan removes, by cluster and id, with their nodes.
     leaving: Vec<(NodeName, EtcdRemoval)>,
-    /// By the drain before it, the removal of etcd members from the same node.
+    /// The removals of etcd members, by their own steps and by the drains before them.
     removals: BTreeMap<usize, usize>,
     /// Where machines are remediated: all machines of the site, of which not too many may be unhealthy.
     all: Vec<Arc<NodeDesign>>,
@@ -63,14 +63,15 @@ impl StillHolds {
             next[step] += 1;
         }
         let mut leaving = Vec::new();
-        let mut drained = BTreeMap::new();
+        let mut removals = BTreeMap::new();
         for (index, step) in plan.steps.iter().enumerate() {
             if let (Some(node), Some(parameters)) = (&step.id.node, &step.parameters)
                 && step.id.kind == StepKind::RemoveEtcd
             {
-                let removals = parameters.etcd_members.iter();
-                leaving.extend(removals.map(|removal| (node.clone(), removal.clone())));
-                drained.extend(drain_before(&plan, index).map(|drain| (drain, index)));
+                let members = parameters.etcd_members.iter();
+                leaving.extend(members.map(|member| (node.clone(), member.clone())));
+                let asking = drain_before(&plan, index).into_iter().chain([index]);
+                removals.extend(asking.map(|step| (step, index)));
             }
         }
         Self {
@@ -79,7 +80,7 @@ impl StillHolds {
             backends,
             clusters: design.etcd_clusters.clone(),
             leaving,
-            removals: drained,
+            removals,
             all: match *plan.action == *Action::Remediate.as_str() {
                 true => design.nodes.values().cloned().collect(),
                 false => Vec::new(),
@@ -211,11 +212,7 @@ impl Preconditions for StillHolds {
     fn check<'a>(&'a self, step: StepIndex, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
         Box::pin(async move {
             let mut reliances = self.reliances(step);
-            let index = step.0 as usize;
-            let removal = match order.step.id.kind {
-                StepKind::RemoveEtcd => Some(index),
-                _ => self.removals.get(&index).copied(),
-            };
+            let removal = self.removals.get(&(step.0 as usize)).copied();
             let mut sources = plan::sources(reliances.clone());
             let remedies = order.step.id.kind == StepKind::Remediate;
             sources.etcd |= removal.is_some() || remedies;

@@ -1,7 +1,5 @@
 //! What an interrupted run did before, taken in as if it had been done now.
 
-use rustc_hash::FxHashMap;
-
 use super::dispatch::Dispatcher;
 use super::{Entry, Error};
 
@@ -12,10 +10,7 @@ impl Dispatcher<'_> {
         if replay.entries.is_empty() && !replay.all_possibly_begun && replay.decisions.is_empty() {
             return Ok(());
         }
-        let indexes: FxHashMap<String, usize> = (0..)
-            .zip(&self.plan.steps)
-            .map(|(index, step)| (step.id.to_string(), index))
-            .collect();
+        let indexes = self.plan.positions();
         for entry in replay.entries {
             let step = entry.step();
             let index = *indexes

@@ -570,6 +570,13 @@ impl Plan {
             .filter(|change| change.blocked.is_some())
     }
 
+    /// By its id, where each step stands.
+    #[must_use]
+    pub fn positions(&self) -> FxHashMap<String, usize> {
+        let ids = self.steps.iter().map(|step| step.id.to_string());
+        ids.zip(0..).collect()
+    }
+
     /// How many changes of a kind are carried out.
     #[must_use]
     pub fn count(&self, kind: ChangeKind) -> usize {

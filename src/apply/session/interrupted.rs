@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
-
 use super::begin::{Begun, unfinished};
 use super::error::{self, Error};
 use super::files::RunFiles;
@@ -139,7 +137,7 @@ pub fn resume<'a>(
     let (state, remote_tip) = site.records(&store)?;
     let mut record = named(site, &store, &state, run)?;
     let files = RunFiles::of(site.repository, &site.name, run);
-    let known = Known::gather(&store, &state, &record, &files)?;
+    let Known { entries, is_newest } = Known::gather(&store, &state, &record, &files)?;
 
     record.outcome = Outcome::Running;
     let session = Session::new(Parts {
@@ -157,7 +155,6 @@ pub fn resume<'a>(
         run: record,
         held,
     })?;
-    let Known { entries, is_newest } = known;
     let entries = match is_newest {
         true => entries,
         // Its journal is elsewhere: what its checkpoints told is known, and what its remediations noted is in the
@@ -431,12 +428,11 @@ impl Known {
         };
         let is_newest = has_journal && files.is_newest(state.tip);
         if !is_newest {
-            let ended: BTreeSet<Arc<str>> = entries.iter().filter_map(ended_step).collect();
+            let ended = entries.iter().filter_map(ended_step).collect();
             let events = store
                 .events(state, &record.run)
                 .map_err(error::records("read the events of the run"))?;
-            let told = told_in_events(&events).into_iter();
-            entries.extend(told.filter(|entry| !ended.contains(entry.step())));
+            entries.extend(told_in_events(&events, ended));
         }
         Ok(Self { entries, is_newest })
     }
@@ -505,13 +501,10 @@ fn ended_step(entry: &Entry) -> Option<Arc<str>> {
 /// steps, and whoever went on with its journal did not tell of them again. What waits for such a step is looked
 /// at like it.
 fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
-    let indexes: FxHashMap<String, usize> = (0..)
-        .zip(&plan.steps)
-        .map(|(index, step)| (step.id.to_string(), index))
-        .collect();
+    let positions = plan.positions();
     let mut ended = vec![false; plan.steps.len()];
     let fits = |entry: &Entry| {
-        let Some(&index) = indexes.get(&**entry.step()) else {
+        let Some(&index) = positions.get(&**entry.step()) else {
             return false;
         };
         let mut needs = plan.steps[index].needs.iter();
@@ -529,10 +522,10 @@ fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
     entries
 }
 
-/// What began and what ended, each once, as the events of checkpoints tell it. A process that went on elsewhere
-/// may have told of a step again.
-fn told_in_events(events: &[u8]) -> Vec<Entry> {
-    let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
+/// What began and what ended, each once, as the events of checkpoints tell it, beside the steps that are known to
+/// have `ended`. A process that went on elsewhere may have told of a step again.
+fn told_in_events(events: &[u8], mut ended: BTreeSet<Arc<str>>) -> Vec<Entry> {
+    let mut begun = BTreeSet::new();
     let mut told = Vec::new();
     for line in events.split(|byte| *byte == b'\n') {
         let Ok(event) = serde_json::from_slice::<serde_json::Value>(line) else {

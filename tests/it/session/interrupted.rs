@@ -1,18 +1,17 @@
 //! Runs that were killed, gone on with or given up.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use trueup::apply::session::{
     Connection, Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin,
-    find_interrupted, resume,
+    find_interrupted,
 };
 use trueup::apply::{Entry, Event, EventKind, StepOutcome};
 use trueup::design::RunId;
 use trueup::record::{Outcome, Phase};
 use trueup::repository::{Holder, NewLock, Repository, Signature};
 
-use super::{Hand, Job, actor, alone, apply, carry_out, holds, plan, state, tags};
+use super::{Hand, Job, actor, alone, apply, carry_out, go_on, holds, plan, state, tags};
 use crate::git::Checkout;
 
 /// A run that stops after its group was prepared, as a killed process leaves it.
@@ -92,20 +91,8 @@ fn a_killed_run_goes_on_with_its_plan_and_commit_and_is_tagged_once() {
     assert_eq!(error.kind(), Kind::Interrupted, "{error}");
     let found = find_interrupted(&site, None).unwrap();
     assert_eq!((&found.record.run, found.commit), (&run, commit));
-    let (actor, nodes) = (actor(), BTreeMap::new());
-    let decisions = BTreeMap::new();
-    let take = TakeOver::default();
-    let mut begun = resume(
-        &site,
-        &actor,
-        &time,
-        &found,
-        &order.plan,
-        &nodes,
-        decisions,
-        take,
-    )
-    .unwrap();
+    let (actor, take) = (actor(), TakeOver::default());
+    let mut begun = go_on(&site, &actor, &time, &found, &order, take);
     assert!(!begun.replay.all_possibly_begun && begun.replay.entries.len() == 5);
     let mut steps = Vec::new();
     let mut sink = |event: &Event| {
@@ -228,19 +215,7 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
     std::fs::remove_dir_all(files).unwrap();
 
     let found = find_interrupted(&site, None).unwrap();
-    let (nodes, decisions) = (BTreeMap::new(), BTreeMap::new());
-    let take = TakeOver::default();
-    let begun = resume(
-        &site,
-        &actor,
-        &time,
-        &found,
-        &order.plan,
-        &nodes,
-        decisions,
-        take,
-    )
-    .unwrap();
+    let begun = go_on(&site, &actor, &time, &found, &order, TakeOver::default());
     assert!(begun.replay.all_possibly_begun);
     let known: Vec<String> = begun
         .replay

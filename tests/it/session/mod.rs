@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use trueup::apply::session::{
-    Actor, Begun, Connection, Error, Proposal, Recorder, Site, Timekeeper, begin,
+    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, Timekeeper,
+    begin, resume,
 };
 use trueup::apply::{Clock, Event, NoPreconditions, RunReport, Stop, Work, execute};
 use trueup::backend::{ActError, Hardware, Order, Pending, Probe};
@@ -260,6 +261,23 @@ impl Job {
 
 fn holds(_: &State) -> Result<Vec<String>, trueup::record::Error> {
     Ok(Vec::new())
+}
+
+/// Goes on with a run that was interrupted.
+fn go_on<'a>(
+    site: &'a Site<'a>,
+    actor: &'a Actor,
+    time: &'a Hand,
+    found: &'a Interrupted,
+    order: &'a Job,
+    take_over: TakeOver,
+) -> Begun<'a> {
+    static NO_NODES: BTreeMap<NodeName, Arc<NodeDesign>> = BTreeMap::new();
+    let (plan, decisions) = (&order.plan, BTreeMap::new());
+    resume(
+        site, actor, time, found, plan, &NO_NODES, decisions, take_over,
+    )
+    .unwrap()
 }
 
 /// Carries a run out that has begun, from its journal to its end.

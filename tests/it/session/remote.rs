@@ -1,15 +1,12 @@
 //! Runs whose lock, records and tags are shared through a remote.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use trueup::apply::session::{
-    Connection, Error, Kind, Site, TakeOver, begin, find_interrupted, resume,
-};
+use trueup::apply::session::{Connection, Error, Kind, Site, TakeOver, begin, find_interrupted};
 use trueup::apply::{Event, EventKind};
 use trueup::record::Outcome;
 
-use super::{Hand, Job, PATIENCE, actor, alone, apply, carry_out, holds, plan, shared};
+use super::{Hand, Job, PATIENCE, actor, alone, apply, carry_out, go_on, holds, plan, shared};
 use crate::git::{Checkout, Origin};
 
 #[test]
@@ -32,23 +29,11 @@ fn two_clones_share_lock_records_and_tags_through_their_remote() {
     // The runner is gone, with its clone: it goes on in the other one.
     let found = find_interrupted(&their_site, None).unwrap();
     assert_eq!(found.record.run.as_str(), run);
-    let nodes = BTreeMap::new();
     let take = TakeOver {
         dead: true,
         longest_request: Duration::ZERO,
     };
-    let decisions = BTreeMap::new();
-    let mut begun = resume(
-        &their_site,
-        &actor,
-        &time,
-        &found,
-        &order.plan,
-        &nodes,
-        decisions,
-        take,
-    )
-    .unwrap();
+    let mut begun = go_on(&their_site, &actor, &time, &found, &order, take);
     assert!(begun.replay.all_possibly_begun);
     let report = carry_out(&mut begun, &order, &[], &mut |_| {}).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);

@@ -65,10 +65,8 @@ impl Story {
                     return (Outcome::of(&stage, &report), passed, kinds);
                 }
                 End::Died => {
-                    if next == Where::Elsewhere
-                        && let Some(run) = stage.interrupted_run()
-                    {
-                        let _ = std::fs::remove_dir_all(stage.run_files(&run));
+                    if next == Where::Elsewhere {
+                        stage.move_elsewhere();
                     }
                     life = stage.live(&Errand::Resume(Default::default()), None);
                 }

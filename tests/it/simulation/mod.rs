@@ -451,6 +451,19 @@ impl Stage {
         }
     }
 
+    /// Loses what this clone keeps of the run that could be gone on with: whoever goes on now is in another one.
+    /// Whether there is such a run.
+    fn move_elsewhere(&self) -> bool {
+        let Some(run) = self.interrupted_run() else {
+            return false;
+        };
+        if let Err(error) = std::fs::remove_dir_all(self.run_files(&run)) {
+            // It was moved before, and nobody has begun anything since.
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        }
+        true
+    }
+
     /// The run that could be gone on with.
     fn interrupted_run(&self) -> Option<RunId> {
         match find_interrupted(&self.site(), None) {

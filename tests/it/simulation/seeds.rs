@@ -269,13 +269,9 @@ impl Tale {
                     let time = Duration::from_secs(self.dice.next() % 1000);
                     self.stage.clock.pause(time);
                     next = Next::Resume;
-                    if self.dice.chance(12)
-                        && let Some(run) = self.stage.interrupted_run()
-                    {
-                        // Somebody goes on in another clone, where no journal is.
+                    if self.dice.chance(12) && self.stage.move_elsewhere() {
                         self.told.lost += 1;
                         self.tell("lost");
-                        let _ = std::fs::remove_dir_all(self.stage.run_files(&run));
                         fails.is_untold = true;
                     }
                     if self.dice.chance(8)

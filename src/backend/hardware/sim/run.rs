@@ -118,10 +118,10 @@ impl Simulator {
             self.end_of(&node.name, ours, now)
         };
         let view = world.view()?;
-        let is_gone = view
+        let is_over = view
             .machine(&node.name)
             .and_then(|machine| over(machine, view.now));
-        if is_gone.is_none() {
+        if is_over.is_none() {
             return Ok(());
         }
         let mut change = world.change()?;
