@@ -14,6 +14,9 @@ pub enum Error {
     /// The document asks for what cannot be had; with the place.
     #[error("{}", .0.message)]
     Settings(Box<Diagnostic>),
+    /// What the documents would have trueup use is not trusted.
+    #[error(transparent)]
+    Untrusted(#[from] super::Untrusted),
     /// The file of the simulated site cannot be used.
     #[error("cannot use the simulated site `{}`", path.display())]
     SimulatedSite {
@@ -30,7 +33,7 @@ impl Error {
     pub fn diagnostic(&self) -> Option<&Diagnostic> {
         match self {
             Self::Settings(diagnostic) => Some(diagnostic),
-            Self::NoBackends | Self::SimulatedSite { .. } => None,
+            Self::NoBackends | Self::Untrusted(_) | Self::SimulatedSite { .. } => None,
         }
     }
 
@@ -42,6 +45,7 @@ impl Error {
                 "add a document of the schema `trueup/Backends/v1` with `data: {hardware: {kind: sim}}`",
             ),
             Self::Settings(diagnostic) => diagnostic.hint.as_deref(),
+            Self::Untrusted(_) => None,
             Self::SimulatedSite { .. } => {
                 Some("put the file back as it was, or remove it to begin with new machines")
             }

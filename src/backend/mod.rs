@@ -11,6 +11,7 @@ mod error;
 pub mod hardware;
 pub mod http;
 mod order;
+mod reach;
 mod remediation;
 mod secret;
 mod site;
@@ -28,9 +29,10 @@ use crate::observed::{
 pub use error::Error;
 pub use hardware::{Clock, Tenure, WatchListener, Watched, Watcher, clock, longest_request};
 pub use order::{Listener, Order, Reporter};
+pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};
 pub use remediation::{Holder, HostSeen, LiveNode};
 pub use secret::{NoSecrets, Secret, SecretError, Secrets};
-pub use site::{Backends, Context, choose};
+pub use site::{AppliedAddresses, Backends, Context, choose};
 
 /// A future in a box, so that backends can be chosen when the program runs.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::design::Reference;
 
@@ -44,9 +45,36 @@ pub trait Secrets: fmt::Debug + Send + Sync {
     /// The variable is not set, the file cannot be read, the program failed.
     fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError>;
 
+    /// The same where it may have changed since it was revealed last.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::reveal`].
+    fn reveal_again(&self, reference: &Reference) -> Result<Secret, SecretError> {
+        self.reveal(reference)
+    }
+
     /// Where the file lies that a reference names, for who reads more beside it; `None` where it names no file.
     fn path(&self, _: &Reference) -> Option<PathBuf> {
         None
+    }
+
+    /// Whether a reference names a file in the checkout, where every change of the design can change it.
+    fn is_in_checkout(&self, _: &Reference) -> bool {
+        false
+    }
+
+    /// Whether a word of a command names a file in the checkout.
+    fn is_path_in_checkout(&self, _: &str) -> bool {
+        false
+    }
+
+    /// Lets programs have variables of the environment beside those that every program gets.
+    fn pass_on(&self, _variables: &[Arc<str>]) {}
+
+    /// The variables of the environment that programs do not get.
+    fn withheld(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 

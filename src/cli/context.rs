@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::report::{Palette, Role, Visible};
 use crate::repository::Repository;
 
-use super::{ColorChoice, Failure, GlobalArguments};
+use super::{ColorChoice, Failure, GlobalArguments, environment};
 
 /// Bytes that are written at once.
 const PIECE: usize = 1 << 16;
@@ -142,6 +142,8 @@ fn palette(is_colored: bool) -> Palette {
 pub(super) struct Context {
     pub(super) printer: Printer,
     pub(super) site: Option<String>,
+    /// The revision that the operator takes the guards of the site from.
+    pub(super) backends_from: Option<String>,
     directory: PathBuf,
 }
 
@@ -161,6 +163,7 @@ impl Context {
         Ok(Self {
             printer,
             site: global.site.clone(),
+            backends_from: global.backends_from.clone(),
             directory,
         })
     }
@@ -172,7 +175,9 @@ impl Context {
 
     /// The repository around the folder.
     pub(super) fn repository(&self) -> Result<Repository, Failure> {
-        Ok(Repository::discover(&self.directory)?.with_cache(&program()))
+        let repository = Repository::discover(&self.directory)?.with_cache(&program());
+        let variables = environment::for_git(&repository);
+        Ok(repository.with_environment(variables))
     }
 
     /// The folder as a path in the repository.

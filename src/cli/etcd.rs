@@ -12,10 +12,10 @@ use crate::guard::quorum::{Health, health, problems};
 use crate::observed::EtcdSeen;
 use crate::report::airship::{Reason, Status};
 use crate::report::etcd::{self, Row};
-use crate::site::{Depth, Loader, Settings};
+use crate::site::{Depth, Settings};
 
 use super::context::Context;
-use super::planning::{backend_context, runtime};
+use super::planning::{backend_context, backend_failure, runtime};
 use super::revision::{Checkout, load_sound};
 use super::{Failure, FailureKind};
 
@@ -48,7 +48,7 @@ pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Fa
     let checkout = Checkout::find(context, &repository)?;
     let at = checkout.resolve(&command.rev)?;
     let location = checkout.location_at(at)?;
-    let mut loader = Loader::new(&repository);
+    let mut loader = checkout.loader()?;
     let settings = Settings {
         depth: Depth::Typed,
         allow_missing_sources: command.allow_missing_sources,
@@ -68,9 +68,9 @@ pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Fa
             return Err(failure);
         }
     };
-    let backends = backend_context(&repository, &location);
-    let cluster = choose_etcd(&site.design, &backends)
-        .map_err(|error| Failure::from_error(FailureKind::Error, &error, None))?;
+    let backends = backend_context(context, &checkout, &location)?;
+    let cluster =
+        choose_etcd(&site.design, &backends).map_err(|error| backend_failure(&error, &loader))?;
     let look = Look {
         etcd: true,
         ..Look::default()

@@ -9,6 +9,7 @@ mod apply;
 mod context;
 mod demo;
 mod diff;
+mod environment;
 mod etcd;
 mod failure;
 mod init;
@@ -23,6 +24,7 @@ mod revision;
 mod secrets;
 mod selection;
 mod status;
+mod trust;
 mod validate;
 mod verbose;
 
@@ -57,6 +59,9 @@ pub struct GlobalArguments {
     /// When to colour output
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, global = true, value_name = "WHEN")]
     color: ColorChoice,
+    /// Take Backends, Policy, EtcdClusters, NodeRetirement and CleaningPolicy from this revision, and trust it: a commit id, a full ref, or a remote's branch such as `origin/main`
+    #[arg(long, value_name = "REV", global = true)]
+    backends_from: Option<String>,
     /// Tell what is done, on stderr; twice: also every request; three times: also every file and wait
     #[arg(short = 'v', long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
@@ -101,6 +106,8 @@ enum Command {
     Abort(interrupted::AbortCommand),
     /// Release the lock that a dead run left
     Unlock(interrupted::UnlockCommand),
+    /// Show what the documents of a site let trueup use, and record that you trust it
+    Trust(trust::TrustCommand),
     /// Tell the whole story on the simulator, in a throwaway folder
     Demo(demo::DemoCommand),
     /// Print completions for a shell
@@ -182,6 +189,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Etcd(command) => etcd::run(&mut context, &command),
         Command::Abort(command) => interrupted::run_abort(&mut context, &command),
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
+        Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Completions(arguments) => manual::completions(&mut context, &arguments),
         Command::Man(arguments) => manual::man(&mut context, &arguments),

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use crate::backend::{self, Hardware};
+use crate::design::NodeName;
 use crate::lifecycle::{OfferedStep, in_order};
 use crate::observed::Fact;
-use crate::record::Store;
+use crate::record::{NodeRecord, Store};
 use crate::report::{
     self,
     run::{CleanStepsRow, NodeRow},
 };
-use crate::repository::Repository;
 use crate::site::{Depth, Loader, Site};
 
 use super::context::Context;
@@ -49,7 +49,7 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
     let (at, location) = command.revision.find(&checkout)?;
-    let mut loader = Loader::new(&repository);
+    let mut loader = checkout.loader()?;
     let settings = command.revision.read.settings(Depth::Typed);
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let store = Store::open(&repository, &location.site)?;
@@ -62,7 +62,7 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     let rows = select(&command.selection, &site.design, &records, &today)?;
     let printer = &context.printer;
     if command.clean_steps {
-        let steps = clean_steps(&repository, &site, &loader, &rows)?;
+        let steps = clean_steps(context, &checkout, &site, &loader, &records, &rows)?;
         match command.format {
             Format::Json => printer.stream(|out| report::run::clean_steps_json(out, &steps))?,
             Format::Text | Format::Names => {
@@ -84,14 +84,17 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
 
 /// Asks the machines which clean steps they offer, and puts those into the order of the site's policy.
 fn clean_steps<'a>(
-    repository: &Repository,
+    context: &Context,
+    checkout: &Checkout<'_>,
     site: &Site,
     loader: &Loader<'_>,
+    records: &BTreeMap<NodeName, NodeRecord>,
     rows: &[NodeRow<'a>],
 ) -> Result<Vec<CleanStepsRow<'a>>, Failure> {
     let design = &site.design;
     let runtime = planning::runtime(design)?;
-    let context = planning::backend_context(repository, &site.location);
+    let context = planning::backend_context(context, checkout, &site.location)?;
+    planning::allow_applied(&context, design, records, &BTreeMap::new());
     let backends = backend::choose(design, &context)
         .map_err(|error| planning::backend_failure(&error, loader))?;
     let nodes: Vec<_> = rows

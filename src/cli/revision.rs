@@ -1,11 +1,13 @@
 //! The words for a revision, and the site that they name.
 
+use std::sync::{Arc, OnceLock};
+
 use clap::Args;
 
 use crate::record::Store;
 use crate::report;
 use crate::repository::{CommitId, Repository};
-use crate::site::{At, Depth, Loader, Location, Settings, Site, locate};
+use crate::site::{At, Depth, Guards, Loader, Location, Settings, Site, locate};
 
 use super::context::Context;
 use super::{Failure, FailureKind};
@@ -50,6 +52,16 @@ impl RevisionArguments {
 pub(super) struct Checkout<'a> {
     pub(super) repository: &'a Repository,
     pub(super) location: Location,
+    /// The revision from which the operator takes the guards of the site.
+    backends_from: Option<String>,
+    guards: OnceLock<Option<ProtectedGuards>>,
+}
+
+/// The guards of a site at a revision that the operator named.
+#[derive(Clone, Debug)]
+pub(super) struct ProtectedGuards {
+    pub(super) guards: Arc<Guards>,
+    pub(super) commit: CommitId,
 }
 
 impl<'a> Checkout<'a> {
@@ -60,7 +72,75 @@ impl<'a> Checkout<'a> {
         Ok(Self {
             repository,
             location,
+            backends_from: context.backends_from.clone(),
+            guards: OnceLock::new(),
         })
+    }
+
+    /// A loader that takes the guards of the site from where the operator wants them taken.
+    pub(super) fn loader(&self) -> Result<Loader<'a>, Failure> {
+        let guards = self.guards()?.map(|protected| protected.guards);
+        Ok(Loader::new(self.repository).with_guards(guards))
+    }
+
+    /// The guards at the revision that `--backends-from` names; `None` where it was not given.
+    pub(super) fn guards(&self) -> Result<Option<ProtectedGuards>, Failure> {
+        if let Some(known) = self.guards.get() {
+            return Ok(known.clone());
+        }
+        let found = match &self.backends_from {
+            Some(name) => Some(self.load_guards(name)?),
+            None => None,
+        };
+        Ok(self.guards.get_or_init(|| found).clone())
+    }
+
+    fn load_guards(&self, name: &str) -> Result<ProtectedGuards, Failure> {
+        let commit = self.protected(name)?;
+        let at = At::Commit(commit);
+        let location = self.location_at(at)?;
+        let settings = Settings {
+            depth: Depth::Typed,
+            allow_missing_sources: true,
+        };
+        let site = Loader::new(self.repository).load(&location, at, settings)?;
+        if site.diagnostics.has_errors() {
+            let message = format!("the documents at `{name}` (`--backends-from`) have errors");
+            let command = format!("`git switch --detach {commit}` and `trueup validate` show them");
+            return Err(Failure::error(message).hint(command));
+        }
+        Ok(ProtectedGuards {
+            guards: Arc::new(Guards::of(name, &site)),
+            commit,
+        })
+    }
+
+    /// What `--backends-from` names: a commit by its whole id, a whole ref, or a branch of a remote. No
+    /// other name is looked up, since a tag or branch of the same name could stand before the one meant.
+    fn protected(&self, name: &str) -> Result<CommitId, Failure> {
+        let repository = self.repository;
+        let unknown = |why: &str| {
+            Failure::error(format!("`--backends-from {name}`: {why}")).hint(
+                "name a commit by its whole id, a whole ref such as `refs/heads/main`, or a branch of a remote \
+                 such as `origin/main`; a pipeline may have to fetch it first",
+            )
+        };
+        if name.len() == 40
+            && let Ok(commit) = name.parse::<CommitId>()
+        {
+            return repository
+                .resolve(&commit.to_string())
+                .map_err(|_| unknown("there is no such commit here"));
+        }
+        let full = match name.starts_with("refs/") {
+            true => name.to_owned(),
+            false => format!("refs/remotes/{name}"),
+        };
+        let found = repository.read_ref(&full).ok().flatten();
+        let Some(object) = found else {
+            return Err(unknown(&format!("there is no ref `{full}`")));
+        };
+        Ok(repository.resolve(&object.to_string())?)
     }
 
     /// What a revision word names: `worktree`, `committed`, `successful-site-action`,

@@ -1,34 +1,60 @@
 //! Where secrets come from: the environment, files, and programs that print them.
 //!
 //! A reference is all that a document holds; what it names is read here, once for each, and goes only to
-//! the backend that asked. What cannot be had is told without what was found.
+//! the backend that asked. What cannot be had is told without what was found. Everything is bounded in
+//! size, programs also in time, and nothing that a change of the design can change is followed or run: a
+//! link in the checkout, a program in it, another file than the one that the trusted revision has.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use crate::backend::{Secret, SecretError, Secrets};
 use crate::design::Reference;
+use crate::repository::{CommitId, Repository};
+
+use super::environment;
 
 /// The longest secret, in bytes: more than any bundle of certificates.
-const LONGEST: usize = 1 << 20;
+const LONGEST: u64 = 1 << 20;
+
+/// How long a program may take to print a secret: long enough to unlock a key by hand.
+const LONGEST_PROGRAM: Duration = Duration::from_secs(60);
+
+/// Links that lead to a file, at most: as many as the kernel follows.
+const MOST_LINKS: usize = 40;
 
 /// The secrets that this process can reach.
 #[derive(Debug)]
 pub(super) struct ProcessSecrets {
+    /// The root of the checkout without links.
     root: PathBuf,
+    /// The revision from which files of the checkout are taken, where one is trusted.
+    trusted: Option<(Repository, CommitId)>,
+    limit: Duration,
     known: Mutex<BTreeMap<Reference, Result<Secret, SecretError>>>,
+    passed_on: Mutex<BTreeSet<String>>,
 }
 
 impl ProcessSecrets {
-    /// `root`: the root of the repository, from where relative paths are meant.
+    /// `root`: the root of the repository, to which relative paths are relative.
     pub(super) fn new(root: &Path) -> Self {
         Self {
-            root: root.to_owned(),
+            root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
+            trusted: None,
+            limit: LONGEST_PROGRAM,
             known: Mutex::default(),
+            passed_on: Mutex::default(),
         }
+    }
+
+    /// The same with files of the checkout taken from a revision.
+    pub(super) fn at(mut self, repository: Repository, commit: CommitId) -> Self {
+        self.trusted = Some((repository, commit));
+        self
     }
 
     fn read(&self, reference: &Reference) -> Result<Vec<u8>, String> {
@@ -37,41 +63,240 @@ impl ProcessSecrets {
                 Some(value) => Ok(value.into_encoded_bytes()),
                 None => Err(format!("the environment variable `{name}` is not set")),
             },
-            Reference::File(path) => {
-                let file = self.root.join(&**path);
-                std::fs::read(file).map_err(|error| format!("`{path}` cannot be read: {error}"))
+            Reference::File(path) => self
+                .read_file(path)
+                .map_err(|error| format!("`{path}` cannot be read: {error}")),
+            Reference::Exec(words) => self.run(words),
+        }
+    }
+
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+        let path = self.root.join(path);
+        if let Some((repository, commit)) = &self.trusted
+            && let Some(inside) = self.below_root(&path)
+        {
+            if let Some(bytes) = at_revision(repository, *commit, &inside)? {
+                return Ok(bytes);
             }
-            Reference::Exec(words) => {
-                let Some((program, arguments)) = words.split_first() else {
-                    return Err("no program is named".to_owned());
-                };
-                let began = Instant::now();
-                let output = Command::new(&**program)
-                    .args(arguments.iter().map(|word| &**word))
-                    .current_dir(&self.root)
-                    .stdin(Stdio::null())
-                    .stderr(Stdio::inherit())
-                    .output()
-                    .map_err(|error| format!("`{program}` cannot be run: {error}"))?;
-                let (status, took) = (output.status, began.elapsed());
-                ::log::info!("a secret of `{program}`: {status}, in {took:.1?}");
-                if output.status.success() {
-                    Ok(output.stdout)
-                } else {
-                    Err(format!("`{program}` failed: {}", output.status))
-                }
+            let head = repository.head().map_err(|error| error.to_string())?;
+            if let Some(head) = head
+                && at_revision(repository, head, &inside)?.is_some()
+            {
+                return Err(
+                    "the trusted revision does not have it, so it is not read from this one"
+                        .to_owned(),
+                );
             }
         }
+        bounded(&self.resolve(&path)?)
+    }
+
+    /// The path of a file relative to the root, where it is spelled as one below it.
+    fn below_root(&self, path: &Path) -> Option<String> {
+        let mut plain = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::ParentDir => {
+                    plain.pop();
+                }
+                Component::CurDir => {}
+                part => plain.push(part),
+            }
+        }
+        let below = plain.strip_prefix(&self.root).ok()?;
+        below.to_str().map(str::to_owned)
+    }
+
+    /// Follows the links of a path, except those that lie in the checkout: whoever changes the design
+    /// could make them lead to any file.
+    fn resolve(&self, path: &Path) -> Result<PathBuf, String> {
+        let text = |error: std::io::Error| error.to_string();
+        let mut parts: VecDeque<_> = path
+            .components()
+            .map(|part| part.as_os_str().to_owned())
+            .collect();
+        let (mut resolved, mut links) = (PathBuf::from("/"), 0);
+        while let Some(part) = parts.pop_front() {
+            if part == ".." {
+                resolved.pop();
+                continue;
+            }
+            let next = resolved.join(&part);
+            let found = next.symlink_metadata().map_err(text)?;
+            if !found.is_symlink() {
+                resolved = next;
+                continue;
+            }
+            if resolved.starts_with(&self.root) {
+                return Err(format!(
+                    "`{}` is a link in the checkout, where every change of the design can change it; name the \
+                     file that it leads to",
+                    next.display()
+                ));
+            }
+            links += 1;
+            if links > MOST_LINKS {
+                return Err("it is behind too many links".to_owned());
+            }
+            let target = next.read_link().map_err(text)?;
+            if target.is_absolute() {
+                resolved = PathBuf::from("/");
+            }
+            for part in target.components().rev() {
+                parts.push_front(part.as_os_str().to_owned());
+            }
+        }
+        Ok(resolved)
+    }
+
+    fn run(&self, words: &[Arc<str>]) -> Result<Vec<u8>, String> {
+        let Some((program, arguments)) = words.split_first() else {
+            return Err("no program is named".to_owned());
+        };
+        if let Some(word) = words.iter().find(|word| self.is_path_in_checkout(word)) {
+            return Err(format!(
+                "`{word}` lies in the checkout, where every change of the design can change it, so `{program}` \
+                 is not run; keep the program outside, or name it without a path"
+            ));
+        }
+        if program.contains('/') && !program.starts_with('/') {
+            return Err(format!(
+                "`{program}` is a relative path; name the program with its whole path, or without one"
+            ));
+        }
+        let passed_on = self
+            .passed_on
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let mut command = Command::new(&**program);
+        command
+            .args(arguments.iter().map(|word| &**word))
+            .current_dir("/")
+            .env_clear()
+            .envs(environment::for_program(&passed_on))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        output_of(command, program, self.limit)
+    }
+}
+
+/// The bytes of a file of a commit, within the limit.
+fn at_revision(
+    repository: &Repository,
+    commit: CommitId,
+    path: &str,
+) -> Result<Option<Vec<u8>>, String> {
+    let found = repository
+        .file_at(commit, path)
+        .map_err(|error| error.to_string())?;
+    match found {
+        Some(bytes) if bytes.len() as u64 > LONGEST => Err(too_long()),
+        found => Ok(found),
+    }
+}
+
+fn too_long() -> String {
+    format!("it has more than {LONGEST} bytes")
+}
+
+/// The bytes of a regular file, within the limit.
+fn bounded(path: &Path) -> Result<Vec<u8>, String> {
+    let text = |error: std::io::Error| error.to_string();
+    // Looked at before it is opened: opening a named pipe waits for a writer.
+    if !path.metadata().map_err(text)?.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let file = std::fs::File::open(path).map_err(text)?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1)
+        .read_to_end(&mut bytes)
+        .map_err(text)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(too_long());
+    }
+    Ok(bytes)
+}
+
+/// What a program prints, within the limits; it is ended with all that it started where it exceeds them.
+fn output_of(mut command: Command, program: &str, limit: Duration) -> Result<Vec<u8>, String> {
+    let began = Instant::now();
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("`{program}` cannot be run: {error}"))?;
+    let (sender, printed) = mpsc::channel();
+    if let Some(stdout) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = stdout.take(LONGEST + 1).read_to_end(&mut bytes);
+            let _ = sender.send(read.map(|_| bytes));
+        });
+    }
+    let end = |child: &mut std::process::Child| {
+        if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = child.wait();
+    };
+    let printed = match printed.recv_timeout(limit) {
+        Ok(Ok(bytes)) if bytes.len() as u64 <= LONGEST => bytes,
+        Ok(Ok(_)) => {
+            end(&mut child);
+            return Err(format!("`{program}` printed more than {LONGEST} bytes"));
+        }
+        Ok(Err(error)) => {
+            end(&mut child);
+            return Err(format!("what `{program}` prints cannot be read: {error}"));
+        }
+        Err(_) => {
+            end(&mut child);
+            return Err(format!(
+                "`{program}` did not end within {} s",
+                limit.as_secs_f64()
+            ));
+        }
+    };
+    // It has closed its output; one that stays on all the same is ended, too.
+    while child.try_wait().is_ok_and(|status| status.is_none()) {
+        if began.elapsed() >= limit {
+            end(&mut child);
+            return Err(format!(
+                "`{program}` did not end within {} s",
+                limit.as_secs_f64()
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let status = child
+        .wait()
+        .map_err(|error| format!("`{program}`: {error}"))?;
+    ::log::info!(
+        "a secret of `{program}`: {status}, in {:.1?}",
+        began.elapsed()
+    );
+    match status.success() {
+        true => Ok(printed),
+        false => Err(format!("`{program}` failed: {status}")),
     }
 }
 
 impl Secrets for ProcessSecrets {
     fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(reference) {
-            return known.clone();
+        let known = |all: &Mutex<BTreeMap<_, Result<Secret, SecretError>>>| {
+            let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(reference).cloned()
+        };
+        match known(&self.known) {
+            Some(known) => known,
+            None => self.reveal_again(reference),
         }
+    }
+
+    fn reveal_again(&self, reference: &Reference) -> Result<Secret, SecretError> {
         let found = self.read(reference).and_then(text).map_err(SecretError);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(reference.clone(), found.clone());
         found
     }
@@ -82,11 +307,43 @@ impl Secrets for ProcessSecrets {
             Reference::Env(_) | Reference::Exec(_) => None,
         }
     }
+
+    fn is_in_checkout(&self, reference: &Reference) -> bool {
+        self.path(reference)
+            .is_some_and(|path| self.below_root(&path).is_some())
+    }
+
+    fn is_path_in_checkout(&self, word: &str) -> bool {
+        let here = std::env::current_dir().unwrap_or_else(|_| self.root.clone());
+        let inside = |path: PathBuf| {
+            let real = path.canonicalize();
+            path.is_file()
+                && (self.below_root(&path).is_some()
+                    || real.is_ok_and(|real| real.starts_with(&self.root)))
+        };
+        inside(self.root.join(word)) || inside(here.join(word))
+    }
+
+    fn pass_on(&self, variables: &[Arc<str>]) {
+        let mut all = self
+            .passed_on
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.extend(variables.iter().map(|name| name.to_string()));
+    }
+
+    fn withheld(&self) -> Vec<String> {
+        let passed_on = self
+            .passed_on
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        environment::withheld_from_plugins(&passed_on)
+    }
 }
 
 /// A secret's text without the line break that editors and programs put at its end.
 fn text(bytes: Vec<u8>) -> Result<Secret, String> {
-    if bytes.len() > LONGEST {
+    if bytes.len() as u64 > LONGEST {
         return Err(format!("the secret has more than {LONGEST} bytes"));
     }
     let mut text = String::from_utf8(bytes).map_err(|_| "the secret is no text".to_owned())?;
@@ -101,21 +358,45 @@ fn text(bytes: Vec<u8>) -> Result<Secret, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
+
+    fn exec(words: &[&str]) -> Reference {
+        Reference::Exec(words.iter().copied().map(Arc::from).collect())
+    }
 
     #[test]
     fn each_kind_of_reference_gives_its_secret_or_says_why_not_without_showing_it() {
         let folder = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let outside = outside.path().canonicalize().unwrap().join("token");
+        let outside = outside.to_str().unwrap();
+        std::fs::write(outside, "s3cret\n").unwrap();
         std::fs::write(folder.path().join("password"), "s3cret\n").unwrap();
         std::fs::write(folder.path().join("empty"), "\n").unwrap();
         std::fs::write(folder.path().join("bytes"), b"s3cret\xff").unwrap();
-        let secrets = ProcessSecrets::new(folder.path());
-        let exec = |words: &[&str]| Reference::Exec(words.iter().copied().map(Arc::from).collect());
+        std::fs::write(folder.path().join("large"), vec![b'x'; 2 << 20]).unwrap();
+        std::os::unix::fs::symlink(outside, folder.path().join("link")).unwrap();
+        let mut secrets = ProcessSecrets::new(folder.path());
+        secrets.limit = Duration::from_secs(20);
         let table = [
             (Reference::File("password".into()), Ok("s3cret")),
-            (exec(&["cat", "password"]), Ok("s3cret")),
+            (Reference::File(outside.into()), Ok("s3cret")),
+            (exec(&["cat", outside]), Ok("s3cret")),
+            (exec(&["cat", "password"]), Err("lies in the checkout")),
+            (exec(&["./password"]), Err("lies in the checkout")),
+            (exec(&["./elsewhere"]), Err("is a relative path")),
+            (
+                Reference::File("link".into()),
+                Err("is a link in the checkout"),
+            ),
+            (
+                Reference::File("large".into()),
+                Err("more than 1048576 bytes"),
+            ),
+            (
+                Reference::File("/dev/zero".into()),
+                Err("not a regular file"),
+            ),
             (Reference::File("empty".into()), Err("the secret is empty")),
             (
                 Reference::File("bytes".into()),
@@ -131,6 +412,10 @@ mod tests {
                 Err("`no-such-program` cannot be run"),
             ),
             (
+                exec(&["cat", "/dev/zero"]),
+                Err("printed more than 1048576 bytes"),
+            ),
+            (
                 Reference::Env("TRUEUP_NO_SUCH_VARIABLE".into()),
                 Err("`TRUEUP_NO_SUCH_VARIABLE` is not set"),
             ),
@@ -140,9 +425,59 @@ mod tests {
             assert!(!format!("{found:?}{secrets:?}").contains("s3cret"));
             match (found, expected) {
                 (Ok(secret), Ok(expected)) => assert_eq!(secret.reveal(), expected),
-                (Err(error), Err(expected)) => assert!(error.to_string().contains(expected)),
+                (Err(error), Err(expected)) => {
+                    assert!(error.to_string().contains(expected), "{error}");
+                }
                 (found, expected) => panic!("{reference:?}: {found:?} is not {expected:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_ended_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut secrets = ProcessSecrets::new(folder.path());
+        secrets.limit = Duration::from_millis(300);
+        let pid = tempfile::NamedTempFile::new().unwrap();
+        let script = format!("sleep 600 & echo $! > {}; wait", pid.path().display());
+        let error = secrets.reveal(&exec(&["sh", "-c", &script])).unwrap_err();
+        assert!(
+            error.to_string().contains("did not end within 0.3 s"),
+            "{error}"
+        );
+        let pid = std::fs::read_to_string(pid.path()).unwrap();
+        let is_alive = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+            stat.is_ok_and(|stat| !stat.contains(") Z"))
+        };
+        // The signal was sent; the kernel takes the process away when it comes to it.
+        let began = Instant::now();
+        while is_alive() {
+            assert!(began.elapsed() < Duration::from_secs(30), "it still runs");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_program_gets_the_usual_variables_and_those_that_the_site_passes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = ProcessSecrets::new(folder.path());
+        let names = |secrets: &ProcessSecrets| {
+            let printed = secrets.reveal_again(&exec(&["env"])).unwrap();
+            let lines = printed
+                .reveal()
+                .lines()
+                .map(|line| line.split('=').next().unwrap().to_owned());
+            lines.collect::<BTreeSet<String>>()
+        };
+        // Cargo sets it for every test.
+        let variable = "CARGO_MANIFEST_DIR";
+        let before = names(&secrets);
+        assert!(
+            before.contains("PATH") && !before.contains(variable),
+            "{before:?}"
+        );
+        secrets.pass_on(&[Arc::from(variable)]);
+        assert!(names(&secrets).contains(variable));
     }
 }

@@ -54,6 +54,20 @@ fn read_member(node: &Node) -> Option<EtcdMember> {
 }
 
 impl Reference {
+    /// Returns which kind of reference it is, and its value; a program with its arguments as JSON.
+    #[must_use]
+    pub fn kind_and_value(&self) -> (&'static str, Arc<str>) {
+        match self {
+            Self::Env(name) => ("env", name.clone()),
+            Self::File(path) => ("file", path.clone()),
+            Self::Exec(words) => {
+                // A list of texts can always be written.
+                let words = serde_json::to_string(words).unwrap_or_default();
+                ("exec", Arc::from(words))
+            }
+        }
+    }
+
     /// Reads a reference (`{env: NAME}`, `{file: PATH}`, `{exec: [PROGRAM, ARGUMENT…]}`); `None` for
     /// anything else, a value that stands there itself among them.
     #[must_use]

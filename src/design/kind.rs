@@ -13,6 +13,8 @@ pub(super) const RETIREMENT: &str = "trueup/NodeRetirement/v1";
 pub(super) const CLEANING: &str = "trueup/CleaningPolicy/v1";
 pub(super) const POLICY: &str = "trueup/Policy/v1";
 pub(super) const BACKENDS: &str = "trueup/Backends/v1";
+/// The kinds of documents that guard a site: who is contacted, what is protected, which quorum counts.
+pub const GUARDS: [&str; 5] = [BACKENDS, CLEANING, ETCD_CLUSTERS, POLICY, RETIREMENT];
 pub(super) const RACK: &str = "drydock/Rack/v1";
 pub(super) const REGION: &str = "drydock/Region/v1";
 /// What says that a folder is a site; not one of its documents.

@@ -47,7 +47,7 @@ pub use build::{build, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Digests, NoDigest, SectionDigest};
-pub use kind::SITE_DEFINITION;
+pub use kind::{GUARDS, SITE_DEFINITION};
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use own::{Addresses, Fields, Sections};
 pub use section::{Class, Section};
@@ -86,6 +86,8 @@ pub struct Design {
     pub policy: Policy,
     /// Who talks to the hardware and to the clusters.
     pub backends: Backends,
+    /// From where its guards were taken, where that is another revision.
+    pub guards_from: Option<GuardSource>,
     index: OnceLock<selector::NodeIndex>,
 }
 
@@ -103,6 +105,7 @@ impl Design {
             cleaning: Vec::new(),
             policy: Policy::default(),
             backends: Backends::default(),
+            guards_from: None,
             index: OnceLock::new(),
         }
     }
@@ -230,6 +233,15 @@ pub struct OutOfBand {
     pub address: Option<Arc<str>>,
     /// The account's name, where the documents give one.
     pub account: Option<Arc<str>>,
+}
+
+/// The revision from which the guards of a design were taken in the place of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardSource {
+    /// What the operator called it.
+    pub revision: Arc<str>,
+    /// The documents that are different in the design's own revision.
+    pub changed: Vec<Arc<str>>,
 }
 
 /// Which nodes: the intersection of the criteria given, each a union of its values.
@@ -496,6 +508,10 @@ pub struct Backends {
     pub overrides: Vec<(Selector, HardwareBackend)>,
     /// How nodes are called elsewhere, by node, then by system (`kubernetes`, `ironic`, `metal3`, `maas`).
     pub names: BTreeMap<NodeName, BTreeMap<Arc<str>, Arc<str>>>,
+    /// Whether credentials may be sent over plain HTTP beyond this machine.
+    pub allow_plain_http: bool,
+    /// The variables that programs which print secrets get beside the usual ones.
+    pub exec_environment: Vec<Arc<str>>,
     /// The document's data, for what a backend reads itself.
     pub data: Option<Node>,
 }
@@ -536,6 +552,22 @@ pub enum BackendKind {
     Metal3,
     /// The MAAS API.
     Maas,
+}
+
+impl BackendKind {
+    /// Returns its name in documents; empty where there is none.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Sim => "sim",
+            Self::Redfish => "redfish",
+            Self::Ipmi => "ipmi",
+            Self::Ironic => "ironic",
+            Self::Metal3 => "metal3",
+            Self::Maas => "maas",
+        }
+    }
 }
 
 /// A secret by reference, never by value.

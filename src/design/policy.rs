@@ -177,6 +177,8 @@ fn read_backends(data: &Node, design: &mut Design) {
             .names
             .insert(NodeName::from(node.text.clone()), names);
     }
+    backends.allow_plain_http = data.get("allow_plain_http").and_then(Node::as_bool) == Some(true);
+    backends.exec_environment = texts(data, "exec_environment").collect();
     backends.data = Some(data.clone());
 }
 

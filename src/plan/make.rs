@@ -1,6 +1,6 @@
 //! Makes a plan: judges every node, builds the steps, counts, and says what somebody should know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,7 +17,8 @@ use super::{
     ChangeKind, Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, remediate,
     steps, unavailable,
 };
-use crate::design::{Beside, Design, NodeDesign, NodeName};
+use crate::design::{Beside, Design, HardwareBackend, NodeDesign, NodeName};
+use crate::document::Node;
 use crate::guard::{self, Limits};
 use crate::observed::{Fact, ObservedNode};
 use crate::record::NodeRecord;
@@ -225,11 +226,54 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         steps,
         relies_on,
         records_digest,
+        notices: notices(design),
         warnings,
         summary,
         forecast,
         options,
     })
+}
+
+/// What a reader has to know first: which guards count, and where credentials can be read on their way.
+fn notices(design: &Design) -> Vec<Arc<str>> {
+    let mut notices = Vec::new();
+    if let Some(source) = &design.guards_from
+        && !source.changed.is_empty()
+    {
+        notices.push(format!(
+            "this revision changes documents that guard the site: {}; the plan uses those of `{}`",
+            source.changed.join(", "),
+            source.revision
+        ));
+    }
+    let backends = &design.backends;
+    if backends.allow_plain_http {
+        notices.push(
+            "credentials may be sent over plain HTTP (`allow_plain_http: true`), where anybody between can \
+             read them"
+                .to_owned(),
+        );
+    }
+    let all = backends.overrides.iter().map(|(_, backend)| backend);
+    let all = all.chain([&backends.hardware]);
+    let is_unverified = |backend: &&HardwareBackend| {
+        let verify = backend
+            .settings
+            .as_ref()
+            .and_then(|settings| settings.get("verify"));
+        verify.and_then(Node::as_bool) == Some(false)
+    };
+    let kinds: BTreeSet<&str> = all
+        .filter(is_unverified)
+        .map(|each| each.kind.as_str())
+        .collect();
+    for kind in kinds {
+        notices.push(format!(
+            "certificates of `{kind}` are not verified (`verify: false`): anybody between can read the \
+             password and act in the place of the service"
+        ));
+    }
+    notices.into_iter().map(Arc::from).collect()
 }
 
 /// Whether what was asked for can be planned at all.

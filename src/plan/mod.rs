@@ -296,6 +296,8 @@ pub struct Plan {
     pub relies_on: Vec<Reliance>,
     /// The digest of the records of the nodes that it touches or relies on.
     pub records_digest: Digest,
+    /// What a reader has to know before anything else of the plan.
+    pub notices: Vec<Arc<str>>,
     /// What somebody should know.
     pub warnings: Vec<Arc<str>>,
     /// Counts.

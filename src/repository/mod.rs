@@ -27,6 +27,8 @@ mod tree;
 mod walk;
 mod worktree;
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -55,6 +57,8 @@ pub struct Repository {
     strips_carriage_returns: bool,
     /// Whether the executable bit of the worktree's files counts (`core.fileMode`).
     trusts_file_mode: bool,
+    /// What the git program gets as its environment; absent: what this process has.
+    environment: Option<Vec<(OsString, OsString)>>,
     /// What can be computed again.
     cache: Cache,
     /// Handles that nobody uses just now.
@@ -103,6 +107,7 @@ impl Repository {
             strips_carriage_returns: autocrlf.eq_ignore_ascii_case("input")
                 || config.get_bool("core.autocrlf").unwrap_or(false),
             trusts_file_mode: config.get_bool("core.filemode").unwrap_or(true),
+            environment: None,
             cache: Cache::none(),
             idle: Mutex::new(vec![handle]),
         })
@@ -115,6 +120,46 @@ impl Repository {
         // No site can have this name.
         self.cache = Cache::new(&self.common_dir.join("trueup").join(".cache"), program);
         self
+    }
+
+    /// The same repository, whose git program gets these variables and no others.
+    #[must_use]
+    pub fn with_environment(mut self, variables: Vec<(OsString, OsString)>) -> Self {
+        self.environment = Some(variables);
+        self
+    }
+
+    /// Returns the variables that the configured credential helpers name (`$NAME`, `${NAME}`), and those
+    /// that `trueup.gitEnvironment` lists.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be read.
+    pub fn helper_variables(&self) -> Result<BTreeSet<String>, Error> {
+        self.with(|handle| {
+            let config = handle
+                .config()
+                .map_err(git("read the configuration of git"))?;
+            let mut names = BTreeSet::new();
+            let mut each = |entry: &git2::ConfigEntry<'_>| {
+                let (Ok(name), Ok(value)) = (entry.name(), entry.value()) else {
+                    return;
+                };
+                let name = name.to_ascii_lowercase();
+                if name == "trueup.gitenvironment" {
+                    names.extend(value.split([',', ' ']).map(str::to_owned));
+                } else if name.starts_with("credential.") && name.ends_with(".helper") {
+                    names.extend(variables_in(value));
+                }
+            };
+            let entries = config
+                .entries(None)
+                .map_err(git("read the configuration of git"))?;
+            entries
+                .for_each(&mut each)
+                .map_err(git("read the configuration of git"))?;
+            Ok(names)
+        })
     }
 
     /// What was computed before; empty where [`Repository::with_cache`] was not asked for.
@@ -408,4 +453,14 @@ const NO_CEILINGS: [&std::ffi::OsStr; 0] = [];
 fn git(attempt: impl Into<String>) -> impl FnOnce(git2::Error) -> Error {
     let attempt = attempt.into();
     move |source| Error::Git { attempt, source }
+}
+
+/// The variables that a line for a shell names.
+fn variables_in(line: &str) -> Vec<String> {
+    let named = line.split('$').skip(1).map(|rest| {
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        let end = rest.find(|each: char| !(each.is_ascii_alphanumeric() || each == '_'));
+        rest[..end.unwrap_or(rest.len())].to_owned()
+    });
+    named.filter(|name| !name.is_empty()).collect()
 }

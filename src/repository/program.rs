@@ -57,6 +57,9 @@ impl Repository {
         command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
         command.arg("--git-dir").arg(&self.git_dir);
         command.args(arguments).current_dir(&self.root);
+        if let Some(variables) = &self.environment {
+            command.env_clear().envs(variables.iter().cloned());
+        }
         for variable in FOREIGN {
             command.env_remove(variable);
         }

@@ -16,6 +16,7 @@ use crate::render::{self, render};
 use crate::repository::{BlobId, CommitId, Content, Entry, Moment, Repository, Tree};
 
 use super::consequence::Lost;
+use super::guards::Guards;
 use super::kept::{Kept, Parts};
 use super::mask::mask;
 use super::{At, Depth, Error, Listing, Location, Settings, Site, SiteFile, digest_of};
@@ -32,6 +33,7 @@ pub struct Loader<'a> {
     repository: &'a Repository,
     sources: Sources,
     parsed: HashMap<SiteFile, Arc<LoadedFile>>,
+    guards: Option<Arc<Guards>>,
 }
 
 enum Fetched {
@@ -48,7 +50,15 @@ impl<'a> Loader<'a> {
             repository,
             sources: Sources::new(),
             parsed: HashMap::new(),
+            guards: None,
         }
+    }
+
+    /// The same, with the guards of every design that it loads taken from a protected revision.
+    #[must_use]
+    pub fn with_guards(mut self, guards: Option<Arc<Guards>>) -> Self {
+        self.guards = guards;
+        self
     }
 
     pub(super) fn repository(&self) -> &'a Repository {
@@ -281,7 +291,7 @@ impl<'a> Loader<'a> {
             .collect();
         let is_sound = !diagnostics.has_errors();
         let site = location.site.clone();
-        let design = match settings.depth {
+        let mut design = match settings.depth {
             Depth::Rendered => Design::empty(site),
             Depth::Typed => {
                 let (design, found) = design::build(site, &rendered);
@@ -297,6 +307,9 @@ impl<'a> Loader<'a> {
                 design
             }
         };
+        if let Some(guards) = &self.guards {
+            guards.put_into(&mut design, &rendering);
+        }
         let mut diagnostics = mask(
             diagnostics,
             documents.iter().map(|document| &**document),

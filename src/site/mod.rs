@@ -6,6 +6,7 @@
 mod consequence;
 mod find;
 mod gather;
+mod guards;
 mod kept;
 mod load;
 mod mask;
@@ -22,6 +23,7 @@ use crate::repository::{BlobId, CommitId, Entry, Mode, Selection, site_digest};
 
 pub use find::locate;
 pub use gather::Gathered;
+pub use guards::Guards;
 pub use kept::{Kept, Parts, settled_files};
 pub use load::Loader;
 pub use pieces::Pieces;

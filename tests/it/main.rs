@@ -25,6 +25,8 @@ mod cli_short_plan;
 #[cfg(test)]
 mod cli_status;
 #[cfg(test)]
+mod cli_trust;
+#[cfg(test)]
 mod cli_validate;
 #[cfg(test)]
 mod crash;

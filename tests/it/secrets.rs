@@ -325,6 +325,9 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     run(&world, &["show", &run_id]).with(0);
     run(&world, &["show", &run_id, "--full"]).with(0);
     plan_every_action(&world);
+    for format in ["text", "json"] {
+        run(&world, &["trust", "--list", "--format", format]).with(0);
+    }
     for command in ["abort", "unlock"] {
         let ended = run(&world, &[command, &run_id]);
         assert_ne!(ended.code, 0, "nothing was interrupted");
@@ -379,7 +382,7 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
     let references = [
         "{env: TRUEUP_TEST_PASSWORD}",
         "{file: password}",
-        "{exec: [cat, password]}",
+        "{exec: [echo, hunter2-printed]}",
         "{exec: [sh, -c, 'echo hunter2-exec; exit 3']}",
         "{file: hidden/nowhere}",
     ];
@@ -388,11 +391,12 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
             "backends.yaml",
             format!(
                 "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
-                 redfish:\n      port: 1\n      credentials: {{username: admin, password: {reference}}}\n"
+                 redfish:\n      networks: [127.0.0.0/8]\n      port: 1\n      credentials: {{username: admin, password: {reference}}}\n"
             ),
         );
         for arguments in [
             &["validate"][..],
+            &["trust", "--yes"],
             &["plan"],
             &["plan", "--format", "json"],
             &["nodes", "--clean-steps"],
@@ -403,7 +407,8 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
             // What the document itself says is in plain sight.
             let said = [ended.stdout, ended.stderr]
                 .concat()
-                .replace("echo hunter2-exec", "");
+                .replace("echo hunter2-exec", "")
+                .replace("[\"echo\",\"hunter2-printed\"]", "");
             unseen(&format!("{arguments:?} with {reference}"), &said);
         }
     }

@@ -74,10 +74,10 @@ fn each_example_is_a_site_without_a_problem() {
         let simulated_state = folder.path().join("simulated-site.json");
         choose(
             &site.design,
-            &Context {
+            &Context::trusting(
                 simulated_state,
-                secrets: std::sync::Arc::new(trueup::backend::NoSecrets),
-            },
+                std::sync::Arc::new(trueup::backend::NoSecrets),
+            ),
         )
         .unwrap();
     }

@@ -14,9 +14,11 @@ fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
     world.checkout.write(
         "backends.yaml",
         "---\nschema: trueup/Backends/v1\nmetadata: {name: backends}\ndata:\n  hardware:\n    kind: redfish\n    \
-         redfish: {port: 1, credentials: {username: admin, password: {exec: [echo, hunter2]}}}\n",
+         redfish: {port: 1, networks: [127.0.0.0/8], credentials: {username: admin, password: {exec: [echo, hunter2]}}}\n",
     );
+    world.on_loopback();
     world.checkout.commit("A site");
+    world.run(&["trust", "--yes"]).with(0);
     let quiet = world.run(&["plan"]).with(0);
     assert!(!quiet.stderr.contains("cli: looked at"), "{}", quiet.stderr);
 

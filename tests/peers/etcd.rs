@@ -555,7 +555,7 @@ impl Real {
             format!("{name}: {{file: '{}'}}", path.display())
         };
         let text = format!(
-            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata: {{hardware: {{kind: redfish}}}}\n\
+            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata: {{hardware: {{kind: redfish, redfish: {{networks: [127.0.0.0/8]}}}}}}\n\
              ---\nschema: promenade/EtcdClusters/v1\nmetadata: {{name: etcd}}\ndata:\n  clusters:\n  - name: main\n    \
              members: [{}]\n    credentials: {{{}, {}, {}}}\n",
             members.join(", "),

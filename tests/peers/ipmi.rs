@@ -64,7 +64,7 @@ impl Lab {
         let controller = Peer::start("ipmi-up.sh", |ports| vec![ports.at(0).to_string()])?;
         let backends = format!(
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: ipmi\n    \
-             ipmi: {{credentials: {{username: ipmiusr, password: {{env: BMC_PASSWORD}}}}, port: {}, cipher_suite: 3, settling_time: 0.5}}\n",
+             ipmi: {{networks: [127.0.0.0/8], credentials: {{username: ipmiusr, password: {{env: BMC_PASSWORD}}}}, port: {}, cipher_suite: 3, settling_time: 0.5}}\n",
             controller.ports().at(0)
         );
         let site = Site::new(&[

@@ -127,7 +127,7 @@ impl Hands {
     /// A site of these nodes, moved by an Ironic with these settings.
     pub(crate) fn of(nodes: &[&str], settings: &str, secrets: Arc<dyn Secrets>) -> Self {
         let mut text = format!(
-            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: ironic\n    ironic:\n      \
+            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: ironic\n    ironic:\n      networks: [127.0.0.0/8, 10.0.0.0/8]\n      \
              driver: fake-hardware\n      {settings}\n"
         );
         let machine = |node: &&str| {
@@ -151,10 +151,7 @@ impl Hands {
             .collect();
         let (design, problems) = build(SiteName::from("lab"), &documents);
         assert!(!problems.has_errors(), "{problems:#?}");
-        let context = Context {
-            simulated_state: std::path::PathBuf::from("unused"),
-            secrets,
-        };
+        let context = Context::trusting("unused".into(), secrets);
         let backends = choose(&design, &context).unwrap();
         Self {
             backends,
@@ -629,7 +626,7 @@ fn apply_on_ironic(nodes: usize, parallelism: usize) {
         (count("steps"), count("changes"))
     };
     let ironic = format!(
-        "{{kind: ironic, ironic: {{endpoint: \"{}\", driver: fake-hardware}}}}",
+        "{{kind: ironic, ironic: {{endpoint: \"{}\", driver: fake-hardware, networks: [127.0.0.0/8, 10.0.0.0/8]}}}}",
         lab.peer.said()
     );
     let site = site_of(&documents(nodes, &ironic));

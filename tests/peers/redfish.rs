@@ -68,7 +68,7 @@ fn nodes(count: usize) -> String {
 fn backends(port: u16, more: &str) -> String {
     format!(
         "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
-         redfish: {{port: {port}, request_timeout: 30, {more}}}\n"
+         redfish: {{port: {port}, networks: [127.0.0.0/8], request_timeout: 30, {more}}}\n"
     )
 }
 
@@ -93,10 +93,10 @@ impl Machines {
             .map(|document| (&**document, &document.data))
             .collect();
         let (design, _) = build(SiteName::from("test"), &inputs);
-        let context = Context {
-            simulated_state: "simulated-site.json".into(),
-            secrets: Arc::new(Known { certificate }),
-        };
+        let context = Context::trusting(
+            "simulated-site.json".into(),
+            Arc::new(Known { certificate }),
+        );
         let backends = choose(&design, &context).unwrap_or_else(|error| panic!("{error}"));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

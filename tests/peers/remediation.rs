@@ -189,7 +189,7 @@ async fn a_machine_behind_ipmi_is_remediated_with_annotations_of_our_own() {
         return;
     };
     let hardware = format!(
-        "{{kind: ipmi, ipmi: {{credentials: {{username: ipmiusr, password: {{env: BMC_PASSWORD}}}}, port: {}, \
+        "{{kind: ipmi, ipmi: {{networks: [127.0.0.0/8], credentials: {{username: ipmiusr, password: {{env: BMC_PASSWORD}}}}, port: {}, \
          cipher_suite: 3, settling_time: 0.5}}}}",
         controller.ports().at(0)
     );
@@ -213,7 +213,7 @@ async fn a_machine_behind_redfish_is_remediated_with_annotations_of_our_own() {
     let uuid = "00000000-0000-4000-8000-000000000001";
     // The emulator shows a change up to 11 seconds late.
     let hardware = format!(
-        "{{kind: redfish, redfish: {{port: {port}, scheme: http, settling_time: 12, request_timeout: 30, deploy: {{boot_time: 1}}}}}}"
+        "{{kind: redfish, redfish: {{networks: [127.0.0.0/8], port: {port}, scheme: http, settling_time: 12, request_timeout: 30, deploy: {{boot_time: 1}}}}}}"
     );
     let system = format!("/redfish/v1/Systems/{uuid}");
     let is_on: Power = Arc::new(move || {

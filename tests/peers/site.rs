@@ -10,6 +10,8 @@ use tempfile::TempDir;
 /// A repository on the branch `main`, removed when it is dropped.
 pub(crate) struct Site {
     folder: TempDir,
+    /// What lies outside the checkout: the operator's own configuration.
+    home: TempDir,
 }
 
 /// What a command ended with.
@@ -41,6 +43,7 @@ impl Site {
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let site = Self {
             folder: TempDir::new().unwrap(),
+            home: TempDir::new().unwrap(),
         };
         site.git(&["init", "--quiet", "--initial-branch=main"]);
         site.commit(files);
@@ -70,7 +73,18 @@ impl Site {
 
     /// Runs `trueup` in it with nothing of the environment but these variables.
     pub(crate) fn trueup(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
+        self.trust(environment);
         self.run(env!("CARGO_BIN_EXE_trueup"), arguments, environment)
+    }
+
+    /// Trusts what the site's documents would have `trueup` use, as an operator does.
+    pub(crate) fn trust(&self, environment: &[(&str, &str)]) {
+        let ended = self.run(
+            env!("CARGO_BIN_EXE_trueup"),
+            &["trust", "--yes"],
+            environment,
+        );
+        assert!(ended.code <= 1, "{ended:?}");
     }
 
     /// Starts `trueup` in it, to be waited for or killed; its standard error is to be read or inherited.
@@ -80,6 +94,7 @@ impl Site {
         environment: &[(&str, &str)],
         stderr: Stdio,
     ) -> Child {
+        self.trust(environment);
         self.command(env!("CARGO_BIN_EXE_trueup"), arguments, environment)
             .stdout(Stdio::null())
             .stderr(stderr)
@@ -106,7 +121,7 @@ impl Site {
             .current_dir(self.path())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", self.path())
+            .env("HOME", self.home.path())
             .env("LC_ALL", "C")
             .env("NO_COLOR", "1")
             .env("GIT_CONFIG_NOSYSTEM", "1")

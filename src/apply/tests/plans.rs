@@ -237,6 +237,7 @@ impl Site {
             steps: steps.0,
             relies_on: Vec::new(),
             records_digest: "".into(),
+            notices: Vec::new(),
             warnings: Vec::new(),
             summary: Summary::default(),
             forecast: Forecast::default(),

@@ -4,18 +4,18 @@
 //! who does not need it, and gives a clear error to who does. All ways of kube to say who one is are
 //! there: certificates, tokens, programs, OpenID Connect, proxies.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 
 use super::call::{Server, Trouble};
+use super::kubeconfig::{self, Found};
 use super::settings::Settings;
-use crate::backend::Secrets;
-use crate::design::Reference;
+use crate::backend::http::{PLAIN_HTTP, is_loopback};
+use crate::backend::{SecretError, Secrets};
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -26,6 +26,8 @@ pub(in crate::backend) struct Connection {
     settings: Settings,
     secrets: Arc<dyn Secrets>,
     server: Mutex<Option<Server>>,
+    /// What its kubeconfig led to when it was first read, which is what was trusted.
+    facts: OnceLock<Vec<(String, String)>>,
 }
 
 impl Connection {
@@ -35,6 +37,7 @@ impl Connection {
             settings,
             secrets,
             server: Mutex::new(None),
+            facts: OnceLock::new(),
         }
     }
 
@@ -77,42 +80,71 @@ impl Connection {
             context: self.settings.context.as_deref().map(str::to_owned),
             ..KubeConfigOptions::default()
         };
-        let config = match &self.settings.kubeconfig {
-            Some(reference) => {
-                let kubeconfig = self.kubeconfig(reference)?;
-                Config::from_custom_kubeconfig(kubeconfig, &options)
-                    .await
-                    .map_err(|e| chain(&e))
-            }
-            // A context is one of a kubeconfig: inside a pod there is none.
-            None if options.context.is_some() => Config::from_kubeconfig(&options)
+        let (settings, secrets) = (self.settings.clone(), self.secrets.clone());
+        // A reference may be a program or a large file.
+        let again = self.facts.get().is_some();
+        let read = tokio::task::spawn_blocking(move || {
+            let found = kubeconfig::read(&settings, &*secrets, again)?;
+            let facts = kubeconfig::facts(&found, &settings, &*secrets)?;
+            Ok::<_, SecretError>((found, facts))
+        });
+        let read = read.await.map_err(|error| error.to_string())?;
+        let (found, facts) = read.map_err(|error| error.to_string())?;
+        if *self.facts.get_or_init(|| facts.clone()) != facts {
+            return Err(
+                "the kubeconfig leads elsewhere than when it was trusted; run the command again"
+                    .to_owned(),
+            );
+        }
+        let mut config = match found {
+            Found::Config(config) => Config::from_custom_kubeconfig(*config, &options)
                 .await
-                .map_err(|error| chain(&error)),
-            None => Config::infer().await.map_err(|error| chain(&error)),
+                .map_err(|error| unusable(&error))?,
+            Found::Pod => Config::incluster().map_err(|error| chain(&error))?,
         };
-        let mut config =
-            config.map_err(|problem| format!("its kubeconfig does not fit: {problem}"))?;
+        self.refuse_plain_http(&config)?;
         config.connect_timeout = Some(CONNECT);
         // What is tried again, and how often, is each step's to say.
         config.default_retry = false;
         Ok(config)
     }
 
-    fn kubeconfig(&self, reference: &Reference) -> Result<Kubeconfig, String> {
-        let read = |kubeconfig: Result<Kubeconfig, _>| {
-            kubeconfig.map_err(|error: kube::config::KubeconfigError| {
-                format!("its kubeconfig cannot be read: {}", chain(&error))
-            })
-        };
-        // Paths in a kubeconfig are meant from where it lies, which only a file has.
-        let path: Option<PathBuf> = self.secrets.path(reference);
-        if let Some(path) = path {
-            return read(Kubeconfig::read_from(path));
+    /// Refuses to send who one is over a connection that anybody between can read.
+    fn refuse_plain_http(&self, config: &Config) -> Result<(), String> {
+        let is_plain = config.cluster_url.scheme_str() == Some("http");
+        let host = config.cluster_url.host().unwrap_or_default();
+        let user = &config.auth_info;
+        let has_credential = user.token.is_some()
+            || user.token_file.is_some()
+            || user.password.is_some()
+            || user.exec.is_some()
+            || user.auth_provider.is_some();
+        if is_plain && has_credential && !is_loopback(host) && !self.settings.allows_plain_http {
+            return Err(PLAIN_HTTP.to_owned());
         }
-        let secret = self.secrets.reveal(reference);
-        let secret = secret.map_err(|error| format!("its kubeconfig cannot be had: {error}"))?;
-        read(Kubeconfig::from_yaml(secret.reveal()))
+        Ok(())
     }
+}
+
+/// Why a kubeconfig cannot be used. What is wrong inside it is named only where that quotes nothing of it.
+fn unusable(error: &KubeconfigError) -> String {
+    let why = match error {
+        KubeconfigError::CurrentContextNotSet => "it has no current context",
+        KubeconfigError::LoadContext(_) => "it does not have that context",
+        KubeconfigError::LoadClusterOfContext(_) => {
+            "its context names a cluster that it does not have"
+        }
+        KubeconfigError::MissingClusterUrl => "its cluster has no server",
+        KubeconfigError::ParseClusterUrl(_) => "the server of its cluster is not a URL",
+        KubeconfigError::ParseProxyUrl(_) => "the proxy of its cluster is not a URL",
+        KubeconfigError::LoadCertificateAuthority(_) => {
+            "the certificates of its authority cannot be read"
+        }
+        KubeconfigError::LoadClientCertificate(_) => "its client certificate cannot be read",
+        KubeconfigError::LoadClientKey(_) => "its client key cannot be read",
+        _ => "its content does not fit",
+    };
+    format!("the kubeconfig cannot be used: {why}")
 }
 
 /// An error with its causes, those left out that its own text repeats; kube's own words for where in it the

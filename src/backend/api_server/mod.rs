@@ -5,6 +5,7 @@
 
 mod call;
 mod connect;
+mod kubeconfig;
 mod page;
 mod settings;
 mod watch;
@@ -12,6 +13,7 @@ mod watch;
 pub use call::Trouble;
 pub(in crate::backend) use call::{MANAGER, Server, again};
 pub(in crate::backend) use connect::Connection;
+pub(in crate::backend) use kubeconfig::kubeconfig_facts;
 pub(in crate::backend) use page::or_empty;
 pub(in crate::backend) use settings::Settings;
 pub(in crate::backend) use watch::{Event, Watch};

@@ -23,6 +23,8 @@ pub(in crate::backend) struct Settings {
     pub(in crate::backend) context: Option<Arc<str>>,
     /// The image of the pod that shuts a kubelet down.
     pub(in crate::backend) shutdown_image: Arc<str>,
+    /// Whether credentials may be sent over plain HTTP.
+    pub(in crate::backend) allows_plain_http: bool,
 }
 
 impl Settings {
@@ -39,6 +41,7 @@ impl Settings {
             kubeconfig: written.get("kubeconfig").and_then(Reference::read),
             context: text("context").map(Arc::from),
             shutdown_image: Arc::from(text("shutdown_image").unwrap_or(SHUTDOWN_IMAGE)),
+            allows_plain_http: design.backends.allow_plain_http,
         })
     }
 }

@@ -51,8 +51,9 @@ pub(super) fn connection(design: &Design, context: &Context) -> Option<Connectio
 ///
 /// # Errors
 ///
-/// The simulated site cannot be used.
+/// The reach of the site is not trusted, or the simulated site cannot be used.
 pub fn choose_etcd(design: &Design, context: &Context) -> Result<Option<Arc<dyn Cluster>>, Error> {
+    context.admit(design)?;
     if is_simulated(design) {
         return Ok(Some(Simulators::new(design, context)?.cluster()?));
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::ipmi::Ipmi;
 use super::ironic::Ironic;
 use super::metal3::Metal3;
+use super::ranges::Ranged;
 use super::redfish::{self, Redfish};
 use super::sim::{Settings, Simulators};
 use crate::backend::{ActError, Context, Error, Hardware, Holder, Order, Pending, Probe, cluster};
@@ -138,29 +139,38 @@ fn open(
     context: &Context,
     simulators: &mut Simulators,
 ) -> Result<Arc<dyn Hardware>, Error> {
-    let name = match backend.kind {
+    let opened: Arc<dyn Hardware> = match backend.kind {
         BackendKind::Sim => return Ok(simulators.open(backend)?),
         BackendKind::None => return Err(Error::NoBackends),
-        BackendKind::Redfish => {
-            let redfish = Redfish::open(backend, written.mark, design, context)?;
-            return Ok(Arc::new(redfish));
-        }
-        BackendKind::Ipmi => {
-            return Ok(Arc::new(Ipmi::open(backend, design.policy.wipe, context)?));
-        }
-        BackendKind::Ironic => {
-            return Ok(Arc::new(Ironic::open(design, backend, written, context)?));
-        }
-        BackendKind::Metal3 => {
-            return Ok(Arc::new(Metal3::open(design, backend, written, context)?));
-        }
-        BackendKind::Maas => "maas",
+        BackendKind::Redfish => Arc::new(Redfish::open(backend, written.mark, design, context)?),
+        BackendKind::Ipmi => Arc::new(Ipmi::open(backend, design.policy.wipe, context)?),
+        BackendKind::Ironic => Arc::new(Ironic::open(design, backend, written, context)?),
+        BackendKind::Metal3 => Arc::new(Metal3::open(design, backend, written, context)?),
+        BackendKind::Maas => return Err(not_available("maas", written)),
     };
+    if sends_credentials(backend) {
+        return Ranged::wrap(opened, backend, design, context);
+    }
+    Ok(opened)
+}
+
+/// Whether passwords of controllers are sent to where the documents say that these are: by trueup, or by
+/// the provisioner that is told of them.
+fn sends_credentials(backend: &HardwareBackend) -> bool {
+    let enrols = |settings: &Node| settings.get("driver").is_some();
+    match backend.kind {
+        BackendKind::Redfish | BackendKind::Ipmi | BackendKind::Metal3 => true,
+        BackendKind::Ironic => backend.settings.as_ref().is_some_and(enrols),
+        BackendKind::Sim | BackendKind::Maas | BackendKind::None => false,
+    }
+}
+
+fn not_available(name: &str, written: &Node) -> Error {
     let mark = written.get("kind").unwrap_or(written).mark;
     let message = format!("backend `{name}` is not available in this build");
     let diagnostic = Diagnostic::error("rule-backend-kind", mark, message)
         .hint("this build has `sim`, `redfish`, `ipmi`, `ironic` and `metal3`");
-    Err(Error::Settings(Box::new(diagnostic)))
+    Error::Settings(Box::new(diagnostic))
 }
 
 /// Sends each node to its backend.

@@ -16,9 +16,11 @@ pub mod ironic;
 mod level;
 pub mod metal3;
 mod payload;
+mod ranges;
 mod redfish;
 pub mod sim;
 mod written;
 
 pub use choose::{Clock, choose, clock, longest_request};
 pub use metal3::{Listener as WatchListener, Tenure, Watched, Watcher};
+pub use ranges::controller_address;

@@ -90,6 +90,16 @@ impl Endpoint {
     }
 }
 
+/// Whether a host, as it stands in a URL, is this machine.
+#[must_use]
+pub fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<std::net::IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => bare.eq_ignore_ascii_case("localhost"),
+    }
+}
+
 /// Host and port of an address, the port also where it is the scheme's own.
 pub(super) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or("?");

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use answer::Origin;
 
 pub use answer::Answer;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError, is_loopback};
 pub use failure::{Class, Failure, plain};
 pub use request::{Credentials, Dialect, Plain, Request};
 pub use trust::{Fingerprint, Identity, Trust, TrustError};
@@ -37,6 +37,11 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// How long an idle connection is kept: longer than between two looks at the same machine.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// Why a credential is not sent.
+pub const PLAIN_HTTP: &str = "credentials are not sent over plain HTTP beyond this machine, where anybody \
+                              between can read them: use `https`, or set `allow_plain_http: true` in the \
+                              site's Backends document";
 
 /// How far a client goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +78,7 @@ impl Default for Limits {
 pub struct Client {
     inner: reqwest::Client,
     limits: Limits,
+    allows_plain_http: bool,
     hosts: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
     total: Semaphore,
 }
@@ -100,6 +106,7 @@ impl Client {
         Ok(Self {
             inner,
             limits,
+            allows_plain_http: trust.allow_plain_http,
             hosts: Mutex::default(),
             total: Semaphore::new(limits.total.clamp(1, Semaphore::MAX_PERMITS)),
         })
@@ -183,6 +190,12 @@ impl Client {
         url: &Url,
         origin: &Arc<Origin>,
     ) -> Result<Answer, Failure> {
+        let host = url.host_str().unwrap_or_default();
+        let is_readable = url.scheme() == "http" && !is_loopback(host);
+        if is_readable && request.has_secrets() && !self.allows_plain_http {
+            let text = PLAIN_HTTP.to_owned();
+            return Err(Failure::new(origin.clone(), Class::Permanent, text));
+        }
         let prepared = request.prepare(&self.inner, url, origin)?;
         let lost = |error: &reqwest::Error| failure::of_transport(origin, request, error);
         let mut response = self.inner.execute(prepared).await.map_err(|e| lost(&e))?;

@@ -190,6 +190,11 @@ impl<'a> Request<'a> {
         self.dialect.words(answer)
     }
 
+    /// Whether it carries a secret.
+    pub(super) fn has_secrets(&self) -> bool {
+        self.credentials.is_some() || !self.hidden.is_empty()
+    }
+
     /// A text without any secret of this request.
     pub(super) fn without_secrets(&self, mut text: String) -> String {
         let own = self.credentials.map(Credentials::secret);

@@ -34,6 +34,8 @@ pub struct Trust {
     pub verify: bool,
     /// Who the client itself is.
     pub identity: Option<Identity>,
+    /// Whether credentials may be sent over plain HTTP beyond this machine.
+    pub allow_plain_http: bool,
 }
 
 impl Default for Trust {
@@ -43,6 +45,7 @@ impl Default for Trust {
             fingerprints: Vec::new(),
             verify: true,
             identity: None,
+            allow_plain_http: false,
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn resume(
         depth: Depth::Typed,
         allow_missing_sources: true,
     };
-    let backends = planning::backend_context(site.repository, &location);
+    let backends = planning::backend_context(context, checkout, &location)?;
     let (place, records) = ((&location, at), BTreeMap::new());
     let opened = Opened::open(
         context,

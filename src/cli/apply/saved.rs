@@ -12,7 +12,7 @@ use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::plan::{Action, Plan, saved};
-use crate::record::Store;
+use crate::record::{NodeRecord, Store};
 use crate::site::{At, Depth, Loader, Settings};
 
 /// The largest saved plan that is read, in bytes.
@@ -67,7 +67,7 @@ pub(super) fn apply_saved(
         depth: Depth::Checked,
         allow_missing_sources: true,
     };
-    let backends = planning::backend_context(site.repository, &location);
+    let backends = planning::backend_context(context, checkout, &location)?;
     let (place, records) = ((&location, at), BTreeMap::new());
     let opened = Opened::open(
         context,
@@ -128,8 +128,11 @@ pub(super) fn equip(
     site: &session::Site<'_>,
     backends: &backend::Context,
 ) -> Result<Equipped, Failure> {
-    let applied = applied_of(checkout, &mut opened.loader, store, plan, &site.connection)?;
+    let records = store.nodes(&store.read()?)?;
+    let loader = &mut opened.loader;
+    let applied = applied_of(checkout, loader, &records, plan, &site.connection)?;
     let design = opened.site.design.clone();
+    planning::allow_applied(backends, &design, &records, &applied);
     Ok(Equipped {
         applied,
         runtime: planning::runtime(&design)?,
@@ -141,19 +144,19 @@ pub(super) fn equip(
 fn applied_of(
     checkout: &Checkout<'_>,
     loader: &mut Loader<'_>,
-    store: &Store<'_>,
+    records: &BTreeMap<NodeName, NodeRecord>,
     plan: &Plan,
     connection: &Connection<'_>,
 ) -> Result<BTreeMap<NodeName, Arc<NodeDesign>>, Failure> {
-    let mut records = store.nodes(&store.read()?)?;
     let about: std::collections::BTreeSet<&NodeName> =
         plan.changes.iter().map(|change| &change.node).collect();
-    records.retain(|name, _| about.contains(name));
     let settings = Settings {
         depth: Depth::Typed,
         allow_missing_sources: true,
     };
     let mut designs: BTreeMap<Arc<str>, Arc<Design>> = BTreeMap::new();
+    let mut records = records.clone();
+    records.retain(|name, _| about.contains(name));
     for record in records.values() {
         let Some(revision) = &record.revision else {
             continue;

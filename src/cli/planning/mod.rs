@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::apply::session::{Connection, History, intermediate_commits};
-use crate::backend::{self, Backends, Clock, Look};
-use crate::design::{Beside, DIGEST_VERSION, Design, Digest, NodeDesign, NodeName};
+use crate::backend::{self, Backends, Clock, Look, Reach};
+use crate::design::{Beside, DIGEST_VERSION, Design, Digest, NodeDesign, NodeName, Section};
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations, ObservedNode};
 use crate::plan::{self, Action, Base, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, State, Store};
-use crate::repository::{CommitId, Repository};
+use crate::repository::CommitId;
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
 pub(in crate::cli) use self::opened::Opened;
@@ -29,6 +29,7 @@ pub(in crate::cli) use arguments::{PlanArguments, RemoteArguments};
 use crate::cli::context::Context;
 use crate::cli::revision::Checkout;
 use crate::cli::secrets::ProcessSecrets;
+use crate::cli::trust::TrustGate;
 use crate::cli::{Failure, FailureKind};
 
 /// The largest snapshot that is read, in bytes.
@@ -50,18 +51,56 @@ pub(in crate::cli) struct Planned {
     pub(in crate::cli) hardware: Option<Arc<Backends>>,
 }
 
-/// The state file of the simulator.
+/// What backends need that no document says; also what decides whether they are contacted.
 pub(in crate::cli) fn backend_context(
-    repository: &Repository,
+    context: &Context,
+    checkout: &Checkout<'_>,
     location: &Location,
-) -> backend::Context {
-    backend::Context {
+) -> Result<backend::Context, Failure> {
+    let repository = checkout.repository;
+    let mut secrets = ProcessSecrets::new(repository.root());
+    let mut named = None;
+    if let Some(protected) = checkout.guards()? {
+        secrets = secrets.at(context.repository()?, protected.commit);
+        let guards = &protected.guards;
+        named = Some((guards.revision().to_owned(), Reach::of(guards.design())));
+    }
+    let (site, printer) = (location.site.as_str(), context.printer);
+    let gate = TrustGate::new(repository, context.directory(), site, printer, named);
+    Ok(backend::Context {
+        gate: Arc::new(gate),
+        applied: Arc::default(),
         simulated_state: repository
             .common_dir()
             .join("trueup")
             .join(location.site.as_str())
             .join("simulated-site.json"),
-        secrets: Arc::new(ProcessSecrets::new(repository.root())),
+        secrets: Arc::new(secrets),
+    })
+}
+
+/// Lets the controllers be contacted whose addresses were applied: those of nodes whose designs are as
+/// recorded, and those of `applied`, the designs that were applied last of the others.
+pub(in crate::cli) fn allow_applied(
+    backends: &backend::Context,
+    design: &Design,
+    records: &BTreeMap<NodeName, NodeRecord>,
+    applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
+) {
+    if Reach::of(design).is_empty() {
+        return;
+    }
+    let mut nodes = Beside::of(&design.nodes);
+    let unmoved = records.iter().filter_map(|(name, record)| {
+        let node = nodes.get(name.as_str())?;
+        let (section, own) = (&Section::OutOfBand, &node.digests);
+        let is_same = record.digest_version == DIGEST_VERSION
+            && record.digests.get(section) == own.get(section);
+        is_same.then_some(&**node)
+    });
+    let others = applied.values().map(|node| &**node);
+    for node in unmoved.chain(others) {
+        backends.applied.add(node, design.backend_of(node).kind);
     }
 }
 
@@ -298,7 +337,7 @@ fn make_whole(
         depth: Depth::Checked,
         allow_missing_sources: arguments.allow_missing_sources,
     };
-    let backends = backend_context(repository, &location);
+    let backends = backend_context(context, checkout, &location)?;
     let asked = snapshot.is_none().then_some(&backends);
     let place = (&location, at);
     let mut opened = Opened::open(context, checkout, place, settings, &records, asked)?;
@@ -310,6 +349,8 @@ fn make_whole(
         .map(|(revision, site)| (revision.clone(), site.design.clone()))
         .collect();
     let applied = applied(&records, &designs);
+
+    allow_applied(&backends, &design, &records, &applied);
 
     let runtime = runtime(&design)?;
     let (hardware, observations) = observe(
@@ -395,7 +436,9 @@ fn strictest(
     head: Option<CommitId>,
 ) -> Result<Arc<Design>, Failure> {
     let site = &opened.site;
-    let (true, Some(head)) = (request.action.has_target_revision(), head) else {
+    // Guards that the operator takes from elsewhere are the same at every revision.
+    let is_asked = request.action.has_target_revision() && site.design.guards_from.is_none();
+    let (true, Some(head)) = (is_asked, head) else {
         return Ok(site.design.clone());
     };
     if commit_of(at) == Some(head) {
@@ -572,6 +615,10 @@ fn subjects(
 
 pub(in crate::cli) fn backend_failure(error: &backend::Error, loader: &Loader<'_>) -> Failure {
     let mut failure = Failure::from_error(FailureKind::Error, error, None);
+    if let backend::Error::Untrusted(untrusted) = error {
+        failure.kind = FailureKind::Guard;
+        failure.hints.extend(untrusted.hints.iter().cloned());
+    }
     if let Some(diagnostic) = error.diagnostic() {
         let place = diagnostic.mark.map(|mark| loader.sources().place(mark));
         failure.message = match place {

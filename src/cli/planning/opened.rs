@@ -50,7 +50,7 @@ impl<'a> Opened<'a> {
             is_expected: &is_expected,
             most: short::most_of(records.len()),
         };
-        let mut loader = Loader::new(checkout.repository);
+        let mut loader = checkout.loader()?;
         let is_checked = settings.depth == Depth::Checked;
         let checked = Settings {
             depth: Depth::Checked,
@@ -71,7 +71,7 @@ impl<'a> Opened<'a> {
                 });
             }
         }
-        let mut loader = Loader::new(checkout.repository);
+        let mut loader = checkout.loader()?;
         let site = match is_checked {
             true => load_sound(context, &mut loader, location, at, settings)?,
             false => loader.load(location, at, settings)?,

@@ -85,12 +85,12 @@ pub(super) fn prepare<'a>(
         let kept = kept(checkout, &location, settings);
         (kept, joined(ground), joined(head))
     });
-    let (ground, head, mut loader) = (ground?, head?, Loader::new(checkout.repository));
+    let (ground, head, mut loader) = (ground?, head?, checkout.loader()?);
     let records = &ground.records;
     let mut found = None;
     if let Some((kept, listing)) = kept? {
         found = Prepared::among(&location, settings, loader, kept, listing, records)?;
-        loader = Loader::new(checkout.repository);
+        loader = checkout.loader()?;
     }
     if found.is_none()
         && let Some((kept, listing)) = gathered(&mut loader, &location, settings, records)?

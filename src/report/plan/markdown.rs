@@ -139,6 +139,9 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
         markdown_code(plan.site.as_str()),
         markdown_text(&plan.action)
     );
+    for notice in &plan.notices {
+        let _ = writeln!(out, "> **Warning:** {}\n", markdown_text(notice));
+    }
     for line in summary(plan) {
         let _ = writeln!(out, "**{}**\n", markdown_text(&line));
     }

@@ -141,6 +141,7 @@ fn empty() -> Plan {
         steps: Vec::new(),
         relies_on: Vec::new(),
         records_digest: "cc".into(),
+        notices: Vec::new(),
         warnings: Vec::new(),
         summary: Summary::default(),
         forecast: Forecast::default(),

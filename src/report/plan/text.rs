@@ -109,6 +109,10 @@ fn heading(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         view.palette.paint(Role::Strong, Visible(&title)),
         Visible(&plan.options.as_of)
     )?;
+    for notice in &plan.notices {
+        let head = view.palette.paint(Role::Warning, "warning:");
+        writeln!(out, "{head} {}", Visible(notice))?;
+    }
     if !plan.target.dirty.is_empty() {
         let files = counted(plan.target.dirty.len(), "file differs", "files differ");
         let message = format!("{files} from the commit; commit before applying");

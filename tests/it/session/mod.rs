@@ -195,6 +195,7 @@ fn plan(nodes: &[&str]) -> Plan {
         steps,
         relies_on: Vec::new(),
         records_digest: Digest::from("r1"),
+        notices: Vec::new(),
         warnings: Vec::new(),
         summary: Summary::default(),
         forecast: trueup::plan::Forecast::default(),

@@ -280,10 +280,7 @@ impl Stage {
     }
 
     fn backends(&self, design: &Design) -> Arc<Backends> {
-        let context = backend::Context {
-            simulated_state: self.machines(),
-            secrets: Arc::new(NoSecrets),
-        };
+        let context = backend::Context::trusting(self.machines(), Arc::new(NoSecrets));
         backend::choose(design, &context).unwrap()
     }
 

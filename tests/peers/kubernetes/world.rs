@@ -109,10 +109,7 @@ pub(crate) fn design(data: &str) -> Design {
 
 /// Opens the backend of a design.
 pub(crate) fn open(data: &str, secrets: Arc<dyn Secrets>) -> Arc<dyn Cluster> {
-    let context = Context {
-        simulated_state: "unused".into(),
-        secrets,
-    };
+    let context = Context::trusting("unused".into(), secrets);
     let design = design(data);
     let mut simulators = Simulators::new(&design, &context).unwrap();
     cluster::choose(&design, &context, &mut simulators)

@@ -45,7 +45,7 @@ impl Drop for Lab {
 fn documents(kubeconfig: &Path, nodes: usize, policy: &str) -> Vec<(String, String)> {
     let kubeconfig = format!("{{kubeconfig: {{file: {}}}}}", kubeconfig.display());
     let backends = format!(
-        "schema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {{kind: metal3, metal3: {{cluster: management, settling_time: 0.2}}}}\n  \
+        "schema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {{kind: metal3, metal3: {{cluster: management, networks: [10.0.0.0/8], settling_time: 0.2}}}}\n  \
          clusters: {{management: {kubeconfig}, kubernetes: {kubeconfig}}}\n"
     );
     let machines: String = (1..=nodes)

@@ -115,7 +115,7 @@ fn limited_path(management: &Management) -> std::path::PathBuf {
 /// A Backends document whose machines are this management cluster's.
 fn hardware(management: &Management) -> String {
     format!(
-        "  hardware:\n    kind: metal3\n    metal3:\n      cluster: management\n      namespace: {NAMESPACE}\n      \
+        "  hardware:\n    kind: metal3\n    metal3:\n      cluster: management\n      networks: [10.0.0.0/8]\n      namespace: {NAMESPACE}\n      \
          settling_time: 0.5\n      credentials: {{password: {{env: BMC_PASSWORD}}}}\n      \
          image: {{source: 'https://images.example/{{image}}.qcow2', checksum: abc, checksum_type: sha256}}\n  \
          clusters:\n    management: {{kubeconfig: {{file: \"{}\"}}}}\n",

@@ -48,6 +48,9 @@ impl Interface {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
+    /// Read where controllers are contacted (`ranges`).
+    #[serde(default, rename = "networks")]
+    _networks: serde::de::IgnoredAny,
     credentials: Option<Account>,
     port: Option<u16>,
     interface: Interface,

@@ -91,6 +91,7 @@ impl Ironic {
         let trust = Trust {
             authorities: settings.authorities.as_ref().map(secret).transpose()?,
             verify: settings.verify,
+            allow_plain_http: design.backends.allow_plain_http,
             ..Trust::default()
         };
         let limits = Limits {

@@ -105,6 +105,9 @@ pub struct Image {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// Read where controllers are contacted (`ranges`).
+    #[serde(default, rename = "networks")]
+    _networks: serde::de::IgnoredAny,
     endpoint: Marked<Arc<str>>,
     credentials: Option<WrittenCredentials>,
     token: Option<Marked<Reference>>,

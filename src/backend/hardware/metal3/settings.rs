@@ -112,6 +112,9 @@ pub struct Image {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// Read where controllers are contacted (`ranges`).
+    #[serde(default, rename = "networks")]
+    _networks: serde::de::IgnoredAny,
     cluster: Marked<Arc<str>>,
     namespace: Option<Arc<str>>,
     #[serde(default)]

@@ -133,6 +133,7 @@ impl Watcher {
     ///
     /// A setting does not fit.
     pub fn open(design: &Design, context: &Context) -> Result<Option<Self>, Error> {
+        context.admit(design)?;
         let backends = &design.backends;
         let overrides = backends.overrides.iter().map(|(_, backend)| backend);
         let mut all = overrides.chain([&backends.hardware]);

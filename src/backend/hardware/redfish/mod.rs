@@ -106,6 +106,7 @@ impl Redfish {
             fingerprints: settings.fingerprints.clone(),
             verify: settings.verify,
             identity: None,
+            allow_plain_http: design.backends.allow_plain_http,
         };
         let limits = Limits {
             connect: settings.request.min(Limits::default().connect),

@@ -93,6 +93,9 @@ pub(super) enum Mode {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
+    /// Read where controllers are contacted (`ranges`).
+    #[serde(default, rename = "networks")]
+    _networks: serde::de::IgnoredAny,
     credentials: Option<Account>,
     port: Option<u16>,
     scheme: Scheme,

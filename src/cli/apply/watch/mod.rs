@@ -23,7 +23,7 @@ use crate::cli::planning;
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
-use crate::site::{At, Depth, Loader, Settings};
+use crate::site::{At, Depth, Settings};
 
 use metrics::Metrics;
 
@@ -205,7 +205,7 @@ pub(super) fn watch(
     site: &session::Site<'_>,
     request: &Request,
 ) -> Result<u8, Failure> {
-    let watcher = open(checkout, site)?;
+    let watcher = open(context, checkout)?;
     let shared = Arc::new(Shared {
         printer: Some(context.printer),
         ..Shared::default()
@@ -292,16 +292,16 @@ fn round(
     apply_new(context, command, checkout, site, request)
 }
 
-fn open(checkout: &Checkout<'_>, site: &session::Site<'_>) -> Result<Watcher, Failure> {
+fn open(context: &Context, checkout: &Checkout<'_>) -> Result<Watcher, Failure> {
     let at = At::Commit(checkout.head()?);
     let location = checkout.location_at(at)?;
-    let mut loader = Loader::new(site.repository);
+    let mut loader = checkout.loader()?;
     let settings = Settings {
         depth: Depth::Typed,
         allow_missing_sources: true,
     };
     let loaded = loader.load(&location, at, settings)?;
-    let backends = planning::backend_context(site.repository, &location);
+    let backends = planning::backend_context(context, checkout, &location)?;
     let watcher = Watcher::open(&loaded.design, &backends)
         .map_err(|error| planning::backend_failure(&error, &loader))?;
     watcher.ok_or_else(|| {

@@ -50,10 +50,7 @@ fn site(url: &str, settings: &str, nodes: &[String], more: &str) -> Design {
 }
 
 fn open(design: &Design, secrets: Arc<dyn Secrets>) -> Result<Ironic, Error> {
-    let context = Context {
-        simulated_state: "unused".into(),
-        secrets,
-    };
+    let context = Context::trusting("unused".into(), secrets);
     let written = design.backends.data.as_ref().unwrap();
     Ironic::open(design, &design.backends.hardware, written, &context)
 }

@@ -48,10 +48,7 @@ fn site(ports: &[u16], more: &str, own: &str) -> Site {
 
 fn opened(text: &str) -> Site {
     let design = design(text);
-    let context = Context {
-        simulated_state: "simulated-site.json".into(),
-        secrets: Arc::new(OnePassword),
-    };
+    let context = Context::trusting("simulated-site.json".into(), Arc::new(OnePassword));
     let backends = choose(&design, &context).unwrap_or_else(|error| panic!("{error}"));
     let nodes = design.nodes.into_values().collect();
     Site {

@@ -369,10 +369,10 @@ async fn a_simulated_site_has_a_simulated_cluster_unless_it_names_a_real_one() {
         let (_, design) = design(&backends(data));
         assert_eq!(clock(&design), time, "{data}");
         let folder = TempDir::new().unwrap();
-        let context = Context {
-            simulated_state: folder.path().join("simulated-site.json"),
-            secrets: Arc::new(NoSecrets),
-        };
+        let context = Context::trusting(
+            folder.path().join("simulated-site.json"),
+            Arc::new(NoSecrets),
+        );
         let hardware = choose(&design, &context).unwrap();
         for kind in [StepKind::Prepare, StepKind::Deploy] {
             hardware.act(&site.order("R1", kind, 0)).await.unwrap();

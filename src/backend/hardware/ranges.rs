@@ -1,0 +1,190 @@
+//! Keeps credentials of controllers inside the address ranges of a site.
+//!
+//! The address of a controller stands in documents that anybody may propose. Where the trusted Backends
+//! document lists ranges (`hardware.<kind>.networks`), a controller outside them is not contacted; where
+//! it lists none, only addresses of the designs that were applied last are. What is not contacted is
+//! unknown, with the reason and the line to add, and everything else goes on.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use crate::backend::http::{PLAIN_HTTP, is_loopback};
+use crate::backend::{
+    ActError, AppliedAddresses, Context, Error, Hardware, Holder, Order, Pending, Probe,
+};
+use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Section};
+use crate::diagnostic::Diagnostic;
+use crate::document::Node;
+use crate::observed::{ObservedNode, RemediationSeen};
+
+/// Returns the address at which a kind of backend contacts a node's controller: plain Redfish takes
+/// `oob.address` before the address on the out-of-band network, which all others take.
+#[must_use]
+pub fn controller_address(node: &NodeDesign, kind: BackendKind) -> Option<Cow<'_, str>> {
+    let section = node.sections.get(&Section::OutOfBand);
+    let section = section.filter(|_| kind == BackendKind::Redfish);
+    let own = section.and_then(|section| section.at(&["oob", "address"]));
+    let own = own.filter(|value| !value.is_null());
+    own.and_then(Node::scalar_text)
+        .or_else(|| node.out_of_band.address.as_deref().map(Cow::Borrowed))
+}
+
+/// A backend that sends credentials to controllers inside its ranges only.
+pub(super) struct Ranged {
+    inner: Arc<dyn Hardware>,
+    kind: BackendKind,
+    networks: Vec<IpNet>,
+    applied: Arc<AppliedAddresses>,
+    /// Whether controllers are spoken to over plain HTTP, and may not be.
+    refuses_plain_http: bool,
+}
+
+impl Ranged {
+    /// Wraps a backend that sends credentials to controllers, itself or through its provisioner.
+    ///
+    /// # Errors
+    ///
+    /// A range is not one, with its place.
+    pub(super) fn wrap(
+        inner: Arc<dyn Hardware>,
+        backend: &HardwareBackend,
+        design: &Design,
+        context: &Context,
+    ) -> Result<Arc<dyn Hardware>, Error> {
+        let settings = backend.settings.as_ref();
+        let scheme = |node: &Node| node.get("scheme").and_then(Node::as_str) == Some("http");
+        let controller = settings.and_then(|settings| settings.get("controller"));
+        let is_plain = settings.is_some_and(scheme) || controller.is_some_and(scheme);
+        Ok(Arc::new(Self {
+            inner,
+            kind: backend.kind,
+            networks: networks(backend)?,
+            applied: context.applied.clone(),
+            refuses_plain_http: is_plain && !design.backends.allow_plain_http,
+        }))
+    }
+
+    /// Why a node's controller is not contacted; `None` where it is.
+    fn refusal(&self, node: &NodeDesign) -> Option<String> {
+        let address = controller_address(node, self.kind)?;
+        let parsed = address.parse::<IpAddr>().map(|each| each.to_canonical());
+        let field = format!("hardware.{}.networks", self.kind.as_str());
+        if self.networks.is_empty() {
+            if !self.applied.contains(&address) {
+                let network =
+                    parsed.map_or_else(|_| "…".to_owned(), |each| around(each).to_string());
+                return Some(format!(
+                    "its controller {address} is not in the design that was applied last, so no password is \
+                     sent there; list the address ranges of the controllers in the site's Backends document, \
+                     such as `{field}: [{network}]`"
+                ));
+            }
+        } else if !parsed
+            .as_ref()
+            .is_ok_and(|address| self.networks.iter().any(|range| range.contains(address)))
+        {
+            return Some(match parsed {
+                Ok(address) => format!(
+                    "its controller {address} lies outside `{field}`, so no password is sent there; if it is \
+                     right, add `{}` to the list",
+                    IpNet::from(address)
+                ),
+                Err(_) => format!(
+                    "its controller `{address}` is not an IP address, so it cannot lie inside `{field}`"
+                ),
+            });
+        }
+        let is_plain = self.refuses_plain_http && !is_loopback(&address);
+        is_plain.then(|| PLAIN_HTTP.to_owned())
+    }
+}
+
+/// The network around an address, as a proposal.
+fn around(address: IpAddr) -> IpNet {
+    let length = if address.is_ipv4() { 24 } else { 64 };
+    IpNet::new(address, length).map_or_else(|_| IpNet::from(address), |range| range.trunc())
+}
+
+/// The ranges that a backend's settings list.
+fn networks(backend: &HardwareBackend) -> Result<Vec<IpNet>, Error> {
+    let listed = backend.settings.as_ref();
+    let listed = listed.and_then(|settings| settings.get("networks"));
+    let read = |item: &Node| {
+        let text = item.scalar_text().unwrap_or_default();
+        text.parse::<IpNet>().map_err(|_| {
+            let message = format!("`{text}` is not an address range");
+            let problem = Diagnostic::error("rule-backend-networks", item.mark, message);
+            Error::Settings(Box::new(
+                problem.hint("for example `10.23.0.0/16` or `fd00:23::/64`"),
+            ))
+        })
+    };
+    listed
+        .and_then(Node::as_list)
+        .unwrap_or_default()
+        .iter()
+        .map(read)
+        .collect()
+}
+
+impl Hardware for Ranged {
+    fn observe<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        Box::pin(async move {
+            let mut observed = BTreeMap::new();
+            let mut inside = Vec::with_capacity(nodes.len());
+            for node in nodes {
+                match self.refusal(node) {
+                    Some(reason) => {
+                        observed.insert(node.name.clone(), ObservedNode::unknown(&reason));
+                    }
+                    None => inside.push(node.clone()),
+                }
+            }
+            if !inside.is_empty() {
+                observed.append(&mut self.inner.observe(&inside).await);
+            }
+            observed
+        })
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        match order.node.as_ref().and_then(|node| self.refusal(node)) {
+            Some(reason) => Box::pin(std::future::ready(Probe::Ambiguous(Arc::from(reason)))),
+            None => self.inner.probe(order),
+        }
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        match order.node.as_ref().and_then(|node| self.refusal(node)) {
+            Some(reason) => Box::pin(std::future::ready(Err(ActError::Permanent(Arc::from(
+                reason,
+            ))))),
+            None => self.inner.act(order),
+        }
+    }
+
+    fn holder<'a>(&'a self, node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
+        match self.refusal(node) {
+            Some(_) => None,
+            None => self.inner.holder(node),
+        }
+    }
+
+    fn remediations<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, RemediationSeen>> {
+        Box::pin(async move {
+            let inside = nodes.iter().filter(|node| self.refusal(node).is_none());
+            let inside: Vec<_> = inside.cloned().collect();
+            self.inner.remediations(&inside).await
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! What programs that trueup starts get of its environment: what they need, not all of it.
+//!
+//! A pipeline's environment holds tokens that no child has a use for. Variables are passed on by name,
+//! so that one that nobody thought of is kept back.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+
+use crate::repository::Repository;
+
+/// Variables that every program gets; a name that ends in `*` stands for all that begin so.
+const USUAL: [&str; 39] = [
+    "ALL_PROXY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "GNUPGHOME",
+    "GPG_AGENT_INFO",
+    "GPG_TTY",
+    "HOME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "NO_PROXY",
+    "PASSWORD_STORE_*",
+    "PATH",
+    "PWD",
+    "SHELL",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_*",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "NIX_*",
+    "SYSTEMROOT",
+    "container",
+];
+
+/// What git and its credential helpers get besides.
+const GIT: [&str; 11] = [
+    "CI_JOB_TOKEN",
+    "EMAIL",
+    "GCM_*",
+    "GH_ENTERPRISE_TOKEN",
+    "GH_HOST",
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GITLAB_TOKEN",
+    "GIT_*",
+    "SSH_*",
+    "SUDO_ASKPASS",
+];
+
+/// What the programs of kubeconfigs get besides.
+const CLOUDS: [&str; 8] = [
+    "AWS_*",
+    "AZURE_*",
+    "CLOUDSDK_*",
+    "GOOGLE_*",
+    "KUBECONFIG",
+    "KUBERNETES_*",
+    "OCI_*",
+    "OS_*",
+];
+
+fn is_among(name: &OsStr, names: &[&str]) -> bool {
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    names.iter().any(|each| match each.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == *each,
+    })
+}
+
+/// Returns the variables for a program that prints a secret; `also`: those that the site passes on to it.
+pub(super) fn for_program(also: &BTreeSet<String>) -> Vec<(OsString, OsString)> {
+    let passes = |name: &OsStr| {
+        is_among(name, &USUAL) || name.to_str().is_some_and(|name| also.contains(name))
+    };
+    std::env::vars_os()
+        .filter(|(name, _)| passes(name))
+        .collect()
+}
+
+/// Returns the variables for git; besides the usual ones those that its credential helpers name, and
+/// those that the operator lists in `trueup.gitEnvironment`.
+pub(super) fn for_git(repository: &Repository) -> Vec<(OsString, OsString)> {
+    let also = repository.helper_variables().unwrap_or_default();
+    let passes = |name: &OsStr| {
+        is_among(name, &USUAL)
+            || is_among(name, &GIT)
+            || name.to_str().is_some_and(|name| also.contains(name))
+    };
+    std::env::vars_os()
+        .filter(|(name, _)| passes(name))
+        .collect()
+}
+
+/// Returns the names of the variables that a program of a kubeconfig does not get.
+pub(super) fn withheld_from_plugins(also: &BTreeSet<String>) -> Vec<String> {
+    let passes = |name: &String| {
+        let text = OsStr::new(name);
+        is_among(text, &USUAL) || is_among(text, &CLOUDS) || also.contains(name)
+    };
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| !passes(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_pass_by_name_or_by_their_beginning() {
+        for (name, passes) in [
+            ("PATH", true),
+            ("LC_ALL", true),
+            ("XDG_CONFIG_HOME", true),
+            ("BMC_PASSWORD", false),
+            ("PATHS", false),
+            ("TRUEUP_TRUST_FILE", false),
+        ] {
+            assert_eq!(is_among(OsStr::new(name), &USUAL), passes, "{name}");
+        }
+    }
+}

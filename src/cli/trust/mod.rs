@@ -1,0 +1,208 @@
+//! `trueup trust`: shows what the documents of a site let trueup use, and records that it is trusted.
+
+mod gate;
+mod store;
+
+use std::io::{BufRead, IsTerminal};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::context::Context;
+use super::planning::backend_context;
+use super::revision::{Checkout, load_sound};
+use super::{Failure, FailureKind};
+use crate::backend::{Reach, ReachEntry, Secrets, reach_digest};
+use crate::report::{Visible, counted};
+use crate::site::{Depth, Loader, Settings};
+
+pub(super) use gate::TrustGate;
+
+#[derive(Debug, Args)]
+pub(super) struct TrustCommand {
+    /// Which revision: worktree, committed, or any revision that git understands
+    #[arg(long, value_name = "R", default_value = "worktree")]
+    rev: String,
+    /// List what is trusted, of all repositories and sites
+    #[arg(long, conflicts_with = "revoke")]
+    list: bool,
+    /// End the trust in this site
+    #[arg(long)]
+    revoke: bool,
+    /// Record it without asking
+    #[arg(short, long)]
+    yes: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Lines.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    repository: &'a str,
+    site: &'a str,
+    digest: String,
+    trusted: bool,
+    reach: &'a [ReachEntry],
+}
+
+pub(super) fn run(context: &mut Context, command: &TrustCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = Checkout::find(context, &repository)?;
+    let site = checkout.location.site.clone();
+    let store =
+        store::TrustStore::find(&repository, context.directory()).map_err(Failure::error)?;
+    let identity = store::identity(&repository)?;
+    if command.list {
+        return list(context, command, &store);
+    }
+    if command.revoke {
+        let gone = store
+            .revoke(&identity, site.as_str())
+            .map_err(Failure::error)?;
+        context.printer.tell(&format!(
+            "Site `{site}` of {identity}: the trust in {} ended.",
+            counted(gone, "reach", "reaches")
+        ));
+        return Ok(0);
+    }
+    let at = checkout.resolve(&command.rev)?;
+    let location = checkout.location_at(at)?;
+    let mut loader = Loader::new(&repository);
+    let settings = Settings {
+        depth: Depth::Typed,
+        allow_missing_sources: true,
+    };
+    let loaded = load_sound(context, &mut loader, &location, at, settings)?;
+    let reach = Reach::of(&loaded.design);
+    if reach.is_empty() {
+        context.printer.tell(&format!(
+            "Site `{site}` uses nothing outside trueup: its backends are simulated, and need no trust."
+        ));
+        return Ok(0);
+    }
+    let gate = TrustGate::new(
+        &repository,
+        context.directory(),
+        site.as_str(),
+        context.printer,
+        None,
+    );
+    let backends = backend_context(context, &checkout, &location)?;
+    let trusted = gate
+        .untrusted(&reach, &*backends.secrets)
+        .map_err(Failure::error)?;
+    show(
+        context,
+        command.format,
+        &checkout,
+        &reach,
+        &*backends.secrets,
+        trusted.is_none(),
+    )?;
+    if trusted.is_none() {
+        context.printer.tell("It is trusted already.");
+        return Ok(0);
+    }
+    confirm(context, command)?;
+    gate.record(&reach, &*backends.secrets)
+        .map_err(Failure::error)?;
+    let file = gate.file().map_err(Failure::error)?;
+    context
+        .printer
+        .tell(&format!("Trusted, in `{}`.", file.display()));
+    Ok(0)
+}
+
+fn show(
+    context: &Context,
+    format: Format,
+    checkout: &Checkout<'_>,
+    reach: &Reach,
+    secrets: &dyn Secrets,
+    trusted: bool,
+) -> Result<(), Failure> {
+    let (repository, site) = (checkout.repository, checkout.location.site.as_str());
+    let resolved = reach.resolved(secrets);
+    let entries = resolved.as_deref().unwrap_or_else(|_| reach.entries());
+    match format {
+        Format::Text => context
+            .printer
+            .print(&format!("{}\n", gate::lines(entries)))?,
+        Format::Json => {
+            let shown = Shown {
+                repository: &store::identity(repository)?,
+                site,
+                digest: reach_digest(entries),
+                trusted,
+                reach: entries,
+            };
+            let text = serde_json::to_string_pretty(&shown).map_err(std::io::Error::from)?;
+            context.printer.print(&format!("{text}\n"))?;
+        }
+    }
+    if let Err(error) = &resolved {
+        context.printer.tell(&format!(
+            "warning: {}; it is asked about again when it can be read",
+            Visible(&error.to_string())
+        ));
+    }
+    Ok(())
+}
+
+fn list(
+    context: &Context,
+    command: &TrustCommand,
+    store: &store::TrustStore,
+) -> Result<u8, Failure> {
+    let all = store.read().map_err(Failure::error)?;
+    if command.format == Format::Json {
+        let text = serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?;
+        context.printer.print(&format!("{text}\n"))?;
+        return Ok(0);
+    }
+    for each in &all {
+        context.printer.print(&format!(
+            "site `{}` of {}, since {}\n{}\n",
+            Visible(&each.site),
+            Visible(&each.repository),
+            Visible(&each.since),
+            gate::lines(&each.reach)
+        ))?;
+    }
+    if all.is_empty() {
+        context.printer.tell(&format!(
+            "Nothing is trusted in `{}`.",
+            store.path().display()
+        ));
+    }
+    Ok(0)
+}
+
+fn confirm(context: &Context, command: &TrustCommand) -> Result<(), Failure> {
+    if command.yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        let message = "stdin is not a terminal, so trust cannot be confirmed";
+        return Err(Failure::new(FailureKind::Guard, message)
+            .hint("pass `--yes` if everything above may be used"));
+    }
+    context
+        .printer
+        .tell("Trust this? Only `yes` is taken as consent:");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => Err(Failure::error("not trusted; nothing was recorded")),
+    }
+}

@@ -1,0 +1,259 @@
+//! The file in which an operator's trust is kept, outside of every checkout.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::ReachEntry;
+use crate::repository::Repository;
+
+/// The variable that names the file.
+pub(super) const VARIABLE: &str = "TRUEUP_TRUST_FILE";
+
+/// The largest trust file that is read, in bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// The reaches that are remembered of one site: branches may differ.
+const REMEMBERED: usize = 16;
+
+/// A reach that an operator trusts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Trusted {
+    /// The repository's identity.
+    pub(super) repository: String,
+    /// The site.
+    pub(super) site: String,
+    /// The digest of what the documents name.
+    pub(super) declared: String,
+    /// The digest of that and of what it leads to; absent: that could not be read.
+    pub(super) resolved: Option<String>,
+    /// When it was trusted.
+    pub(super) since: String,
+    /// What it was.
+    pub(super) reach: Vec<ReachEntry>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u32,
+    trusted: Vec<Trusted>,
+}
+
+/// The trust file of the operator.
+#[derive(Debug)]
+pub(super) struct TrustStore {
+    path: PathBuf,
+}
+
+impl TrustStore {
+    /// Returns the trust file that the environment names; nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it lies in the checkout.
+    pub(super) fn find(repository: &Repository, here: &Path) -> Result<Self, String> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let configured = || {
+            let folder = set("XDG_CONFIG_HOME").map(PathBuf::from);
+            let folder = folder.filter(|path| path.is_absolute());
+            folder.or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")))
+        };
+        let path = match set(VARIABLE) {
+            Some(path) => here.join(path),
+            None => configured()
+                .ok_or_else(|| {
+                    format!("neither `HOME` nor `{VARIABLE}` says where the trust file lies")
+                })?
+                .join("trueup")
+                .join("trust.json"),
+        };
+        let root = repository.root();
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        if real(&path).starts_with(&root) {
+            return Err(format!(
+                "the trust file `{}` lies in the checkout, where a change of the design could write it; name \
+                 another in `{VARIABLE}`",
+                path.display()
+            ));
+        }
+        Ok(Self { path })
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Everything that is trusted; nothing where there is no file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is not a trust file.
+    pub(super) fn read(&self) -> Result<Vec<Trusted>, String> {
+        let refuse = |why: &dyn std::fmt::Display| {
+            format!(
+                "the trust file `{}` cannot be used: {why}",
+                self.path.display()
+            )
+        };
+        match self.path.metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(refuse(&error)),
+            Ok(found) if !found.is_file() => return Err(refuse(&"it is not a regular file")),
+            Ok(_) => {}
+        }
+        let file = fs::File::open(&self.path).map_err(|error| refuse(&error))?;
+        let mut bytes = Vec::new();
+        file.take(LARGEST)
+            .read_to_end(&mut bytes)
+            .map_err(|error| refuse(&error))?;
+        let written: Written = serde_json::from_slice(&bytes)
+            .map_err(|error| refuse(&format!("it is not a trust file: {error}")))?;
+        match written.version {
+            1 => Ok(written.trusted),
+            other => Err(refuse(&format!(
+                "it has version {other}, and this build reads version 1"
+            ))),
+        }
+    }
+
+    /// Trusts a reach.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or written.
+    pub(super) fn add(&self, trusted: Trusted) -> Result<(), String> {
+        let mut all = self.read()?;
+        let is_of_site =
+            |each: &Trusted| each.repository == trusted.repository && each.site == trusted.site;
+        all.retain(|each| !(is_of_site(each) && each.declared == trusted.declared));
+        let many = all.iter().filter(|each| is_of_site(each)).count();
+        if many >= REMEMBERED
+            && let Some(oldest) = all.iter().position(is_of_site)
+        {
+            all.remove(oldest);
+        }
+        all.push(trusted);
+        self.write(all)
+    }
+
+    /// Ends the trust in the reaches of a site; gives how many there were.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or written.
+    pub(super) fn revoke(&self, repository: &str, site: &str) -> Result<usize, String> {
+        let mut all = self.read()?;
+        let before = all.len();
+        all.retain(|each| each.repository != repository || each.site != site);
+        let gone = before - all.len();
+        if gone > 0 {
+            self.write(all)?;
+        }
+        Ok(gone)
+    }
+
+    fn write(&self, trusted: Vec<Trusted>) -> Result<(), String> {
+        let written = Written {
+            version: 1,
+            trusted,
+        };
+        let write = || -> std::io::Result<()> {
+            let folder = self.path.parent().unwrap_or(Path::new("/"));
+            fs::create_dir_all(folder)?;
+            let mut bytes = serde_json::to_vec_pretty(&written)?;
+            bytes.push(b'\n');
+            let new = self
+                .path
+                .with_extension(format!("{}.new", std::process::id()));
+            let mut file = fs::File::create(&new)?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&new, &self.path)
+        };
+        write().map_err(|error| {
+            format!(
+                "the trust file `{}` cannot be written: {error}",
+                self.path.display()
+            )
+        })
+    }
+}
+
+/// A path with the links of the part of it that exists followed.
+fn real(path: &Path) -> PathBuf {
+    let mut missing = Vec::new();
+    let mut existing = path;
+    loop {
+        if let Ok(real) = existing.canonicalize() {
+            return missing
+                .iter()
+                .rev()
+                .fold(real, |path, part| path.join(part));
+        }
+        match (existing.file_name(), existing.parent()) {
+            (Some(name), Some(parent)) => {
+                missing.push(name.to_owned());
+                existing = parent;
+            }
+            _ => return path.to_owned(),
+        }
+    }
+}
+
+/// Returns what a repository is called in the trust file: the URL of the remote that it works with,
+/// without account and form, else where it lies.
+pub(super) fn identity(repository: &Repository) -> Result<String, crate::repository::Error> {
+    if let Some(remote) = repository.default_remote()?
+        && let Some(url) = repository.config(&format!("remote.{remote}.url"))?
+    {
+        return Ok(plain_url(&url));
+    }
+    let folder = repository.common_dir();
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    Ok(folder.to_string_lossy().into_owned())
+}
+
+/// `git@host:team/site.git`, `https://me:token@host/team/site` and `ssh://git@host/team/site/` are one.
+fn plain_url(url: &str) -> String {
+    let (rest, has_scheme) = match url.split_once("://") {
+        Some((_, rest)) => (rest, true),
+        None => (url, false),
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let host = match host.split_once(':') {
+        // Behind the colon stands a path where there is no scheme, else a port.
+        Some((host, first)) if !has_scheme => format!("{}/{first}", host.to_ascii_lowercase()),
+        _ => host.to_ascii_lowercase(),
+    };
+    let whole = match path {
+        "" => host,
+        path => format!("{host}/{path}"),
+    };
+    let whole = whole.trim_end_matches('/');
+    whole.strip_suffix(".git").unwrap_or(whole).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_repository_has_one_identity_however_it_was_cloned() {
+        for url in [
+            "git@Git.example:team/site.git",
+            "https://me:token@git.example/team/site",
+            "ssh://git@git.example/team/site/",
+            "https://git.example/team/site.git",
+        ] {
+            assert_eq!(plain_url(url), "git.example/team/site", "{url}");
+        }
+        assert_eq!(plain_url("/srv/git/site.git"), "/srv/git/site");
+        assert_eq!(plain_url("https://h:8443/x"), "h:8443/x");
+    }
+}

@@ -1,0 +1,713 @@
+//! `trueup trust`, and what is not contacted, run or read before it: a stand-in for a controller listens,
+//! programs leave a trace where they run.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::world::{Ended, World};
+
+/// A listener that has the root of a Redfish service and nothing below it, and notes what it was sent.
+struct Controller {
+    port: u16,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Controller {
+    fn start() -> Self {
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        let notes = heard.clone();
+        // Ends with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let at = stream.local_addr().unwrap().ip();
+                let mut bytes = [0; 4096];
+                let read = stream.read(&mut bytes).unwrap_or(0);
+                let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
+                let root =
+                    r#"{"@odata.id":"/redfish/v1/","Systems":{"@odata.id":"/redfish/v1/Systems"}}"#;
+                let (status, body) = match text.starts_with("GET /redfish/v1/ ") {
+                    true => ("200 OK", root),
+                    false => ("503 Service Unavailable", ""),
+                };
+                notes.lock().unwrap().push(format!("{at} {text}"));
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        Self { port, heard }
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+/// A site whose controllers are on loopback, moved by plain Redfish with these settings.
+fn site(settings: &str) -> World {
+    let world = World::one_rack();
+    world.on_loopback();
+    backends(&world, settings, "");
+    world.checkout.commit("Real machines");
+    world
+}
+
+fn backends(world: &World, settings: &str, more: &str) {
+    world.checkout.write(
+        "backends.yaml",
+        format!(
+            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
+             redfish: {{{settings}}}\n{more}"
+        ),
+    );
+}
+
+fn with(world: &World, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = world.command(arguments);
+    command.envs(variables.iter().copied());
+    command.output().unwrap().into()
+}
+
+/// The commands that contact backends.
+const CONTACTING: [&[&str]; 5] = [
+    &["plan"],
+    &["plan", "power", "off", "compute11"],
+    &["status"],
+    &["nodes", "--clean-steps"],
+    &["apply", "--yes"],
+];
+
+/// The commands that never do.
+const SAFE: [&[&str]; 6] = [
+    &["validate"],
+    &["render"],
+    &["diff"],
+    &["nodes"],
+    &["plan", "--observed", "none"],
+    &["status", "--observed", "none", "--offline"],
+];
+
+#[test]
+fn nothing_is_run_read_or_contacted_before_it_is_trusted() {
+    let controller = Controller::start();
+    let trace = tempfile::tempdir().unwrap();
+    let trace = trace.path().join("ran");
+    let script = format!("touch {}; echo hunter2", trace.display());
+    let world = site(&format!(
+        "networks: [127.0.0.0/8], scheme: http, port: {}, credentials: {{username: admin, password: {{exec: [sh, -c, '{script}']}}}}",
+        controller.port
+    ));
+    for arguments in CONTACTING {
+        let ended = world.run(arguments).with(4);
+        assert!(
+            ended.stderr.contains("what is not trusted: ")
+                && ended
+                    .stderr
+                    .contains("hardware.redfish.credentials.password: program [\"sh\",\"-c\",")
+                && ended.stderr.contains("`trueup trust`")
+                && ended.stderr.contains("--backends-from"),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+        // What a saved or supplied observation is for.
+        assert!(ended.stdout.is_empty(), "{arguments:?}: {}", ended.stdout);
+    }
+    for arguments in SAFE {
+        world.run(arguments).with(0);
+    }
+    assert!(!trace.exists(), "a program was run");
+    assert_eq!(controller.heard(), Vec::<String>::new());
+
+    world.run(&["trust"]).with(4);
+    world.run(&["plan"]).with(4);
+    assert!(!trace.exists(), "`trust` ran a program");
+    let ended = world.run(&["trust", "--yes"]).with(0);
+    assert!(
+        ended
+            .stdout
+            .contains("hardware.redfish.networks: 127.0.0.0/8"),
+        "{}",
+        ended.stdout
+    );
+    assert!(!trace.exists(), "`trust` ran a program");
+    world.run(&["status"]).with(0);
+    assert!(trace.exists(), "the program is trusted now");
+    let heard = controller.heard();
+    assert!(
+        heard.iter().any(|text| text.contains("GET /redfish/v1/")),
+        "{heard:?}"
+    );
+
+    let listed = world
+        .run(&["trust", "--list", "--format", "json"])
+        .with(0)
+        .json();
+    assert_eq!(listed[0]["site"], "one-rack");
+    world.run(&["trust", "--revoke"]).with(0);
+    world.run(&["status"]).with(4);
+}
+
+#[test]
+fn trust_is_asked_for_again_where_the_reach_changes_and_only_there() {
+    let controller = Controller::start();
+    let base = format!("scheme: http, port: {}", controller.port);
+    let account = "credentials: {username: admin, password: {env: BMC_PASSWORD}}";
+    let world = site(&format!("networks: [127.0.0.0/8], {base}, {account}"));
+    world.run(&["trust", "--yes"]).with(0);
+    // A rotated password, another waiting time, another node: nothing new is reached.
+    let password = [("BMC_PASSWORD", "one")];
+    with(&world, &["status"], &password).with(0);
+    with(&world, &["status"], &[("BMC_PASSWORD", "other")]).with(0);
+    backends(
+        &world,
+        &format!("networks: [127.0.0.0/8], {base}, request_timeout: 7, {account}"),
+        "",
+    );
+    with(&world, &["status"], &password).with(0);
+
+    for (settings, more, named) in [
+        (
+            format!(
+                "networks: [127.0.0.0/8], {base}, credentials: {{username: admin, password: {{env: GITHUB_TOKEN}}}}"
+            ),
+            "",
+            "hardware.redfish.credentials.password: environment variable GITHUB_TOKEN",
+        ),
+        (
+            format!("networks: [127.0.0.0/8, 192.0.2.0/24], {base}, {account}"),
+            "",
+            "hardware.redfish.networks: 192.0.2.0/24",
+        ),
+        (
+            format!("{base}, {account}"),
+            "",
+            "less than what was trusted before",
+        ),
+        (
+            format!("networks: [127.0.0.0/8], {base}, verify: false, {account}"),
+            "",
+            "hardware.redfish.verify: false",
+        ),
+        (
+            format!("networks: [127.0.0.0/8], {base}, {account}"),
+            "  allow_plain_http: true\n",
+            "allow_plain_http: true",
+        ),
+        (
+            format!("networks: [127.0.0.0/8], {base}, {account}"),
+            "  clusters: {kubernetes: {kubeconfig: {file: /etc/passwd}}}\n",
+            "clusters.kubernetes.kubeconfig: file /etc/passwd",
+        ),
+    ] {
+        backends(&world, &settings, more);
+        let ended = with(&world, &["status"], &password).with(4);
+        assert!(ended.stderr.contains(named), "{named}: {}", ended.stderr);
+        assert!(
+            !ended.stderr.contains("BMC_PASSWORD"),
+            "it is known: {}",
+            ended.stderr
+        );
+        assert!(!ended.stderr.contains("root:"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_trust_file_is_outside_of_the_checkout_and_a_broken_one_trusts_nothing() {
+    let world = site("networks: [127.0.0.0/8], port: 1");
+    let inside = world.checkout.path().join("trust.json");
+    for inside in [inside.to_str().unwrap(), "trust.json"] {
+        let ended = with(
+            &world,
+            &["trust", "--yes"],
+            &[("TRUEUP_TRUST_FILE", inside)],
+        )
+        .with(1);
+        assert!(
+            ended.stderr.contains("lies in the checkout"),
+            "{}",
+            ended.stderr
+        );
+        let ended = with(&world, &["status"], &[("TRUEUP_TRUST_FILE", inside)]).with(4);
+        assert!(
+            ended.stderr.contains("lies in the checkout"),
+            "{}",
+            ended.stderr
+        );
+    }
+    // A folder that leads into the checkout is inside, too.
+    let link = world.checkout.outside().join("link");
+    std::os::unix::fs::symlink(world.checkout.path(), &link).unwrap();
+    let through = link.join("trust.json");
+    let variables = [("TRUEUP_TRUST_FILE", through.to_str().unwrap())];
+    with(&world, &["trust", "--yes"], &variables).with(1);
+
+    let outside = world.checkout.outside().join("mine.json");
+    let variables = [("TRUEUP_TRUST_FILE", outside.to_str().unwrap())];
+    with(&world, &["trust", "--yes"], &variables).with(0);
+    with(&world, &["status"], &variables).with(0);
+    world.run(&["status"]).with(4);
+    for broken in ["", "{}", "{\"version\":2,\"trusted\":[]}", "[]"] {
+        std::fs::write(&outside, broken).unwrap();
+        let ended = with(&world, &["status"], &variables).with(4);
+        assert!(
+            ended.stderr.contains("cannot be used"),
+            "{broken}: {}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn a_controller_outside_the_ranges_is_not_contacted_and_the_others_are() {
+    let controller = Controller::start();
+    let world = site(&format!(
+        "networks: [127.20.0.11/32], scheme: http, port: {}, credentials: {{username: admin, password: {{env: BMC_PASSWORD}}}}",
+        controller.port
+    ));
+    world.run(&["trust", "--yes"]).with(0);
+    let ended = with(&world, &["plan", "--full"], &[("BMC_PASSWORD", "hunter2")]).with(0);
+    assert!(
+        ended
+            .stdout
+            .contains("lies outside `hardware.redfish.networks`")
+            && ended.stdout.contains("add `127.20.0.12/32`"),
+        "{}",
+        ended.stdout
+    );
+    let heard = controller.heard();
+    assert!(!heard.is_empty());
+    assert!(
+        heard.iter().all(|text| text.starts_with("127.20.0.11 ")),
+        "{heard:?}"
+    );
+
+    // Without ranges only addresses that were applied before; none was.
+    let heard = controller.heard().len();
+    backends(
+        &world,
+        &format!(
+            "scheme: http, port: {}, credentials: {{username: admin, password: {{env: BMC_PASSWORD}}}}",
+            controller.port
+        ),
+        "",
+    );
+    world.run(&["trust", "--yes"]).with(0);
+    let ended = with(&world, &["plan", "--full"], &[("BMC_PASSWORD", "hunter2")]).with(0);
+    assert!(
+        ended
+            .stdout
+            .contains("is not in the design that was applied last")
+            && ended
+                .stdout
+                .contains("`hardware.redfish.networks: [127.20.0.0/24]`"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(controller.heard().len(), heard);
+}
+
+#[test]
+fn a_password_does_not_go_over_plain_http_beyond_this_machine() {
+    let world = World::one_rack();
+    let settings = "networks: [10.20.0.0/24], scheme: http, port: 1, credentials: {username: admin, password: {env: BMC_PASSWORD}}";
+    backends(&world, settings, "");
+    world.checkout.commit("Real machines");
+    world.run(&["trust", "--yes"]).with(0);
+    let ended = with(&world, &["plan", "--full"], &[("BMC_PASSWORD", "hunter2")]).with(0);
+    assert!(
+        ended.stdout.contains("are not sent over plain HTTP")
+            && ended.stdout.contains("allow_plain_http: true"),
+        "{}",
+        ended.stdout
+    );
+    // Allowed by the document, every plan says it first.
+    world.on_loopback();
+    backends(
+        &world,
+        &settings.replace("10.20.0.0", "127.20.0.0"),
+        "  allow_plain_http: true\n",
+    );
+    let ended = world.run(&["plan", "--observed", "none"]).with(0);
+    let second = ended.stdout.lines().nth(1).unwrap_or_default();
+    assert!(
+        second.starts_with("warning: credentials may be sent over plain HTTP"),
+        "{}",
+        ended.stdout
+    );
+    let markdown = world
+        .run(&["plan", "--observed", "none", "--format", "markdown"])
+        .with(0);
+    assert!(
+        markdown
+            .stdout
+            .contains("> **Warning:** credentials may be sent"),
+        "{}",
+        markdown.stdout
+    );
+}
+
+#[test]
+fn guards_from_a_protected_revision_count_whatever_a_change_says() {
+    let controller = Controller::start();
+    let settings = format!(
+        "networks: [127.0.0.0/8], scheme: http, port: {}, credentials: {{username: admin, password: {{env: BMC_PASSWORD}}}}",
+        controller.port
+    );
+    let world = site(&settings);
+    let git = |arguments: &[&str]| world.checkout.git(arguments);
+    git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
+    // The change: a program for a password, and a policy that protects nothing.
+    let trace = world.checkout.outside().join("ran");
+    backends(
+        &world,
+        &settings.replace(
+            "{env: BMC_PASSWORD}",
+            &format!("{{exec: [touch, {}]}}", trace.display()),
+        ),
+        "",
+    );
+    world.checkout.write(
+        "policy.yaml",
+        "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {}\n",
+    );
+    world.checkout.commit("Change the guards");
+    // Names that could stand before the branch that is meant.
+    git(&["tag", "origin/main"]);
+    git(&["branch", "protected"]);
+    git(&["tag", "refs/remotes/origin/main"]);
+
+    let password = [("BMC_PASSWORD", "hunter2")];
+    with(&world, &["plan"], &password).with(4);
+    let ended = with(
+        &world,
+        &["plan", "--backends-from", "origin/main"],
+        &password,
+    )
+    .with(0);
+    assert!(
+        ended.stdout.lines().nth(1).unwrap_or_default().starts_with(
+            "warning: this revision changes documents that guard the site: trueup/Backends/v1 `backends`, trueup/Policy/v1 `"
+        ),
+        "{}",
+        ended.stdout
+    );
+    assert!(!trace.exists(), "the program of the change was run");
+    assert!(!controller.heard().is_empty());
+    let variables = [
+        password[0],
+        ("TRUEUP_BACKENDS_FROM", "refs/remotes/origin/main"),
+    ];
+    with(&world, &["status"], &variables).with(0);
+    let commit = git(&["rev-parse", "HEAD~"]);
+    with(
+        &world,
+        &["status", "--backends-from", commit.trim()],
+        &password,
+    )
+    .with(0);
+    for unknown in [
+        "protected",
+        "main",
+        "HEAD",
+        "origin/nowhere",
+        "refs/remotes/origin/main^",
+        "HEAD~1",
+    ] {
+        let ended = with(&world, &["plan", "--backends-from", unknown], &password).with(1);
+        assert!(
+            ended.stderr.contains("--backends-from"),
+            "{unknown}: {}",
+            ended.stderr
+        );
+    }
+    assert!(!trace.exists());
+}
+
+#[test]
+fn files_of_the_checkout_come_from_the_protected_revision() {
+    let controller = Controller::start();
+    let settings = format!(
+        "networks: [127.0.0.0/8], scheme: http, port: {}, credentials: {{username: admin, password: {{file: bmc-password}}}}",
+        controller.port
+    );
+    let world = site(&settings);
+    world.checkout.write("bmc-password", "from-main\n");
+    world.checkout.commit("A password");
+    world
+        .checkout
+        .git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
+    world
+        .checkout
+        .write("bmc-password", "hunter2-of-the-change\n");
+    world.checkout.commit("Another password");
+    let ended = world
+        .run(&["status", "--backends-from", "origin/main"])
+        .with(0);
+    assert!(!format!("{ended:?}").contains("hunter2"));
+    // `admin:from-main` and `admin:hunter2…`, by HTTP Basic.
+    let heard = controller.heard().concat();
+    assert!(
+        heard.to_lowercase().contains("basic ywrtaw46znjvbs1tywlu"),
+        "{heard}"
+    );
+    assert!(!heard.contains("YWRtaW46aHVudGVyMi"), "{heard}");
+    // A file that the protected revision does not have is not taken from the change.
+    world
+        .checkout
+        .git(&["update-ref", "refs/remotes/origin/main", "HEAD~2"]);
+    let count = controller.heard().len();
+    backends(&world, &settings, "");
+    let ended = world
+        .run(&["plan", "--full", "--backends-from", "origin/main"])
+        .with(0);
+    assert!(
+        ended
+            .stdout
+            .contains("the trusted revision does not have it"),
+        "{}",
+        ended.stdout
+    );
+    let later = controller.heard();
+    assert!(
+        later[count..]
+            .iter()
+            .all(|text| !text.to_lowercase().contains("authorization")),
+        "{later:?}"
+    );
+}
+
+const KUBECONFIG: &str = "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+    contexts: [{name: here, context: {cluster: c, user: u}}]\n\
+    clusters: [{name: c, cluster: {server: 'SERVER'}}]\nusers: [{name: u, user: USER}]\n";
+
+fn kubeconfig(port: u16, user: &str) -> String {
+    let server = format!("http://127.0.0.1:{port}");
+    KUBECONFIG.replace("SERVER", &server).replace("USER", user)
+}
+
+#[test]
+fn a_kubeconfig_is_trusted_for_where_it_leads_and_its_tokens_may_be_rotated() {
+    let controller = Controller::start();
+    let world = site("networks: [127.0.0.0/8], port: 1");
+    backends(
+        &world,
+        "networks: [127.0.0.0/8], port: 1",
+        "  clusters: {kubernetes: {kubeconfig: {file: kubeconfig}}}\n",
+    );
+    let write = |user: &str| {
+        world
+            .checkout
+            .write("kubeconfig", kubeconfig(controller.port, user));
+    };
+    write("{token: hunter2-one}");
+    world.run(&["status"]).with(4);
+    let ended = world.run(&["trust", "--yes"]).with(0);
+    assert!(
+        ended
+            .stdout
+            .contains("clusters.kubernetes.kubeconfig → cluster.server: http://127.0.0.1:"),
+        "{}",
+        ended.stdout
+    );
+    assert!(!ended.stdout.contains("hunter2"), "{}", ended.stdout);
+    world.run(&["status"]).with(0);
+    assert!(controller.heard().concat().contains("hunter2-one"));
+    write("{token: hunter2-other}");
+    world.run(&["status"]).with(0);
+    assert!(controller.heard().concat().contains("hunter2-other"));
+
+    let heard = controller.heard().len();
+    let trace = world.checkout.outside().join("ran");
+    for (user, named) in [
+        (
+            format!(
+                "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: touch, args: [{}], interactiveMode: Never}}}}",
+                trace.display()
+            ),
+            "user.exec.command: touch",
+        ),
+        (
+            "{tokenFile: /etc/hostname}".to_owned(),
+            "user.tokenFile: /etc/hostname",
+        ),
+        (
+            "{auth-provider: {name: gcp, config: {cmd-path: /bin/sh}}}".to_owned(),
+            "cmd-path: /bin/sh",
+        ),
+    ] {
+        write(&user);
+        let ended = world.run(&["status"]).with(4);
+        assert!(ended.stderr.contains(named), "{named}: {}", ended.stderr);
+    }
+    world
+        .checkout
+        .write("kubeconfig", kubeconfig(controller.port + 1, "{token: x}"));
+    world.run(&["status"]).with(4);
+    assert_eq!(controller.heard().len(), heard);
+    assert!(!trace.exists());
+}
+
+#[test]
+fn a_program_of_a_kubeconfig_that_lies_in_the_checkout_is_not_run() {
+    let controller = Controller::start();
+    let world = site("networks: [127.0.0.0/8], port: 1");
+    backends(
+        &world,
+        "networks: [127.0.0.0/8], port: 1",
+        "  clusters: {kubernetes: {kubeconfig: {file: kubeconfig}}}\n",
+    );
+    let trace = world.checkout.outside().join("ran");
+    world
+        .checkout
+        .write("login", format!("#!/bin/sh\ntouch {}\n", trace.display()));
+    let login = world.checkout.path().join("login");
+    std::fs::set_permissions(&login, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (command, argument) in [
+        ("./login", "x"),
+        (login.to_str().unwrap(), "x"),
+        ("sh", "login"),
+    ] {
+        let user = format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {command}, args: [{argument}], interactiveMode: Never}}}}"
+        );
+        world
+            .checkout
+            .write("kubeconfig", kubeconfig(controller.port, &user));
+        world.run(&["trust", "--yes"]).with(0);
+        world.run(&["status"]);
+        assert!(!trace.exists(), "{command} {argument} was run");
+    }
+    assert_eq!(controller.heard(), Vec::<String>::new());
+}
+
+#[test]
+fn the_content_of_what_is_no_kubeconfig_is_not_quoted() {
+    let controller = Controller::start();
+    let world = site("networks: [127.0.0.0/8], port: 1");
+    let secret = world.checkout.outside().join("secret");
+    std::fs::write(&secret, "hunter2-file: [\nhunter2: x: y\n").unwrap();
+    for reference in [
+        "{env: PIPELINE_TOKEN}".to_owned(),
+        format!("{{file: {}}}", secret.display()),
+        "{file: ../../../../../../etc/passwd}".to_owned(),
+        "{file: /dev/zero}".to_owned(),
+        format!("{{exec: [cat, {}]}}", secret.display()),
+    ] {
+        backends(
+            &world,
+            "networks: [127.0.0.0/8], port: 1",
+            &format!("  clusters: {{kubernetes: {{kubeconfig: {reference}}}}}\n"),
+        );
+        let variables = [("PIPELINE_TOKEN", "hunter2-token: [\n  x")];
+        for arguments in [
+            &["trust", "--yes"][..],
+            &["status"],
+            &["plan"],
+            &["drain", "x"],
+        ] {
+            let ended = with(&world, &[arguments, &["-vvv"]].concat(), &variables);
+            let said = format!("{}{}", ended.stdout, ended.stderr);
+            assert!(
+                !said.contains("hunter2") && !said.contains("root:x"),
+                "{reference}: {said}"
+            );
+            assert!(!said.contains("panicked"), "{said}");
+        }
+    }
+    assert_eq!(controller.heard(), Vec::<String>::new());
+}
+
+/// A program in a folder of its own that writes its environment to a file and then does `then`.
+fn spy(world: &World, name: &str, then: &str) -> (PathBuf, PathBuf) {
+    let folder = world.checkout.outside().join("spies");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (program, told) = (
+        folder.join(name),
+        folder.join(format!("{name}.environment")),
+    );
+    std::fs::write(
+        &program,
+        format!("#!/bin/sh\nenv >> {}\n{then}\n", told.display()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    (folder, told)
+}
+
+fn path_with(folder: &Path) -> String {
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
+}
+
+#[test]
+fn programs_get_what_they_need_of_the_environment() {
+    let world = site(
+        "networks: [127.0.0.0/8], port: 1, credentials: {username: admin, password: {exec: [bmc-password]}}",
+    );
+    let bare = tempfile::tempdir().unwrap();
+    let remote = bare.path().to_str().unwrap();
+    world.checkout.git(&["init", "--quiet", "--bare", remote]);
+    world.checkout.git(&["remote", "add", "origin", remote]);
+    world.checkout.git(&[
+        "config",
+        "credential.helper",
+        "!f() { echo password=$DEPLOY_TOKEN; }; f",
+    ]);
+    world
+        .checkout
+        .git(&["config", "--add", "trueup.gitEnvironment", "VENDOR_TOKEN"]);
+    let git = std::process::Command::new("sh")
+        .args(["-c", "command -v git"])
+        .output()
+        .unwrap();
+    let git = String::from_utf8(git.stdout).unwrap();
+    let (folder, of_git) = spy(&world, "git", &format!("exec {} \"$@\"", git.trim()));
+    let (_, of_program) = spy(&world, "bmc-password", "echo hunter2");
+    let path = path_with(&folder);
+    world.run(&["trust", "--yes"]).with(0);
+    let variables = [
+        ("PATH", &*path),
+        ("BMC_PASSWORD", "hunter2-bmc"),
+        ("AWS_SECRET_ACCESS_KEY", "hunter2-cloud"),
+        ("DEPLOY_TOKEN", "for-git"),
+        ("VENDOR_TOKEN", "for-git-too"),
+    ];
+    with(&world, &["status"], &variables).with(0);
+    let told = std::fs::read_to_string(of_git).unwrap();
+    assert!(
+        told.contains("DEPLOY_TOKEN=for-git") && told.contains("VENDOR_TOKEN=for-git-too"),
+        "{told}"
+    );
+    assert!(
+        told.contains("GIT_CONFIG_NOSYSTEM=1") && !told.contains("hunter2"),
+        "{told}"
+    );
+    let told = std::fs::read_to_string(of_program).unwrap();
+    assert!(told.contains("PATH=") && told.contains("HOME="), "{told}");
+    assert!(
+        !told.contains("hunter2") && !told.contains("for-git"),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_simulator_needs_no_trust() {
+    let world = World::one_rack();
+    let ended = world.run(&["trust"]).with(0);
+    assert!(ended.stderr.contains("need no trust"), "{}", ended.stderr);
+    world.run(&["apply", "--yes"]).with(0);
+    assert!(
+        !world
+            .checkout
+            .outside()
+            .join(".config/trueup/trust.json")
+            .exists()
+    );
+}
