@@ -10,6 +10,7 @@ mod decode;
 mod envelope;
 #[cfg(test)]
 mod envelope_tests;
+mod hidden;
 mod limits;
 mod load;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use crate::diagnostic::Mark;
 pub use canonical::{digest, write_canonical};
 pub use decode::decode;
 pub use envelope::from_envelope;
+pub use hidden::{has_command_mark, is_command_mark, is_hidden, leading_command};
 pub use limits::{Limits, LoadSettings};
 pub use load::{LoadedFile, load, load_values};
 pub use typed::{Marked, TypeMismatch, from_node};

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use super::hidden::{is_command_mark, is_hidden};
 use super::{Entries, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
 use crate::diagnostic::Mark;
 
@@ -109,35 +110,29 @@ fn key_text(key: &Key) -> Arc<str> {
     }
 }
 
-/// Appends a text as a JSON string; control characters of all kinds are escaped.
+/// Appends a text as a JSON string; what drives a terminal or a pipeline, or cannot be seen, is escaped.
 pub fn write_json_string(text: &str, out: &mut String) {
     out.push('"');
     let mut from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let escape = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\t' => "\\t",
-            b'\r' => "\\r",
-            0..=0x1f | 0x7f => "",
-            // U+0080 to U+009F are control characters too.
-            0xc2 if matches!(text.as_bytes()[at + 1], 0x80..=0x9f) => "",
+    for (at, character) in text.char_indices() {
+        let escape = match character {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\t' => "\\t",
+            '\r' => "\\r",
+            '#' if is_command_mark(text.as_bytes(), at) => "",
+            other if is_hidden(other) => "",
             _ => continue,
         };
         out.push_str(&text[from..at]);
-        from = at + 1;
+        from = at + character.len_utf8();
+        out.push_str(escape);
         if escape.is_empty() {
-            let code = match byte {
-                0xc2 => {
-                    from += 1;
-                    text.as_bytes()[at + 1]
-                }
-                _ => byte,
-            };
-            let _ = write!(out, "\\u{code:04x}");
-        } else {
-            out.push_str(escape);
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
         }
     }
     out.push_str(&text[from..]);
@@ -222,6 +217,18 @@ mod tests {
         let text = "{a: [1, -2.5, 1e3, .inf, 123456789012345678901, 2001-01-01, ~, yes], 1: {}, no: [], ~: x, 1.5: \"\\x07\\u0085ü\\\"\"}";
         let expected = r#"{"a":[1,-2.5,"1e3","inf",123456789012345678901,"2001-01-01",null,true],"1":{},"false":[],"null":"x","1.5":"\u0007\u0085ü\""}"#;
         assert_eq!(json(&node(text), JsonLayout::Compact), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_or_would_be_a_command_is_escaped_and_reads_back_the_same() {
+        let text = "\u{7}\u{9b}\u{ad}\u{3164}\u{1d173}\u{e0001} ##[a]b ##vso[c] ü";
+        let mut out = String::new();
+        write_json_string(text, &mut out);
+        assert_eq!(
+            out,
+            r##""\u0007\u009b\u00ad\u3164\ud834\udd73\udb40\udc01 #\u0023[a]b #\u0023vso[c] ü""##
+        );
+        assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //!
 //! Block style, two spaces, keys in their order. A string is plain only where PyYAML (YAML 1.1) and
 //! YAML 1.2's core schema both read the same string back; several lines become a literal block where
-//! that is exact, and everything else is quoted. Numbers, booleans, nulls and dates are written in
+//! that is exact, and everything else is quoted. A text that would make a line a command of the pipeline
+//! that prints it is in double quotes, with one sign of the command escaped. Numbers, booleans, nulls and dates are written in
 //! the form that PyYAML reads back to the same value. Nothing recurses.
 
 use std::fmt::Write as _;
 
+use super::hidden::{has_command_mark, is_command_mark, is_hidden, leading_command};
 use super::positions::{is_old_line_break, is_printable};
 use super::{Entries, Key, KeyKind, Node, REDACTED, Value, python_float, scalar};
 
@@ -219,6 +221,7 @@ fn form(text: &str) -> Form {
         match BYTES[usize::from(*byte)] {
             0 => {}
             1 if *byte == b':' => plain &= bytes.get(at + 1) != Some(&b' '),
+            1 if is_command_mark(bytes, at) => return Form::Escaped,
             1 => plain &= at > 0 && bytes[at - 1] != b' ',
             2 => {
                 if text.chars().any(needs_escape) {
@@ -249,21 +252,22 @@ fn form(text: &str) -> Form {
     if plain { Form::Plain } else { Form::Quoted }
 }
 
-/// Characters that cannot be written as they are, or that would make a line look like another one
-/// (those that turn the direction of writing).
+/// Characters that cannot be written as they are, or that a reader would not see as they are.
 fn needs_escape(character: char) -> bool {
-    matches!(character, '\t' | '\n' | '\r' | '\u{feff}')
-        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || is_old_line_break(character)
-        || !is_printable(character)
+    is_hidden(character) || is_old_line_break(character) || !is_printable(character)
 }
 
 fn write_escaped(text: &str, out: &mut String) {
     out.push('"');
     let mut from = 0;
     for (at, character) in text.char_indices() {
-        let plain = !matches!(character, '"' | '\\');
-        if plain && (matches!(character, ' '..='~') || !needs_escape(character)) {
+        let as_it_is = match character {
+            '"' | '\\' => false,
+            '#' => !is_command_mark(text.as_bytes(), at),
+            ' '..='~' => true,
+            other => !needs_escape(other),
+        };
+        if as_it_is {
             continue;
         }
         out.push_str(&text[from..at]);
@@ -294,6 +298,8 @@ fn is_literal(text: &str) -> bool {
         && !text
             .bytes()
             .any(|byte| matches!(byte, 0..=8 | 0x0b..=0x1f | 0x7f))
+        && !has_command_mark(text)
+        && !text.lines().any(|line| leading_command(line).is_some())
         && (text.is_ascii()
             || !text
                 .chars()

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::Value as Json;
 
+use super::escape::{push_visible, unsafe_characters};
 use super::{Palette, Role, Visible, json};
 use crate::diagnostic::{Mark, Place, Sources};
 use crate::diff::{
@@ -156,10 +157,17 @@ fn one_line(out: &mut dyn Write, line: &Line, palette: Palette) -> fmt::Result {
         Some(role) => write!(out, "        {} ", palette.paint(role, sign))?,
         None => write!(out, "        {sign} ")?,
     }
+    // What is a command is one as a whole line, however its parts are painted.
+    let whole: String = line.parts.iter().map(|(_, part)| part.as_str()).collect();
+    let mut characters = unsafe_characters(&whole);
     for (differs, part) in &line.parts {
+        let mut text = String::with_capacity(part.len());
+        for (_, character, is_unsafe) in characters.by_ref().take(part.chars().count()) {
+            push_visible(&mut text, character, is_unsafe);
+        }
         match role {
-            Some(role) if *differs => write!(out, "{}", palette.paint(role, Visible(part)))?,
-            _ => write!(out, "{}", Visible(part))?,
+            Some(role) if *differs => write!(out, "{}", palette.paint(role, text))?,
+            _ => out.write_str(&text)?,
         }
     }
     writeln!(out)
@@ -331,6 +339,30 @@ mod tests {
             ~ .data: (secret) → (secret)  after.yaml:8
         Documents: 1 added, 2 changed, 1 removed, 0 unchanged.
         "#);
+    }
+
+    #[test]
+    fn a_line_becomes_no_command_by_the_sum_of_its_parts() {
+        let line = |kind, parts: &[&str]| Line {
+            kind,
+            parts: parts
+                .iter()
+                .map(|part| (true, (*part).to_owned()))
+                .collect(),
+            before: None,
+            after: None,
+        };
+        let mut out = String::new();
+        for line in [
+            line(LineKind::Added, &["#", "#", "[set-output name=x]", "y"]),
+            line(LineKind::Same, &[":", ":error::x"]),
+        ] {
+            one_line(&mut out, &line, Palette::Plain).unwrap();
+        }
+        assert_eq!(
+            out,
+            "        + #\\u{23}[set-output name=x]y\n          \\u{3a}:error::x\n"
+        );
     }
 
     #[test]

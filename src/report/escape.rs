@@ -1,25 +1,18 @@
 //! Text from outside, made harmless where it is shown.
 //!
 //! A document, a commit's first line or an answer of a BMC may hold escape sequences that drive a
-//! terminal, direction marks that make a line read as another one, or line breaks that forge a line of
-//! output. None of these reaches a reader as itself.
+//! terminal, direction marks that make a line read as another one, characters that cannot be seen, line
+//! breaks that forge a line of output, or a command for the pipeline that prints it. None of these reaches
+//! a reader as itself.
 
 use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr;
 
-/// Whether a character can drive a terminal or mislead a reader, and so is never written as itself.
-#[must_use]
-pub(super) fn is_unsafe(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{61c}' | '\u{180e}'
-        )
-}
+use crate::document::{is_command_mark, is_hidden, leading_command};
 
-/// Text on one line in which control characters, line breaks and direction marks are shown as escapes.
+/// Text on one line in which control characters, line breaks, what cannot be seen and marks of commands
+/// are shown as escapes.
 ///
 /// Width, alignment and fill of the formatter are honoured.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +20,7 @@ pub struct Visible<'a>(pub &'a str);
 
 impl fmt::Display for Visible<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.0.chars().any(is_unsafe) {
+        if !unsafe_characters(self.0).any(|(_, _, is_unsafe)| is_unsafe) {
             return f.pad(self.0);
         }
         f.pad(&visible(self.0))
@@ -37,15 +30,27 @@ impl fmt::Display for Visible<'_> {
 /// The same as [`Visible`], as a string.
 pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        push_visible(&mut out, character);
+    for (_, character, is_unsafe) in unsafe_characters(text) {
+        push_visible(&mut out, character, is_unsafe);
     }
     out
 }
 
-/// Writes one character so that it can be seen.
-pub(super) fn push_visible(out: &mut String, character: char) {
-    if !is_unsafe(character) {
+/// The characters of a line that begins with this text, each with its byte offset and whether it must not
+/// be written as itself: because of what it is, or because a command would be complete with it.
+pub(super) fn unsafe_characters(text: &str) -> impl Iterator<Item = (usize, char, bool)> {
+    let colon = leading_command(text);
+    text.char_indices().map(move |(at, character)| {
+        let is_unsafe = is_hidden(character)
+            || (character == '#' && is_command_mark(text.as_bytes(), at))
+            || (character == ':' && colon == Some(at));
+        (at, character, is_unsafe)
+    })
+}
+
+/// Writes one character, so that it can be seen where it is unsafe.
+pub(super) fn push_visible(out: &mut String, character: char, is_unsafe: bool) {
+    if !is_unsafe {
         out.push(character);
         return;
     }
@@ -67,14 +72,14 @@ pub(super) fn width(text: &str) -> usize {
 /// Text inside an element or an attribute of XML.
 pub(super) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
+    for (_, character, is_unsafe) in unsafe_characters(text) {
         match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            other => push_visible(&mut out, other),
+            other => push_visible(&mut out, other, is_unsafe),
         }
     }
     out
@@ -84,11 +89,12 @@ pub(super) fn xml(text: &str) -> String {
 pub(super) fn markdown_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut before = ' ';
-    for character in text.chars() {
+    for (_, character, is_unsafe) in unsafe_characters(text) {
         match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
+            ':' if is_unsafe => out.push_str("&#58;"),
             // A mention, a reference or a link ends at a blank without width.
             '@' | '#' => {
                 out.push(character);
@@ -100,7 +106,7 @@ pub(super) fn markdown_text(text: &str) -> String {
                 out.push('\\');
                 out.push(character);
             }
-            other => push_visible(&mut out, other),
+            other => push_visible(&mut out, other, is_unsafe),
         }
         before = character;
     }
@@ -138,6 +144,13 @@ mod tests {
             ("\u{202e}evil", "\\u{202e}evil"),
             ("zero\u{200b}width", "zero\\u{200b}width"),
             ("\u{7f}", "\\u{7f}"),
+            ("soft\u{ad}hyphen", "soft\\u{ad}hyphen"),
+            ("\u{3164}\u{115f}\u{ffa0}", "\\u{3164}\\u{115f}\\u{ffa0}"),
+            ("a ##[set-output name=x]y", "a #\\u{23}[set-output name=x]y"),
+            ("##vso[x]", "#\\u{23}vso[x]"),
+            ("  ::error::x", "  \\u{3a}:error::x"),
+            ("a::b [::1] ## c", "a::b [::1] ## c"),
+            ("::1", "::1"),
         ];
         for (text, expected) in table {
             assert_eq!(Visible(text).to_string(), expected);
@@ -148,6 +161,9 @@ mod tests {
             "@&#8203;all #&#8203;1 \\`x\\` &lt;b&gt; a\\_b https:&#8203;//x www&#8203;.x \\|\\u{1b}"
         );
         assert_eq!(markdown_code("a``b|c"), "``` a``b¦c ```");
+        assert_eq!(markdown_text("::error::x"), "&#58;:error::x");
+        assert!(!markdown_text("##[x]").contains("##["));
         assert_eq!(xml("<a b=\"c\">\u{1b}"), "&lt;a b=&quot;c&quot;&gt;\\u{1b}");
+        assert_eq!(xml("##[x]"), "#\\u{23}[x]");
     }
 }

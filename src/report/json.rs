@@ -1,14 +1,15 @@
 //! JSON that can be shown on a terminal.
 //!
 //! What serde_json leaves as it is though it can drive a terminal or mislead a reader (DEL, the C1
-//! controls, direction marks) is written as `\u` escapes: the same value for every parser of JSON.
+//! controls, direction marks, what cannot be seen), and one sign of each mark that a pipeline would take
+//! for a command, is written as `\u` escapes: the same value for every parser of JSON.
 
 use std::{fmt, io};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-use super::escape::is_unsafe;
+use crate::document::{is_command_mark, is_hidden};
 
 /// Writes the value over several lines, with a line break at the end, as it is gone through.
 ///
@@ -92,16 +93,20 @@ impl Formatter for Safe {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some((at, character)) = rest.char_indices().find(|(_, each)| is_unsafe(*each)) {
-            writer.write_all(&rest.as_bytes()[..at])?;
+        let bytes = fragment.as_bytes();
+        let mut from = 0;
+        for (at, character) in fragment.char_indices() {
+            if !is_hidden(character) && !is_command_mark(bytes, at) {
+                continue;
+            }
+            writer.write_all(&bytes[from..at])?;
             let mut units = [0; 2];
             for unit in character.encode_utf16(&mut units) {
                 write!(writer, "\\u{unit:04x}")?;
             }
-            rest = &rest[at + character.len_utf8()..];
+            from = at + character.len_utf8();
         }
-        writer.write_all(rest.as_bytes())
+        writer.write_all(&bytes[from..])
     }
 }
 
@@ -111,12 +116,12 @@ mod tests {
 
     #[test]
     fn what_json_would_let_through_to_a_terminal_is_escaped_and_read_back_the_same() {
-        let value = serde_json::json!({"a": ["\u{9b}2J", "\u{202e}x", "\u{1b}"], "b": {}, "c": [], "ü": "漢"});
+        let value = serde_json::json!({"a": ["\u{9b}2J", "\u{202e}x", "\u{1b}"], "b": {}, "c": ["##[x]y\u{ad}"], "ü": "漢"});
         let mut lines = String::new();
         pretty(&mut lines, &value).unwrap();
         for text in [lines, line(&value).unwrap()] {
             assert!(
-                !text.trim_end().chars().any(|c| is_unsafe(c) && c != '\n'),
+                !text.trim_end().chars().any(|c| is_hidden(c) && c != '\n'),
                 "{text}"
             );
             assert_eq!(
@@ -126,7 +131,7 @@ mod tests {
         }
         assert_eq!(
             line(&value).unwrap(),
-            "{\"a\":[\"\\u009b2J\",\"\\u202ex\",\"\\u001b\"],\"b\":{},\"c\":[],\"ü\":\"漢\"}"
+            "{\"a\":[\"\\u009b2J\",\"\\u202ex\",\"\\u001b\"],\"b\":{},\"c\":[\"#\\u0023[x]y\\u00ad\"],\"ü\":\"漢\"}"
         );
     }
 }

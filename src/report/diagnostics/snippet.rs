@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::diagnostic::{Mark, Sources};
-use crate::report::escape::{push_visible, width};
+use crate::report::escape::{push_visible, unsafe_characters, width};
 use crate::report::{Palette, Role, Visible};
 
 /// Columns of a line that are shown at most; of a longer one a part around the place.
@@ -117,7 +117,8 @@ impl Window {
         let mut columns = usize::from(skip > 0);
         shown.before = columns;
         let mut cut = false;
-        for (index, character) in text.chars().enumerate().skip(skip) {
+        let characters = unsafe_characters(text).enumerate().skip(skip);
+        for (index, (_, character, is_unsafe)) in characters {
             if columns >= MOST_COLUMNS {
                 cut = true;
                 break;
@@ -127,7 +128,7 @@ impl Window {
             if character == '\t' {
                 piece.push_str("    ");
             } else {
-                push_visible(&mut piece, character);
+                push_visible(&mut piece, character, is_unsafe);
             }
             let wide = width(&piece);
             if index < column {

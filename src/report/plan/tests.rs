@@ -561,7 +561,7 @@ fn nothing_from_a_document_drives_a_terminal_or_means_anything_to_markdown() {
     mermaid(&mut flow, &plan, 100).unwrap();
     let comment = as_markdown(&plan, DEFAULT_MAX_BYTES);
     for text in [&as_text(&plan, true, true), &comment, &graph, &flow] {
-        let bad = |c: char| c != '\n' && crate::report::escape::is_unsafe(c);
+        let bad = |c: char| c != '\n' && crate::document::is_hidden(c);
         assert!(!text.chars().any(bad), "{text}");
     }
     // Outside of code, which takes everything as it is, nothing of it is left.

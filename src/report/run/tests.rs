@@ -412,7 +412,7 @@ fn no_event_report_or_table_lets_a_control_character_pass() {
     log(&mut out, &[record.clone()], Palette::Plain).unwrap();
     show(&mut out, &record, Some(&ending), Palette::Plain, false).unwrap();
     show_json(&mut out, &record, Some(&ending)).unwrap();
-    let bad = |c: char| c != '\n' && crate::report::escape::is_unsafe(c);
+    let bad = |c: char| c != '\n' && crate::document::is_hidden(c);
     assert!(!out.chars().any(bad), "{out}");
 }
 
