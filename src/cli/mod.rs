@@ -116,7 +116,63 @@ enum Command {
     Man(manual::ManCommand),
 }
 
-/// The clap command, with an environment variable `TRUEUP_<FLAG>` for every flag.
+/// The flags that can be set in the environment: where something is, how much of it and how it is shown.
+///
+/// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
+/// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
+/// own is none of these: it has to be given with the command.
+pub const SETTABLE: [&str; 48] = [
+    "as-of",
+    "base",
+    "canary",
+    "clean-steps",
+    "clear-labels-timeout",
+    "color",
+    "detailed-exitcode",
+    "diff",
+    "differing",
+    "drain-node-grace-period",
+    "drain-node-timeout",
+    "etcd-ready-timeout",
+    "exclude",
+    "format",
+    "full",
+    "group",
+    "keep",
+    "label",
+    "lease",
+    "lease-duration",
+    "listen",
+    "maintenance",
+    "max-bytes",
+    "max-failures",
+    "number",
+    "observed",
+    "offline",
+    "out",
+    "overlap",
+    "parallel-groups",
+    "parallelism",
+    "plan",
+    "rack",
+    "remote",
+    "remove-etcd-timeout",
+    "rendered",
+    "retired",
+    "rev",
+    "revision",
+    "save-observed",
+    "site",
+    "steps",
+    "stop-after",
+    "stop-grace",
+    "story",
+    "tag",
+    "target",
+    "verbose",
+];
+
+/// The clap command, with an environment variable `TRUEUP_<FLAG>` for each flag of [`SETTABLE`].
 #[must_use]
 pub fn command() -> clap::Command {
     with_environment(CommandLine::command())
@@ -125,7 +181,7 @@ pub fn command() -> clap::Command {
 fn with_environment(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| match argument.get_long() {
-            Some(long) if !matches!(long, "help" | "version") => {
+            Some(long) if SETTABLE.contains(&long) => {
                 let variable = format!("TRUEUP_{}", long.to_uppercase().replace('-', "_"));
                 let argument = match argument.get_action() {
                     // So that `1`, `yes` and an empty text mean what they say.

@@ -37,6 +37,8 @@ mod dice;
 #[cfg(test)]
 mod document;
 #[cfg(test)]
+mod flags;
+#[cfg(test)]
 mod git;
 #[cfg(test)]
 mod hostile;

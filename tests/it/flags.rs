@@ -1,0 +1,127 @@
+//! Which flags the environment may set: never one that allows something.
+
+use std::collections::BTreeSet;
+
+use trueup::cli::SETTABLE;
+
+use super::world::World;
+
+/// Flags that allow what is refused without them, take a part of a plan's safety away, or are an act.
+const BY_HAND: &[&str] = &[
+    "adopt",
+    "allow-destroy",
+    "allow-intermediate-commits",
+    "allow-missing-sources",
+    "allow-redeploy",
+    "attempts",
+    "decide",
+    "destroy-etcd",
+    "forget",
+    "i-have-checked",
+    "max-remediations",
+    "max-unavailable",
+    "max-unhealthy",
+    "no-etcd-here",
+    "no-push",
+    "node-is-gone",
+    "on-drain-timeout",
+    "outside-windows",
+    "preserve-local-storage",
+    "prune-tags",
+    "reason",
+    "release-node",
+    "resume",
+    "show-secrets",
+    "skip-blocked",
+    "step",
+    "supersede",
+    "take-over-dead",
+    "target-revision",
+    "unset",
+    "watch",
+    "yes",
+];
+
+fn variable(flag: &str) -> String {
+    format!("TRUEUP_{}", flag.to_uppercase().replace('-', "_"))
+}
+
+/// The flags of a command and of those below it, each with the variable that it is read from.
+fn flags(command: &clap::Command, found: &mut BTreeSet<(String, Option<String>)>) {
+    for argument in command.get_arguments() {
+        if let Some(long) = argument.get_long() {
+            let variable = argument
+                .get_env()
+                .map(|name| name.to_string_lossy().into_owned());
+            found.insert((long.to_owned(), variable));
+        }
+    }
+    for below in command.get_subcommands() {
+        flags(below, found);
+    }
+}
+
+#[test]
+fn every_flag_is_either_a_setting_or_given_by_hand() {
+    let mut found = BTreeSet::new();
+    flags(&trueup::cli::command(), &mut found);
+    let mut wrong = Vec::new();
+    for (flag, variable_read) in &found {
+        let (is_setting, is_by_hand) = (
+            SETTABLE.contains(&flag.as_str()),
+            BY_HAND.contains(&flag.as_str()),
+        );
+        let expected = is_setting.then(|| variable(flag));
+        let is_help = matches!(flag.as_str(), "help" | "version");
+        if *variable_read != expected || (is_setting == is_by_hand) != is_help {
+            wrong.push(flag);
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "decide whether these allow something, and put each into one of the lists: {wrong:?}"
+    );
+    for flag in SETTABLE.iter().chain(BY_HAND) {
+        assert!(
+            found.iter().any(|(known, _)| known == flag),
+            "there is no `--{flag}`"
+        );
+    }
+}
+
+#[test]
+fn a_variable_for_a_flag_that_allows_something_has_no_effect() {
+    let world = World::one_rack();
+    let plain = world.run(&["plan"]).with(0);
+    let mut apply = world.command(&["apply"]);
+    let mut plan = world.command(&["plan"]);
+    for command in [&mut apply, &mut plan] {
+        for flag in BY_HAND {
+            let value = match *flag {
+                "adopt" | "allow-destroy" | "allow-redeploy" => "all",
+                _ => "1",
+            };
+            command.env(variable(flag), value);
+        }
+    }
+    let ended: super::world::Ended = plan.output().unwrap().into();
+    assert_eq!((ended.code, &ended.stdout), (0, &plain.stdout));
+    let ended: super::world::Ended = apply.output().unwrap().into();
+    assert_eq!(ended.code, 64, "{}", ended.stderr);
+    assert!(ended.stderr.contains("--yes"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_variable_shows_no_secret() {
+    let world = World::one_rack();
+    world.checkout.write(
+        "secret.yaml",
+        "---\nschema: deckhand/Passphrase/v1\nmetadata:\n  name: x\n  schema: metadata/Document/v1\n  \
+         storagePolicy: encrypted\n  layeringDefinition: {layer: site, abstract: false}\ndata: hunter2\n",
+    );
+    let mut command = world.command(&["render"]);
+    command.env("TRUEUP_SHOW_SECRETS", "1");
+    let ended: super::world::Ended = command.output().unwrap().into();
+    let ended = ended.with(0);
+    assert!(!ended.stdout.contains("hunter2"));
+}
