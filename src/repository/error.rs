@@ -140,12 +140,12 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The `git` program took longer than it was given, and was ended.
-    #[error("`git {command}` did not end within {seconds} s")]
+    /// The `git` program took longer than is left of the time for the remote, and was ended.
+    #[error("`git {command}` did not end within the {seconds} s that the remote has")]
     GitTimeout {
         /// Its subcommand.
         command: String,
-        /// The time that it had.
+        /// The time that all calls have.
         seconds: u64,
     },
     /// The remote could not be asked.

@@ -2,8 +2,9 @@
 //!
 //! Arguments are a list, never a line for a shell. The variables by which an outer git (a hook, an
 //! alias) points to its own repository are taken away, and the messages are kept in English, since
-//! some are looked at. Without a terminal nothing is asked, the program is out of reach of the
-//! terminal's Ctrl-C (a checkpoint that is being pushed must arrive), and it has a time limit.
+//! some are looked at. Without a terminal nothing is asked, and the program is out of reach of the
+//! terminal's Ctrl-C (a checkpoint that is being pushed must arrive). It always has a time limit, and what
+//! it has started ends with it.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -28,13 +29,25 @@ const FOREIGN: [&str; 12] = [
     "GIT_WORK_TREE",
 ];
 
+/// How long a program that was told to end may take to put its files in order.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Whether the program may ask a person, and how long it may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Somebody sits at a terminal: credentials may be asked for, there is no limit.
-    Attended,
-    /// Nobody does: nothing is asked, and the program is ended after this time.
+    /// A terminal is there: credentials may be asked for. The time to type them is in the limit.
+    Attended(Duration),
+    /// There is none: nothing is asked.
     Unattended(Duration),
+}
+
+impl Patience {
+    /// How long the program may take.
+    pub(super) fn limit(self) -> Duration {
+        match self {
+            Self::Attended(limit) | Self::Unattended(limit) => limit,
+        }
+    }
 }
 
 /// What a call of the program left.
@@ -46,11 +59,12 @@ pub(super) struct Output {
 }
 
 impl Repository {
-    /// Runs `git` in this repository.
+    /// Runs `git` in this repository, for as long as is left of the limit.
     pub(super) fn run_program(
         &self,
         arguments: &[&str],
         patience: Patience,
+        left: Duration,
     ) -> Result<Output, Error> {
         let mut command = Command::new("git");
         // A fetch must not begin to repack what libgit2 has mapped.
@@ -75,7 +89,7 @@ impl Repository {
         let mut child = command.spawn().map_err(failed)?;
         let stdout = child.stdout.take().map(Gathered::from);
         let stderr = child.stderr.take().map(Gathered::from);
-        let ended = wait(&mut child, patience).map_err(failed)?;
+        let ended = wait(&mut child, patience, left).map_err(failed)?;
         log::info!(
             "git {}: {}, in {:.1?}",
             without_credentials(&arguments.join(" ")),
@@ -89,10 +103,7 @@ impl Repository {
         let Some(success) = ended else {
             return Err(Error::GitTimeout {
                 command: arguments.first().copied().unwrap_or_default().to_owned(),
-                seconds: match patience {
-                    Patience::Unattended(limit) => limit.as_secs(),
-                    Patience::Attended => 0,
-                },
+                seconds: patience.limit().as_secs(),
             });
         };
         let text = |gathered: Option<Gathered>| gathered.map(Gathered::text).unwrap_or_default();
@@ -113,32 +124,121 @@ impl Repository {
             "--end-of-options",
             &revision,
         ];
+        let limit = Duration::from_secs(10);
         let output = self
-            .run_program(&arguments, Patience::Unattended(Duration::from_secs(10)))
+            .run_program(&arguments, Patience::Unattended(limit), limit)
             .ok()?;
         output.stdout.trim().parse().ok()
     }
 }
 
-/// Whether the child succeeded; `None` where its time was up.
-fn wait(child: &mut Child, patience: Patience) -> std::io::Result<Option<bool>> {
-    let Patience::Unattended(limit) = patience else {
-        return child.wait().map(|status| Some(status.success()));
-    };
+/// Whether the child succeeded; `None` where its time was up, and it is gone with all that it started.
+fn wait(child: &mut Child, patience: Patience, left: Duration) -> std::io::Result<Option<bool>> {
+    if let Some(success) = ended_within(child, left)? {
+        return Ok(Some(success));
+    }
+    let family = Family::of(child, patience);
+    // It takes its lock files away where it is asked to end.
+    family.end(false);
+    let in_order = ended_within(child, LAST_WORDS);
+    family.end(true);
+    child.kill()?;
+    child.wait()?;
+    in_order.map(|_| None)
+}
+
+/// Whether the child succeeded; `None` where it still runs after this time.
+fn ended_within(child: &mut Child, limit: Duration) -> std::io::Result<Option<bool>> {
     let begun = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status.success()));
         }
-        if begun.elapsed() >= limit {
-            child.kill()?;
-            child.wait()?;
+        let left = limit.saturating_sub(begun.elapsed());
+        if left.is_zero() {
             return Ok(None);
         }
-        std::thread::sleep(pause);
+        std::thread::sleep(pause.min(left));
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+}
+
+/// A child and all that it started.
+#[cfg(unix)]
+struct Family {
+    /// The child's own group, where it has one.
+    group: Option<rustix::process::Pid>,
+    /// Where it has none, because it must be able to ask on the terminal: each process.
+    members: Vec<rustix::process::Pid>,
+}
+
+#[cfg(unix)]
+impl Family {
+    fn of(child: &Child, patience: Patience) -> Self {
+        let Some(id) = rustix::process::Pid::from_raw(child.id().cast_signed()) else {
+            return Self {
+                group: None,
+                members: Vec::new(),
+            };
+        };
+        match patience {
+            Patience::Unattended(_) => Self {
+                group: Some(id),
+                members: Vec::new(),
+            },
+            Patience::Attended(_) => {
+                let mut members = vec![id];
+                let mut at = 0;
+                while let Some(parent) = members.get(at) {
+                    members.extend(children(*parent));
+                    at += 1;
+                }
+                Self {
+                    group: None,
+                    members,
+                }
+            }
+        }
+    }
+
+    /// Asks all of them to end, or ends them. What is gone already is none of them.
+    fn end(&self, at_once: bool) {
+        use rustix::process::{Signal, kill_process, kill_process_group};
+        let signal = match at_once {
+            true => Signal::KILL,
+            false => Signal::TERM,
+        };
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, signal);
+        }
+        for member in &self.members {
+            let _ = kill_process(*member, signal);
+        }
+    }
+}
+
+/// The processes that a process has started, where the system tells.
+#[cfg(unix)]
+fn children(parent: rustix::process::Pid) -> Vec<rustix::process::Pid> {
+    let id = parent.as_raw_nonzero();
+    let list = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    let ids = list.unwrap_or_default();
+    ids.split_whitespace()
+        .filter_map(|id| rustix::process::Pid::from_raw(id.parse().ok()?))
+        .collect()
+}
+
+#[cfg(not(unix))]
+struct Family;
+
+#[cfg(not(unix))]
+impl Family {
+    fn of(_child: &Child, _patience: Patience) -> Self {
+        Self
+    }
+
+    fn end(&self, _at_once: bool) {}
 }
 
 /// What a stream says, read by a thread of its own.

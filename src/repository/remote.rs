@@ -6,16 +6,24 @@
 //! had arrived.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::program::{Output, Patience};
 use super::{CommitId, Error, ObjectId, Repository};
 
 /// A configured remote of a repository.
+///
+/// All that is asked of it has one time limit together, or, of one that [lasts](Remote::lasting), each
+/// question has it.
 #[derive(Clone, Debug)]
 pub struct Remote<'a> {
     repository: &'a Repository,
     name: String,
     patience: Patience,
+    /// How long it was waited for.
+    spent: Arc<Mutex<Duration>>,
+    lasts: bool,
 }
 
 /// One ref that is to be published.
@@ -62,11 +70,20 @@ impl Repository {
             repository: self,
             name: name.to_owned(),
             patience,
+            spent: Arc::default(),
+            lasts: false,
         })
     }
 }
 
 impl Remote<'_> {
+    /// The same remote for a run that asks it for hours: each question has the time limit for itself.
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasts = true;
+        self
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -79,6 +96,11 @@ impl Remote<'_> {
     ///
     /// [`Error::Unreachable`] with what git said.
     pub fn ls_remote(&self, names: &[&str]) -> Result<BTreeMap<String, ObjectId>, Error> {
+        self.begin();
+        self.list(names)
+    }
+
+    fn list(&self, names: &[&str]) -> Result<BTreeMap<String, ObjectId>, Error> {
         let mut arguments = vec!["ls-remote", "--refs", "--", &self.name];
         arguments.extend(names);
         let output = self.run(&arguments)?;
@@ -109,6 +131,7 @@ impl Remote<'_> {
     ///
     /// [`Error::Unreachable`] with what git said.
     pub fn fetch(&self, refs: &[(&str, &str)]) -> Result<(), Error> {
+        self.begin();
         let specs: Vec<String> = refs
             .iter()
             .map(|(there, here)| format!("+{there}:{here}"))
@@ -126,6 +149,7 @@ impl Remote<'_> {
         if self.repository.has(commit.0)? {
             return Ok(());
         }
+        self.begin();
         self.fetch_specs(&[], &[&commit.to_string()])
     }
 
@@ -135,6 +159,7 @@ impl Remote<'_> {
     ///
     /// [`Error::Unreachable`] with what git said.
     pub fn deepen(&self, earlier: CommitId, later: CommitId) -> Result<(), Error> {
+        self.begin();
         let later_id = later.to_string();
         for depth in ["--deepen=100", "--deepen=1000", "--unshallow"] {
             if !self.repository.is_shallow()? {
@@ -182,6 +207,7 @@ impl Remote<'_> {
         if updates.is_empty() {
             return Ok(PushOutcome::Published);
         }
+        self.begin();
         let output = self.try_push(updates, &["--atomic"])?;
         let left = match self.judge(updates, &output)? {
             Verdict::Over(outcome) => return Ok(outcome),
@@ -242,9 +268,7 @@ impl Remote<'_> {
             return Ok(Verdict::Over(PushOutcome::Published));
         }
         let names: Vec<&str> = updates.iter().map(|update| update.name.as_str()).collect();
-        let refs = self
-            .ls_remote(&names)
-            .map_err(|_| self.unreachable(output))?;
+        let refs = self.list(&names).map_err(|_| self.unreachable(output))?;
         let mut left = Vec::new();
         for update in updates {
             let found = refs.get(&update.name).copied();
@@ -291,8 +315,30 @@ impl Remote<'_> {
         }
     }
 
+    /// Begins a question: of a remote that lasts it has the whole time limit.
+    fn begin(&self) {
+        if self.lasts {
+            *self.spent() = Duration::ZERO;
+        }
+    }
+
+    fn spent(&self) -> std::sync::MutexGuard<'_, Duration> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn run(&self, arguments: &[&str]) -> Result<Output, Error> {
-        self.repository.run_program(arguments, self.patience)
+        let limit = self.patience.limit();
+        let left = limit.saturating_sub(*self.spent());
+        if left.is_zero() {
+            return Err(Error::GitTimeout {
+                command: arguments.first().copied().unwrap_or_default().to_owned(),
+                seconds: limit.as_secs(),
+            });
+        }
+        let began = Instant::now();
+        let output = self.repository.run_program(arguments, self.patience, left);
+        *self.spent() += began.elapsed();
+        output
     }
 
     fn unreachable(&self, output: &Output) -> Error {

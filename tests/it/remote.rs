@@ -205,6 +205,64 @@ fn a_remote_that_hangs_is_given_up() {
     assert!(matches!(error, Error::GitTimeout { .. }), "{error:?}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_remote_that_hangs_takes_one_time_limit_a_command_and_leaves_no_process() {
+    for patience in [
+        Patience::Unattended(Duration::from_millis(500)),
+        Patience::Attended(Duration::from_millis(500)),
+    ] {
+        let (_origin, clone, commits) = origin_and_clone();
+        let started = clone.outside().join("started");
+        // A child of a child, that would go on alone.
+        let hang = format!(
+            "sh -c 'sleep 600 & echo $! >> {}; wait' #",
+            started.display()
+        );
+        for program in ["uploadpack", "receivepack"] {
+            clone.git(&["config", &format!("remote.origin.{program}"), &hang]);
+        }
+        let repository = clone.open();
+        let processes = || -> Vec<String> {
+            let lines = std::fs::read_to_string(&started).unwrap();
+            lines.lines().map(str::to_owned).collect()
+        };
+        let is_alive = |process: &String| {
+            let status = std::fs::read_to_string(format!("/proc/{process}/stat"));
+            status.is_ok_and(|status| !status.contains(") Z "))
+        };
+        let remote = repository.remote("origin", patience).unwrap();
+        for question in 0..3 {
+            let error = match question {
+                0 => remote.ls_remote(&[STATE]).map(drop),
+                1 => remote.fetch(&[(STATE, "refs/x")]),
+                _ => remote
+                    .push(&[update(STATE, None, Some(commits[0]))])
+                    .map(drop),
+            };
+            let error = error.unwrap_err();
+            assert!(matches!(error, Error::GitTimeout { .. }), "{error:?}");
+        }
+        assert_eq!(
+            processes().len(),
+            1,
+            "the remote was asked once: {patience:?}"
+        );
+        let lasting = repository.remote("origin", patience).unwrap().lasting();
+        for _ in 0..2 {
+            let error = lasting.ls_remote(&[STATE]).unwrap_err();
+            assert!(matches!(error, Error::GitTimeout { .. }), "{error:?}");
+        }
+        let processes = processes();
+        assert_eq!(
+            processes.len(),
+            3,
+            "a run that lasts asks again: {patience:?}"
+        );
+        crate::world::wait_until("a process is left", || !processes.iter().any(is_alive));
+    }
+}
+
 #[test]
 fn state_and_base_are_fetched_into_a_clone_that_has_neither() {
     let (_origin, writer, commits) = origin_and_clone();

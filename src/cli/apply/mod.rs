@@ -127,7 +127,7 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let site = session::Site {
         repository: &repository,
         name: checkout.location.site.clone(),
-        connection: command.arguments.remote.connection(&repository)?,
+        connection: command.arguments.remote.lasting_connection(&repository)?,
     };
     if command.resume {
         return resume(context, command, &checkout, &site);

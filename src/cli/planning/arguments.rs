@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -89,6 +90,21 @@ pub(in crate::cli) struct RemoteArguments {
 }
 
 impl RemoteArguments {
+    /// The same for a run, which asks its remote for as long as it goes on.
+    pub(in crate::cli) fn lasting_connection<'a>(
+        &self,
+        repository: &'a Repository,
+    ) -> Result<Connection<'a>, Failure> {
+        Ok(match self.connection(repository)? {
+            Connection::Shared { remote, publish } => Connection::Shared {
+                remote: remote.lasting(),
+                publish,
+            },
+            other => other,
+        })
+    }
+
+    /// How a command is connected: all that it asks of the remote has one time limit together.
     pub(in crate::cli) fn connection<'a>(
         &self,
         repository: &'a Repository,
@@ -111,9 +127,9 @@ impl RemoteArguments {
 fn patience() -> Patience {
     use std::io::IsTerminal;
     if std::io::stdin().is_terminal() {
-        Patience::Attended
+        Patience::Attended(Duration::from_secs(600))
     } else {
-        Patience::Unattended(std::time::Duration::from_secs(120))
+        Patience::Unattended(Duration::from_secs(120))
     }
 }
 
