@@ -12,6 +12,7 @@ use jsonschema::{JsonType, ValidationError};
 use serde_json::Value as Json;
 
 use super::Source;
+use super::cost::{MOST_PARTS, TooMuch};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Node, Value};
 
@@ -114,6 +115,75 @@ pub(super) fn unusable(data: &Node, error: &ValidationError<'_>) -> Diagnostic {
         place.node.mark,
         format!("this is no JSON Schema: `{}` {what}", place.name),
     )
+}
+
+/// The error for a DataSchema that is larger than is allowed with its references written out.
+pub(super) fn too_large(data: &Node, too_much: &TooMuch) -> Diagnostic {
+    const CODE: &str = "schema-too-large";
+    let (reference, message, hint) = match too_much {
+        TooMuch::Parts(None) => (
+            None,
+            format!("this schema has more than {MOST_PARTS} parts with its references written out"),
+            "refer to a definition in fewer places",
+        ),
+        TooMuch::Parts(Some(reference)) => (
+            Some(reference),
+            format!(
+                "`{reference}` stands for more than {MOST_PARTS} parts with the references in it written out"
+            ),
+            "refer to a definition in fewer places",
+        ),
+        TooMuch::Endless(reference) => (
+            Some(reference),
+            format!("`{reference}` leads back to itself before any field or item is looked at"),
+            "such a schema has no end; refer to it for a field or an item",
+        ),
+        TooMuch::Depth(reference) => (
+            reference.as_ref(),
+            "the references of this schema lead too deep".to_owned(),
+            "let fewer definitions consist of nothing but a reference to the next",
+        ),
+    };
+    let mark = reference.and_then(|reference| place_of(data, reference));
+    Diagnostic::error(CODE, mark.unwrap_or(data.mark), message).hint(hint)
+}
+
+/// The error for the first DataSchema that is too much beside those before it.
+pub(super) fn too_many_schemas(data: &Node, most: u64) -> Diagnostic {
+    let message = format!(
+        "with this one the DataSchemas of the site have more than {most} parts with their references written out"
+    );
+    Diagnostic::error("schema-too-large", data.mark, message)
+}
+
+/// The error for a document that cannot be checked against a DataSchema in the steps that it has.
+pub(super) fn too_costly(data: &Node) -> Diagnostic {
+    let message = "checking this document against the site's DataSchema takes too many steps";
+    Diagnostic::error("schema-too-costly", data.mark, message)
+        .hint("a schema that refers to itself in several places looks at a value again and again")
+}
+
+/// The error for a document that is not valid, where what is wrong cannot be told in the steps that it has.
+pub(super) fn too_costly_to_explain(data: &Node) -> Diagnostic {
+    let message =
+        "this document does not meet the site's DataSchema; to say where takes too many steps";
+    Diagnostic::error("schema-too-costly", data.mark, message)
+        .hint("a schema that refers to itself in several places looks at a value again and again")
+}
+
+/// Where a reference was written.
+fn place_of(node: &Node, reference: &str) -> Option<Mark> {
+    if let Some(written) = node.get("$ref")
+        && written.as_str() == Some(reference)
+    {
+        return Some(written.mark);
+    }
+    let fields = node.as_map().into_iter().flat_map(|map| map.iter());
+    let items = node.as_list().unwrap_or_default().iter();
+    fields
+        .map(|(_, field)| &field.node)
+        .chain(items)
+        .find_map(|below| place_of(below, reference))
 }
 
 /// The error for a value of another type.

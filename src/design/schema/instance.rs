@@ -2,8 +2,13 @@
 //!
 //! The validator walks [`Node`]s themselves, so validating copies nothing. Dates count as strings, a
 //! key that is no string counts by its text where fields are counted, but is never looked up.
+//!
+//! A schema of a site that refers to itself can visit a value more often than any machine can. Each
+//! visit is counted, and where the [`Budget`] is spent a value has nothing below it any more, so that
+//! the validator comes to its end; what it found is of no use then.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use jsonschema::JsonType;
@@ -12,12 +17,53 @@ use jsonschema::json::{Array, Json, JsonNumber, Node as JsonNode, NodeIdentity, 
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{Entries, Map, Node, Value};
 
+/// How often values may be visited yet.
+#[derive(Debug)]
+pub(super) struct Budget(Cell<u64>);
+
+impl Budget {
+    /// Bytes of a text that count as one visit more.
+    const BYTES: usize = 64;
+
+    pub(super) fn new(visits: u64) -> Self {
+        Self(Cell::new(visits))
+    }
+
+    /// Whether more was asked for than there was.
+    pub(super) fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    /// Takes so many visits; whether there were as many.
+    fn spend(&self, visits: u64) -> bool {
+        self.0.set(self.0.get().saturating_sub(visits));
+        !self.is_spent()
+    }
+}
+
+/// A value that the validator looks at; without a budget it may do so as often as it wants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visited<'a> {
+    node: &'a Node,
+    budget: Option<&'a Budget>,
+}
+
+impl<'a> Visited<'a> {
+    pub(super) fn new(node: &'a Node, budget: Option<&'a Budget>) -> Self {
+        Self { node, budget }
+    }
+
+    fn may_go_on(&self, visits: u64) -> bool {
+        self.budget.is_none_or(|budget| budget.spend(visits))
+    }
+}
+
 /// The representation of JSON by [`Node`]s.
 #[derive(Debug)]
 pub(super) struct Documents;
 
 impl Json for Documents {
-    type Node<'a> = &'a Node;
+    type Node<'a> = Visited<'a>;
     type PreparedKey = String;
     type StringBuffer = Option<Node>;
 
@@ -28,35 +74,48 @@ impl Json for Documents {
     fn with_string_node<T>(
         buffer: &mut Option<Node>,
         string: &str,
-        read: impl FnOnce(&Node) -> T,
+        read: impl FnOnce(Visited<'_>) -> T,
     ) -> T {
         let nowhere = Mark::new(SourceId(u32::MAX), 0);
-        read(buffer.insert(Node::new(Value::string(string), nowhere)))
+        let node = buffer.insert(Node::new(Value::string(string), nowhere));
+        read(Visited::new(node, None))
     }
 }
 
-impl<'a> JsonNode<'a, Documents> for &'a Node {
-    type Object = &'a Map;
-    type Array = &'a [Node];
+impl<'a> JsonNode<'a, Documents> for Visited<'a> {
+    type Object = Fields<'a>;
+    type Array = Items<'a>;
     type Number = Number<'a>;
 
-    fn as_object(&self) -> Option<&'a Map> {
-        self.as_map()
+    fn as_object(&self) -> Option<Fields<'a>> {
+        let map = self.node.as_map()?;
+        self.may_go_on(1).then_some(Fields {
+            map,
+            budget: self.budget,
+        })
     }
 
-    fn as_array(&self) -> Option<&'a [Node]> {
-        self.as_list()
+    fn as_array(&self) -> Option<Items<'a>> {
+        let list = self.node.as_list()?;
+        self.may_go_on(1).then_some(Items {
+            list,
+            budget: self.budget,
+        })
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
-        match &self.value {
-            Value::String(text) | Value::Timestamp(text) => Some(Cow::Borrowed(text)),
+        match &self.node.value {
+            Value::String(text) | Value::Timestamp(text) => {
+                self.may_go_on(1 + (text.len() / Budget::BYTES) as u64);
+                Some(Cow::Borrowed(text))
+            }
             _ => None,
         }
     }
 
     fn as_number(&self) -> Option<Number<'a>> {
-        match &self.value {
+        self.may_go_on(1);
+        match &self.node.value {
             Value::Integer(number) => Some(Number::Integer(*number)),
             Value::BigInteger(digits) => Some(Number::Big(digits)),
             Value::Float(number) => Some(Number::Float(*number)),
@@ -65,15 +124,18 @@ impl<'a> JsonNode<'a, Documents> for &'a Node {
     }
 
     fn as_boolean(&self) -> Option<bool> {
-        self.as_bool()
+        self.may_go_on(1);
+        self.node.as_bool()
     }
 
     fn is_null(&self) -> bool {
-        Node::is_null(self)
+        self.may_go_on(1);
+        self.node.is_null()
     }
 
     fn json_type(&self) -> JsonType {
-        match &self.value {
+        self.may_go_on(1);
+        match &self.node.value {
             Value::Null => JsonType::Null,
             Value::Bool(_) => JsonType::Boolean,
             Value::Integer(_) | Value::BigInteger(_) | Value::Float(_) => JsonType::Number,
@@ -84,54 +146,117 @@ impl<'a> JsonNode<'a, Documents> for &'a Node {
     }
 
     fn to_value(&self) -> Cow<'a, serde_json::Value> {
-        Cow::Owned(to_json(self))
+        // Nothing is copied that there is no budget for.
+        let size = || value_count(self.node);
+        if self.budget.is_some_and(|budget| !budget.spend(size())) {
+            return Cow::Owned(serde_json::Value::Null);
+        }
+        Cow::Owned(to_json(self.node))
     }
 
     fn identity(&self) -> Option<NodeIdentity> {
-        Some(NodeIdentity::new(std::ptr::from_ref::<Node>(self) as usize))
+        let address = std::ptr::from_ref::<Node>(self.node) as usize;
+        Some(NodeIdentity::new(address))
     }
 }
 
-impl<'a> Object<'a, Documents> for &'a Map {
-    type Node = &'a Node;
+/// A map that the validator looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields<'a> {
+    map: &'a Map,
+    budget: Option<&'a Budget>,
+}
+
+impl<'a> Object<'a, Documents> for Fields<'a> {
+    type Node = Visited<'a>;
     type MemberName = &'a str;
     type MembersIter = Members<'a>;
 
     fn len(&self) -> usize {
-        Map::len(self)
+        self.map.len()
     }
 
-    fn get(&self, key: &String) -> Option<&'a Node> {
-        Map::get(self, key)
+    fn get(&self, key: &String) -> Option<Visited<'a>> {
+        let node = self.map.get(key)?;
+        Some(Visited::new(node, self.budget))
     }
 
     fn members(&self) -> Members<'a> {
-        Members(self.iter())
+        Members {
+            entries: self.map.iter(),
+            budget: self.budget,
+        }
     }
 }
 
 /// The fields of a map as the validator goes through them.
 #[derive(Debug)]
-pub(super) struct Members<'a>(Entries<'a>);
+pub(super) struct Members<'a> {
+    entries: Entries<'a>,
+    budget: Option<&'a Budget>,
+}
 
 impl<'a> Iterator for Members<'a> {
-    type Item = (&'a str, &'a Node);
+    type Item = (&'a str, Visited<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(|(key, field)| (&*key.text, &field.node))
+        if self.budget.is_some_and(|budget| !budget.spend(1)) {
+            return None;
+        }
+        let (key, field) = self.entries.next()?;
+        Some((&*key.text, Visited::new(&field.node, self.budget)))
     }
 }
 
-impl<'a> Array<'a, Documents> for &'a [Node] {
-    type Node = &'a Node;
-    type ElementsIter = std::slice::Iter<'a, Node>;
+/// A list that the validator looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Items<'a> {
+    list: &'a [Node],
+    budget: Option<&'a Budget>,
+}
+
+impl<'a> Array<'a, Documents> for Items<'a> {
+    type Node = Visited<'a>;
+    type ElementsIter = Elements<'a>;
 
     fn len(&self) -> usize {
-        <[Node]>::len(self)
+        self.list.len()
     }
 
-    fn elements(&self) -> std::slice::Iter<'a, Node> {
-        self.iter()
+    fn elements(&self) -> Elements<'a> {
+        Elements {
+            items: self.list.iter(),
+            budget: self.budget,
+        }
+    }
+}
+
+/// The items of a list as the validator goes through them.
+#[derive(Debug)]
+pub(super) struct Elements<'a> {
+    items: std::slice::Iter<'a, Node>,
+    budget: Option<&'a Budget>,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Visited<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.budget.is_some_and(|budget| !budget.spend(1)) {
+            return None;
+        }
+        let node = self.items.next()?;
+        Some(Visited::new(node, self.budget))
+    }
+}
+
+/// How many values there are in a value, itself among them.
+pub(super) fn value_count(node: &Node) -> u64 {
+    1 + match &node.value {
+        Value::Map(map) => map.iter().map(|(_, field)| value_count(&field.node)).sum(),
+        Value::List(list) => list.iter().map(value_count).sum(),
+        Value::String(text) => (text.len() / Budget::BYTES) as u64,
+        _ => 0,
     }
 }
 

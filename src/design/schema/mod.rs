@@ -14,7 +14,10 @@
 //! | `schema-too-many` | more problems in one document than are listed |
 //! | `schema-invalid` | a DataSchema that is no JSON Schema |
 //! | `schema-reference` | a DataSchema that refers to something outside itself, or not in it (warning) |
+//! | `schema-too-large` | a DataSchema that is larger than is allowed with its references written out, or has no end |
+//! | `schema-too-costly` | a document whose check against a DataSchema takes more steps than are allowed |
 
+mod cost;
 mod explain;
 mod instance;
 mod own;
@@ -28,17 +31,33 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use rustc_hash::FxHashMap;
 
-use self::instance::{Documents, to_json};
+use self::instance::{Budget, Documents, Visited, to_json, value_count};
 use super::catalog::Input;
 use super::kind;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::document::{Node, Value};
+use crate::document::{Document, Node, Value};
 
 /// Most problems that are listed for one document and schema.
 const MOST_PROBLEMS: usize = 50;
 
 /// How often a pattern that is no plain regular expression may go back.
-const MOST_BACKTRACKS: usize = 100_000;
+const MOST_BACKTRACKS: usize = 10_000;
+
+/// How many bytes a compiled pattern may have, and the memory of its search.
+const LARGEST_PATTERN: usize = 512 << 10;
+
+/// The most parts of all DataSchemas of a site with their references written out.
+const MOST_PARTS: u64 = 500_000;
+
+/// How often the values of a document may be visited: for each value, and for any.
+const VISITS_PER_VALUE: u64 = 500;
+const FEWEST_VISITS: u64 = 4 * cost::MOST_PARTS;
+
+/// The most visits while it is told what is wrong: what is found there is kept.
+const MOST_VISITS_TO_EXPLAIN: u64 = 200_000;
+
+/// The stack of a thread that validates: schemas and documents are as deep as each other allow.
+const STACK: usize = 64 << 20;
 
 /// A schema, ready to be used.
 struct Schema {
@@ -106,20 +125,27 @@ fn in_parts<T: Sync, R: Send>(
 ) -> Vec<R> {
     /// Below this a thread costs more than it brings.
     const FEWEST: usize = 8;
-    if threads < 2 || items.len() < FEWEST {
-        return items.iter().map(make).collect();
-    }
-    let make = &make;
+    let threads = match items.len() {
+        0 => return Vec::new(),
+        few if few < FEWEST => 1,
+        _ => threads.max(1),
+    };
+    let all = |part: &[T]| part.iter().map(&make).collect::<Vec<R>>();
     std::thread::scope(|scope| {
         let parts: Vec<_> = items
             .chunks(items.len().div_ceil(threads))
-            .map(|part| scope.spawn(move || part.iter().map(make).collect::<Vec<R>>()))
+            .map(|part| {
+                let thread = std::thread::Builder::new().stack_size(STACK);
+                (part, thread.spawn_scoped(scope, || all(part)))
+            })
             .collect();
         let mut result = Vec::with_capacity(items.len());
-        for part in parts {
-            match part.join() {
-                Ok(made) => result.extend(made),
-                Err(panic) => std::panic::resume_unwind(panic),
+        for (part, thread) in parts {
+            match thread.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(made)) => result.extend(made),
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                // The system has no thread to give.
+                Err(_) => result.extend(all(part)),
             }
         }
         result
@@ -132,35 +158,51 @@ fn compile(
     threads: usize,
 ) -> (FxHashMap<Arc<str>, Vec<Arc<Schema>>>, Diagnostics) {
     let mut schemas: FxHashMap<Arc<str>, Vec<Arc<Schema>>> = FxHashMap::default();
-    // trueup's own schemas go first, in this list and so in those of the kinds.
-    let mut jobs: Vec<(&Arc<str>, Option<&Node>)> = Vec::new();
+    let mut kinds: Vec<&Arc<str>> = Vec::new();
     for (document, _) in documents {
         if !schemas.contains_key(&document.id.schema) {
             schemas.insert(document.id.schema.clone(), Vec::new());
-            jobs.push((&document.id.schema, None));
+            kinds.push(&document.id.schema);
         }
     }
-    for (document, data) in documents {
-        let name = &document.id.name;
-        let is_schema = &*document.id.schema == kind::DATA_SCHEMA;
-        if is_schema && schemas.contains_key(name) && !own::TEXTS.contains(&&**name) {
-            jobs.push((name, Some(data)));
-        }
-    }
-    let compiled = in_parts(&jobs, threads, |&(name, data)| {
-        let mut found = Vec::new();
-        let schema = match data {
-            None => own_schema(name),
-            Some(data) => site_schema(data, &mut found).map(Arc::new),
-        };
-        (schema, found)
-    });
-    let mut diagnostics = Diagnostics::new();
-    for ((name, _), (schema, found)) in jobs.into_iter().zip(compiled) {
+    // trueup's own schemas go first.
+    let own = in_parts(&kinds, threads, |name| own_schema(name));
+    for (name, schema) in kinds.into_iter().zip(own) {
         if let Some(list) = schemas.get_mut(name) {
             list.extend(schema);
         }
+    }
+    let is_used = |document: &Document| {
+        let name = &document.id.name;
+        let is_schema = &*document.id.schema == kind::DATA_SCHEMA;
+        is_schema && schemas.contains_key(name) && !own::TEXTS.contains(&&**name)
+    };
+    let of_site: Vec<_> = documents
+        .iter()
+        .filter(|(document, _)| is_used(document))
+        .collect();
+    let drafts = in_parts(&of_site, threads, |(_, data)| draft(data));
+    let mut diagnostics = Diagnostics::new();
+    let mut jobs = Vec::with_capacity(of_site.len());
+    let mut parts = 0;
+    for ((document, data), (draft, found)) in of_site.into_iter().zip(drafts) {
         diagnostics.extend(found);
+        let Some(draft) = draft else {
+            continue;
+        };
+        parts += draft.parts();
+        match parts {
+            0..=MOST_PARTS => jobs.push((&document.id.name, *data, draft)),
+            _ => diagnostics.push(explain::too_many_schemas(data, MOST_PARTS)),
+        }
+    }
+    let compiled = in_parts(&jobs, threads, |(_, data, draft)| draft.compile(data));
+    for ((name, ..), schema) in jobs.iter().zip(compiled) {
+        match (schema, schemas.get_mut(*name)) {
+            (Ok(schema), Some(list)) => list.push(Arc::new(schema)),
+            (Err(problem), _) => diagnostics.push(*problem),
+            (Ok(_), None) => {}
+        }
     }
     (schemas, diagnostics)
 }
@@ -199,41 +241,57 @@ fn compile_own(text: &str) -> Option<Arc<Schema>> {
     }))
 }
 
-/// A schema of the site; `None` where it allows everything or cannot be used.
-fn site_schema(data: &Node, found: &mut Vec<Diagnostic>) -> Option<Schema> {
-    if let Some(check) = plain_type(data) {
-        return check.map(|check| Schema {
-            check,
-            source: Source::Site,
-        });
+/// A schema of the site that is not compiled yet.
+enum SiteSchema {
+    Type(&'static str),
+    Schema { json: serde_json::Value, parts: u64 },
+}
+
+/// A schema of the site as it will be compiled, and what is wrong with it; none where it allows everything
+/// or cannot be used.
+fn draft(data: &Node) -> (Option<SiteSchema>, Vec<Diagnostic>) {
+    if let Some(name) = plain_type(data) {
+        return (name.map(SiteSchema::Type), Vec::new());
     }
     let mut json = to_json(data);
     if let Some(fields) = json.as_object_mut() {
         // Deckhand reads every DataSchema as draft 4, whatever it says.
         fields.remove("$schema");
     }
-    let validator = build(&json).or_else(|error| {
-        let problems = references::repair(data, &mut json);
-        let is_usable = problems
-            .iter()
-            .all(|each| each.severity == Severity::Warning);
-        let repaired = !problems.is_empty();
-        found.extend(problems);
-        match is_usable {
-            true if repaired => build(&json).map_err(Some),
-            true => Err(Some(error)),
-            false => Err(None),
+    let mut found = references::repair(data, &mut json);
+    if found.iter().any(|each| each.severity == Severity::Error) {
+        return (None, found);
+    }
+    match cost::parts(&json) {
+        Ok(parts) => (Some(SiteSchema::Schema { json, parts }), found),
+        Err(too_much) => {
+            found.push(explain::too_large(data, &too_much));
+            (None, found)
         }
-    });
-    match validator {
-        Ok(validator) => Some(Schema {
-            check: Check::Compiled(Box::new(validator), json),
+    }
+}
+
+impl SiteSchema {
+    fn parts(&self) -> u64 {
+        match self {
+            Self::Type(_) => 1,
+            Self::Schema { parts, .. } => *parts,
+        }
+    }
+
+    fn compile(&self, data: &Node) -> Result<Schema, Box<Diagnostic>> {
+        let check = match self {
+            Self::Type(name) => Check::Type(name),
+            Self::Schema { json, .. } => {
+                let validator =
+                    build(json).map_err(|error| Box::new(explain::unusable(data, &error)))?;
+                Check::Compiled(Box::new(validator), json.clone())
+            }
+        };
+        Ok(Schema {
+            check,
             source: Source::Site,
-        }),
-        Err(error) => {
-            found.extend(error.map(|error| explain::unusable(data, &error)));
-            None
-        }
+        })
     }
 }
 
@@ -246,21 +304,28 @@ fn build(json: &serde_json::Value) -> Result<Validator<Documents>, ValidationErr
             .offline()
     };
     let linear = options()
-        .with_pattern_options(PatternOptions::regex())
+        .with_pattern_options(
+            PatternOptions::regex()
+                .size_limit(LARGEST_PATTERN)
+                .dfa_size_limit(LARGEST_PATTERN),
+        )
         .build(json);
     linear.or_else(|error| match error.kind() {
         // Look-around and back references need an engine that can go back; it may only so often.
         ValidationErrorKind::Format { .. } | ValidationErrorKind::Pattern { .. } => {
-            let bounded = PatternOptions::fancy_regex().backtrack_limit(MOST_BACKTRACKS);
+            let bounded = PatternOptions::fancy_regex()
+                .backtrack_limit(MOST_BACKTRACKS)
+                .size_limit(LARGEST_PATTERN)
+                .dfa_size_limit(LARGEST_PATTERN);
             options().with_pattern_options(bounded).build(json)
         }
         _ => Err(error),
     })
 }
 
-/// What a schema checks that does not look at anything but the type of the whole: `Some(None)` is
-/// nothing, and `None` a schema that looks further.
-fn plain_type(data: &Node) -> Option<Option<Check>> {
+/// The type that a schema checks which does not look at anything but the type of the whole: `Some(None)`
+/// is none, and `None` a schema that looks further.
+fn plain_type(data: &Node) -> Option<Option<&'static str>> {
     const TYPES: [(&str, &str); 5] = [
         ("object", "map"),
         ("array", "list"),
@@ -268,19 +333,19 @@ fn plain_type(data: &Node) -> Option<Option<Check>> {
         ("boolean", "boolean"),
         ("null", "null"),
     ];
-    let mut check = None;
+    let mut name = None;
     for (key, field) in data.as_map()?.iter() {
         match (&*key.text, &field.node.value) {
             ("$schema" | "title" | "description", Value::String(_))
             | ("additionalProperties" | "additionalItems", Value::Bool(true)) => {}
-            ("type", Value::String(name)) => {
-                let (_, ours) = TYPES.into_iter().find(|(theirs, _)| *theirs == &**name)?;
-                check = Some(Check::Type(ours));
+            ("type", Value::String(wanted)) => {
+                let (_, ours) = TYPES.into_iter().find(|(theirs, _)| *theirs == &**wanted)?;
+                name = Some(ours);
             }
             _ => return None,
         }
     }
-    Some(check)
+    Some(name)
 }
 
 impl Schema {
@@ -289,18 +354,45 @@ impl Schema {
         match &self.check {
             Check::Type(name) if is_of_type(data, name) => {}
             Check::Type(name) => found.push(explain::wrong_type(data, "data", &[name])),
-            Check::Compiled(validator, _) if validator.is_valid(data) => {}
             Check::Compiled(validator, json) => {
-                let mut errors = validator.iter_errors(data);
-                for error in errors.by_ref().take(MOST_PROBLEMS) {
-                    explain::explain(&error, data, json, self.source, found);
-                }
-                let more = errors.count();
-                if more > 0 {
-                    let message = format!("{more} more problems are not listed");
-                    found.push(Diagnostic::error("schema-too-many", data.mark, message));
+                let values = match self.source {
+                    Source::Own => None,
+                    Source::Site => Some(value_count(data)),
+                };
+                let visits = |values: u64| (VISITS_PER_VALUE * values).max(FEWEST_VISITS);
+                let budget = values.map(|values| Budget::new(visits(values)));
+                let is_valid = validator.is_valid(Visited::new(data, budget.as_ref()));
+                if budget.is_some_and(|budget| budget.is_spent()) {
+                    found.push(explain::too_costly(data));
+                } else if !is_valid {
+                    let visits = |values| MOST_VISITS_TO_EXPLAIN.max(visits(values) / 10);
+                    let budget = values.map(|values| Budget::new(visits(values)));
+                    self.explain(validator, json, (data, budget.as_ref()), found);
                 }
             }
+        }
+    }
+
+    /// Adds what is wrong with the data of a document that is not valid.
+    fn explain(
+        &self,
+        validator: &Validator<Documents>,
+        json: &serde_json::Value,
+        (data, budget): (&Node, Option<&Budget>),
+        found: &mut Vec<Diagnostic>,
+    ) {
+        let mut errors = validator.iter_errors(Visited::new(data, budget));
+        if budget.is_some_and(Budget::is_spent) {
+            found.push(explain::too_costly_to_explain(data));
+            return;
+        }
+        for error in errors.by_ref().take(MOST_PROBLEMS) {
+            explain::explain(&error, data, json, self.source, found);
+        }
+        let more = errors.count();
+        if more > 0 {
+            let message = format!("{more} more problems are not listed");
+            found.push(Diagnostic::error("schema-too-many", data.mark, message));
         }
     }
 }

@@ -220,6 +220,101 @@ fn the_schemas_of_a_site_apply_beside_trueups_own() {
     }
 }
 
+/// A DataSchema of a kind, and a document of it.
+fn of_site(definition: &str, text: &str) -> String {
+    format!(
+        "---\nschema: deckhand/DataSchema/v1\nmetadata: {{schema: metadata/Control/v1, name: our/Thing/v1}}\ndata: {definition}\n{}",
+        document("our/Thing/v1", "x", text)
+    )
+}
+
+/// A chain of definitions, each of which is the next one twice.
+fn doubling(length: usize) -> String {
+    let chain: String = (1..=length)
+        .map(|at| {
+            format!(
+                "d{at}: {{anyOf: [{{$ref: '#/definitions/d{0}'}}, {{$ref: '#/definitions/d{0}'}}]}}, ",
+                at - 1
+            )
+        })
+        .collect();
+    format!("{{$ref: '#/definitions/d{length}', definitions: {{{chain}d0: {{type: string}}}}}}")
+}
+
+#[test]
+fn a_schema_that_doubles_with_each_definition_is_refused_before_it_is_compiled() {
+    assert_eq!(problems(&of_site(&doubling(8), "{a: 1}")).len(), 1);
+    let found = problems(&of_site(&doubling(22), "{a: 1}"));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("schema-too-large 4:")
+            && found[0].contains("stands for more than 20000 parts"),
+        "{found:?}"
+    );
+    // The same behind names that a part gives itself, which are places in the schema and nothing else.
+    let named = doubling(22).replace("d0: {", "d0: {id: '#d0', ");
+    assert!(problems(&of_site(&named, "{a: 1}"))[0].starts_with("schema-too-large"));
+    let endless = problems(&of_site("{anyOf: [{$ref: '#'}, {$ref: '#'}]}", "{a: 1}"));
+    assert!(
+        endless[0].contains("`#` leads back to itself"),
+        "{endless:?}"
+    );
+    let chain: String = (1..=5_000)
+        .map(|at| format!("d{at}: {{$ref: '#/definitions/d{}'}}, ", at - 1))
+        .collect();
+    let deep = format!("{{$ref: '#/definitions/d5000', definitions: {{{chain}d0: {{}}}}}}");
+    assert!(problems(&of_site(&deep, "{}"))[0].contains("lead too deep"));
+}
+
+#[test]
+fn a_document_that_a_schema_looks_at_again_and_again_is_refused_when_the_budget_is_spent() {
+    let twice = "{anyOf: [{properties: {a: {$ref: '#'}}, required: [b]}, {properties: {a: {$ref: '#'}}, required: [c]}]}";
+    let nested = |depth: usize| format!("{}1{}", "{a: ".repeat(depth), "}".repeat(depth));
+    assert!(
+        problems(&of_site(twice, &nested(4)))
+            .iter()
+            .all(|line| !line.contains("too-costly"))
+    );
+    let found = problems(&of_site(twice, &nested(80)));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("schema-too-costly 9:3"), "{found:?}");
+    // As deep as documents may be, and as many references in the place of each value.
+    let chain: String = (1..=25)
+        .map(|at| {
+            format!(
+                "d{at}: {{allOf: [{{$ref: '#/definitions/d{}'}}]}}, ",
+                at - 1
+            )
+        })
+        .collect();
+    let deep = format!(
+        "{{$ref: '#/definitions/d25', definitions: {{{chain}d0: {{properties: {{a: {{$ref: '#/definitions/d25'}}}}}}}}}}"
+    );
+    assert_eq!(problems(&of_site(&deep, &nested(95))), Vec::<String>::new());
+}
+
+#[test]
+fn a_pattern_is_compiled_within_limits_and_so_are_all_schemas_together() {
+    let found = problems(&of_site(
+        "{properties: {a: {pattern: '^\\pL{2000}$'}}}",
+        "{a: x}",
+    ));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("schema-invalid"), "{found:?}");
+    let large = format!("{{enum: [{}]}}", "a, ".repeat(15_000));
+    let many: String = (0..40)
+        .map(|at| of_site(&large, "a").replace("our/Thing/v1", &format!("our/Thing/v{at}")))
+        .collect();
+    let found = problems(&many);
+    assert!(
+        found
+            .iter()
+            .all(|line| line.contains("the DataSchemas of the site have more than 500000 parts")),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 7);
+}
+
 #[test]
 fn no_more_problems_are_listed_than_a_person_reads() {
     let many: String = (0..80).map(|at| format!("- {{name: {at}}}\n")).collect();
