@@ -7,10 +7,11 @@ use clap::{Args, ValueEnum};
 use crate::apply::RunReport;
 use crate::apply::session::Connection;
 use crate::design::{RunId, SiteName};
+use crate::observed;
 use crate::plan::saved;
 use crate::record::{RunFile, RunRecord, State, Store};
 use crate::report;
-use crate::repository::{PushOutcome, RefUpdate, Repository};
+use crate::repository::{Links, PushOutcome, RefUpdate, Repository, read_file};
 
 use super::Failure;
 use super::context::Context;
@@ -165,10 +166,13 @@ pub(super) struct ShowCommand {
 
 pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, Failure> {
     let path = context.directory().join(&command.what);
-    if path.is_file() {
-        let bytes = std::fs::read(&path)?;
-        let plan = saved::read(&bytes)
-            .map_err(|error| Failure::error(format!("`{}`: {error}", command.what)))?;
+    if path.exists() {
+        let unreadable = |error: &dyn std::fmt::Display| {
+            Failure::error(format!("the plan `{}` cannot be shown: {error}", command.what))
+        };
+        let bytes = read_file(&path, observed::LARGEST as u64, Links::Followed);
+        let bytes = bytes.map_err(|error| unreadable(&error))?;
+        let plan = saved::read(&bytes).map_err(|error| unreadable(&error))?;
         print(context, &plan, &command.view)?;
         return Ok(0);
     }

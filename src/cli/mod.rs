@@ -121,7 +121,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 48] = [
+pub const SETTABLE: [&str; 47] = [
     "as-of",
     "base",
     "canary",
@@ -160,7 +160,6 @@ pub const SETTABLE: [&str; 48] = [
     "rendered",
     "retired",
     "rev",
-    "revision",
     "save-observed",
     "site",
     "steps",

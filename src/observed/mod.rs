@@ -27,7 +27,7 @@ pub use cluster::{
 pub use labels::Labels;
 #[cfg(any(test, fuzzing))]
 pub(crate) use snapshot::read_in_blocks;
-pub use snapshot::{Error, read, read_from, read_sifted, to_json};
+pub use snapshot::{Error, LARGEST, read, read_from, read_sifted, to_json};
 
 /// The version of the snapshot file.
 pub const FORMAT_VERSION: u32 = 1;

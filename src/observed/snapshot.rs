@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::{FORMAT_VERSION, Observations, ObservedNode, lines};
 use crate::design::{NodeName, name_problem};
 
-/// The largest file that is read, in bytes.
-const LARGEST: usize = 1 << 30;
+/// The largest file that an operator names for trueup to read, a snapshot or a saved plan, in bytes.
+pub const LARGEST: usize = 1 << 30;
 
 /// The first line of a file that [`to_json`] writes.
 pub(super) const HEAD: &str = "{\"format_version\":1,\"nodes\":{";

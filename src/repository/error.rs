@@ -83,6 +83,14 @@ pub enum Error {
         /// The limit in bytes.
         limit: u64,
     },
+    /// A file of a site that cannot be used.
+    #[error("`{path}` {reason}")]
+    Unusable {
+        /// Path in the repository.
+        path: String,
+        /// Why not.
+        reason: super::Reason,
+    },
     /// A file of the worktree could not be read.
     #[error("failed to read `{}`", path.display())]
     Read {

@@ -19,6 +19,7 @@ mod object_id;
 mod objects;
 mod pack;
 mod program;
+mod read;
 mod refs;
 mod remote;
 mod stamps;
@@ -42,11 +43,12 @@ pub use machine::Holder;
 pub use object_id::{BlobId, CommitId, NoObjectId, ObjectId};
 pub use pack::Deflated;
 pub use program::Patience;
+pub use read::{Links, ReadError, open_file, read_file};
 pub use remote::{PushOutcome, RefUpdate, Remote};
 pub use stamps::Moment;
 pub use tag::{NewTag, Tag};
 pub use tree::{Content, Entry, Mode, Problem, Reason, Selection, Tree, blob_id, site_digest};
-pub use worktree::{Change, Dirty};
+pub use worktree::{Change, Dirty, LARGEST_FILE};
 
 /// A git repository with a worktree.
 pub struct Repository {

@@ -2,14 +2,15 @@
 //!
 //! A [`Tree`] lists what a [`Selection`] selects: `.yaml` and `.yml` files below some folders, hidden
 //! files and folders left out. Nothing is read before it is asked for, and never more than the caller
-//! allows. Symbolic links are followed inside the repository; one that leads out of it, nowhere or in
-//! a circle is a [`Problem`], not a failure, so that all problems are reported at once.
+//! allows. Symbolic links are followed inside the repository; one that leads out of it, nowhere, in a
+//! circle or to a file that git does not track is a [`Problem`], not a failure, so that all problems are
+//! reported at once.
 //!
-//! The worktree is the files as they are: what `.gitignore` names counts too.
+//! The worktree is the files as they are: what `.gitignore` names counts too. A link is what a commit can
+//! bring, and what it leads to need not be the author's: a pipeline's credentials may lie beside the site.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use data_encoding::HEXLOWER;
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
+use super::read::{Links, ReadError, read_file};
 use super::stamps::Stamp;
 use super::walk::{self, Child, Folders, Kind, Node};
 use super::{BlobId, CommitId, Error, Repository};
@@ -122,7 +124,7 @@ pub struct Entry {
     pub blob: Option<BlobId>,
     /// By what a change of it is seen, in the worktree.
     pub(super) stamp: Option<Stamp>,
-    /// Where the bytes are, where a link led there.
+    /// Where the bytes are, where that is not its path.
     pub(super) leads_to: Option<Arc<str>>,
 }
 
@@ -157,6 +159,11 @@ pub enum Reason {
         /// What the link says.
         target: String,
     },
+    /// A link to a file that git does not track.
+    Untracked {
+        /// Where it leads.
+        target: String,
+    },
     /// A link to itself, or to a folder that it is in.
     Loop {
         /// What the link says.
@@ -177,6 +184,9 @@ impl fmt::Display for Reason {
                 write!(f, "is a link out of the repository, to `{target}`")
             }
             Self::Dangling { target } => write!(f, "is a link to `{target}`, which is not there"),
+            Self::Untracked { target } => {
+                write!(f, "is a link to `{target}`, which git does not track")
+            }
             Self::Loop { target } => write!(f, "is a link in a circle, to `{target}`"),
             Self::NotUtf8 => f.write_str("has a name that is not UTF-8"),
             Self::NotAFile => f.write_str("is a pipe, a socket or a device"),
@@ -236,25 +246,16 @@ impl Repository {
             let bytes = self.read_blob_within(blob, limit, &entry.path)?;
             return Ok(Content { blob, bytes });
         }
-        let path = self
-            .root
-            .join(entry.leads_to.as_deref().unwrap_or(&entry.path));
-        let failed = |source| Error::Read {
-            path: path.clone(),
-            source,
-        };
-        let file = std::fs::File::open(&path).map_err(failed)?;
-        let size = file.metadata().map_err(failed)?.len();
-        if size > limit {
-            return Err(too_large(size));
-        }
-        let mut bytes = Vec::with_capacity(size as usize + 1);
-        file.take(limit + 1)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
-        if bytes.len() as u64 > limit {
-            return Err(too_large(bytes.len() as u64));
-        }
+        let place = entry.leads_to.as_deref().unwrap_or(&entry.path);
+        let path = self.root.join(place);
+        let mut bytes = read_file(&path, limit, Links::Refused).map_err(|error| match error {
+            ReadError::TooLarge(size) => too_large(size),
+            ReadError::NotAFile => Error::Unusable {
+                path: entry.path.to_string(),
+                reason: Reason::NotAFile,
+            },
+            ReadError::Io(source) => Error::Read { path, source },
+        })?;
         if self.strips_carriage_returns {
             bytes = with_line_feeds(bytes);
         }
@@ -373,6 +374,10 @@ impl RevisionFolders<'_> {
 }
 
 impl Folders for RevisionFolders<'_> {
+    fn is_tracked(&self, _path: &str) -> Result<bool, Error> {
+        Ok(true)
+    }
+
     fn children(&self, folder: &str) -> Result<Vec<Child>, Error> {
         let found;
         let tree = if folder.is_empty() {

@@ -68,6 +68,8 @@ pub(super) trait Folders {
     fn node(&self, path: &str) -> Result<Option<Node>, Error>;
     /// What the link at a path says.
     fn link_target(&self, path: &str) -> Result<Vec<u8>, Error>;
+    /// Whether the file at a path is one of git's.
+    fn is_tracked(&self, path: &str) -> Result<bool, Error>;
 }
 
 /// Lists the selected files.
@@ -94,6 +96,38 @@ pub(super) fn list(
     })
 }
 
+/// The names of the folders in a folder, links to folders of the repository among them, in any order;
+/// hidden ones are left out.
+pub(super) fn folders_in(folders: &dyn Folders, folder: &str) -> Result<Vec<String>, Error> {
+    let walk = Walk {
+        folders,
+        entries: Vec::new(),
+        problems: Vec::new(),
+        nodes: 0,
+    };
+    let is_folder = |located: &Located| matches!(located, Located::At(_, node) if node.kind == Kind::Folder);
+    let real = match walk.locate("", folder)? {
+        Located::At(real, node) if node.kind == Kind::Folder => real,
+        _ => return Ok(Vec::new()),
+    };
+    let mut names = Vec::new();
+    for child in folders.children(&real)? {
+        let Ok(name) = String::from_utf8(child.name) else {
+            continue;
+        };
+        let is_one = match child.node.kind {
+            _ if is_hidden(&name) => false,
+            Kind::Folder => true,
+            Kind::Link => is_folder(&walk.locate(&real, &name)?),
+            _ => false,
+        };
+        if is_one {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
 struct Walk<'a> {
     folders: &'a dyn Folders,
     entries: Vec<Entry>,
@@ -110,10 +144,7 @@ impl Walk<'_> {
         match self.locate("", prefix)? {
             Located::At(real, node) => match node.kind {
                 Kind::Folder => self.folder(prefix, &real, &mut Vec::new()),
-                _ => {
-                    self.file(prefix, Some(&real).filter(|real| *real != prefix), node);
-                    Ok(())
-                }
+                _ => self.file(prefix, &real, real != prefix, node),
             },
             // A folder of the selection that is not there holds no files.
             Located::Nowhere => Ok(()),
@@ -160,30 +191,46 @@ impl Walk<'_> {
                 Kind::File(_) if !is_document_name(name) => {}
                 Kind::Folder => self.folder(&join(path, name), &join(real, name), open)?,
                 Kind::Link => self.link(&join(path, name), real, &join(real, name), open)?,
-                _ => self.file(&join(path, name), None, child.node),
+                _ => self.file(&join(path, name), &join(real, name), false, child.node)?,
             }
         }
         open.pop();
         Ok(())
     }
 
-    /// Lists a file; `leads_to` is where it is, where a link led there.
-    fn file(&mut self, path: &str, leads_to: Option<&String>, node: Node) {
+    /// Lists a file; `real` is where it is, and `is_link` whether it is a link that led there, not one of
+    /// the folders that it is in.
+    fn file(&mut self, path: &str, real: &str, is_link: bool, node: Node) -> Result<(), Error> {
         let mode = match node.kind {
+            Kind::File(_) if is_link => Mode::Link,
             Kind::File(mode) => mode,
-            Kind::Submodule => return self.problem(path, Reason::Submodule),
-            _ if is_document_name(path) => return self.problem(path, Reason::NotAFile),
-            _ => return,
+            Kind::Submodule => {
+                self.problem(path, Reason::Submodule);
+                return Ok(());
+            }
+            _ => {
+                if is_document_name(path) {
+                    self.problem(path, Reason::NotAFile);
+                }
+                return Ok(());
+            }
         };
-        if is_document_name(path) {
-            self.entries.push(Entry {
-                path: Arc::from(path),
-                mode: leads_to.map_or(mode, |_| Mode::Link),
-                blob: node.blob,
-                stamp: node.stamp.filter(|_| leads_to.is_none()),
-                leads_to: leads_to.map(|real| Arc::from(&**real)),
-            });
+        if !is_document_name(path) {
+            return Ok(());
         }
+        if path != real && !self.folders.is_tracked(real)? {
+            let target = real.to_owned();
+            self.problem(path, Reason::Untracked { target });
+            return Ok(());
+        }
+        self.entries.push(Entry {
+            path: Arc::from(path),
+            mode,
+            blob: node.blob,
+            stamp: node.stamp.filter(|_| !is_link),
+            leads_to: (path != real).then(|| Arc::from(real)),
+        });
+        Ok(())
     }
 
     /// Follows the link at `real`, in the real folder `folder`.
@@ -204,7 +251,7 @@ impl Walk<'_> {
                 }
                 self.folder(path, &place, open)?;
             }
-            Located::At(place, node) => self.file(path, Some(&place), node),
+            Located::At(place, node) => self.file(path, &place, true, node)?,
             Located::Nowhere => self.problem(path, Reason::Dangling { target }),
             Located::Circle => self.problem(path, Reason::Loop { target }),
             Located::Outside => self.problem(path, Reason::LeavesRepository { target }),

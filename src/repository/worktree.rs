@@ -43,6 +43,9 @@ pub struct Dirty {
     pub change: Change,
 }
 
+/// The largest file of a site that is compared with what is committed, in bytes: more than is loaded.
+pub const LARGEST_FILE: u64 = 64 << 20;
+
 impl Repository {
     /// The selected files of the worktree, committed or not, ignored or not.
     ///
@@ -50,13 +53,32 @@ impl Repository {
     ///
     /// A folder cannot be read, or there are too many files.
     pub fn worktree(&self, selection: &Selection) -> Result<Tree, Error> {
-        let folders = WorktreeFolders {
-            root: &self.root,
-            trusts_file_mode: self.trusts_file_mode,
-            read: Mutex::default(),
-        };
+        let folders = WorktreeFolders::of(self);
         folders.read_ahead(selection);
         walk::list(&folders, selection, None)
+    }
+
+    /// The names of the folders in a folder of the worktree; none where it is no folder.
+    ///
+    /// # Errors
+    ///
+    /// A folder cannot be read.
+    pub fn worktree_folders(&self, folder: &str) -> Result<Vec<String>, Error> {
+        let mut names = walk::folders_in(&WorktreeFolders::of(self), folder)?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Whether git tracks the file at a path of the worktree: whether it is in the index.
+    ///
+    /// # Errors
+    ///
+    /// The index cannot be read.
+    pub fn is_tracked(&self, path: &str) -> Result<bool, Error> {
+        self.with(|handle| {
+            let index = handle.index().map_err(super::git("read the index"))?;
+            Ok(index.get_path(Path::new(path), 0).is_some())
+        })
     }
 
     /// The selected files that are not as `HEAD` has them, sorted by path.
@@ -123,8 +145,7 @@ impl Repository {
 const THREADS: usize = 2;
 
 struct WorktreeFolders<'a> {
-    root: &'a Path,
-    trusts_file_mode: bool,
+    repository: &'a Repository,
     /// What was read ahead, by folder; each is asked for once.
     read: Mutex<FxHashMap<String, Vec<Child>>>,
 }
@@ -139,7 +160,14 @@ struct Ahead {
     found: usize,
 }
 
-impl WorktreeFolders<'_> {
+impl<'a> WorktreeFolders<'a> {
+    fn of(repository: &'a Repository) -> Self {
+        Self {
+            repository,
+            read: Mutex::default(),
+        }
+    }
+
     /// Reads all folders below those of a selection, on two threads: most of the time of a walk is
     /// the system's. What fails here is left for the walk to fail with, which goes by its own order.
     fn read_ahead(&self, selection: &Selection) {
@@ -204,7 +232,7 @@ impl WorktreeFolders<'_> {
         #[cfg(unix)]
         let is_executable = {
             use std::os::unix::fs::PermissionsExt;
-            self.trusts_file_mode && metadata.permissions().mode() & 0o100 != 0
+            self.repository.trusts_file_mode && metadata.permissions().mode() & 0o100 != 0
         };
         #[cfg(not(unix))]
         let is_executable = false;
@@ -217,9 +245,9 @@ impl WorktreeFolders<'_> {
 
     fn place(&self, path: &str) -> PathBuf {
         if path.is_empty() {
-            self.root.to_owned()
+            self.repository.root.clone()
         } else {
-            self.root.join(path)
+            self.repository.root.join(path)
         }
     }
 }
@@ -260,6 +288,10 @@ impl WorktreeFolders<'_> {
 }
 
 impl Folders for WorktreeFolders<'_> {
+    fn is_tracked(&self, path: &str) -> Result<bool, Error> {
+        self.repository.is_tracked(path)
+    }
+
     fn children(&self, folder: &str) -> Result<Vec<Child>, Error> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let known = read.remove(folder);

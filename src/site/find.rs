@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::design::{SiteName, name_problem};
 use crate::diagnostic::SourceId;
 use crate::document::{Limits, decode, load_values};
-use crate::repository::{Repository, Selection};
+use crate::repository::{self, Repository, Selection};
 
 use super::{At, Error, Location};
 
@@ -23,28 +23,30 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    /// A file as every other of a site is read: by the same rules for links, kinds and sizes.
     fn file(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
-        match self.at {
-            At::Commit(commit) => Ok(self.repository.file_at(commit, path)?),
-            At::Worktree => Ok(std::fs::read(self.repository.root().join(path)).ok()),
+        let selection = Selection::below([path]);
+        let tree = match self.at {
+            At::Commit(commit) => self.repository.tree_at(commit, &selection)?,
+            At::Worktree => self.repository.worktree(&selection)?,
+        };
+        if let Some(problem) = tree.problems.into_iter().find(|each| &*each.path == path) {
+            return Err(Error::Repository(repository::Error::Unusable {
+                path: problem.path.to_string(),
+                reason: problem.reason,
+            }));
         }
+        let Some(entry) = tree.entries.iter().find(|each| &*each.path == path) else {
+            return Ok(None);
+        };
+        let limit = Limits::default().file_bytes as u64;
+        Ok(Some(self.repository.read(entry, limit)?.bytes))
     }
 
     fn folders(&self, path: &str) -> Result<Vec<String>, Error> {
         match self.at {
             At::Commit(commit) => Ok(self.repository.folders_in(commit, path)?),
-            At::Worktree => {
-                let Ok(entries) = std::fs::read_dir(self.repository.root().join(path)) else {
-                    return Ok(Vec::new());
-                };
-                let mut names: Vec<String> = entries
-                    .flatten()
-                    .filter(|entry| entry.path().is_dir())
-                    .filter_map(|entry| entry.file_name().into_string().ok())
-                    .collect();
-                names.sort_unstable();
-                Ok(names)
-            }
+            At::Worktree => Ok(self.repository.worktree_folders(path)?),
         }
     }
 }

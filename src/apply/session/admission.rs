@@ -7,10 +7,7 @@ use super::site::Site;
 use crate::design::Digest;
 use crate::plan::Plan;
 use crate::record::SiteState;
-use crate::repository::{CommitId, Selection};
-
-/// The largest file of a site that is compared, in bytes.
-const LARGEST_FILE: u64 = 64 << 20;
+use crate::repository::{CommitId, LARGEST_FILE, Selection};
 
 /// Checks that a plan may be applied to a commit, and in this order: nothing in it is blocked (unless
 /// the rest is to be run); for a site action, the worktree is clean where HEAD is applied; the commit has the files that

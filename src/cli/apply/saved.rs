@@ -11,12 +11,11 @@ use crate::cli::planning::{self, Opened};
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, NodeDesign, NodeName};
+use crate::observed;
 use crate::plan::{Action, Plan, saved};
 use crate::record::{NodeRecord, Store};
+use crate::repository::{Links, read_file};
 use crate::site::{At, Depth, Loader, Settings};
-
-/// The largest saved plan that is read, in bytes.
-const LARGEST_PLAN: u64 = 1 << 30;
 
 /// Carries a saved plan out, if it still holds.
 pub(super) fn apply_saved(
@@ -33,12 +32,8 @@ pub(super) fn apply_saved(
             format!("the plan `{}` cannot be applied: {error}", path.display()),
         )
     };
-    let size = std::fs::metadata(&path).map(|file| file.len());
-    let size = size.map_err(|error| unreadable(FailureKind::Error, &error))?;
-    if size > LARGEST_PLAN {
-        return Err(unreadable(FailureKind::Error, &"it is too large"));
-    }
-    let bytes = std::fs::read(&path).map_err(|error| unreadable(FailureKind::Error, &error))?;
+    let bytes = read_file(&path, observed::LARGEST as u64, Links::Followed);
+    let bytes = bytes.map_err(|error| unreadable(FailureKind::Error, &error))?;
     let plan = saved::read(&bytes).map_err(|error| {
         let kind = match error {
             saved::SavedError::Altered { .. } => FailureKind::Stale,

@@ -8,8 +8,6 @@ mod opened;
 mod short;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +18,7 @@ use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations, ObservedNode};
 use crate::plan::{self, Action, Base, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, State, Store};
-use crate::repository::CommitId;
+use crate::repository::{CommitId, LARGEST_FILE, Links, open_file};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
 pub(in crate::cli) use self::opened::Opened;
@@ -31,9 +29,6 @@ use crate::cli::revision::Checkout;
 use crate::cli::secrets::ProcessSecrets;
 use crate::cli::trust::TrustGate;
 use crate::cli::{Failure, FailureKind};
-
-/// The largest snapshot that is read, in bytes.
-const LARGEST_SNAPSHOT: u64 = 1 << 30;
 
 /// A plan, and what it was made from.
 pub(in crate::cli) struct Planned {
@@ -296,19 +291,8 @@ fn sifted<K: FnMut(&NodeName, &ObservedNode) -> bool>(
             path.display()
         ))
     };
-    let mut file = File::open(&path).map_err(|error| unreadable(&error))?;
-    let metadata = file.metadata().map_err(|error| unreadable(&error))?;
-    let sifted = if metadata.is_file() {
-        observed::read_sifted(file, sieve)
-    } else {
-        // A pipe is read once, from its beginning to its end.
-        let mut bytes = Vec::new();
-        let read = (&mut file)
-            .take(LARGEST_SNAPSHOT + 1)
-            .read_to_end(&mut bytes);
-        read.map_err(|error| unreadable(&error))?;
-        observed::read(&bytes).map(|seen| (seen, Vec::new()))
-    };
+    let (file, _) = open_file(&path, Links::Followed).map_err(|error| unreadable(&error))?;
+    let sifted = observed::read_sifted(file, sieve);
     let (seen, settled) = sifted.map_err(|error| unreadable(&error))?;
     Ok(Sifted {
         seen: Some(Some(seen)),
@@ -472,7 +456,7 @@ fn target(
         At::Worktree => {
             let changed = checkout
                 .repository
-                .dirty(&site.location.selection, LARGEST_SNAPSHOT)?;
+                .dirty(&site.location.selection, LARGEST_FILE)?;
             changed.into_iter().map(|file| file.path).collect()
         }
     };

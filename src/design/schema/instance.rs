@@ -19,24 +19,31 @@ use crate::document::{Entries, Map, Node, Value};
 
 /// How often values may be visited yet.
 #[derive(Debug)]
-pub(super) struct Budget(Cell<u64>);
+pub(super) struct Budget {
+    left: Cell<u64>,
+    /// What a look at a text costs.
+    text: u64,
+}
 
 impl Budget {
     /// Bytes of a text that count as one visit more.
     const BYTES: usize = 64;
 
-    pub(super) fn new(visits: u64) -> Self {
-        Self(Cell::new(visits))
+    pub(super) fn new(visits: u64, text: u64) -> Self {
+        Self {
+            left: Cell::new(visits),
+            text,
+        }
     }
 
     /// Whether more was asked for than there was.
     pub(super) fn is_spent(&self) -> bool {
-        self.0.get() == 0
+        self.left.get() == 0
     }
 
     /// Takes so many visits; whether there were as many.
     fn spend(&self, visits: u64) -> bool {
-        self.0.set(self.0.get().saturating_sub(visits));
+        self.left.set(self.left.get().saturating_sub(visits));
         !self.is_spent()
     }
 }
@@ -106,7 +113,8 @@ impl<'a> JsonNode<'a, Documents> for Visited<'a> {
     fn as_string(&self) -> Option<Cow<'a, str>> {
         match &self.node.value {
             Value::String(text) | Value::Timestamp(text) => {
-                self.may_go_on(1 + (text.len() / Budget::BYTES) as u64);
+                let search = self.budget.map_or(0, |budget| budget.text);
+                self.may_go_on(search + (text.len() / Budget::BYTES) as u64);
                 Some(Cow::Borrowed(text))
             }
             _ => None,

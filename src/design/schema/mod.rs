@@ -41,7 +41,7 @@ use crate::document::{Document, Node, Value};
 const MOST_PROBLEMS: usize = 50;
 
 /// How often a pattern that is no plain regular expression may go back.
-const MOST_BACKTRACKS: usize = 10_000;
+const MOST_BACKTRACKS: usize = 100_000;
 
 /// How many bytes a compiled pattern may have, and the memory of its search.
 const LARGEST_PATTERN: usize = 512 << 10;
@@ -52,6 +52,10 @@ const MOST_PARTS: u64 = 500_000;
 /// How often the values of a document may be visited: for each value, and for any.
 const VISITS_PER_VALUE: u64 = 500;
 const FEWEST_VISITS: u64 = 4 * cost::MOST_PARTS;
+
+/// What a look at a text costs, and the fewest visits, where a pattern may go back.
+const TEXT_WITH_WAYS_BACK: u64 = 2_000;
+const FEWEST_WITH_WAYS_BACK: u64 = 2_000 * TEXT_WITH_WAYS_BACK;
 
 /// The most visits while it is told what is wrong: what is found there is kept.
 const MOST_VISITS_TO_EXPLAIN: u64 = 200_000;
@@ -76,8 +80,17 @@ enum Source {
 enum Check {
     /// Anything of one type, called as diagnostics call it.
     Type(&'static str),
-    /// Everything else; the text is kept for what it can tell a person.
-    Compiled(Box<Validator<Documents>>, serde_json::Value),
+    /// Everything else.
+    Compiled(Box<Compiled>),
+}
+
+/// A schema that is compiled.
+struct Compiled {
+    validator: Validator<Documents>,
+    /// The text, for what it can tell a person.
+    json: serde_json::Value,
+    /// Whether its patterns are searched by an engine that may go back.
+    goes_back: bool,
 }
 
 /// The schema files for editors: name and text, `document.json` among them, which refers to the others.
@@ -236,7 +249,11 @@ fn compile_own(text: &str) -> Option<Arc<Schema>> {
         .build(&json)
         .ok()?;
     Some(Arc::new(Schema {
-        check: Check::Compiled(Box::new(validator), json),
+        check: Check::Compiled(Box::new(Compiled {
+            validator,
+            json,
+            goes_back: false,
+        })),
         source: Source::Own,
     }))
 }
@@ -283,9 +300,14 @@ impl SiteSchema {
         let check = match self {
             Self::Type(name) => Check::Type(name),
             Self::Schema { json, .. } => {
-                let validator =
-                    build(json).map_err(|error| Box::new(explain::unusable(data, &error)))?;
-                Check::Compiled(Box::new(validator), json.clone())
+                let built = build(json);
+                let (validator, goes_back) =
+                    built.map_err(|error| Box::new(explain::unusable(data, &error)))?;
+                Check::Compiled(Box::new(Compiled {
+                    validator,
+                    json: json.clone(),
+                    goes_back,
+                }))
             }
         };
         Ok(Schema {
@@ -295,8 +317,10 @@ impl SiteSchema {
     }
 }
 
-/// Compiles a schema of draft 4.
-fn build(json: &serde_json::Value) -> Result<Validator<Documents>, ValidationError<'static>> {
+/// Compiles a schema of draft 4; whether its patterns may go back.
+fn build(
+    json: &serde_json::Value,
+) -> Result<(Validator<Documents>, bool), ValidationError<'static>> {
     let options = || {
         jsonschema::options_for::<Documents>()
             .with_draft(Draft::Draft4)
@@ -310,6 +334,7 @@ fn build(json: &serde_json::Value) -> Result<Validator<Documents>, ValidationErr
                 .dfa_size_limit(LARGEST_PATTERN),
         )
         .build(json);
+    let linear = linear.map(|validator| (validator, false));
     linear.or_else(|error| match error.kind() {
         // Look-around and back references need an engine that can go back; it may only so often.
         ValidationErrorKind::Format { .. } | ValidationErrorKind::Pattern { .. } => {
@@ -317,7 +342,8 @@ fn build(json: &serde_json::Value) -> Result<Validator<Documents>, ValidationErr
                 .backtrack_limit(MOST_BACKTRACKS)
                 .size_limit(LARGEST_PATTERN)
                 .dfa_size_limit(LARGEST_PATTERN);
-            options().with_pattern_options(bounded).build(json)
+            let built = options().with_pattern_options(bounded).build(json);
+            built.map(|validator| (validator, true))
         }
         _ => Err(error),
     })
@@ -348,26 +374,45 @@ fn plain_type(data: &Node) -> Option<Option<&'static str>> {
     Some(name)
 }
 
+impl Compiled {
+    /// How many visits a check of a value has.
+    fn visits(&self, data: &Node) -> u64 {
+        let fewest = match self.goes_back {
+            true => FEWEST_WITH_WAYS_BACK,
+            false => FEWEST_VISITS,
+        };
+        fewest.max(VISITS_PER_VALUE * value_count(data))
+    }
+
+    fn budget(&self, visits: u64) -> Budget {
+        let text = match self.goes_back {
+            true => TEXT_WITH_WAYS_BACK,
+            false => 1,
+        };
+        Budget::new(visits, text)
+    }
+}
+
 impl Schema {
     /// Adds what is wrong with the data of a document.
     fn check(&self, data: &Node, found: &mut Vec<Diagnostic>) {
         match &self.check {
             Check::Type(name) if is_of_type(data, name) => {}
             Check::Type(name) => found.push(explain::wrong_type(data, "data", &[name])),
-            Check::Compiled(validator, json) => {
-                let values = match self.source {
+            Check::Compiled(compiled) => {
+                let visits = match self.source {
                     Source::Own => None,
-                    Source::Site => Some(value_count(data)),
+                    Source::Site => Some(compiled.visits(data)),
                 };
-                let visits = |values: u64| (VISITS_PER_VALUE * values).max(FEWEST_VISITS);
-                let budget = values.map(|values| Budget::new(visits(values)));
-                let is_valid = validator.is_valid(Visited::new(data, budget.as_ref()));
+                let budget = visits.map(|visits| compiled.budget(visits));
+                let value = Visited::new(data, budget.as_ref());
+                let is_valid = compiled.validator.is_valid(value);
                 if budget.is_some_and(|budget| budget.is_spent()) {
                     found.push(explain::too_costly(data));
                 } else if !is_valid {
-                    let visits = |values| MOST_VISITS_TO_EXPLAIN.max(visits(values) / 10);
-                    let budget = values.map(|values| Budget::new(visits(values)));
-                    self.explain(validator, json, (data, budget.as_ref()), found);
+                    let visits = visits.map(|visits| MOST_VISITS_TO_EXPLAIN.max(visits / 10));
+                    let budget = visits.map(|visits| compiled.budget(visits));
+                    self.explain(compiled, (data, budget.as_ref()), found);
                 }
             }
         }
@@ -376,11 +421,13 @@ impl Schema {
     /// Adds what is wrong with the data of a document that is not valid.
     fn explain(
         &self,
-        validator: &Validator<Documents>,
-        json: &serde_json::Value,
+        compiled: &Compiled,
         (data, budget): (&Node, Option<&Budget>),
         found: &mut Vec<Diagnostic>,
     ) {
+        let Compiled {
+            validator, json, ..
+        } = compiled;
         let mut errors = validator.iter_errors(Visited::new(data, budget));
         if budget.is_some_and(Budget::is_spent) {
             found.push(explain::too_costly_to_explain(data));

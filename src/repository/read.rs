@@ -1,0 +1,95 @@
+//! Reads one file, and never more of it than is allowed.
+//!
+//! What a path names is looked at when it is open, so that it cannot be another file by then: a pipe, a
+//! device or a folder is refused before anything is read, and without waiting for whoever writes into it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::path::Path;
+
+/// Whether a path may be a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// It may: somebody who may read the file named it.
+    Followed,
+    /// It may not: links were resolved before.
+    Refused,
+}
+
+/// Why a file was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It has more bytes than are read.
+    #[error("it is too large: {0} bytes")]
+    TooLarge(u64),
+    /// It is a pipe, a socket, a device or a folder.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// The system does not let it be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// The bytes of a regular file that has at most `limit` of them.
+///
+/// # Errors
+///
+/// Each of [`ReadError`].
+pub fn read_file(path: &Path, limit: u64, links: Links) -> Result<Vec<u8>, ReadError> {
+    let (file, size) = open_file(path, links)?;
+    if size > limit {
+        return Err(ReadError::TooLarge(size));
+    }
+    // It may grow meanwhile.
+    let mut bytes = Vec::with_capacity(size as usize + 1);
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 {
+        size if size > limit => Err(ReadError::TooLarge(size)),
+        _ => Ok(bytes),
+    }
+}
+
+/// Opens a regular file, without waiting: a stream of its bytes, and how many there are.
+///
+/// # Errors
+///
+/// Each of [`ReadError`] but the size.
+pub fn open_file(path: &Path, links: Links) -> Result<(File, u64), ReadError> {
+    let file = open(path, links)?;
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
+        true => Ok((file, metadata.len())),
+        false => Err(ReadError::NotAFile),
+    }
+}
+
+fn open(path: &Path, links: Links) -> Result<File, ReadError> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+        // Opening a pipe would wait for whoever writes into it.
+        let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        if links == Links::Refused {
+            flags |= OFlags::NOFOLLOW;
+        }
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    match options.open(path) {
+        Ok(file) => Ok(file),
+        Err(error) => match path.symlink_metadata() {
+            // A socket cannot be opened, and a link must not be.
+            Ok(found) if is_special(&found, links) => Err(ReadError::NotAFile),
+            _ => Err(error.into()),
+        },
+    }
+}
+
+fn is_special(found: &std::fs::Metadata, links: Links) -> bool {
+    match found.is_symlink() {
+        true => links == Links::Refused,
+        false => !found.is_file() && !found.is_dir(),
+    }
+}
