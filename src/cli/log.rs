@@ -168,7 +168,10 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let path = context.directory().join(&command.what);
     if path.exists() {
         let unreadable = |error: &dyn std::fmt::Display| {
-            Failure::error(format!("the plan `{}` cannot be shown: {error}", command.what))
+            Failure::error(format!(
+                "the plan `{}` cannot be shown: {error}",
+                command.what
+            ))
         };
         let bytes = read_file(&path, observed::LARGEST as u64, Links::Followed);
         let bytes = bytes.map_err(|error| unreadable(&error))?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Secret, SecretError, Secrets};
 use crate::design::Reference;
-use crate::repository::{CommitId, Repository};
+use crate::repository::{CommitId, Links, Repository, read_file};
 
 use super::environment;
 
@@ -88,7 +88,8 @@ impl ProcessSecrets {
                 );
             }
         }
-        bounded(&self.resolve(&path)?)
+        let file = self.resolve(&path)?;
+        read_file(&file, LONGEST, Links::Refused).map_err(|error| error.to_string())
     }
 
     /// The path of a file relative to the root, where it is spelled as one below it.
@@ -200,24 +201,6 @@ fn at_revision(
 
 fn too_long() -> String {
     format!("it has more than {LONGEST} bytes")
-}
-
-/// The bytes of a regular file, within the limit.
-fn bounded(path: &Path) -> Result<Vec<u8>, String> {
-    let text = |error: std::io::Error| error.to_string();
-    // Looked at before it is opened: opening a named pipe waits for a writer.
-    if !path.metadata().map_err(text)?.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
-    let file = std::fs::File::open(path).map_err(text)?;
-    let mut bytes = Vec::new();
-    file.take(LONGEST + 1)
-        .read_to_end(&mut bytes)
-        .map_err(text)?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(too_long());
-    }
-    Ok(bytes)
 }
 
 /// What a program prints, within the limits; it is ended with all that it started where it exceeds them.
@@ -391,7 +374,7 @@ mod tests {
             ),
             (
                 Reference::File("large".into()),
-                Err("more than 1048576 bytes"),
+                Err("too large: 2097152 bytes"),
             ),
             (
                 Reference::File("/dev/zero".into()),

@@ -105,7 +105,8 @@ pub(super) fn folders_in(folders: &dyn Folders, folder: &str) -> Result<Vec<Stri
         problems: Vec::new(),
         nodes: 0,
     };
-    let is_folder = |located: &Located| matches!(located, Located::At(_, node) if node.kind == Kind::Folder);
+    let is_folder =
+        |located: &Located| matches!(located, Located::At(_, node) if node.kind == Kind::Folder);
     let real = match walk.locate("", folder)? {
         Located::At(real, node) if node.kind == Kind::Folder => real,
         _ => return Ok(Vec::new()),

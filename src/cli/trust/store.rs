@@ -1,13 +1,13 @@
 //! The file in which an operator's trust is kept, outside of every checkout.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::backend::ReachEntry;
-use crate::repository::Repository;
+use crate::repository::{Links, ReadError, Repository, read_file};
 
 /// The variable that names the file.
 pub(super) const VARIABLE: &str = "TRUEUP_TRUST_FILE";
@@ -100,17 +100,13 @@ impl TrustStore {
                 self.path.display()
             )
         };
-        match self.path.metadata() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        let bytes = match read_file(&self.path, LARGEST, Links::Followed) {
+            Ok(bytes) => bytes,
+            Err(ReadError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Vec::new());
+            }
             Err(error) => return Err(refuse(&error)),
-            Ok(found) if !found.is_file() => return Err(refuse(&"it is not a regular file")),
-            Ok(_) => {}
-        }
-        let file = fs::File::open(&self.path).map_err(|error| refuse(&error))?;
-        let mut bytes = Vec::new();
-        file.take(LARGEST)
-            .read_to_end(&mut bytes)
-            .map_err(|error| refuse(&error))?;
+        };
         let written: Written = serde_json::from_slice(&bytes)
             .map_err(|error| refuse(&format!("it is not a trust file: {error}")))?;
         match written.version {
