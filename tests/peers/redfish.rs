@@ -68,7 +68,7 @@ fn nodes(count: usize) -> String {
 fn backends(port: u16, more: &str) -> String {
     format!(
         "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
-         redfish: {{port: {port}, networks: [127.0.0.0/8], request_timeout: 30, {more}}}\n"
+         redfish: {{port: {port}, networks: [127.0.0.0/8, localhost], request_timeout: 30, {more}}}\n"
     )
 }
 

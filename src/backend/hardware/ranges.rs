@@ -37,7 +37,8 @@ pub fn controller_address(node: &NodeDesign, kind: BackendKind) -> Option<Cow<'_
 pub(super) struct Ranged {
     inner: Arc<dyn Hardware>,
     kind: BackendKind,
-    networks: Vec<IpNet>,
+    /// Address ranges, and hosts by name.
+    networks: Vec<Range>,
     applied: Arc<AppliedAddresses>,
     /// Whether controllers are spoken to over plain HTTP, and may not be.
     refuses_plain_http: bool,
@@ -83,10 +84,7 @@ impl Ranged {
                      such as `{field}: [{network}]`"
                 ));
             }
-        } else if !parsed
-            .as_ref()
-            .is_ok_and(|address| self.networks.iter().any(|range| range.contains(address)))
-        {
+        } else if !self.networks.iter().any(|range| range.contains(&address)) {
             return Some(match parsed {
                 Ok(address) => format!(
                     "its controller {address} lies outside `{field}`, so no password is sent there; if it is \
@@ -94,7 +92,8 @@ impl Ranged {
                     IpNet::from(address)
                 ),
                 Err(_) => format!(
-                    "its controller `{address}` is not an IP address, so it cannot lie inside `{field}`"
+                    "its controller `{address}` is a name that `{field}` does not list, so no password is sent \
+                     there; give its address, or add the name to the list"
                 ),
             });
         }
@@ -109,14 +108,50 @@ fn around(address: IpAddr) -> IpNet {
     IpNet::new(address, length).map_or_else(|_| IpNet::from(address), |range| range.trunc())
 }
 
+/// Where controllers may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Range {
+    Addresses(IpNet),
+    /// A host, which is resolved as the operator's machine resolves it.
+    Host(String),
+}
+
+impl Range {
+    fn parse(text: &str) -> Option<Self> {
+        let is_name = |part: &str| {
+            let is_plain = |each: u8| each.is_ascii_alphanumeric() || each == b'-';
+            !part.is_empty() && part.bytes().all(is_plain)
+        };
+        // A name whose last part is a number would be taken for an address.
+        let is_host = text.split('.').all(is_name)
+            && !text
+                .rsplit('.')
+                .next()
+                .is_some_and(|last| last.starts_with(|each: char| each.is_ascii_digit()));
+        match text.parse() {
+            Ok(network) => Some(Self::Addresses(network)),
+            Err(_) => is_host.then(|| Self::Host(text.to_ascii_lowercase())),
+        }
+    }
+
+    fn contains(&self, address: &str) -> bool {
+        match self {
+            Self::Addresses(network) => address
+                .parse::<IpAddr>()
+                .is_ok_and(|address| network.contains(&address.to_canonical())),
+            Self::Host(name) => address.eq_ignore_ascii_case(name),
+        }
+    }
+}
+
 /// The ranges that a backend's settings list.
-fn networks(backend: &HardwareBackend) -> Result<Vec<IpNet>, Error> {
+fn networks(backend: &HardwareBackend) -> Result<Vec<Range>, Error> {
     let listed = backend.settings.as_ref();
     let listed = listed.and_then(|settings| settings.get("networks"));
     let read = |item: &Node| {
         let text = item.scalar_text().unwrap_or_default();
-        text.parse::<IpNet>().map_err(|_| {
-            let message = format!("`{text}` is not an address range");
+        Range::parse(&text).ok_or_else(|| {
+            let message = format!("`{text}` is neither an address range nor the name of a host");
             let problem = Diagnostic::error("rule-backend-networks", item.mark, message);
             Error::Settings(Box::new(
                 problem.hint("for example `10.23.0.0/16` or `fd00:23::/64`"),
@@ -186,5 +221,42 @@ impl Hardware for Ranged {
             let inside: Vec<_> = inside.cloned().collect();
             self.inner.remediations(&inside).await
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_addresses_or_hosts_and_what_looks_like_either_is_neither() {
+        let inside = |range: &str, address: &str| Range::parse(range).unwrap().contains(address);
+        assert!(inside("10.0.0.0/8", "10.9.8.7"));
+        assert!(inside("10.0.0.0/8", "::ffff:10.9.8.7"));
+        assert!(inside("fd00::/64", "fd00::7"));
+        assert!(inside("bmc-1.example.org", "BMC-1.example.org"));
+        for (range, address) in [
+            ("10.0.0.0/8", "11.0.0.1"),
+            ("10.0.0.0/8", "::ffff:11.0.0.1"),
+            ("10.0.0.0/8", "10.0.0.1.example.org"),
+            ("10.0.0.0/8", "0xa.1"),
+            ("10.0.0.0/8", "167772161"),
+            ("10.0.0.0/8", "10.0.0.1:80@192.0.2.1"),
+            ("bmc.example.org", "bmc.example.org.evil.example"),
+            ("bmc.example.org", "bmc.example.org:1"),
+        ] {
+            assert!(!inside(range, address), "{address} in {range}");
+        }
+        for bad in [
+            "10.0.0.0",
+            "10.0.0.0/33",
+            "10.0.0",
+            "a/b",
+            "",
+            "*",
+            "0x7f.0x1",
+        ] {
+            assert_eq!(Range::parse(bad), None, "{bad}");
+        }
     }
 }
