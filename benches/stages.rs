@@ -215,6 +215,7 @@ impl Records {
                 clean_step: None,
                 manageable: false,
                 remediation: None,
+                identity: None,
             }
         });
         Self {

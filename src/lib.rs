@@ -9,6 +9,7 @@
 //! - [`render`]: layering, substitution and replacement.
 //! - [`lifecycle`]: the node's states and verbs, as tables.
 //! - [`remediation`]: how a failed machine is brought back, as a table.
+//! - [`identity`]: what distinguishes one machine from all others.
 //! - [`design`]: the typed site, and the rules that check it.
 //! - [`site`]: the only loader: a site at one revision, through all stages.
 //! - [`observed`]: what machines and clusters were seen to be.
@@ -34,6 +35,7 @@ pub mod document;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod guard;
+pub mod identity;
 pub mod journal;
 pub mod lifecycle;
 pub mod observed;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StepOutcome;
 use crate::design::NodeName;
+use crate::identity::{self, Identity};
 use crate::journal::{self, Journal};
 use crate::plan::Plan;
 use crate::record::Phase;
@@ -66,6 +67,8 @@ pub struct NodeOutcome {
     pub message: Option<Arc<str>>,
     /// The clean step at which it failed, by what the step noted.
     pub clean_step: Option<Arc<str>>,
+    /// What its machine is known by, by what the step noted.
+    pub identity: Option<Box<Identity>>,
 }
 
 /// Where entries become durable: the [`Journal`], or something else in tests.
@@ -189,6 +192,7 @@ impl NodeOutcome {
                 StepOutcome::Failed { .. } => clean_step_of(notes).map(Arc::from),
                 _ => None,
             },
+            identity: identity::noted(notes).map(Box::new),
         })
     }
 }

@@ -10,6 +10,7 @@ use super::{
     Secrets, cluster, hardware, remediation,
 };
 use crate::design::{BackendKind, Design, NodeDesign, NodeName};
+use crate::identity::{Proof, Registry, Verdict};
 use crate::observed::{Capability, FORMAT_VERSION, Fact, Observations, ObservedNode};
 use crate::step::{Actor, StepKind};
 
@@ -24,6 +25,8 @@ pub struct Context {
     pub gate: Arc<dyn Gate>,
     /// Where controllers were at the last apply.
     pub applied: Arc<AppliedAddresses>,
+    /// Which node is known by what.
+    pub identities: Arc<Registry>,
 }
 
 impl Context {
@@ -38,6 +41,7 @@ impl Context {
                 everywhere: true,
                 ..AppliedAddresses::default()
             }),
+            identities: Arc::default(),
         }
     }
 
@@ -94,6 +98,7 @@ pub fn choose(design: &Design, context: &Context) -> Result<Arc<Backends>, Error
     Ok(Arc::new(Backends {
         hardware: hardware::choose(design, context, &mut simulators)?,
         cluster: cluster::choose(design, context, &mut simulators)?,
+        identities: context.identities.clone(),
     }))
 }
 
@@ -101,6 +106,7 @@ pub fn choose(design: &Design, context: &Context) -> Result<Arc<Backends>, Error
 pub struct Backends {
     hardware: Arc<dyn Hardware>,
     cluster: Option<Arc<dyn Cluster>>,
+    identities: Arc<Registry>,
 }
 
 /// What is said of a machine that is in neither design.
@@ -113,7 +119,37 @@ impl Backends {
     /// Backends that are at hand already; `cluster`: `None` where the site has none.
     #[must_use]
     pub fn new(hardware: Arc<dyn Hardware>, cluster: Option<Arc<dyn Cluster>>) -> Self {
-        Self { hardware, cluster }
+        Self {
+            hardware,
+            cluster,
+            identities: Arc::default(),
+        }
+    }
+
+    /// Which node is known by what.
+    #[must_use]
+    pub fn identities(&self) -> &Registry {
+        &self.identities
+    }
+
+    /// Machines that look the same, or differ only in what several boards share, are found when all were
+    /// observed.
+    fn judge_again(&self, machines: &mut BTreeMap<NodeName, ObservedNode>) {
+        let observed = machines.iter_mut();
+        for (name, machine) in observed.filter(|(_, machine)| machine.identity.is_some()) {
+            let verdict = self.identities.judge_again(name.as_str());
+            match verdict.map(Verdict::into_proof) {
+                Some(Proof::Refused(why)) if !matches!(machine.proof, Proof::Refused(_)) => {
+                    let identity = machine.identity.take();
+                    *machine = ObservedNode::refused(&why);
+                    machine.identity = identity;
+                }
+                Some(proof @ Proof::Unverified(_)) if machine.proof.is_proven() => {
+                    machine.proof = proof;
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Whether there is a cluster that knows the nodes of Kubernetes.
@@ -165,6 +201,7 @@ impl Backends {
             }
         };
         let (mut machines, sight, remediation) = tokio::join!(hardware, cluster, remediations);
+        self.judge_again(&mut machines);
         let mut seen = Observations {
             format_version: FORMAT_VERSION,
             remediation,

@@ -95,6 +95,7 @@ fn clean_steps<'a>(
     let runtime = planning::runtime(design)?;
     let context = planning::backend_context(context, checkout, &site.location)?;
     planning::allow_applied(&context, design, records, &BTreeMap::new());
+    context.identities.record(planning::identities(records));
     let backends = backend::choose(design, &context)
         .map_err(|error| planning::backend_failure(&error, loader))?;
     let nodes: Vec<_> = rows

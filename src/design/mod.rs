@@ -15,6 +15,7 @@ mod digests;
 pub(crate) mod fixture;
 #[cfg(test)]
 mod hostile;
+mod identity;
 mod inherit;
 mod kind;
 mod names;
@@ -428,6 +429,8 @@ impl CleaningPolicy {
 pub struct Policy {
     /// Nodes that are never torn down.
     pub protected: Vec<Selector>,
+    /// Nodes whose machines may be changed though nothing proves that they are the ones that are meant.
+    pub unverified: Vec<Selector>,
     /// Most nodes out of service at the same time.
     pub max_unavailable: MaxUnavailable,
     /// When changes may be made; none: always.

@@ -90,6 +90,7 @@ fn size(node: &Node, key: &str) -> Option<usize> {
 fn read_policy(data: &Node, design: &mut Design) {
     let policy = &mut design.policy;
     policy.protected = Selector::read_all(data, "protected");
+    policy.unverified = Selector::read_all(data, "unverified");
     if let Some(limits) = data.get("max_unavailable") {
         policy.max_unavailable = MaxUnavailable {
             total: size(limits, "total"),

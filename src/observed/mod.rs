@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{ClusterName, NodeName};
+use crate::identity::{Identity, Proof};
 use crate::lifecycle::{OfferedStep, PowerState, ProvisionState};
 
 pub use remediation::RemediationSeen;
@@ -123,6 +124,12 @@ pub struct ObservedNode {
     /// What moves it chooses its clean steps and their order itself: those above are what it last ran.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleans_itself: bool,
+    /// What distinguishes it from other machines, as far as it shows that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Box<Identity>>,
+    /// Whether it was proven to be the machine that the document means.
+    #[serde(default, skip_serializing_if = "Proof::is_proven")]
+    pub proof: Proof,
 }
 
 /// Whether there are none.
@@ -149,6 +156,17 @@ impl ObservedNode {
             kept_by_records: false,
             clean_steps: Arc::default(),
             cleans_itself: false,
+            identity: None,
+            proof: Proof::Proven,
+        }
+    }
+
+    /// A machine that is not the one that the document means: nothing that it shows counts.
+    #[must_use]
+    pub fn refused(reason: &str) -> Self {
+        Self {
+            proof: Proof::Refused(Arc::from(reason)),
+            ..Self::unknown(reason)
         }
     }
 }

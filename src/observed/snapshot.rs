@@ -213,6 +213,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::identity::{Identity, Proof};
     use crate::lifecycle::{PowerState, ProvisionState};
     use crate::observed::{Capability, ClusterNode, Disk, Fact, NodePods};
 
@@ -242,6 +243,8 @@ mod tests {
             kept_by_records: false,
             clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).into(),
             cleans_itself: true,
+            identity: Some(Box::new(Identity::of(Some("uuid-1"), Some("S-1")))),
+            proof: Proof::Unverified(Arc::from("nothing names it")),
         };
         Observations {
             format_version: FORMAT_VERSION,

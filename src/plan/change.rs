@@ -17,6 +17,7 @@ use crate::design::{
     Class, DIGEST_VERSION, Design, NodeDesign, RedeployPolicy, Retirement, Section, WipePolicy,
 };
 use crate::diff::Reasons;
+use crate::identity::Proof;
 use crate::observed::{Capability, Fact};
 use crate::record::Phase;
 use crate::step::{Effect, StepKind};
@@ -37,6 +38,7 @@ pub(super) struct Rules<'a> {
     pub(super) allow_redeploy: Allowed<'a>,
     pub(super) allow_destroy: Allowed<'a>,
     pub(super) adopt: Allowed<'a>,
+    pub(super) allow_unverified: Allowed<'a>,
     pub(super) leaving: &'a Leaving,
     pub(super) gone: Allowed<'a>,
     /// How failed machines are brought back.
@@ -212,6 +214,40 @@ impl<'a> Rules<'a> {
         self.clean(item);
     }
 
+    /// Blocks what would change a machine that is another one than is meant, or of which nothing proves that
+    /// it is the one, unless that is allowed.
+    pub(super) fn prove(&self, item: &mut Item<'a>) {
+        let Some(machine) = item.subject.machine else {
+            return;
+        };
+        if !item.work.touches_machine(machine.kept_by_records) {
+            return;
+        }
+        match &machine.proof {
+            Proof::Proven => {}
+            Proof::Refused(why) => item.block(
+                &format!(
+                    "{why} (after its board was replaced: `trueup accept {} --identity`)",
+                    item.subject.name
+                ),
+                None,
+            ),
+            Proof::Unverified(why) => {
+                let after = item.subject.after.or(item.subject.before);
+                let by_policy = after.is_some_and(|node| {
+                    let unverified = &self.design.policy.unverified;
+                    unverified.iter().any(|selector| selector.matches(node))
+                });
+                if by_policy || self.allow_unverified.contains(item.subject.name) {
+                    item.change.unverified = true;
+                    item.because(format!("unverified: {why}"));
+                } else {
+                    item.block(&format!("it is unverified: {why}"), Some("--allow-unverified"));
+                }
+            }
+        }
+    }
+
     /// Keeps all disks but that of the operating system, where that was asked for.
     pub(super) fn preserve(&self, item: &mut Item<'a>) {
         if !item.work.destroy || !self.leaving.preserve_local_storage {
@@ -264,6 +300,7 @@ impl<'a> Item<'a> {
                 blocked: None,
                 excluded: false,
                 shown_only: false,
+                unverified: false,
                 destructive: false,
                 disks: Vec::new(),
                 cleaning: None,

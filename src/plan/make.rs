@@ -75,6 +75,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         allow_redeploy: names.allow("--allow-redeploy", &options.allow_redeploy)?,
         allow_destroy: names.allow("--allow-destroy", &options.allow_destroy)?,
         adopt: names.allow("--adopt", &options.adopt)?,
+        allow_unverified: names.allow("--allow-unverified", &options.allow_unverified)?,
         leaving: &options.leaving,
         gone: names.named("--node-is-gone", &options.leaving.gone)?,
         remedy: Remedy::of(input, &options),
@@ -141,6 +142,9 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         }
         items.push(item);
     }
+    for item in &mut items {
+        rules.prove(item);
+    }
     clusters.settle(&mut items, &options.leaving, &no_etcd_here);
     let mut limits = match action {
         Action::Remediate => {
@@ -192,6 +196,18 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let forecast = forecast::of(&carried, &steps, &clusters, has_daemon_set);
     let records_digest = relies::records_digest(&steps, input.records);
     let mut warnings = notes.into_warnings(input);
+    let unverified: Vec<&NodeName> = carried
+        .values()
+        .filter(|item| item.change.unverified)
+        .map(|item| item.subject.name)
+        .collect();
+    if !unverified.is_empty() {
+        let text = format!(
+            "are changed though nothing proves that they are the machines that are meant (unverified): {}",
+            listed(&unverified)
+        );
+        warnings.push(Arc::from(text));
+    }
     if steps.iter().any(|step| step.id.kind == StepKind::Drain) {
         warnings.extend(round_budgets(options.leaving.on_drain_timeout));
     }
@@ -417,6 +433,7 @@ impl<'a> Subjects<'a> {
             old,
             before: before.map(|node| &**node),
             record,
+            machine: seen.flatten(),
             seen: match seen {
                 None => Seen::NotAsked,
                 Some(node) => Seen::of(node, record),
@@ -605,6 +622,15 @@ impl Plan {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    /// The machines that are changed though nothing proves that they are the ones that are meant.
+    pub fn unverified(&self) -> impl Iterator<Item = &NodeName> {
+        let is_carried_out = |change: &&super::Change| {
+            change.unverified && change.blocked.is_none() && !change.excluded && !change.shown_only
+        };
+        let changes = self.changes.iter().filter(is_carried_out);
+        changes.map(|change| &change.node)
     }
 
     /// The changes that wait for a flag, or that nothing allows.

@@ -133,6 +133,10 @@ pub struct Change {
     /// Shown and never carried out, without blocking anything: drift of a retired node or of one in
     /// maintenance. It has no steps.
     pub shown_only: bool,
+    /// Nothing proves that its machine is the one that is meant, and it is changed all the same, as was
+    /// allowed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
     /// Whether it destroys data or takes a machine away.
     pub destructive: bool,
     /// Disks that are erased or written.

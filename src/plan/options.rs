@@ -18,6 +18,12 @@ pub struct Allowance {
     pub nodes: BTreeSet<Arc<str>>,
 }
 
+impl Allowance {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +40,9 @@ pub struct Options {
     pub allow_destroy: Allowance,
     /// Machines that are taken as they are.
     pub adopt: Allowance,
+    /// Machines that may be changed though nothing proves that they are the ones that are meant.
+    #[serde(default, skip_serializing_if = "Allowance::is_none")]
+    pub allow_unverified: Allowance,
     /// Carry the rest out where something is blocked.
     pub skip_blocked: bool,
     /// Run although commits lie between the last site action and the target.

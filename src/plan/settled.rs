@@ -24,6 +24,7 @@ pub fn is_settled(
         old: None,
         before: None,
         record: Some(record),
+        machine: Some(seen),
         seen: Seen::of(Some(seen), Some(record)),
         // Whether there is a cluster may not be known yet: its node counts as one of it.
         membership: match &seen.cluster {

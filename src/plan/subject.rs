@@ -135,6 +135,8 @@ pub(super) struct Subject<'a> {
     /// The node in that design.
     pub(super) before: Option<&'a NodeDesign>,
     pub(super) record: Option<&'a NodeRecord>,
+    /// Its machine as it was observed, proven or not.
+    pub(super) machine: Option<&'a ObservedNode>,
     pub(super) seen: Seen<'a>,
     pub(super) membership: Membership<'a>,
     /// The pods of its Kubernetes node, where they were looked at.

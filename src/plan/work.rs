@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::asked::Single;
 use super::leaving::Leave;
 use crate::observed::Capability;
-use crate::step::{Cleaning, Parameters, StepKind};
+use crate::step::{Actor, Cleaning, Parameters, StepKind};
 
 /// What the steps of a node are built of.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +72,23 @@ impl Work {
         self.destroy
             || self.leave.as_deref().is_some_and(Leave::takes_out)
             || self.single.as_deref().is_some_and(is_off)
+    }
+
+    /// Whether a step of it changes its machine, or takes it as it is; `kept_by_records`: flags are the
+    /// records' own.
+    pub(super) fn touches_machine(&self, kept_by_records: bool) -> bool {
+        let is_of_machine = |single: &Single| {
+            matches!(single.kind.facts().actor, Actor::Hardware | Actor::Both)
+                && single.kind != StepKind::Relabel
+        };
+        let sets_flag = self.unset_retired || self.set_retired.is_some();
+        self.destroy
+            || self.prepare
+            || self.deploy
+            || self.power_on
+            || self.adopt
+            || (sets_flag && !kept_by_records)
+            || self.single.as_deref().is_some_and(is_of_machine)
     }
 
     fn is_outside_groups(&self) -> bool {

@@ -17,7 +17,7 @@ use crate::design::{Digests, NodeName, RunId, Section, SectionDigest};
 use crate::repository::{CommitId, Repository};
 
 /// The version of what is kept.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// A number for what is not there.
 const NONE: u32 = u32::MAX;
 
@@ -49,6 +49,7 @@ fn plain(
         last_error: None,
         clean_step: None,
         remediation: None,
+        identity: None,
     }
 }
 
@@ -94,13 +95,20 @@ pub(super) fn write(
     let (mut runs, mut revisions) = (Numbered::new(), Numbered::new());
     let mut numbers: [Vec<u32>; 5] = Default::default();
     let mut rares = Vec::with_capacity(records.len());
+    let mut identities = Vec::with_capacity(records.len());
     for (name, record) in records {
-        let same = plain(
+        let mut same = plain(
             (name.clone(), record.phase, record.digest_version),
             record.digests.clone(),
             record.revision.clone(),
             record.run.clone(),
         );
+        same.identity.clone_from(&record.identity);
+        let identity = record.identity.as_ref().map(serde_json::to_string);
+        let Ok(identity) = identity.transpose() else {
+            return;
+        };
+        identities.push(identity.unwrap_or_default());
         let rare = match *record == same {
             true => Ok(String::new()),
             false => serde_json::to_string(record),
@@ -130,6 +138,7 @@ pub(super) fn write(
         writer.numbers(column);
     }
     writer.texts(rares.iter().map(String::as_str));
+    writer.texts(identities.iter().map(String::as_str));
     writer.bytes(digests.all.iter().flat_map(|digest| digest.0).collect());
     for texts in [revisions.all, runs.all] {
         writer.texts(texts);
@@ -155,6 +164,7 @@ pub(super) fn read(
         reader.numbers()?,
     ];
     let rares = reader.texts()?;
+    let identities = reader.texts()?;
     let (all_digests, _) = reader.bytes()?.as_chunks();
     let all_revisions: Vec<Arc<str>> = shared(&reader.texts()?)?;
     let all_runs: Vec<Arc<str>> = shared(&reader.texts()?)?;
@@ -174,16 +184,22 @@ pub(super) fn read(
             };
         }
         let record = match rares.get(at)? {
-            "" => plain(
-                (
-                    node.clone(),
-                    *PHASES.get(phases.get(at)? as usize)?,
-                    versions.get(at)?,
-                ),
-                Digests::from(own),
-                known(&all_revisions, &of_revisions, at)?,
-                RunId::from(known(&all_runs, &of_runs, at)??),
-            ),
+            "" => NodeRecord {
+                identity: match identities.get(at)? {
+                    "" => None,
+                    json => Some(serde_json::from_str(json).ok()?),
+                },
+                ..plain(
+                    (
+                        node.clone(),
+                        *PHASES.get(phases.get(at)? as usize)?,
+                        versions.get(at)?,
+                    ),
+                    Digests::from(own),
+                    known(&all_revisions, &of_revisions, at)?,
+                    RunId::from(known(&all_runs, &of_runs, at)??),
+                )
+            },
             json => serde_json::from_str(json).ok()?,
         };
         records.push((node, record));

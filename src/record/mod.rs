@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, Digests, NodeName, RunId, SiteName};
+use crate::identity::Identity;
 use crate::remediation::Memory;
 
 pub use error::Error;
@@ -87,6 +88,9 @@ pub struct NodeRecord {
     /// The remediation that goes on, or was given up: where no Metal3 holds them, its two annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Box<Memory>>,
+    /// What its machine is known by since it was adopted or first changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Box<Identity>>,
 }
 
 /// How a run ended.
@@ -156,8 +160,19 @@ pub struct RunRecord {
     pub partial: bool,
     /// How many nodes ended how.
     pub counts: Counts,
+    /// How many machines it changes though nothing proves that they are the ones that are meant.
+    #[serde(default, skip_serializing_if = "is_none_of")]
+    pub unverified: usize,
     /// The tag that was made, where one was.
     pub tag: Option<Arc<str>>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_none_of(number: &usize) -> bool {
+    *number == 0
 }
 
 /// What the state says about the whole site.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{ClusterName, GroupName, NodeName};
+use crate::identity::Identity;
 use crate::lifecycle::OfferedStep;
 use crate::remediation::{Backup, Limits, Memory};
 
@@ -341,6 +342,9 @@ pub struct Parameters {
     /// The reason, for set-retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
+    /// What the machine was observed to be, for adopt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Box<Identity>>,
     /// Why it must not be attempted: it fails at once, with this as its message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Arc<str>>,

@@ -30,6 +30,7 @@ fn node(name: &str, phase: Phase) -> NodeRecord {
         clean_step: None,
         manageable: false,
         remediation: None,
+        identity: None,
     }
 }
 
@@ -45,6 +46,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         ended: None,
         outcome,
         partial: false,
+        unverified: 0,
         counts: Counts::default(),
         tag: tag.map(|kind| Arc::from(format!("{kind}/one/{id}"))),
     }

@@ -209,6 +209,7 @@ fn begin_locked<'a>(
         ended: None,
         outcome: Outcome::Running,
         partial: tag::is_partial(plan),
+        unverified: plan.unverified().count(),
         counts: Counts::default(),
         tag: None,
     };

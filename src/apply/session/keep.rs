@@ -20,6 +20,7 @@ use super::site::{Actor, Held, Site};
 use super::time::Timekeeper;
 use crate::apply::{Entry, Event, EventKind, NodeOutcome, Replay, StepOutcome, StopHandle};
 use crate::design::{Beside, NodeDesign, NodeName, RunId};
+use crate::identity;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{
     self, Checkpoint, NodeRecord, Packed, Packing, RunRecord, SiteState, State, Store,
@@ -135,7 +136,11 @@ impl<'a> Session<'a> {
         let now = parts.time.monotonic();
         let steps = parts.plan.steps.iter().filter(|step| {
             let said =
-                |parameters: &Parameters| parameters.reason.is_some() || parameters.node_is_gone;
+                |parameters: &Parameters| {
+                    parameters.reason.is_some()
+                        || parameters.node_is_gone
+                        || parameters.identity.is_some()
+                };
             step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)
         });
         let changes = parts.plan.changes.iter();
@@ -453,6 +458,9 @@ impl<'a> Session<'a> {
         let (StepKind::Remediate, Some(node)) = (step.kind, &step.node) else {
             return;
         };
+        if identity::noted(std::slice::from_ref(text)).is_some() {
+            return;
+        }
         let mut records = lock(&self.records);
         let record = node::noted(records.nodes.get(node), node, text, &self.run);
         records.nodes.insert(node.clone(), record);
@@ -520,6 +528,7 @@ impl<'a> Session<'a> {
             is_gone: step
                 .and_then(|step| step.parameters.as_ref())
                 .is_some_and(|parameters| parameters.node_is_gone),
+            identity: step.and_then(|step| step.parameters.as_ref()?.identity.as_deref()),
         };
         let entry = records.nodes.entry(outcome.node.clone());
         let before = match &entry {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::apply::NodeOutcome;
+use crate::identity::Identity;
 use crate::design::{Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId};
 use crate::plan::ChangeKind;
 use crate::record::{NodeRecord, Phase};
@@ -29,6 +30,8 @@ pub(super) struct Context<'a> {
     pub(super) leaves_cluster: bool,
     /// Whether the machine is gone for good.
     pub(super) is_gone: bool,
+    /// What a machine is known by that is adopted.
+    pub(super) identity: Option<&'a Identity>,
 }
 
 /// The record after a step; `None`: the node is forgotten.
@@ -42,6 +45,10 @@ pub(super) fn after(
         .unwrap_or_else(|| blank(&outcome.node, context.run));
     record.run = context.run.clone();
     record.last_error.clone_from(&outcome.message);
+    let adopted = || context.identity.filter(|_| outcome.message.is_none());
+    if let Some(identity) = outcome.identity.as_deref().or_else(adopted) {
+        record.identity = Some(Box::new(identity.clone()));
+    }
     if let Some(phase) = outcome.phase {
         // A machine that was torn down stays torn down, whatever becomes of its node in the cluster.
         let is_gone = record.phase == Phase::NotStarted && before.is_some();
@@ -188,6 +195,7 @@ pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
         clean_step: None,
         manageable: false,
         remediation: None,
+        identity: None,
     }
 }
 
@@ -271,6 +279,7 @@ mod tests {
             reason: None,
             leaves_cluster: true,
             is_gone: false,
+            identity: None,
         };
         let failed = after(None, &outcome(StepKind::Destroy, true), context).unwrap();
         assert_eq!(failed.clean_step.as_deref(), Some("deploy.erase_devices"));

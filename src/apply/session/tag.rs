@@ -52,12 +52,16 @@ fn is_applied(run: &RunRecord, before: &SiteState) -> bool {
 /// The tag of a run that names one, with all its bytes.
 pub(super) fn tag(run: &RunRecord, target: CommitId, tagger: Signature) -> Option<NewTag> {
     let counts = run.counts;
+    let unverified = match run.unverified {
+        0 => String::new(),
+        number => format!("unverified: {number}\n"),
+    };
     Some(NewTag {
         name: run.tag.as_ref()?.to_string(),
         target,
         tagger,
         message: format!(
-            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n",
+            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n{unverified}",
             run.run,
             run.action,
             run.outcome,
@@ -107,6 +111,7 @@ mod tests {
             ended: None,
             outcome,
             partial,
+            unverified: 0,
             counts: Counts::default(),
             tag: None,
         }

@@ -300,6 +300,7 @@ impl Site {
                     group: None,
                     blocked: None,
                     excluded: false,
+                    unverified: false,
                     destructive: false,
                     disks: Vec::new(),
                     cleaning: None,

@@ -16,6 +16,7 @@ pub mod ironic;
 mod level;
 pub mod metal3;
 mod payload;
+mod proof;
 mod ranges;
 mod redfish;
 pub mod sim;

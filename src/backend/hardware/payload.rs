@@ -22,7 +22,9 @@ pub(super) fn designed_password(node: &NodeDesign) -> Option<Secret> {
 /// The MAC address from which the machine boots, where its design has one.
 pub(super) fn boot_address(node: &NodeDesign) -> Option<Arc<str>> {
     let text = field(node, Section::Inventory, &["metadata", "boot_mac"])?.as_str()?;
-    Some(Arc::from(text.to_ascii_lowercase()))
+    Some(Arc::from(
+        text.trim().to_ascii_lowercase().replace('-', ":"),
+    ))
 }
 
 /// A text with what the machine's platform names in the place of `{image}` and `{kernel}`.

@@ -124,6 +124,7 @@ pub(super) fn equip(
     backends: &backend::Context,
 ) -> Result<Equipped, Failure> {
     let records = store.nodes(&store.read()?)?;
+    backends.identities.record(planning::identities(&records));
     let loader = &mut opened.loader;
     let applied = applied_of(checkout, loader, &records, plan, &site.connection)?;
     let design = opened.site.design.clone();

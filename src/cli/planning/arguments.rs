@@ -36,6 +36,9 @@ pub(in crate::cli) struct PlanArguments {
     /// Take these machines as they are and write their records, or `all`
     #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
     adopt: Vec<String>,
+    /// Change these machines though nothing proves that they are the ones that are meant, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    allow_unverified: Vec<String>,
     /// Leave blocked changes out and carry out the rest
     #[arg(long)]
     skip_blocked: bool,
@@ -228,6 +231,7 @@ impl PlanArguments {
             allow_redeploy: allowance(&self.allow_redeploy),
             allow_destroy: allowance(&self.allow_destroy),
             adopt: allowance(&self.adopt),
+            allow_unverified: allowance(&self.allow_unverified),
             skip_blocked: self.skip_blocked,
             allow_intermediate_commits: self.allow_intermediate_commits,
             parallelism: self.parallelism.unwrap_or(0),

@@ -15,6 +15,7 @@ use crate::apply::session::{Connection, History, intermediate_commits};
 use crate::backend::{self, Backends, Clock, Look, Reach};
 use crate::design::{Beside, DIGEST_VERSION, Design, Digest, NodeDesign, NodeName, Section};
 use crate::diff::{NodeReasons, Revision};
+use crate::identity::Identity;
 use crate::observed::{self, Observations, ObservedNode};
 use crate::plan::{self, Action, Base, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, State, Store};
@@ -71,6 +72,7 @@ pub(in crate::cli) fn backend_context(
             .join(location.site.as_str())
             .join("simulated-site.json"),
         secrets: Arc::new(secrets),
+        identities: Arc::default(),
     })
 }
 
@@ -97,6 +99,14 @@ pub(in crate::cli) fn allow_applied(
     for node in unmoved.chain(others) {
         backends.applied.add(node, design.backend_of(node).kind);
     }
+}
+
+/// What the records know machines by.
+pub(in crate::cli) fn identities(
+    records: &BTreeMap<NodeName, NodeRecord>,
+) -> impl Iterator<Item = (&str, Identity)> {
+    let records = records.iter();
+    records.filter_map(|(name, record)| Some((name.as_str(), *record.identity.clone()?)))
 }
 
 /// A runtime whose clock is the backends'.
@@ -322,6 +332,7 @@ fn make_whole(
         allow_missing_sources: arguments.allow_missing_sources,
     };
     let backends = backend_context(context, checkout, &location)?;
+    backends.identities.record(identities(&records));
     let asked = snapshot.is_none().then_some(&backends);
     let place = (&location, at);
     let mut opened = Opened::open(context, checkout, place, settings, &records, asked)?;

@@ -3,7 +3,25 @@
 use std::sync::Arc;
 
 use super::{Draft, Ground, Written};
+use crate::design::NodeDesign;
+use crate::plan::change::Item;
 use crate::step::{Parameters, StepKind};
+
+/// What a machine that is adopted is known by from now on.
+fn identity_of(item: &Item<'_>) -> Parameters {
+    let machine = item.subject.machine;
+    let observed = machine.and_then(|machine| machine.identity.as_deref());
+    let designed = item.subject.after.map(NodeDesign::identity);
+    let identity = observed.map(|observed| {
+        let mut identity = observed.of_boot_interfaces(&designed.unwrap_or_default());
+        identity.unverified = item.change.unverified;
+        Box::new(identity)
+    });
+    Parameters {
+        identity: identity.filter(|identity| !identity.is_empty()),
+        ..Parameters::default()
+    }
+}
 
 /// The retired flag is set and taken off. Taking it off comes before all that the node is for.
 pub(super) fn retirement(draft: &mut Draft, ground: &Ground<'_>) {
@@ -60,7 +78,12 @@ pub(super) fn records_and_labels(draft: &mut Draft, ground: &Ground<'_>) {
             (work.adopt, StepKind::Adopt),
         ];
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
+            let parameters = match kind {
+                StepKind::Adopt => draft.share(identity_of(item)),
+                _ => None,
+            };
             let written = Written::new(kind, None, Some(name))
+                .parameters(parameters)
                 .success(draft.verify_site)
                 .success(draft.relabels.get(*name).copied());
             let step = draft.add(written);

@@ -214,6 +214,7 @@ fn deployed(node: &NodeDesign) -> NodeRecord {
         clean_step: None,
         manageable: false,
         remediation: None,
+        identity: None,
     }
 }
 

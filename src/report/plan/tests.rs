@@ -26,6 +26,7 @@ fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Change {
         blocked: None,
         excluded: false,
         shown_only: false,
+        unverified: false,
         destructive,
         disks: Vec::new(),
         cleaning: None,

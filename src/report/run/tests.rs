@@ -141,6 +141,7 @@ fn record() -> RunRecord {
         ended: Some("2026-11-21T06:53:34.000Z".into()),
         outcome: Outcome::SucceededWithFailures,
         partial: true,
+        unverified: 0,
         counts: ending().counts,
         tag: None,
     }
@@ -342,6 +343,7 @@ fn status_shows_each_node_from_all_sides() {
         clean_step: None,
         manageable: false,
         remediation: None,
+        identity: None,
     };
     let unknown = ObservedNode::unknown("no answer");
     let observed = observed();

@@ -156,6 +156,7 @@ fn plan(nodes: &[&str]) -> Plan {
         blocked: None,
         excluded: false,
         shown_only: false,
+        unverified: false,
         destructive: false,
         disks: Vec::new(),
         cleaning: None,

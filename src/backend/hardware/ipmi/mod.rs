@@ -13,10 +13,14 @@
 //! | power-on, power-off | until it is seen twice | power |
 //! | set and unset retired, maintenance | nothing: the records keep them | |
 //!
+//! Before each step that changes a machine, and in each observation, the machine is proven to be the one that
+//! the document means: by the GUID of its controller, else by the serial number in its FRU inventory.
+//!
 //! A deploy ends when the machine is seen on: whether a system came up is not to be seen over IPMI, and
 //! what waits for the Kubernetes node says it. A power cycle is never asked for. At most two calls at
 //! once go to one controller.
 
+mod identity;
 mod program;
 mod settings;
 #[cfg(test)]
@@ -27,12 +31,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::level::{Pace, bring, holds, seen};
+use super::proof::admit;
 use super::written::reference_for;
 use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secret, Secrets};
 use crate::design::{HardwareBackend, NodeDesign, NodeName, Reference, Section, WipePolicy};
+use crate::identity::{Identity, Proof, Registry};
 use crate::lifecycle::PowerState;
 use crate::observed::{Capability, Fact, ObservedNode};
 use crate::step::StepKind;
@@ -57,6 +63,8 @@ pub(super) struct Ipmi {
     secrets: Arc<dyn Secrets>,
     /// Whether the site's policy lets machines go without being erased.
     goes_unerased: bool,
+    /// Which node is known by what.
+    identities: Arc<Registry>,
     passwords: tokio::sync::Mutex<BTreeMap<Reference, Secret>>,
     controllers: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
@@ -83,7 +91,7 @@ impl Ipmi {
         Ok(Self::new(
             settings,
             Program::default(),
-            context.secrets.clone(),
+            (context.secrets.clone(), context.identities.clone()),
             wipe == WipePolicy::Skip,
         ))
     }
@@ -91,7 +99,7 @@ impl Ipmi {
     fn new(
         settings: Settings,
         program: Program,
-        secrets: Arc<dyn Secrets>,
+        (secrets, identities): (Arc<dyn Secrets>, Arc<Registry>),
         goes_unerased: bool,
     ) -> Self {
         Self {
@@ -99,6 +107,7 @@ impl Ipmi {
             program,
             secrets,
             goes_unerased,
+            identities,
             passwords: tokio::sync::Mutex::default(),
             controllers: Mutex::default(),
         }
@@ -175,6 +184,21 @@ impl Ipmi {
 
     /// Asks a controller, when it has room for another call.
     async fn ask(&self, session: &Session, request: &[&str]) -> Result<String, ActError> {
+        let _place = self.place(session).await;
+        self.program.ask(session, request).await
+    }
+
+    /// The same for what not every controller has; `None` where it has it not.
+    async fn ask_if_known(
+        &self,
+        session: &Session,
+        request: &[&str],
+    ) -> Result<Option<String>, ActError> {
+        let _place = self.place(session).await;
+        self.program.ask_if_known(session, request).await
+    }
+
+    async fn place(&self, session: &Session) -> Option<OwnedSemaphorePermit> {
         let room = self
             .controllers
             .lock()
@@ -183,8 +207,7 @@ impl Ipmi {
             .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)))
             .clone();
         // It is never closed.
-        let _place = room.acquire().await;
-        self.program.ask(session, request).await
+        room.acquire_owned().await.ok()
     }
 
     async fn power(&self, session: &Session) -> Result<PowerState, ActError> {
@@ -296,13 +319,32 @@ impl Ipmi {
         Ok(())
     }
 
+    /// Power and identity of a machine.
+    async fn look(
+        &self,
+        session: &Session,
+        node: &NodeDesign,
+    ) -> Result<(PowerState, Identity, Proof), ActError> {
+        let power = self.power(session).await?;
+        let (identity, proof) = self.prove(session, node).await?;
+        let proof = match proof {
+            Proof::Refused(why) => Proof::Refused(about(session, &why).into()),
+            other => other,
+        };
+        Ok((power, identity, proof))
+    }
+
     async fn observe_one(&self, node: &NodeDesign) -> ObservedNode {
-        let power = match self.session(node).await {
-            Ok(session) => self.power(&session).await,
+        let seen = match self.session(node).await {
+            Ok(session) => self.look(&session, node).await,
             Err(error) => Err(error),
         };
-        match power {
-            Ok(power) => {
+        match seen {
+            Ok((_, identity, Proof::Refused(why))) => ObservedNode {
+                identity: Some(Box::new(identity)),
+                ..ObservedNode::refused(&why)
+            },
+            Ok((power, identity, proof)) => {
                 let unseen = |what: &str| Arc::from(format!("IPMI does not show {what}"));
                 ObservedNode {
                     provision: Fact::Unknown(unseen("what is on a machine")),
@@ -316,6 +358,8 @@ impl Ipmi {
                         Capability::Retire,
                     ]),
                     kept_by_records: true,
+                    identity: Some(Box::new(identity)),
+                    proof,
                     ..ObservedNode::unknown("")
                 }
             }
@@ -344,6 +388,9 @@ impl Ipmi {
             );
         }
         let session = self.session(node).await?;
+        let (identity, proof) = self.prove(&session, node).await?;
+        let subject = format!("node `{}`: {}", node.name, about(&session, "identity"));
+        admit(&self.identities, order, node, (&identity, &proof), &subject).await?;
         match kind {
             StepKind::Prepare => self.prepare(&session, order).await,
             StepKind::Deploy => self.deploy(&session, node, order).await,
@@ -397,6 +444,9 @@ impl Ipmi {
             return Ok(false);
         };
         let session = self.session(node).await?;
+        if let (_, Proof::Refused(why)) = self.prove(&session, node).await? {
+            return Err(ActError::Permanent(about(&session, &why).into()));
+        }
         holds(wanted, self.settings.settling, || self.power(&session)).await
     }
 }

@@ -71,7 +71,34 @@ impl Program {
         session: &Session,
         request: &[&str],
     ) -> Result<String, ActError> {
-        let mut command = Command::new(&self.path);
+        let said = self.call(session, request).await?;
+        said.map_err(|words| meaning(session, request, &words))
+    }
+
+    /// The same for what not every controller has; `None` where it answers that it has it not.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::ask`].
+    pub(super) async fn ask_if_known(
+        &self,
+        session: &Session,
+        request: &[&str],
+    ) -> Result<Option<String>, ActError> {
+        match self.call(session, request).await? {
+            Ok(said) => Ok(Some(said)),
+            Err(words) if UNKNOWN.iter().any(|part| words.contains(part)) => Ok(None),
+            Err(words) => Err(meaning(session, request, &words)),
+        }
+    }
+
+    /// Calls it; `Ok(Err(_))`: what it said as it failed.
+    async fn call(
+        &self,
+        session: &Session,
+        request: &[&str],
+    ) -> Result<Result<String, String>, ActError> {
+        let mut command = self.command();
         command
             .args(["-v", "-I", session.interface, "-H", &session.address])
             .args(["-p", &session.port.to_string(), "-U", &session.username])
@@ -98,13 +125,22 @@ impl Program {
         );
         let said = said?;
         if said.success {
-            return Ok(said.out);
+            return Ok(Ok(said.out));
         }
-        let words = match session.password.reveal() {
+        Ok(Err(match session.password.reveal() {
             "" => said.err,
             password => said.err.replace(password, "(secret)"),
-        };
-        Err(meaning(session, request, &words))
+        }))
+    }
+
+    /// The program with nothing of this process's environment but where programs are found.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.env_clear();
+        if let Some(path) = std::env::var_os("PATH") {
+            command.env("PATH", path);
+        }
+        command
     }
 
     /// Sees to it that it is there and runs.
@@ -113,7 +149,7 @@ impl Program {
     ///
     /// [`ActError::Permanent`] with how to get it.
     pub(super) async fn verify(&self) -> Result<(), ActError> {
-        let mut command = Command::new(&self.path);
+        let mut command = self.command();
         command.arg("-V");
         run(command, self.limit).await.map(|_| ())
     }
@@ -176,6 +212,16 @@ async fn read(stream: Option<impl AsyncRead + Unpin>) -> Result<String, String> 
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// How a controller answers to a request for what it does not have.
+const UNKNOWN: [&str; 6] = [
+    "Invalid command",
+    "Invalid data field",
+    "Command not supported",
+    "Requested sensor, data, or record not found",
+    "Device not present",
+    "rsp=0xc",
+];
 
 /// What of the program's words tells why it failed, what is said instead, and whether it can pass.
 const WORDS: &[(&str, &str, bool)] = &[

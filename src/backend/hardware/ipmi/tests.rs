@@ -24,6 +24,7 @@ schema: drydock/BaremetalNode/v1
 metadata: {name: n1}
 data:
   host_profile: host
+  oob: {uuid: 4c4c4544-0051-3510-8052-b4c04f4a3732}
   addressing: [{network: oob, address: 192.0.2.1}]
 ---
 schema: trueup/Backends/v1
@@ -49,6 +50,8 @@ ${mode#fail:}
 Error: Unable to establish IPMI v2 / RMCP+ session" ;;
 esac
 case "$*" in
+*' raw 0x06 0x37') [ -e "$here/guid" ] || fail 'Invalid command'; cat "$here/guid" ;;
+*' fru print 0') [ -e "$here/fru" ] || fail 'Invalid command'; cat "$here/fru" ;;
 *' power status') echo "Chassis Power is $(cat "$here/power")" ;;
 *' power on') echo on > "$here/power"; echo 'Chassis Power Control: Up/On' ;;
 *' power off') [ "$mode" = stuck ] || echo off > "$here/power"; echo 'Chassis Power Control: Down/Off' ;;
@@ -60,6 +63,9 @@ case "$*" in
 *) fail 'Invalid command' ;;
 esac
 "#;
+
+/// What a controller answers whose machine is that of the document.
+const GUID: &str = " 44 45 4c 4c 51 00 10 35 80 52 b4 c0 4f 4a 37 32\n";
 
 #[derive(Debug)]
 struct One;
@@ -105,13 +111,14 @@ impl Machine {
         };
         let settings = Settings::read(&design.backends.hardware).unwrap();
         let machine = Self {
-            ipmi: Ipmi::new(settings, program, Arc::new(One), goes_unerased),
+            ipmi: Ipmi::new(settings, program, (Arc::new(One), Arc::default()), goes_unerased),
             node: design.nodes.into_values().next().unwrap(),
             notes: Arc::default(),
             folder,
         };
         machine.put("power", "off\n");
         machine.put("boot", "No override\n");
+        machine.put("guid", GUID);
         machine
     }
 
@@ -130,9 +137,10 @@ impl Machine {
     /// The requests so far, without what every call has.
     fn calls(&self) -> Vec<String> {
         let calls = std::fs::read_to_string(self.path("calls")).unwrap_or_default();
+        let identity = |line: &&str| !line.ends_with(" raw 0x06 0x37");
         let common = "-v -I lanplus -H 192.0.2.1 -p 6230 -U root -E -N 3 -R 4 -C 17 ";
         let request = |line: &str| line.strip_prefix(common).unwrap_or(line).to_owned();
-        calls.lines().map(request).collect()
+        calls.lines().filter(identity).map(request).collect()
     }
 
     fn order(&self, kind: StepKind) -> Order {
@@ -352,4 +360,63 @@ fn a_setting_that_does_not_fit_is_shown_in_its_place() {
         "{}",
         problem.message
     );
+}
+
+#[tokio::test]
+async fn no_step_reaches_a_machine_that_is_not_the_one_of_the_document() {
+    let kinds = [
+        StepKind::PowerOn,
+        StepKind::PowerOff,
+        StepKind::Prepare,
+        StepKind::Deploy,
+        StepKind::Destroy,
+    ];
+    let is_look = |call: &String| call.ends_with("power status") || call.ends_with("fru print 0");
+    let machine = Machine::new(true);
+    machine.put("guid", " 11 45 4c 4c 51 00 10 35 80 52 b4 c0 4f 4a 37 32\n");
+    for kind in kinds {
+        let error = machine.act(kind).await.unwrap_err();
+        assert!(error.to_string().contains("another machine"), "{kind}: {error}");
+    }
+    let seen = machine.see().await;
+    assert!(matches!(&seen.proof, Proof::Refused(why) if why.contains("UUID")), "{seen:?}");
+    assert!(seen.power.known().is_none());
+    // Without a GUID its serial number counts, and without either nothing proves it.
+    machine.put("guid", " 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n");
+    for kind in kinds {
+        let error = machine.act(kind).await.unwrap_err();
+        assert!(error.to_string().contains("unverified"), "{kind}: {error}");
+    }
+    machine.put("fru", " Product Serial        : S-77\n");
+    assert!(matches!(machine.see().await.proof, Proof::Unverified(_)));
+    assert!(machine.calls().iter().all(is_look), "{:?}", machine.calls());
+    machine.ipmi.identities.allow_unverified(["n1"]);
+    machine.act(StepKind::PowerOff).await.unwrap();
+    let known = machine.ipmi.identities.known("n1").unwrap();
+    assert_eq!((known.serial.as_deref(), known.unverified), (Some("S-77"), true));
+    let noted = machine.notes.0.lock().unwrap().clone();
+    assert_eq!(crate::identity::noted(&noted), Some(known));
+    // What was taken once is compared ever after.
+    machine.put("fru", " Product Serial        : S-78\n");
+    let error = machine.act(StepKind::PowerOn).await.unwrap_err();
+    assert!(error.to_string().contains("S-78, expected S-77"), "{error}");
+}
+
+#[tokio::test]
+async fn a_child_gets_its_password_and_nothing_else_of_the_environment() {
+    let machine = Machine::new(false);
+    let path = machine.path("ipmitool");
+    let dump = "#!/bin/sh\nenv > \"$(dirname \"$0\")/environment\"\necho 'Chassis Power is on'\n";
+    std::fs::write(&path, dump).unwrap();
+    machine.see().await;
+    let environment = std::fs::read_to_string(machine.path("environment")).unwrap();
+    let names: BTreeSet<&str> = environment
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0))
+        .collect();
+    // The shell of this test sets some of its own.
+    let allowed = ["IPMI_PASSWORD", "LC_ALL", "PATH", "PWD", "OLDPWD", "SHLVL", "_"];
+    assert!(names.contains("IPMI_PASSWORD"), "{environment}");
+    assert!(names.iter().all(|name| allowed.contains(name)), "{environment}");
+    assert!(std::env::vars().count() > names.len());
 }

@@ -3,6 +3,7 @@
 //! One version is agreed on before the first request ([`Api::version`]): the newest that both know, not
 //! below [`FLOOR`]. Ironic's error texts are JSON inside JSON; they are dug out for people.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqwest::{Method, Url};
@@ -102,6 +103,19 @@ pub(super) struct Api {
 pub(super) struct Page {
     pub(super) nodes: Vec<Node>,
     pub(super) next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Ports {
+    ports: Vec<Port>,
+    next: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Port {
+    address: Arc<str>,
+    node_uuid: Arc<str>,
 }
 
 impl Api {
@@ -289,6 +303,36 @@ impl Api {
         let found: Value = self.get(subject, &path).await?;
         let owner = found.pointer("/ports/0/node_uuid").and_then(Value::as_str);
         Ok(owner.map(str::to_owned))
+    }
+
+    /// The MAC addresses of the ports of one node, or of all, by node.
+    pub(super) async fn ports(
+        &self,
+        node: Option<&str>,
+    ) -> Result<HashMap<Arc<str>, Vec<Arc<str>>>, Trouble> {
+        const FIELDS: &str = "address,node_uuid";
+        let mut all: HashMap<Arc<str>, Vec<Arc<str>>> = HashMap::new();
+        let of_node = match node {
+            Some(node) => format!("&node={}", segment(node)?),
+            None => String::new(),
+        };
+        let first = format!("v1/ports?limit={PAGE}&fields={FIELDS}{of_node}");
+        let mut path = first.clone();
+        for _ in 0..PAGES {
+            let page: Ports = self.get("Ironic", &path).await?;
+            let is_last = page.ports.is_empty();
+            for port in page.ports {
+                all.entry(port.node_uuid).or_default().push(port.address);
+            }
+            match page.next.as_deref().and_then(marker) {
+                Some(marker) if !is_last => path = format!("{first}&marker={marker}"),
+                _ => return Ok(all),
+            }
+        }
+        Err(Trouble::Stays(format!(
+            "{} lists ports without end",
+            self.authority()
+        )))
     }
 
     /// Sends what changes something. Never repeated by itself.

@@ -2,19 +2,23 @@
 //!
 //! Each can be begun anew at any point: it looks where the node is and goes on from there.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
 use super::mark::{self, Marker};
-use super::node::{CLEAN_FAILURE, DISKS, Node, disks_of_inventory};
+use super::node::{
+    CLEAN_FAILURE, DISKS, INSPECTED, Node, disks_of_inventory, identity_of_inventory,
+};
 use super::settings::Enrolment;
 use super::steps::Seen;
 use super::verbs::Mover;
 use super::{Ironic, enrol};
 use crate::backend::hardware::payload;
+use crate::backend::hardware::proof::admit;
 use crate::backend::{ActError, Order, Probe};
 use crate::design::NodeDesign;
+use crate::identity;
 use crate::lifecycle::{PowerState, ProvisionState, Verb};
 use crate::step::{CleanStep, Parameters, StepKind};
 
@@ -77,6 +81,7 @@ impl<'a> Carrier<'a> {
                 name,
                 subject,
                 seen: Seen::default(),
+                first: Mutex::default(),
             },
             node,
         }
@@ -142,6 +147,7 @@ impl<'a> Carrier<'a> {
     /// Carries the step out.
     pub(super) async fn carry_out(&self) -> Result<()> {
         let mover = &self.mover;
+        mover.admit(self.node).await?;
         match self.order().step.id.kind {
             StepKind::Prepare => self.prepare().await,
             StepKind::Deploy => self.deploy().await,
@@ -300,6 +306,8 @@ impl<'a> Carrier<'a> {
             &marker,
         );
         mover.say("enrolling");
+        // What was taken out of Ironic has left its UUID in the record.
+        self.ironic().identities.enrolled(self.node.name.as_str(), None);
         let api = &self.ironic().api;
         let created = api
             .create(&mover.subject, &body, reach.password.as_ref())
@@ -318,6 +326,10 @@ impl<'a> Carrier<'a> {
                 .await?;
         }
         self.plug(&node).await?;
+        let (identity, verdict) = self.ironic().judge(self.node, &node, &boot_macs(self.node));
+        let proof = verdict.into_proof();
+        let (registry, seen) = (&self.ironic().identities, (&identity, &proof));
+        admit(registry, self.order(), self.node, seen, &mover.subject).await?;
         Ok(node)
     }
 
@@ -373,9 +385,10 @@ impl<'a> Carrier<'a> {
         match disks_of_inventory(&inventory) {
             Value::Null => Ok(node),
             disks => {
-                let operation =
-                    json!({"op": "add", "path": format!("/extra/{DISKS}"), "value": disks});
-                self.mover.patch(node, None, vec![operation], None).await
+                let add = |key: &str, value: Value| json!({"op": "add", "path": format!("/extra/{key}"), "value": value});
+                let identity = identity_of_inventory(&inventory);
+                let operations = vec![add(DISKS, disks), add(INSPECTED, identity)];
+                self.mover.patch(node, None, operations, None).await
             }
         }
     }
@@ -559,6 +572,11 @@ impl<'a> Carrier<'a> {
             self.order().reporter.note(LEAVING).await?;
             mover.say("leaves Ironic");
             mover.remove(node).await?;
+            let (registry, name) = (&self.ironic().identities, self.node.name.as_str());
+            registry.enrolled(name, None);
+            if let Some(known) = registry.known(name) {
+                self.order().reporter.note(identity::note(&known)).await?;
+            }
         }
         Ok(())
     }
@@ -681,6 +699,11 @@ impl<'a> Carrier<'a> {
             .await
             .map(drop)
     }
+}
+
+/// The MAC address of the document, which the port of a node that was enrolled has.
+fn boot_macs(node: &NodeDesign) -> Vec<Arc<str>> {
+    payload::boot_address(node).into_iter().collect()
 }
 
 /// What a teardown notes before it takes the node out of Ironic.

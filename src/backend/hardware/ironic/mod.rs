@@ -36,6 +36,7 @@ use crate::design::{
 };
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
+use crate::identity::{Identity, Proof, Registry, Verdict};
 use crate::observed::ObservedNode;
 
 /// Most requests to Ironic at once.
@@ -53,6 +54,8 @@ pub struct Ironic {
     names: HashMap<NodeName, Arc<str>>,
     policies: Vec<CleaningPolicy>,
     images: Images,
+    /// Which node is known by what.
+    identities: Arc<Registry>,
     /// Nodes that the design has: what left it is removed from Ironic when it is torn down.
     designed: BTreeSet<NodeName>,
 }
@@ -115,6 +118,7 @@ impl Ironic {
             names,
             policies: design.cleaning.clone(),
             images,
+            identities: context.identities.clone(),
             designed: design.nodes.keys().cloned().collect(),
         })
     }
@@ -152,14 +156,31 @@ impl Ironic {
                 by_name.insert(name, node);
             }
         }
+        let found = |node: &NodeDesign| by_name.get(&*self.name_of(&node.name)).copied();
+        let ports = self.ports_where_needed(nodes, found).await;
         let observed = |node: &Arc<NodeDesign>| {
             let name = self.name_of(&node.name);
             let policy = self.automated_clean(node);
-            let observed = match by_name.get(&*name) {
-                Some(found) => found.observed(policy.or(found.automated_clean).unwrap_or(true)),
-                None if self.settings.enrolment.is_some() => {
-                    node::not_enrolled(policy.unwrap_or(true))
+            let observed = match found(node) {
+                Some(found) => {
+                    let cleaned = policy.or(found.automated_clean).unwrap_or(true);
+                    let macs = ports.get(&found.uuid).map_or(&[][..], Vec::as_slice);
+                    let (identity, verdict) = self.judge(node, found, macs);
+                    let proof = verdict.into_proof();
+                    let observed = match &proof {
+                        Proof::Refused(why) => ObservedNode::refused(why),
+                        Proof::Proven | Proof::Unverified(_) => found.observed(cleaned),
+                    };
+                    ObservedNode {
+                        identity: Some(Box::new(identity)),
+                        proof,
+                        ..observed
+                    }
                 }
+                None if self.settings.enrolment.is_some() => ObservedNode {
+                    proof: self.proof_before_enrolment(node),
+                    ..node::not_enrolled(policy.unwrap_or(true))
+                },
                 None => ObservedNode::unknown(&format!(
                     "Ironic has no node `{name}`, and the settings name no `driver` to enrol it with"
                 )),
@@ -167,6 +188,60 @@ impl Ironic {
             (node.name.clone(), observed)
         };
         nodes.iter().map(observed).collect()
+    }
+}
+
+impl Ironic {
+    /// What the document names of a machine; a node that is named by its UUID is named by that.
+    fn designed(&self, node: &NodeDesign) -> Identity {
+        let designed = node.identity();
+        match self.names.get(&node.name) {
+            Some(name) if uuid::Uuid::try_parse(name).is_ok() => designed.in_provisioner(name),
+            _ => designed,
+        }
+    }
+
+    /// Whether a node of Ironic is of the machine that the document means; `macs`: those of its ports, as
+    /// far as they were asked for.
+    fn judge(&self, node: &NodeDesign, found: &node::Node, macs: &[Arc<str>]) -> (Identity, Verdict) {
+        let (name, designed) = (node.name.as_str(), self.designed(node));
+        let identity = found.identity(macs);
+        let verdict = self.identities.judge(name, &designed, &identity);
+        self.identities.observe(name, &designed, &identity);
+        (identity, verdict)
+    }
+
+    /// A node that is enrolled gets a port with the MAC address of the document, and finds its machine by it.
+    fn proof_before_enrolment(&self, node: &NodeDesign) -> Proof {
+        let designed = self.designed(node);
+        let expected = Identity {
+            macs: designed.macs.clone(),
+            ..Identity::default()
+        };
+        let verdict = self.identities.judge(node.name.as_str(), &designed, &expected);
+        verdict.into_proof()
+    }
+
+    /// The MAC addresses of all ports, by node, by one list; none where nothing depends on them.
+    async fn ports_where_needed<'n>(
+        &self,
+        nodes: &[Arc<NodeDesign>],
+        found: impl Fn(&NodeDesign) -> Option<&'n node::Node>,
+    ) -> HashMap<Arc<str>, Vec<Arc<str>>> {
+        for node in nodes {
+            if let Some(found) = found(node) {
+                self.judge(node, found, &[]);
+            }
+        }
+        let needs = |node: &Arc<NodeDesign>| {
+            let verdict = self.identities.judge_again(node.name.as_str());
+            found(node).is_some() && matches!(verdict, Some(Verdict::NeedsMacs(_)))
+        };
+        if !nodes.iter().any(needs) {
+            return HashMap::new();
+        }
+        // What cannot be listed proves nothing.
+        self.api.ports(None).await.unwrap_or_default()
     }
 }
 

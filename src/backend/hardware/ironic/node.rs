@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::steps::offered;
 use crate::backend::http::plain;
+use crate::identity::Identity;
 use crate::lifecycle::{Flags, PowerState, ProvisionState};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
 
@@ -30,6 +31,9 @@ pub(super) const MARKER: &str = "trueup";
 
 /// Under which key of `extra` the disks are that an inspection found.
 pub(super) const DISKS: &str = "trueup_disks";
+
+/// Under which key of `extra` serial number and MAC addresses are that an inspection found.
+pub(super) const INSPECTED: &str = "trueup_identity";
 
 /// A node as Ironic shows it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -168,6 +172,18 @@ impl Node {
         })
     }
 
+    /// What distinguishes its machine from others: its own UUID, what an inspection found and was written
+    /// down then, and the MAC addresses of its ports.
+    pub(super) fn identity(&self, ports: &[Arc<str>]) -> Identity {
+        let inspected = self.extra.get(INSPECTED);
+        let serial = inspected.and_then(|inspected| inspected.get("serial")?.as_str());
+        let macs = inspected.and_then(|inspected| inspected.get("macs")?.as_array());
+        let macs = macs.into_iter().flatten().filter_map(Value::as_str);
+        let macs = macs.chain(ports.iter().map(|mac| &**mac));
+        let identity = Identity::of(None, serial).with_macs(macs);
+        identity.in_provisioner(&self.uuid)
+    }
+
     /// The node as a plan sees it; `cleaned`: whether a teardown ends with cleaning.
     pub(super) fn observed(&self, cleaned: bool) -> ObservedNode {
         let state = self.state();
@@ -195,6 +211,7 @@ impl Node {
             kept_by_records: false,
             clean_steps: offered(&self.extra).into(),
             cleans_itself: true,
+            ..ObservedNode::unknown("")
         }
     }
 }
@@ -254,6 +271,18 @@ fn disks(extra: &Value) -> Fact<Vec<Disk>> {
         .collect();
     disks.sort();
     Fact::Known(disks)
+}
+
+/// Serial number and MAC addresses of an inventory, as they are written down.
+pub(super) fn identity_of_inventory(inventory: &Value) -> Value {
+    let serial = inventory.pointer("/inventory/system_vendor/serial_number");
+    let interfaces = inventory.pointer("/inventory/interfaces");
+    let interfaces = interfaces.and_then(Value::as_array).into_iter().flatten();
+    let macs = interfaces.filter_map(|each| each.get("mac_address").filter(|mac| mac.is_string()));
+    serde_json::json!({
+        "serial": serial.filter(|serial| serial.is_string()),
+        "macs": macs.collect::<Vec<_>>(),
+    })
 }
 
 /// The disks of an inventory, as they are written down; `null` where it has none.

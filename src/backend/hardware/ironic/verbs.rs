@@ -4,7 +4,7 @@
 //! apart by looking at the node: held by somebody, it is waited for; idle, it is a rule. An answer that
 //! was lost is never sent again from here: the error says so, and who ordered the step looks first.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,8 +13,12 @@ use super::Ironic;
 use super::api::Trouble;
 use super::node::Node;
 use super::steps::Seen;
+use crate::backend::hardware::proof::admit;
 use crate::backend::{ActError, Order, Secret};
+use crate::design::NodeDesign;
+use crate::identity::{Identity, Verdict};
 use crate::lifecycle::{self, PowerState, ProvisionState, Verb};
+use crate::step::StepKind;
 
 /// How often a node that is idle and answers 409 all the same is asked again.
 const IDLE_REFUSALS: u32 = 3;
@@ -33,6 +37,8 @@ pub(super) struct Mover<'a> {
     pub(super) subject: String,
     /// Which steps Ironic runs in the cleaning that goes on.
     pub(super) seen: Seen,
+    /// The node as it was looked at before the step began, for whoever looks first.
+    pub(super) first: Mutex<Option<Node>>,
 }
 
 type Result<T> = std::result::Result<T, ActError>;
@@ -48,7 +54,50 @@ impl Mover<'_> {
 
     /// The node as it is now, where Ironic knows it.
     pub(super) async fn look(&self) -> Result<Option<Node>> {
-        Ok(self.backend.api.node(&self.subject, &self.name).await?)
+        let first = self.first().take();
+        if first.is_some() {
+            return Ok(first);
+        }
+        let found = self.backend.api.node(&self.subject, &self.name).await?;
+        let node = self.order.node.as_ref();
+        let known = node.and_then(|node| self.backend.identities.known(node.name.as_str()));
+        if let (Some(found), Some(id)) = (&found, known.and_then(|known| known.provisioner))
+            && id != found.uuid
+        {
+            return Err(self.permanent(format!(
+                "it is another node of Ironic's than the record names: its UUID is {}, expected {id}",
+                found.uuid
+            )));
+        }
+        Ok(found)
+    }
+
+    fn first(&self) -> MutexGuard<'_, Option<Node>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a step begin only on the machine that the document means.
+    pub(super) async fn admit(&self, node: &NodeDesign) -> Result<()> {
+        let backend = self.backend;
+        let (identity, proof) = match self.look().await? {
+            Some(found) => {
+                let (mut identity, mut verdict) = backend.judge(node, &found, &[]);
+                if matches!(verdict, Verdict::NeedsMacs(_)) {
+                    let ports = backend.api.ports(Some(&found.uuid)).await?;
+                    let macs = ports.get(&found.uuid).map_or(&[][..], Vec::as_slice);
+                    (identity, verdict) = backend.judge(node, &found, macs);
+                }
+                *self.first() = Some(found);
+                (identity, verdict.into_proof())
+            }
+            None if self.order.step.id.kind == StepKind::Prepare => {
+                (Identity::default(), backend.proof_before_enrolment(node))
+            }
+            // Each step says itself what that means.
+            None => return Ok(()),
+        };
+        let seen = (&identity, &proof);
+        admit(&backend.identities, self.order, node, seen, &self.subject).await
     }
 
     /// The node as it is now.

@@ -14,6 +14,7 @@ use super::mover::{Mover, Result};
 use super::resource::{Host, key};
 use super::settings::Inspect;
 use crate::backend::hardware::payload;
+use crate::backend::hardware::proof::admit;
 use crate::backend::{ActError, Order, Probe, Secret};
 use crate::design::NodeDesign;
 use crate::lifecycle::{ProvisionState as S, Verb};
@@ -163,6 +164,7 @@ impl<'a> Carrier<'a> {
     /// Carries the step out.
     pub(super) async fn carry_out(&self) -> Result<()> {
         let mover = &self.mover;
+        mover.admit(self.node).await?;
         match self.kind() {
             StepKind::Prepare => self.prepare().await,
             StepKind::Deploy => self.deploy().await,
@@ -256,10 +258,19 @@ impl<'a> Carrier<'a> {
                 Err(trouble) => Err(trouble),
             }
         };
-        match mover.ask("create", send).await? {
-            Some(created) => Ok(created),
-            None => mover.known().await,
-        }
+        let created = mover.ask("create", send).await?;
+        let registry = &metal3.identities;
+        let name = self.node.name.as_str();
+        // What was deleted has left its UID in the record.
+        registry.enrolled(name, None);
+        let host = match created {
+            Some(created) => created,
+            None => mover.known().await?,
+        };
+        let (identity, proof) = metal3.judge(self.node, &host);
+        let seen = (&identity, &proof);
+        admit(registry, self.order(), self.node, seen, &mover.subject).await?;
+        Ok(host)
     }
 
     /// Writes the account of the management controller, where somebody knows one. A host that was made by

@@ -33,6 +33,7 @@ use crate::backend::hardware::written::names;
 use crate::backend::{ActError, Context, Error, Hardware, Holder, Order, Pending, Probe, Secrets};
 use crate::design::{CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, SiteName};
 use crate::document::Node as Written;
+use crate::identity::{Identity, Proof, Registry};
 use crate::observed::{ObservedNode, RemediationSeen};
 use carry::Carrier;
 use remediation::Annotations;
@@ -54,6 +55,8 @@ pub struct Metal3 {
     /// Hosts that are called otherwise than their nodes.
     names: HashMap<NodeName, Arc<str>>,
     policies: Vec<CleaningPolicy>,
+    /// Which node is known by what.
+    identities: Arc<Registry>,
     /// Nodes that the design has: the host of what left it is deleted when it is torn down.
     designed: BTreeSet<NodeName>,
 }
@@ -82,6 +85,7 @@ impl Metal3 {
             site: design.site.clone(),
             names,
             policies: design.cleaning.clone(),
+            identities: context.identities.clone(),
             designed: design.nodes.keys().cloned().collect(),
         })
     }
@@ -121,8 +125,11 @@ impl Metal3 {
                 deploys: self.settings.image.is_some(),
             };
             let observed = match hosts.get(&name) {
-                Some(host) => host.observed(self.site(), able),
-                None if self.settings.create => state::not_created(able),
+                Some(host) => self.proven(node, host, host.observed(self.site(), able)),
+                None if self.settings.create => ObservedNode {
+                    proof: self.proof_before_creation(node),
+                    ..state::not_created(able)
+                },
                 None => ObservedNode::unknown(&format!(
                     "there is no BareMetalHost {}/{name}, and the settings create none",
                     self.management.namespace()
@@ -131,6 +138,38 @@ impl Metal3 {
             (node.name.clone(), observed)
         };
         nodes.iter().map(observed).collect()
+    }
+
+    /// Whether a host is of the machine that the document means.
+    fn judge(&self, node: &NodeDesign, host: &Host) -> (Identity, Proof) {
+        let (name, designed, identity) = (node.name.as_str(), node.identity(), host.identity());
+        let verdict = self.identities.judge(name, &designed, &identity);
+        self.identities.observe(name, &designed, &identity);
+        (identity, verdict.into_proof())
+    }
+
+    /// A host that is created finds its machine by the MAC address of the document.
+    fn proof_before_creation(&self, node: &NodeDesign) -> Proof {
+        let designed = node.identity();
+        let expected = Identity {
+            macs: designed.macs.clone(),
+            ..Identity::default()
+        };
+        let verdict = self.identities.judge(node.name.as_str(), &designed, &expected);
+        verdict.into_proof()
+    }
+
+    fn proven(&self, node: &NodeDesign, host: &Host, observed: ObservedNode) -> ObservedNode {
+        let (identity, proof) = self.judge(node, host);
+        let observed = match &proof {
+            Proof::Refused(why) => ObservedNode::refused(why),
+            Proof::Proven | Proof::Unverified(_) => observed,
+        };
+        ObservedNode {
+            identity: Some(Box::new(identity)),
+            proof,
+            ..observed
+        }
     }
 
     /// The hosts of nodes, by their own names: few one by one, many by one list.

@@ -5,7 +5,7 @@
 //! fails at; a step does not wait for that beyond a number of failures.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,7 +15,11 @@ use super::Metal3;
 use super::resource::Host;
 use super::watch::{Seen, Waiter};
 use crate::backend::api_server::Trouble;
+use crate::backend::hardware::proof::admit;
 use crate::backend::{ActError, Order};
+use crate::design::NodeDesign;
+use crate::identity::Identity;
+use crate::step::StepKind;
 use crate::lifecycle::{self, Verb};
 
 /// How long a management cluster may be away before a step gives up.
@@ -39,6 +43,8 @@ pub(super) struct Mover<'a> {
     /// By which failures begin.
     pub(super) subject: String,
     began: Instant,
+    /// The host as it was looked at before the step began, for whoever looks first.
+    first: Mutex<Option<Host>>,
 }
 
 /// How often the operator failed at something since a step waits for it.
@@ -71,6 +77,7 @@ impl<'a> Mover<'a> {
             name,
             subject: format!("node `{node}` (host {host})"),
             began: Instant::now(),
+            first: Mutex::default(),
         }
     }
 
@@ -121,8 +128,47 @@ impl<'a> Mover<'a> {
 
     /// The host as it is now, where there is one.
     pub(super) async fn look(&self) -> Result<Option<Host>> {
+        let first = self.first().take();
+        if first.is_some() {
+            return Ok(first);
+        }
         let management = &self.backend.management;
-        self.ask("look", || management.host(&self.name)).await
+        let host = self.ask("look", || management.host(&self.name)).await?;
+        let node = self.order.node.as_ref();
+        let known = node.and_then(|node| self.backend.identities.known(node.name.as_str()));
+        if let (Some(host), Some(id)) = (&host, known.and_then(|known| known.provisioner))
+            && !host.metadata.uid.is_empty()
+            && id != host.metadata.uid
+        {
+            return Err(self.permanent(format!(
+                "it is another host than the record names: its UID is {}, expected {id}",
+                host.metadata.uid
+            )));
+        }
+        Ok(host)
+    }
+
+    fn first(&self) -> MutexGuard<'_, Option<Host>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a step begin only on the machine that the document means.
+    pub(super) async fn admit(&self, node: &NodeDesign) -> Result<()> {
+        let registry = &self.backend.identities;
+        let (identity, proof) = match self.look().await? {
+            Some(host) => {
+                let judged = self.backend.judge(node, &host);
+                *self.first() = Some(host);
+                judged
+            }
+            None if self.order.step.id.kind == StepKind::Prepare => (
+                Identity::default(),
+                self.backend.proof_before_creation(node),
+            ),
+            // Each step says itself what that means.
+            None => return Ok(()),
+        };
+        admit(registry, self.order, node, (&identity, &proof), &self.subject).await
     }
 
     /// The host as it is now.

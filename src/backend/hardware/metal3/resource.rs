@@ -241,11 +241,35 @@ pub struct Provisioning {
 
 /// What inspection found.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Hardware {
     /// Disks.
     #[serde(deserialize_with = "or_empty")]
     pub storage: Vec<Storage>,
+    /// Its network interfaces.
+    #[serde(deserialize_with = "or_empty")]
+    pub nics: Vec<Interface>,
+    /// Who made it.
+    #[serde(deserialize_with = "or_empty")]
+    pub system_vendor: Vendor,
+}
+
+/// A network interface that inspection found.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Interface {
+    /// Its MAC address.
+    #[serde(deserialize_with = "or_empty")]
+    pub mac: Arc<str>,
+}
+
+/// Who made a machine, as inspection found it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Vendor {
+    /// Its serial number.
+    #[serde(deserialize_with = "or_empty")]
+    pub serial_number: Arc<str>,
 }
 
 /// A disk.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::resource::{Host, ObjectReference, Storage, key};
 use crate::backend::http::plain;
+use crate::identity::Identity;
 use crate::lifecycle::{Flags, PowerState, ProvisionState as S};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
 
@@ -212,6 +213,18 @@ impl Host {
         }
     }
 
+    /// What distinguishes its machine from others: its own UID, and what inspection found. Before that, the
+    /// MAC address that it was given, by which alone its operator finds the machine.
+    pub(super) fn identity(&self) -> Identity {
+        let hardware = self.status.hardware.as_ref();
+        let serial = hardware.map(|hardware| &*hardware.system_vendor.serial_number);
+        let nics = hardware.map_or(&[][..], |hardware| &hardware.nics);
+        let given = nics.is_empty().then_some(&*self.spec.boot_mac_address);
+        let macs = nics.iter().map(|nic| &*nic.mac).chain(given);
+        let identity = Identity::of(None, serial).with_macs(macs);
+        identity.in_provisioner(&self.metadata.uid)
+    }
+
     /// The host as a plan sees it.
     pub(super) fn observed(&self, site: &str, able: Able) -> ObservedNode {
         let state = self.state();
@@ -236,6 +249,7 @@ impl Host {
             kept_by_records: false,
             clean_steps: Arc::default(),
             cleans_itself: true,
+            ..ObservedNode::unknown("")
         }
     }
 }

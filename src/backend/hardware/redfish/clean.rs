@@ -41,7 +41,8 @@ impl Machine<'_> {
     }
 
     async fn automated_steps(&self, node: &NodeDesign) -> Result<Vec<String>, ActError> {
-        let offered = self.observe(node).await?.clean_steps;
+        let system = self.read_system().await?;
+        let offered = self.observe(node, system).await?.clean_steps;
         match in_order(&offered, &self.backend.priorities(node)) {
             Ok(steps) => Ok(steps.iter().map(|step| step.name()).collect()),
             Err(tie) => self.refuse(&tie.to_string()),
@@ -89,8 +90,8 @@ impl Machine<'_> {
 
     /// Compares it with what the design says of it, and with the maker in its hardware profile.
     async fn verify_properties(&self, node: &NodeDesign) -> Result<(), ActError> {
+        // That it is the machine of the document was proven before the step began.
         let system = self.read_system().await?;
-        self.identify(node, &system).await?;
         let vendor = field(node, Section::Hardware, &["hardware_profile", "vendor"]);
         let vendor = vendor.and_then(|vendor| vendor.scalar_text());
         if let (Some(wanted), Some(found)) = (vendor, system.text("/Manufacturer"))

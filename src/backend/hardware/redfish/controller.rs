@@ -30,6 +30,51 @@ pub(super) struct Controller {
     account: Option<Credentials>,
     sessions: Option<Arc<str>>,
     session: Mutex<Option<Session>>,
+    own: Option<Own>,
+}
+
+/// The system that a controller is used for, and the collection in which it and others are.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    pub(super) system: Arc<str>,
+    pub(super) systems: Arc<str>,
+}
+
+impl Own {
+    /// Whether a path on the controller is of another system.
+    pub(super) fn is_of_another(&self, path: &str) -> bool {
+        let path = parts(path);
+        path.len() > parts(&self.systems).len()
+            && path.starts_with(&parts(&self.systems))
+            && !path.starts_with(&parts(&self.system))
+    }
+}
+
+/// The parts of a path, without escapes, in lower case: what some service may take for the same.
+pub(super) fn parts(path: &str) -> Vec<String> {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            let bytes = part.as_bytes();
+            let mut plain = Vec::with_capacity(bytes.len());
+            let mut at = 0;
+            while at < bytes.len() {
+                let digits = part.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+                match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+                    Some(escaped) => {
+                        plain.push(escaped);
+                        at += 3;
+                    }
+                    None => {
+                        plain.push(bytes[at]);
+                        at += 1;
+                    }
+                }
+            }
+            String::from_utf8_lossy(&plain).to_lowercase()
+        })
+        .collect()
 }
 
 /// A session that was opened.
@@ -75,7 +120,13 @@ impl Controller {
             account,
             sessions: None,
             session: Mutex::default(),
+            own: None,
         }
+    }
+
+    /// Uses the controller for one of its systems alone: requests to another one are refused from now on.
+    pub(super) fn keep_to(&mut self, own: Own) {
+        self.own = Some(own);
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
@@ -150,16 +201,19 @@ impl Controller {
     }
 
     fn request(&self, method: Method, path: &str) -> Result<Request<'_>, Failure> {
+        let elsewhere = |text: &str| {
+            let what = format!("{method} {}", plain(path, 160));
+            let authority = self.endpoint.authority();
+            Failure::unsent(&self.subject, authority, &what, text)
+        };
         match self.endpoint.resolve(path) {
+            Ok(url) if self.own.as_ref().is_some_and(|own| own.is_of_another(url.path())) => {
+                Err(elsewhere("this leads to another system of the controller"))
+            }
             Ok(url) => Ok(Request::new(&self.subject, method, url)
                 .dialect(&Words)
                 .header("odata-version", "4.0")),
-            Err(error) => {
-                let what = format!("{method} {}", plain(path, 160));
-                let authority = self.endpoint.authority();
-                let text = error.to_string();
-                Err(Failure::unsent(&self.subject, authority, &what, &text))
-            }
+            Err(error) => Err(elsewhere(&error.to_string())),
         }
     }
 

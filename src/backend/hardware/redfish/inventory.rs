@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 
-use super::machine::Machine;
+use super::machine::{Machine, Sight};
 use super::power::power_of;
 use super::resource::{Part, Resource};
-use super::settings::{field, parameter};
+use super::settings::field;
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
+use crate::identity::Proof;
 use crate::lifecycle::{OWN_STEPS, OfferedStep};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
 
@@ -55,9 +56,30 @@ impl Drive {
 }
 
 impl Machine<'_> {
-    /// Sees it.
-    pub(super) async fn observe(&self, node: &NodeDesign) -> Result<ObservedNode, ActError> {
-        let system = self.read_system().await?;
+    /// What is seen of a machine whose identity was judged.
+    pub(super) async fn observed(
+        &self,
+        node: &NodeDesign,
+        sight: Sight,
+    ) -> Result<ObservedNode, ActError> {
+        if let Proof::Refused(why) = &sight.proof {
+            return Ok(ObservedNode {
+                identity: Some(Box::new(sight.identity)),
+                ..ObservedNode::refused(&self.about(why))
+            });
+        }
+        let mut observed = self.observe(node, sight.system).await?;
+        observed.identity = Some(Box::new(sight.identity));
+        observed.proof = sight.proof;
+        Ok(observed)
+    }
+
+    /// Sees what its system shows of it.
+    pub(super) async fn observe(
+        &self,
+        node: &NodeDesign,
+        system: Resource,
+    ) -> Result<ObservedNode, ActError> {
         let Some(power) = power_of(&system) else {
             return self.refuse("its controller does not say whether it is on (`PowerState`)");
         };
@@ -194,8 +216,8 @@ impl Machine<'_> {
         offered.map(OfferedStep::from).collect()
     }
 
-    /// The hardware addresses of its network interfaces, in lower case.
-    async fn interfaces(&self, system: &Resource) -> Result<BTreeSet<String>, ActError> {
+    /// The MAC addresses of its network interfaces.
+    pub(super) async fn interfaces(&self, system: &Resource) -> Result<BTreeSet<String>, ActError> {
         let Some(collection) = system.link("/EthernetInterfaces") else {
             return Ok(BTreeSet::new());
         };
@@ -204,47 +226,14 @@ impl Machine<'_> {
         let addresses = interfaces.iter().flat_map(|interface| {
             ["/MACAddress", "/PermanentMACAddress"].map(|pointer| interface.text(pointer))
         });
-        Ok(addresses.flatten().map(hardware_address).collect())
+        Ok(addresses.flatten().map(str::to_owned).collect())
     }
 
-    /// Sees that it is the machine that the design means and can boot from where it should, and cleans it
-    /// where that is planned.
+    /// Checks that it can boot from where it should, and cleans it where that is planned.
     pub(super) async fn prepare(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
         let system = self.read_system().await?;
-        self.identify(node, &system).await?;
         self.check_boot(&system).await?;
         self.clean_as_planned(order, node).await
-    }
-
-    /// Compares what the design says about the machine itself: UUID, serial number, boot interface.
-    pub(super) async fn identify(
-        &self,
-        node: &NodeDesign,
-        system: &Resource,
-    ) -> Result<(), ActError> {
-        for (name, pointer) in [("uuid", "/UUID"), ("serial", "/SerialNumber")] {
-            let Some(wanted) = parameter(node, name) else {
-                continue;
-            };
-            let found = system.text(pointer).unwrap_or("none");
-            if !found.eq_ignore_ascii_case(&wanted) {
-                return self.refuse(&format!(
-                    "it is another machine: its {name} is {found}, the design says {wanted}"
-                ));
-            }
-        }
-        let wanted = field(node, Section::Inventory, &["metadata", "boot_mac"]);
-        if let Some(wanted) = wanted.and_then(|wanted| wanted.scalar_text()) {
-            let found = self.interfaces(system).await?;
-            if !found.is_empty() && !found.contains(&hardware_address(&wanted)) {
-                let found: Vec<_> = found.into_iter().collect();
-                return self.refuse(&format!(
-                    "it is another machine: it has no interface {wanted}, but {}",
-                    found.join(", ")
-                ));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -256,9 +245,4 @@ pub(super) fn disk(drive: &Drive) -> Disk {
         // Nobody can look.
         partitioned: true,
     }
-}
-
-/// A hardware address in one form.
-fn hardware_address(text: &str) -> String {
-    text.trim().to_ascii_lowercase().replace('-', ":")
 }

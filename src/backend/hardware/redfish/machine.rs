@@ -1,25 +1,39 @@
 //! One machine behind its controller: where it is, which of the controller's systems it is.
 
+use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, PoisonError};
 
 use super::Redfish;
-use super::controller::Controller;
+use super::controller::{Controller, Own, parts};
 use super::resource::{Resource, last};
 use super::settings::parameter;
 use crate::backend::ActError;
 use crate::backend::hardware::written::{for_node, reference_for};
 use crate::backend::http::{Credentials, Endpoint, Failure, plain};
-use crate::design::NodeDesign;
+use crate::backend::Order;
+use crate::backend::hardware::proof::admit;
+use crate::design::{NodeDesign, NodeName};
+use crate::identity::{Identity, Match, Proof, Shared, Verdict};
 
+/// Where systems are, if a service does not say it.
+const SYSTEMS: &str = "/redfish/v1/Systems";
 /// Most systems of one controller that are read to find one by name.
 const MOST_READ: usize = 100;
+
+/// What was found out about controllers, by node, and which node is which system.
+#[derive(Debug, Default)]
+pub(super) struct AllKnown {
+    nodes: HashMap<NodeName, Known>,
+    owners: HashMap<(Arc<str>, Vec<String>), NodeName>,
+}
 
 /// What was found out about a controller.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     authority: Arc<str>,
     system: Arc<str>,
+    systems: Arc<str>,
     sessions: Option<Arc<str>>,
     tasks: Option<Arc<str>>,
     expands: u64,
@@ -37,6 +51,15 @@ pub(super) struct Machine<'a> {
     pub(super) tasks: Option<Arc<str>>,
     /// How deep its controller writes out what is linked.
     pub(super) expands: u64,
+    /// What it was proven to be: whatever is read of its system later must be the same.
+    pub(super) identity: Option<Identity>,
+}
+
+/// A machine as it was observed to be.
+pub(super) struct Sight {
+    pub(super) system: Resource,
+    pub(super) identity: Identity,
+    pub(super) proof: Proof,
 }
 
 impl Redfish {
@@ -74,18 +97,26 @@ impl Redfish {
                 let general = self.settings.system.as_deref();
                 let wanted = own.or_else(|| general.map(|text| for_node(text, node)));
                 let found = find_system(&controller, &root, wanted.as_deref(), node).await?;
-                let known = Known {
+                Known {
                     authority,
                     system: found.map_err(refuse)?,
+                    systems: Arc::from(root.link("/Systems").unwrap_or(SYSTEMS)),
                     sessions,
                     tasks: root.link("/Tasks").map(Arc::from),
                     expands: root.expands(),
-                };
-                let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                all.insert(node.name.clone(), known.clone());
-                known
+                }
             }
         };
+        if let Some(other) = self.claim(node, &known) {
+            return Err(refuse(format!(
+                "its controller and system are those of node `{other}` too: name the system of each in \
+                 `oob.system`"
+            )));
+        }
+        controller.keep_to(Own {
+            system: known.system.clone(),
+            systems: known.systems.clone(),
+        });
         Ok(Machine {
             backend: self,
             controller,
@@ -93,12 +124,25 @@ impl Redfish {
             system: known.system,
             tasks: known.tasks,
             expands: known.expands,
+            identity: None,
         })
+    }
+
+    /// Keeps which system a node is; gives the other node that is the same one.
+    fn claim(&self, node: &NodeDesign, known: &Known) -> Option<NodeName> {
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (known.authority.clone(), parts(&known.system));
+        let owner = all.owners.entry(place).or_insert_with(|| node.name.clone());
+        if *owner != node.name {
+            return Some(owner.clone());
+        }
+        all.nodes.insert(node.name.clone(), known.clone());
+        None
     }
 
     fn known(&self, node: &NodeDesign) -> Option<Known> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&node.name).cloned()
+        known.nodes.get(&node.name).cloned()
     }
 
     fn endpoint(&self, node: &NodeDesign) -> Result<Endpoint, String> {
@@ -137,9 +181,64 @@ impl Redfish {
 }
 
 impl Machine<'_> {
-    /// Reads the machine.
+    /// Reads the machine: the system that was asked for, and the machine that it was proven to be.
     pub(super) async fn read_system(&self) -> Result<Resource, ActError> {
-        Ok(self.controller.get(&self.system).await?)
+        let system = self.controller.get(&self.system).await?;
+        if let Some(own) = system.text("/@odata.id")
+            && parts(own) != parts(&self.system)
+        {
+            let own = plain(own, 160);
+            return self.refuse(&format!(
+                "its controller shows the system {own} in the place of {}: links that lead to another \
+                 system are not followed",
+                self.system
+            ));
+        }
+        if let Some(proven) = &self.identity
+            && let Match::Differs(how) = proven.compare(&identity_of(&system), &Shared::new())
+        {
+            return self.refuse(&format!("it has become another machine: {how}"));
+        }
+        Ok(system)
+    }
+
+    /// Observes whether it is the machine that the document means. Its MAC addresses are read only where
+    /// nothing else decides.
+    pub(super) async fn prove(&mut self, node: &NodeDesign) -> Result<Sight, ActError> {
+        let system = self.read_system().await?;
+        let mut identity = identity_of(&system);
+        let (registry, name) = (&self.backend.identities, node.name.as_str());
+        let designed = node.identity();
+        let mut verdict = registry.judge(name, &designed, &identity);
+        if matches!(verdict, Verdict::NeedsMacs(_)) {
+            let macs = self.interfaces(&system).await?;
+            identity = identity.with_macs(macs.iter().map(|mac| &**mac));
+            verdict = registry.judge(name, &designed, &identity);
+        }
+        registry.observe(name, &designed, &identity);
+        self.identity = Some(identity.clone());
+        Ok(Sight {
+            system,
+            identity,
+            proof: verdict.into_proof(),
+        })
+    }
+
+    /// Refuses another machine than the one that the document means.
+    pub(super) async fn is_meant(&mut self, node: &NodeDesign) -> Result<(), ActError> {
+        match self.prove(node).await?.proof {
+            Proof::Refused(why) => self.refuse(&why),
+            Proof::Proven | Proof::Unverified(_) => Ok(()),
+        }
+    }
+
+    /// Lets a step begin on it only where it is the machine that the document means.
+    pub(super) async fn admit(&mut self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
+        let sight = self.prove(node).await?;
+        let registry = &self.backend.identities;
+        let seen = (&sight.identity, &sight.proof);
+        let subject = format!("{}: {}", self.subject, self.controller.endpoint().authority());
+        admit(registry, order, node, seen, &subject).await
     }
 
     /// Something that cannot be done to this machine.
@@ -165,15 +264,16 @@ async fn find_system(
     if let Some(path) = wanted.filter(|wanted| wanted.starts_with('/')) {
         return Ok(Ok(Arc::from(path)));
     }
-    let systems = root.link("/Systems").unwrap_or("/redfish/v1/Systems");
+    let systems = root.link("/Systems").unwrap_or(SYSTEMS);
     if let Some(wanted) = wanted
         && is_one_part(wanted)
     {
         let path = format!("{}/{wanted}", systems.trim_end_matches('/'));
         if let Some(system) = controller.get_if_there(&path).await?
             && is_called(&system, wanted)
+            && is_where_it_says(&system)
         {
-            return Ok(Ok(path_of(&system)));
+            return Ok(Ok(system.path));
         }
     }
     let members = controller.members(systems).await?;
@@ -211,11 +311,15 @@ fn is_one_part(text: &str) -> bool {
     !text.is_empty() && text != "." && text != ".." && text.chars().all(fits)
 }
 
-fn path_of(system: &Resource) -> Arc<str> {
-    match system.text("/@odata.id") {
-        Some(own) => Arc::from(own),
-        None => system.path.clone(),
-    }
+/// Whether a system was read from its own path, not by another name for it.
+fn is_where_it_says(system: &Resource) -> bool {
+    let own = system.text("/@odata.id");
+    own.is_none_or(|own| parts(own) == parts(&system.path))
+}
+
+/// What a system shows of itself.
+fn identity_of(system: &Resource) -> Identity {
+    Identity::of(system.text("/UUID"), system.text("/SerialNumber"))
 }
 
 fn is_called(system: &Resource, wanted: &str) -> bool {

@@ -13,6 +13,10 @@
 //! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; seen off |
 //! | clean, provide | clean steps: erases, BIOS, comparisons, each once | each ended |
 //!
+//! Before each step, and in each observation, the machine is proven to be the one that the document means;
+//! what is read of its system later must be that machine still, and a link that leads to another system of
+//! the controller is refused.
+//!
 //! What must not be asked for twice is noted before it is asked for ([`notes`]), and where its answer was
 //! lost, and no task tells of it, it is ambiguous.
 
@@ -33,7 +37,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,10 +52,11 @@ use crate::design::{
     CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy,
 };
 use crate::diagnostic::{Diagnostic, Mark};
+use crate::identity::{Registry, Verdict};
 use crate::observed::ObservedNode;
 use crate::step::StepKind;
 
-use machine::Known;
+use machine::{AllKnown, Machine};
 use power::Power;
 use settings::{Settings, Source};
 
@@ -70,7 +75,9 @@ pub(super) struct Redfish {
     cleaning: Vec<CleaningPolicy>,
     images: Images,
     /// What was found out about each controller, so that it is not asked again.
-    known: Mutex<HashMap<NodeName, Known>>,
+    known: Mutex<AllKnown>,
+    /// Which node is known by what.
+    identities: Arc<Registry>,
 }
 
 /// The longest time for which what a dead process asked for can still come about.
@@ -132,6 +139,7 @@ impl Redfish {
             images,
             cleaning: design.cleaning.clone(),
             known: Mutex::default(),
+            identities: context.identities.clone(),
         })
     }
 
@@ -156,11 +164,26 @@ impl Redfish {
             let message = format!("`{}` names no node", order.step.id);
             return Err(ActError::Permanent(Arc::from(message)));
         };
-        let machine = self.reach(node).await?;
-        let result = match kind {
+        let mut machine = self.reach(node).await?;
+        let result = match machine.admit(order, node).await {
+            Ok(()) => self.act_on(&machine, order, node).await,
+            Err(error) => Err(error),
+        };
+        machine.controller.log_out().await;
+        result
+    }
+
+    /// Does a step on a machine that was proven to be the one that is meant.
+    async fn act_on(
+        &self,
+        machine: &Machine<'_>,
+        order: &Order,
+        node: &NodeDesign,
+    ) -> Result<(), ActError> {
+        match order.step.id.kind {
             StepKind::PowerOn => machine.switch_on(order).await,
             StepKind::PowerOff => machine.switch_off(order, self.settings.shutdown).await,
-            StepKind::Manage => machine.read_system().await.map(drop),
+            StepKind::Manage => Ok(()),
             StepKind::Prepare => machine.prepare(order, node).await,
             StepKind::Provide => machine.clean_as_planned(order, node).await,
             StepKind::Deploy => machine.deploy(order, node).await,
@@ -170,9 +193,7 @@ impl Redfish {
                 let message = format!("a management controller cannot do `{}`", order.step.id);
                 Err(ActError::Permanent(Arc::from(message)))
             }
-        };
-        machine.controller.log_out().await;
-        result
+        }
     }
 
     /// What can be told without asking a machine: the account, and what machines boot from.
@@ -197,8 +218,11 @@ impl Redfish {
 
     async fn look(&self, node: &NodeDesign) -> ObservedNode {
         let looked = async {
-            let machine = self.reach(node).await?;
-            let observed = machine.observe(node).await;
+            let mut machine = self.reach(node).await?;
+            let observed = match machine.prove(node).await {
+                Ok(sight) => machine.observed(node, sight).await,
+                Err(error) => Err(error),
+            };
             machine.controller.log_out().await;
             observed
         };
@@ -206,6 +230,17 @@ impl Redfish {
             Ok(observed) => observed,
             Err(error) => ObservedNode::unknown(&error.to_string()),
         }
+    }
+
+    async fn look_at_all(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
+        let mut looks: Vec<Pending<'_, (NodeName, ObservedNode)>> = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            looks.push(Box::pin(async move {
+                (node.name.clone(), self.look(node).await)
+            }));
+        }
+        let looks = stream::iter(looks).buffer_unordered(AT_ONCE);
+        looks.collect().await
     }
 
     async fn tell(&self, order: &Order) -> Probe {
@@ -234,15 +269,21 @@ impl Redfish {
     }
 
     async fn probe_level(&self, node: &NodeDesign, wanted: Power) -> Result<Probe, ActError> {
-        let machine = self.reach(node).await?;
-        let told = machine.probe_power(wanted).await;
+        let mut machine = self.reach(node).await?;
+        let told = match machine.is_meant(node).await {
+            Ok(()) => machine.probe_power(wanted).await,
+            Err(error) => Err(error),
+        };
         machine.controller.log_out().await;
         told
     }
 
     async fn probe_once_only(&self, node: &NodeDesign, order: &Order) -> Result<Probe, ActError> {
-        let machine = self.reach(node).await?;
-        let told = machine.probe_once_only(order).await;
+        let mut machine = self.reach(node).await?;
+        let told = match machine.is_meant(node).await {
+            Ok(()) => machine.probe_once_only(order).await,
+            Err(error) => Err(error),
+        };
         machine.controller.log_out().await;
         told
     }
@@ -260,17 +301,17 @@ impl Hardware for Redfish {
         nodes: &'a [Arc<NodeDesign>],
     ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
         Box::pin(async move {
-            let mut looks: Vec<Pending<'a, (NodeName, ObservedNode)>> =
-                Vec::with_capacity(nodes.len());
-            for node in nodes {
-                looks.push(Box::pin(async move {
-                    (node.name.clone(), self.look(node).await)
-                }));
+            let mut seen: BTreeMap<NodeName, ObservedNode> = self.look_at_all(nodes).await;
+            // Only when all were seen it is known which values several boards share.
+            let undecided = |node: &&Arc<NodeDesign>| {
+                let verdict = self.identities.judge_again(node.name.as_str());
+                matches!(verdict, Some(Verdict::NeedsMacs(_)))
+            };
+            let again: Vec<Arc<NodeDesign>> = nodes.iter().filter(undecided).cloned().collect();
+            if !again.is_empty() {
+                seen.extend(self.look_at_all(&again).await);
             }
-            stream::iter(looks)
-                .buffer_unordered(AT_ONCE)
-                .collect()
-                .await
+            seen
         })
     }
 

@@ -15,6 +15,7 @@ use super::etcd::Member;
 use super::ledger::{Effect, Ledger, Operation};
 use super::pods::Pods;
 use crate::design::{Class, ClusterName, NodeDesign, NodeName, RunId};
+use crate::identity::Proof;
 use crate::lifecycle::{OWN_STEPS, OfferedStep, PowerState, ProvisionState};
 use crate::observed::{Capability, ClusterNode, Disk, Fact, ObservedNode};
 
@@ -146,6 +147,8 @@ impl Machine {
             kept_by_records: false,
             clean_steps: OFFERED.clone(),
             cleans_itself: false,
+            identity: None,
+            proof: Proof::Proven,
         }
     }
 }

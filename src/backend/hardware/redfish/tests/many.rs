@@ -2,6 +2,8 @@
 //!
 //! `cargo test --lib redfish::tests::many -- --ignored --nocapture`
 
+use std::collections::HashMap;
+
 use std::time::Instant;
 
 use super::*;
