@@ -172,8 +172,8 @@ impl Registry {
                 return Verdict::Settled(Proof::Refused(Arc::from(text)));
             }
         }
-        let is_recorded = known
-            .is_some_and(|known| is(known, &shared) == Match::Same && known.covers(observed));
+        let is_recorded =
+            known.is_some_and(|known| is(known, &shared) == Match::Same && known.covers(observed));
         let mut twin = state.known.shared(node, observed, &mut shared);
         // A machine that its record knows is not refused for what another controller shows.
         if !is_recorded && twin.is_ok() {
@@ -203,7 +203,9 @@ impl Registry {
             None if known.is_none() && designed.is_empty() => {
                 "neither document nor record names its UUID, serial number or boot MAC address"
             }
-            None => "it shows nothing of what document and record name, or only what several boards share",
+            None => {
+                "it shows nothing of what document and record name, or only what several boards share"
+            }
         };
         let proof = Proof::Unverified(Arc::from(why));
         let names_macs = |identity: &Identity| !identity.macs.is_empty();

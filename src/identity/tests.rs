@@ -19,24 +19,49 @@ fn judged(registry: &Registry, node: &str, designed: &Identity, observed: &Ident
 #[test]
 fn what_many_boards_carry_is_no_identity() {
     let dummies = [
-        "", " ", "00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
-        "03000200-0400-0500-0006-000700080009", "fefefefe-fefe-fefe-fefe-fefefefefefe",
-        "To be filled by O.E.M.", "Default string", "N/A", "0123456789", "xxxxxxx", "..........",
-        "Not Specified", "none",
+        "",
+        " ",
+        "00000000-0000-0000-0000-000000000000",
+        "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
+        "03000200-0400-0500-0006-000700080009",
+        "fefefefe-fefe-fefe-fefe-fefefefefefe",
+        "To be filled by O.E.M.",
+        "Default string",
+        "N/A",
+        "0123456789",
+        "xxxxxxx",
+        "..........",
+        "Not Specified",
+        "none",
     ];
     for dummy in dummies {
         assert!(is_placeholder(dummy), "{dummy}");
         assert_eq!(Identity::of(Some(dummy), Some(dummy)), Identity::default());
     }
-    for good in ["4c4c4544-0051-3510-8052-b4c04f4a3732", "CZJ31405ZL", "S-1", "uuid-1", "12"] {
+    for good in [
+        "4c4c4544-0051-3510-8052-b4c04f4a3732",
+        "CZJ31405ZL",
+        "S-1",
+        "uuid-1",
+        "12",
+    ] {
         assert!(!is_placeholder(good), "{good}");
     }
     assert_eq!(
         uuid("{4C4C4544005135108052B4C04F4A3732}").as_deref(),
         Some("4c4c4544-0051-3510-8052-b4c04f4a3732")
     );
-    assert_eq!(mac("00-5C-52-00-00-01").as_deref(), Some("00:5c:52:00:00:01"));
-    for bad in ["00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01", "00:5c", "zz:5c:52:00:00:01"] {
+    assert_eq!(
+        mac("00-5C-52-00-00-01").as_deref(),
+        Some("00:5c:52:00:00:01")
+    );
+    for bad in [
+        "00:00:00:00:00:00",
+        "ff:ff:ff:ff:ff:ff",
+        "01:00:5e:00:00:01",
+        "00:5c",
+        "zz:5c:52:00:00:01",
+    ] {
         assert_eq!(mac(bad), None, "{bad}");
     }
 }
@@ -48,24 +73,42 @@ fn a_machine_is_proven_by_what_document_or_record_names_and_refused_where_anythi
     let registry = recorded([("n1", a.clone())]);
     let none = Identity::default();
     assert_eq!(judged(&registry, "n1", &none, &a), Proof::Proven);
-    assert!(matches!(judged(&registry, "n1", &none, &b), Proof::Refused(_)));
+    assert!(matches!(
+        judged(&registry, "n1", &none, &b),
+        Proof::Refused(_)
+    ));
     // Another node shows the machine of the first.
-    assert!(matches!(judged(&registry, "n2", &none, &a), Proof::Refused(_)));
-    assert!(matches!(judged(&registry, "n2", &none, &b), Proof::Unverified(_)));
+    assert!(matches!(
+        judged(&registry, "n2", &none, &a),
+        Proof::Refused(_)
+    ));
+    assert!(matches!(
+        judged(&registry, "n2", &none, &b),
+        Proof::Unverified(_)
+    ));
     for designed in [
         Identity::of(Some("UUID-B"), None),
         Identity::of(None, Some("s-b")),
         Identity::default().with_macs(["02-00-00-00-00-0B"]),
     ] {
         assert_eq!(judged(&registry, "n2", &designed, &b), Proof::Proven);
-        assert!(matches!(judged(&registry, "n1", &designed, &a), Proof::Refused(_)));
+        assert!(matches!(
+            judged(&registry, "n1", &designed, &a),
+            Proof::Refused(_)
+        ));
     }
     // What was recorded without proof stays so until a document proves it.
     let mut unproven = b.clone();
     unproven.unverified = true;
     let registry = recorded([("n2", unproven)]);
-    assert!(matches!(judged(&registry, "n2", &none, &b), Proof::Unverified(_)));
-    assert_eq!(judged(&registry, "n2", &Identity::of(Some("uuid-b"), None), &b), Proof::Proven);
+    assert!(matches!(
+        judged(&registry, "n2", &none, &b),
+        Proof::Unverified(_)
+    ));
+    assert_eq!(
+        judged(&registry, "n2", &Identity::of(Some("uuid-b"), None), &b),
+        Proof::Proven
+    );
 }
 
 #[test]
@@ -77,13 +120,22 @@ fn a_value_that_two_machines_share_proves_nothing_and_twins_are_refused() {
     registry.observe("n1", &designed, &a);
     registry.observe("n2", &designed, &b);
     // Which of the two is meant cannot be known from a UUID that both have.
-    assert!(matches!(judged(&registry, "n1", &designed, &a), Proof::Unverified(_)));
+    assert!(matches!(
+        judged(&registry, "n1", &designed, &a),
+        Proof::Unverified(_)
+    ));
     let by_serial = Identity::of(Some("uuid-x"), Some("S-A"));
     assert_eq!(judged(&registry, "n1", &by_serial, &a), Proof::Proven);
     registry.observe("n3", &designed, &a);
-    assert!(matches!(judged(&registry, "n1", &by_serial, &a), Proof::Refused(_)));
+    assert!(matches!(
+        judged(&registry, "n1", &by_serial, &a),
+        Proof::Refused(_)
+    ));
     // MAC addresses may distinguish them.
-    assert!(matches!(registry.judge("n1", &by_serial, &a), Verdict::NeedsMacs(_)));
+    assert!(matches!(
+        registry.judge("n1", &by_serial, &a),
+        Verdict::NeedsMacs(_)
+    ));
 }
 
 #[test]
@@ -107,11 +159,15 @@ fn value(own: String) -> impl Strategy<Value = Option<String>> {
 fn board(number: usize) -> impl Strategy<Value = Identity> {
     let own_mac = format!("02:00:00:00:00:{number:02x}");
     let macs = prop_oneof![3 => Just(vec![own_mac]), 1 => Just(vec![])];
-    (value(format!("uuid-{number}")), value(format!("S-{number}")), macs).prop_map(
-        |(uuid, serial, macs)| {
-            Identity::of(uuid.as_deref(), serial.as_deref()).with_macs(macs.iter().map(|mac| &**mac))
-        },
+    (
+        value(format!("uuid-{number}")),
+        value(format!("S-{number}")),
+        macs,
     )
+        .prop_map(|(uuid, serial, macs)| {
+            Identity::of(uuid.as_deref(), serial.as_deref())
+                .with_macs(macs.iter().map(|mac| &**mac))
+        })
 }
 
 proptest! {

@@ -68,7 +68,10 @@ pub fn is_placeholder(text: &str) -> bool {
     let is_one_letter = letters.all(|letter| Some(letter) == first);
     let is_pair = plain.len() > 4
         && plain.len() % 2 == 0
-        && plain.as_bytes().chunks(2).all(|two| two == &plain.as_bytes()[..2]);
+        && plain
+            .as_bytes()
+            .chunks(2)
+            .all(|two| two == &plain.as_bytes()[..2]);
     is_one_letter
         || is_pair
         || DUMMY_SERIALS.contains(&&*plain)
@@ -112,8 +115,8 @@ pub fn mac(text: &str) -> Option<Arc<str>> {
         .chars()
         .filter(|letter| !":-.".contains(*letter))
         .collect();
-    let is_mac = matches!(digits.len(), 12 | 16 | 40)
-        && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_mac =
+        matches!(digits.len(), 12 | 16 | 40) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_mac {
         return None;
     }

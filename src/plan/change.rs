@@ -242,7 +242,10 @@ impl<'a> Rules<'a> {
                     item.change.unverified = true;
                     item.because(format!("unverified: {why}"));
                 } else {
-                    item.block(&format!("it is unverified: {why}"), Some("--allow-unverified"));
+                    item.block(
+                        &format!("it is unverified: {why}"),
+                        Some("--allow-unverified"),
+                    );
                 }
             }
         }

@@ -19,7 +19,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     // `remediation`: a policy says how often and how long.
     (
         "design",
-        &["diagnostic", "document", "identity", "lifecycle", "remediation", "render"],
+        &[
+            "diagnostic",
+            "document",
+            "identity",
+            "lifecycle",
+            "remediation",
+            "render",
+        ],
     ),
     (
         "site",
@@ -32,10 +39,20 @@ const ROOMS: &[(&str, &[&str])] = &[
             "repository",
         ],
     ),
-    ("observed", &["design", "identity", "lifecycle", "remediation"]),
+    (
+        "observed",
+        &["design", "identity", "lifecycle", "remediation"],
+    ),
     (
         "record",
-        &["cache", "design", "identity", "lifecycle", "remediation", "repository"],
+        &[
+            "cache",
+            "design",
+            "identity",
+            "lifecycle",
+            "remediation",
+            "repository",
+        ],
     ),
     ("step", &["design", "identity", "lifecycle", "remediation"]),
     // `step`: what a guard lets happen is what a step is told to do.
@@ -44,24 +61,74 @@ const ROOMS: &[(&str, &[&str])] = &[
     // `document`: a reason in a saved plan shows the values that differ, which are a document's.
     (
         "plan",
-        &["design", "diagnostic", "diff", "document", "guard", "identity", "lifecycle", "observed", "record", "remediation", "step"],
+        &[
+            "design",
+            "diagnostic",
+            "diff",
+            "document",
+            "guard",
+            "identity",
+            "lifecycle",
+            "observed",
+            "record",
+            "remediation",
+            "step",
+        ],
     ),
     // `diagnostic`, `document`: a backend reads its own settings out of the design and points into them.
     // `guard`: the same functions as at planning judge what is seen at the instant of the act.
     (
         "backend",
-        &["design", "diagnostic", "document", "guard", "identity", "lifecycle", "observed", "remediation", "step"],
+        &[
+            "design",
+            "diagnostic",
+            "document",
+            "guard",
+            "identity",
+            "lifecycle",
+            "observed",
+            "remediation",
+            "step",
+        ],
     ),
     ("journal", &["step"]),
     // `design`: the dispatcher hands a backend the node as it is designed.
     (
         "apply",
-        &["backend", "design", "guard", "identity", "journal", "lifecycle", "observed", "plan", "record", "remediation", "repository", "step"],
+        &[
+            "backend",
+            "design",
+            "guard",
+            "identity",
+            "journal",
+            "lifecycle",
+            "observed",
+            "plan",
+            "record",
+            "remediation",
+            "repository",
+            "step",
+        ],
     ),
     // All values; nothing that acts but the events of `apply`, which are its vocabulary.
     (
         "report",
-        &["apply", "design", "diagnostic", "diff", "document", "guard", "identity", "lifecycle", "observed", "plan", "record", "remediation", "render", "step"],
+        &[
+            "apply",
+            "design",
+            "diagnostic",
+            "diff",
+            "document",
+            "guard",
+            "identity",
+            "lifecycle",
+            "observed",
+            "plan",
+            "record",
+            "remediation",
+            "render",
+            "step",
+        ],
     ),
     // Compiled for tests and fuzzers only; calls what reads bytes, and nothing calls it.
     (
@@ -81,7 +148,28 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "cli",
-        &["apply", "backend", "cache", "design", "diagnostic", "diff", "document", "guard", "identity", "journal", "lifecycle", "observed", "plan", "record", "remediation", "render", "report", "repository", "site", "step"],
+        &[
+            "apply",
+            "backend",
+            "cache",
+            "design",
+            "diagnostic",
+            "diff",
+            "document",
+            "guard",
+            "identity",
+            "journal",
+            "lifecycle",
+            "observed",
+            "plan",
+            "record",
+            "remediation",
+            "render",
+            "report",
+            "repository",
+            "site",
+            "step",
+        ],
     ),
 ];
 

@@ -135,12 +135,11 @@ impl<'a> Session<'a> {
             .map_err(error::records("read the records of the nodes"))?;
         let now = parts.time.monotonic();
         let steps = parts.plan.steps.iter().filter(|step| {
-            let said =
-                |parameters: &Parameters| {
-                    parameters.reason.is_some()
-                        || parameters.node_is_gone
-                        || parameters.identity.is_some()
-                };
+            let said = |parameters: &Parameters| {
+                parameters.reason.is_some()
+                    || parameters.node_is_gone
+                    || parameters.identity.is_some()
+            };
             step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)
         });
         let changes = parts.plan.changes.iter();

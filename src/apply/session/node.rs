@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::apply::NodeOutcome;
-use crate::identity::Identity;
 use crate::design::{Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId};
+use crate::identity::Identity;
 use crate::plan::ChangeKind;
 use crate::record::{NodeRecord, Phase};
 use crate::step::{StepId, StepKind};

@@ -41,6 +41,11 @@
 //! | `rule-controller` | a type of management controller that is not known | |
 //! | `rule-ipmi` | IPMI without network, address, account or credential | DD4001 |
 //! | `rule-libvirt` | libvirt without URI or boot MAC | DD4002 |
+//! | `rule-identity-repeated` | two nodes with the same UUID, serial number or boot MAC address | |
+//! | `rule-identity-placeholder` | a UUID, serial number or MAC address that many boards carry (warning) | |
+//! | `rule-controller-shared` | two nodes on one controller that are not two systems of it | |
+//! | `rule-label-key`, `rule-label-value` | what cannot be a label of Kubernetes | |
+//! | `rule-label-reserved` | a label that the kubelet sets, or that stops it | |
 //! | `rule-boot-action` | nodes without a boot action (warning) | DD4001 |
 //! | `rule-package-list` | packages that are no map of names to versions | DD4002 |
 //! | `rule-etcd-name` | a name of an etcd cluster that cannot be part of ids, refs and paths | |
@@ -62,6 +67,8 @@
 mod addresses;
 mod clusters;
 mod groups;
+mod identity;
+mod labels;
 mod links;
 mod machines;
 mod policies;
@@ -80,6 +87,8 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
     links::check(catalog, design, findings);
     storage::check(design, findings);
     machines::check(catalog, design, findings);
+    identity::check(design, findings);
+    labels::check(design, findings);
     clusters::check(catalog, design, findings);
     policies::check(catalog, design, findings);
 }

@@ -147,6 +147,21 @@ fn check_backends(data: &Node, design: &Design, findings: &mut Findings) {
             let Some(name) = text_of(&other.node) else {
                 continue;
             };
+            let is_taken = |other: &crate::design::NodeName| {
+                let names = design.backends.names.get(other);
+                other.as_str() != &*node.text
+                    && names.is_none_or(|names| !names.contains_key(&*system.text))
+            };
+            if let Some((taken, _)) = design.nodes.get_key_value(&*name)
+                && is_taken(taken)
+            {
+                let message = format!(
+                    "`{}` and `{taken}` are both called `{name}` in {}",
+                    node.text, system.text
+                );
+                let finding = Diagnostic::error("rule-backend-name", other.node.mark, message);
+                findings.push(finding.related(design.nodes[taken].mark, "the other is here"));
+            }
             let key = (system.text.clone(), name);
             if let Some(first) = seen.get(&key) {
                 let message = format!("two nodes are called `{}` in {}", key.1, key.0);

@@ -608,3 +608,112 @@ fn policies() {
         ),
     ]);
 }
+
+#[test]
+fn what_distinguishes_machines_is_named_once() {
+    const BACKENDS: (&str, &str, &str) = (kind::BACKENDS, "b", "hardware: {kind: redfish}");
+    run(&[
+        (
+            "identities",
+            vec![
+                (
+                    kind::NODE,
+                    "n1",
+                    "oob: {type: redfish, uuid: 4C4C4544-0051-3510-8052-B4C04F4A3732, serial: S-1}\nmetadata: {boot_mac: '02:00:00:00:00:01'}",
+                ),
+                (
+                    kind::NODE,
+                    "n2",
+                    "oob: {type: redfish, uuid: 4c4c4544-0051-3510-8052-b4c04f4a3732, serial: s-1}\nmetadata: {boot_mac: 02-00-00-00-00-01}",
+                ),
+                (
+                    kind::NODE,
+                    "n3",
+                    "oob: {type: redfish, uuid: 00000000-0000-0000-0000-000000000000, serial: Default string}",
+                ),
+            ],
+            &[
+                "rule-identity-repeated 11:30 `n1` and `n2` have the same UUID",
+                "rule-identity-repeated 11:76 `n1` and `n2` have the same serial number",
+                "rule-identity-repeated 12:24 `n1` and `n2` have the same boot MAC address",
+                "rule-identity-placeholder 17:30 this UUID proves nothing: many boards carry it, or it is none (leave it out, or write down what the board shows)",
+                "rule-identity-placeholder 17:76 this serial number proves nothing: many boards carry it, or it is none (leave it out, or write down what the board shows)",
+            ],
+        ),
+        (
+            "controllers",
+            vec![
+                BACKENDS,
+                (
+                    kind::NODE,
+                    "n1",
+                    "oob: {type: redfish, address: 192.0.2.1, system: /redfish/v1/Systems/A}",
+                ),
+                (
+                    kind::NODE,
+                    "n2",
+                    "oob: {type: redfish, address: 192.0.2.1, system: b}",
+                ),
+                (
+                    kind::NODE,
+                    "n3",
+                    "oob: {type: redfish, address: 192.0.2.1, system: a}",
+                ),
+                (kind::NODE, "n4", "oob: {type: redfish, address: 192.0.2.1}"),
+                (
+                    kind::NODE,
+                    "n5",
+                    "oob: {type: redfish, address: 192.0.2.1, port: 8443}",
+                ),
+            ],
+            &[
+                "rule-controller-shared 20:52 `n1` and `n3` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
+                "rule-controller-shared 25:33 `n1` and `n4` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
+            ],
+        ),
+        (
+            "names elsewhere",
+            vec![
+                NODE,
+                OTHER,
+                (
+                    kind::BACKENDS,
+                    "b",
+                    "hardware: {kind: sim}\nnames: {n1: {kubernetes: n2}}",
+                ),
+            ],
+            &["rule-backend-name 16:28 `n1` and `n2` are both called `n2` in kubernetes"],
+        ),
+        (
+            "names that are swapped",
+            vec![
+                NODE,
+                OTHER,
+                (
+                    kind::BACKENDS,
+                    "b",
+                    "hardware: {kind: sim}\nnames: {n1: {kubernetes: n2}, n2: {kubernetes: n1}}",
+                ),
+            ],
+            &[],
+        ),
+        (
+            "labels",
+            vec![
+                (
+                    kind::HOST_PROFILE,
+                    "host",
+                    "metadata: {owner_data: {promenade-decomission: enabled, kubernetes.io/hostname: x, 'bad key!': y, good: bad value}}",
+                ),
+                (kind::NODE, "n1", "host_profile: host"),
+                (kind::NODE, "n2", "host_profile: host"),
+            ],
+            &[
+                "rule-label-reserved 5:27 the label `promenade-decomission` is reserved (the kubelet sets it, or is stopped by it: leave it out of `owner_data`)",
+                "rule-label-reserved 5:59 the label `kubernetes.io/hostname` is reserved (the kubelet sets it, or is stopped by it: leave it out of `owner_data`)",
+                "rule-label-key 5:86 `bad key!` cannot be the key of a label: it does not begin and end with a letter or a digit",
+                "rule-label-value 5:107 `bad value` cannot be the value of a label: it has a character other than letters, digits, `-`, `_` and `.`",
+            ],
+        ),
+    ]);
+}

@@ -47,7 +47,10 @@ fn guid(said: &str, expected: &[Option<&str>]) -> Option<Arc<str>> {
         .collect();
     let bytes = bytes.filter(|bytes| bytes.len() == 16)?;
     let of = |order: [usize; 16]| {
-        let text: String = order.iter().map(|at| format!("{:02x}", bytes[*at])).collect();
+        let text: String = order
+            .iter()
+            .map(|at| format!("{:02x}", bytes[*at]))
+            .collect();
         uuid(&text)
     };
     let orders = [
@@ -79,7 +82,9 @@ fn fru_serial(said: &str, expected: &[Option<&str>]) -> Option<Arc<str>> {
         expected.iter().flatten().any(|wanted| same(wanted))
     };
     let chosen = found.iter().find(is_expected);
-    chosen.cloned().unwrap_or_else(|| found.iter().flatten().next().cloned())
+    chosen
+        .cloned()
+        .unwrap_or_else(|| found.iter().flatten().next().cloned())
 }
 
 #[cfg(test)]
@@ -94,9 +99,18 @@ mod tests {
         let reversed = "f1eeddcc-bbaa-9988-6677-445500112233";
         assert_eq!(guid(said, &[None]).as_deref(), Some(plain));
         for expected in [plain, mixed, reversed] {
-            assert_eq!(guid(said, &[None, Some(expected)]).as_deref(), Some(expected));
+            assert_eq!(
+                guid(said, &[None, Some(expected)]).as_deref(),
+                Some(expected)
+            );
         }
-        for none in ["00 00", &"00 ".repeat(16), &"ff ".repeat(16), "no bytes", ""] {
+        for none in [
+            "00 00",
+            &"00 ".repeat(16),
+            &"ff ".repeat(16),
+            "no bytes",
+            "",
+        ] {
             assert_eq!(guid(none, &[None]), None, "{none}");
         }
     }

@@ -111,7 +111,12 @@ impl Machine {
         };
         let settings = Settings::read(&design.backends.hardware).unwrap();
         let machine = Self {
-            ipmi: Ipmi::new(settings, program, (Arc::new(One), Arc::default()), goes_unerased),
+            ipmi: Ipmi::new(
+                settings,
+                program,
+                (Arc::new(One), Arc::default()),
+                goes_unerased,
+            ),
             node: design.nodes.into_values().next().unwrap(),
             notes: Arc::default(),
             folder,
@@ -376,10 +381,16 @@ async fn no_step_reaches_a_machine_that_is_not_the_one_of_the_document() {
     machine.put("guid", " 11 45 4c 4c 51 00 10 35 80 52 b4 c0 4f 4a 37 32\n");
     for kind in kinds {
         let error = machine.act(kind).await.unwrap_err();
-        assert!(error.to_string().contains("another machine"), "{kind}: {error}");
+        assert!(
+            error.to_string().contains("another machine"),
+            "{kind}: {error}"
+        );
     }
     let seen = machine.see().await;
-    assert!(matches!(&seen.proof, Proof::Refused(why) if why.contains("UUID")), "{seen:?}");
+    assert!(
+        matches!(&seen.proof, Proof::Refused(why) if why.contains("UUID")),
+        "{seen:?}"
+    );
     assert!(seen.power.known().is_none());
     // Without a GUID its serial number counts, and without either nothing proves it.
     machine.put("guid", " 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n");
@@ -393,7 +404,10 @@ async fn no_step_reaches_a_machine_that_is_not_the_one_of_the_document() {
     machine.ipmi.identities.allow_unverified(["n1"]);
     machine.act(StepKind::PowerOff).await.unwrap();
     let known = machine.ipmi.identities.known("n1").unwrap();
-    assert_eq!((known.serial.as_deref(), known.unverified), (Some("S-77"), true));
+    assert_eq!(
+        (known.serial.as_deref(), known.unverified),
+        (Some("S-77"), true)
+    );
     let noted = machine.notes.0.lock().unwrap().clone();
     assert_eq!(crate::identity::noted(&noted), Some(known));
     // What was taken once is compared ever after.
@@ -415,8 +429,19 @@ async fn a_child_gets_its_password_and_nothing_else_of_the_environment() {
         .filter_map(|line| Some(line.split_once('=')?.0))
         .collect();
     // The shell of this test sets some of its own.
-    let allowed = ["IPMI_PASSWORD", "LC_ALL", "PATH", "PWD", "OLDPWD", "SHLVL", "_"];
+    let allowed = [
+        "IPMI_PASSWORD",
+        "LC_ALL",
+        "PATH",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+    ];
     assert!(names.contains("IPMI_PASSWORD"), "{environment}");
-    assert!(names.iter().all(|name| allowed.contains(name)), "{environment}");
+    assert!(
+        names.iter().all(|name| allowed.contains(name)),
+        "{environment}"
+    );
     assert!(std::env::vars().count() > names.len());
 }

@@ -307,7 +307,9 @@ impl<'a> Carrier<'a> {
         );
         mover.say("enrolling");
         // What was taken out of Ironic has left its UUID in the record.
-        self.ironic().identities.enrolled(self.node.name.as_str(), None);
+        self.ironic()
+            .identities
+            .enrolled(self.node.name.as_str(), None);
         let api = &self.ironic().api;
         let created = api
             .create(&mover.subject, &body, reach.password.as_ref())

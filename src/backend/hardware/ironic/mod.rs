@@ -203,7 +203,12 @@ impl Ironic {
 
     /// Whether a node of Ironic is of the machine that the document means; `macs`: those of its ports, as
     /// far as they were asked for.
-    fn judge(&self, node: &NodeDesign, found: &node::Node, macs: &[Arc<str>]) -> (Identity, Verdict) {
+    fn judge(
+        &self,
+        node: &NodeDesign,
+        found: &node::Node,
+        macs: &[Arc<str>],
+    ) -> (Identity, Verdict) {
         let (name, designed) = (node.name.as_str(), self.designed(node));
         let identity = found.identity(macs);
         let verdict = self.identities.judge(name, &designed, &identity);
@@ -218,7 +223,9 @@ impl Ironic {
             macs: designed.macs.clone(),
             ..Identity::default()
         };
-        let verdict = self.identities.judge(node.name.as_str(), &designed, &expected);
+        let verdict = self
+            .identities
+            .judge(node.name.as_str(), &designed, &expected);
         verdict.into_proof()
     }
 

@@ -155,7 +155,9 @@ impl Metal3 {
             macs: designed.macs.clone(),
             ..Identity::default()
         };
-        let verdict = self.identities.judge(node.name.as_str(), &designed, &expected);
+        let verdict = self
+            .identities
+            .judge(node.name.as_str(), &designed, &expected);
         verdict.into_proof()
     }
 

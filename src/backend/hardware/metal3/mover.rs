@@ -19,8 +19,8 @@ use crate::backend::hardware::proof::admit;
 use crate::backend::{ActError, Order};
 use crate::design::NodeDesign;
 use crate::identity::Identity;
-use crate::step::StepKind;
 use crate::lifecycle::{self, Verb};
+use crate::step::StepKind;
 
 /// How long a management cluster may be away before a step gives up.
 const OUTAGE: Duration = Duration::from_secs(120);
@@ -168,7 +168,14 @@ impl<'a> Mover<'a> {
             // Each step says itself what that means.
             None => return Ok(()),
         };
-        admit(registry, self.order, node, (&identity, &proof), &self.subject).await
+        admit(
+            registry,
+            self.order,
+            node,
+            (&identity, &proof),
+            &self.subject,
+        )
+        .await
     }
 
     /// The host as it is now.

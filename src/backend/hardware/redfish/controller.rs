@@ -207,7 +207,12 @@ impl Controller {
             Failure::unsent(&self.subject, authority, &what, text)
         };
         match self.endpoint.resolve(path) {
-            Ok(url) if self.own.as_ref().is_some_and(|own| own.is_of_another(url.path())) => {
+            Ok(url)
+                if self
+                    .own
+                    .as_ref()
+                    .is_some_and(|own| own.is_of_another(url.path())) =>
+            {
                 Err(elsewhere("this leads to another system of the controller"))
             }
             Ok(url) => Ok(Request::new(&self.subject, method, url)

@@ -9,10 +9,10 @@ use super::controller::{Controller, Own, parts};
 use super::resource::{Resource, last};
 use super::settings::parameter;
 use crate::backend::ActError;
-use crate::backend::hardware::written::{for_node, reference_for};
-use crate::backend::http::{Credentials, Endpoint, Failure, plain};
 use crate::backend::Order;
 use crate::backend::hardware::proof::admit;
+use crate::backend::hardware::written::{for_node, reference_for};
+use crate::backend::http::{Credentials, Endpoint, Failure, plain};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::{Identity, Match, Proof, Shared, Verdict};
 
@@ -237,7 +237,11 @@ impl Machine<'_> {
         let sight = self.prove(node).await?;
         let registry = &self.backend.identities;
         let seen = (&sight.identity, &sight.proof);
-        let subject = format!("{}: {}", self.subject, self.controller.endpoint().authority());
+        let subject = format!(
+            "{}: {}",
+            self.subject,
+            self.controller.endpoint().authority()
+        );
         admit(registry, order, node, seen, &subject).await
     }
 

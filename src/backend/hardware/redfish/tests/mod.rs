@@ -441,11 +441,15 @@ async fn a_machine_that_is_another_one_is_refused() {
         ("uuid: UUID-1, serial: s-1", None),
         (
             "uuid: uuid-2",
-            Some("it is another machine than its document names: its UUID is uuid-1, expected uuid-2; nothing was changed"),
+            Some(
+                "it is another machine than its document names: its UUID is uuid-1, expected uuid-2; nothing was changed",
+            ),
         ),
         (
             "serial: X-2",
-            Some("it is another machine than its document names: its serial number is S-1, expected X-2; nothing was changed"),
+            Some(
+                "it is another machine than its document names: its serial number is S-1, expected X-2; nothing was changed",
+            ),
         ),
     ] {
         let site = site(&[bmc.port()], "", own);

@@ -1,0 +1,145 @@
+//! What distinguishes machines: no two nodes may name the same.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::super::read::{Findings, is_blank, text_of};
+use super::super::{BackendKind, Design, NodeDesign, NodeName, Section};
+use crate::diagnostic::{Diagnostic, Mark};
+use crate::document::Node;
+use crate::identity;
+
+/// Reads a value in the one form in which it is compared; `None`: a placeholder.
+type Read = fn(&str) -> Option<Arc<str>>;
+
+/// What a document names of a machine: its kind in words, where it is written, and how it is read.
+const VALUES: [(&str, Section, &[&str], Read); 3] = [
+    ("UUID", Section::OutOfBand, &["oob", "uuid"], identity::uuid),
+    (
+        "serial number",
+        Section::OutOfBand,
+        &["oob", "serial"],
+        identity::serial,
+    ),
+    (
+        "boot MAC address",
+        Section::Inventory,
+        &["metadata", "boot_mac"],
+        identity::mac,
+    ),
+];
+
+pub(super) fn check(design: &Design, findings: &mut Findings) {
+    let mut values: FxHashMap<(&str, String), (&NodeName, Mark)> = FxHashMap::default();
+    let mut controllers: FxHashMap<Controller, (&NodeName, Mark)> = FxHashMap::default();
+    for node in design.nodes.values() {
+        for (what, section, path, read) in VALUES {
+            let field = node.sections.get(&section);
+            let field = field.and_then(|fields| fields.at(path));
+            let Some((field, text)) = field.and_then(|field| Some((field, text_of(field)?))) else {
+                continue;
+            };
+            if is_blank(field) {
+                continue;
+            }
+            let Some(value) = read(&text) else {
+                let message =
+                    format!("this {what} proves nothing: many boards carry it, or it is none");
+                let finding = Diagnostic::warning("rule-identity-placeholder", field.mark, message);
+                findings.push(finding.hint("leave it out, or write down what the board shows"));
+                continue;
+            };
+            let key = (what, value.to_lowercase());
+            if let Some((other, mark)) = values.get(&key) {
+                let message = format!("`{other}` and `{}` have the same {what}", node.name);
+                let finding = Diagnostic::error("rule-identity-repeated", field.mark, message);
+                findings.push(finding.related(*mark, "the other is here"));
+            } else {
+                values.insert(key, (&node.name, field.mark));
+            }
+        }
+        check_controller(design, node, &mut controllers, findings);
+    }
+}
+
+/// In the place of a system: whichever of its systems. No system has such a name.
+const WHOLE: &str = "/";
+
+/// A management controller, and one of its systems where it has more than one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Controller {
+    address: Arc<str>,
+    port: Option<Arc<str>>,
+    system: Option<String>,
+}
+
+/// Two nodes on one controller are two systems of it; where a node names none, it has the controller alone.
+fn check_controller<'d>(
+    design: &'d Design,
+    node: &'d NodeDesign,
+    controllers: &mut FxHashMap<Controller, (&'d NodeName, Mark)>,
+    findings: &mut Findings,
+) {
+    let backend = design.backend_of(node);
+    if !matches!(backend.kind, BackendKind::Redfish | BackendKind::Ipmi) {
+        return;
+    }
+    let oob = node.sections.get(&Section::OutOfBand);
+    let oob = oob.and_then(|section| section.get("oob"));
+    let own = |name: &str| oob?.get(name).filter(|field| !is_blank(field));
+    let setting = |name: &str| backend.settings.as_ref()?.get(name).and_then(text_of);
+    let is_redfish = backend.kind == BackendKind::Redfish;
+    // IPMI reaches the address on the out-of-band network alone.
+    let of = |name: &str| own(name).filter(|_| is_redfish).and_then(text_of);
+    let Some(address) = of("address").or_else(|| node.out_of_band.address.clone()) else {
+        return;
+    };
+    let system = of("system").or_else(|| setting("system").filter(|_| is_redfish));
+    let system = system.map(|text| {
+        let text = text.replace("{node}", node.name.as_str());
+        let last = text.trim_end_matches('/').rsplit('/').next();
+        last.unwrap_or_default().to_lowercase()
+    });
+    let alone = Controller {
+        address,
+        port: of("port").or_else(|| setting("port")),
+        system: None,
+    };
+    let mark = ["system", "address"]
+        .into_iter()
+        .find_map(own)
+        .or(oob)
+        .map_or(node.mark, |field: &Node| field.mark);
+    let whole = Controller {
+        system: Some(WHOLE.to_owned()),
+        ..alone.clone()
+    };
+    let place = Controller {
+        system,
+        ..alone.clone()
+    };
+    let shared = match place.system {
+        None => &whole,
+        Some(_) => &place,
+    };
+    let taken = controllers.get(shared).or_else(|| controllers.get(&alone));
+    if let Some((other, first)) = taken {
+        let name = &node.name;
+        let message = match is_redfish {
+            true => format!(
+                "`{other}` and `{name}` are on one controller, and are not two systems of it"
+            ),
+            false => format!("`{other}` and `{name}` are reached by one controller"),
+        };
+        let finding = Diagnostic::error("rule-controller-shared", mark, message);
+        let finding = match is_redfish {
+            true => finding.hint("name the system of each in `oob.system`"),
+            false => finding,
+        };
+        findings.push(finding.related(*first, "the other is here"));
+        return;
+    }
+    controllers.entry(whole).or_insert((&node.name, mark));
+    controllers.insert(place, (&node.name, mark));
+}
