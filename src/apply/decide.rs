@@ -50,7 +50,10 @@ impl Dispatcher<'_> {
             }
             (StepKind::CriticalCheck, _) => self.critical_check(),
             (StepKind::Tag, _) => Choice::Leave,
-            (StepKind::Record | StepKind::Adopt | StepKind::Forget, _) => match cause {
+            (
+                StepKind::Record | StepKind::Adopt | StepKind::Forget | StepKind::AcceptIdentity,
+                _,
+            ) => match cause {
                 Some(cause) => skipped(cause),
                 None => Choice::End(StepOutcome::Succeeded),
             },

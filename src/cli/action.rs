@@ -170,7 +170,7 @@ pub(super) fn parse<'w>(
 
 /// That a word is no action, with the nearest that is.
 pub(super) fn unknown(word: &str) -> Failure {
-    let near = nearest(word, WORDS.into_iter().chain(["forget"]));
+    let near = nearest(word, WORDS.into_iter().chain(["forget", "accept"]));
     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     usage(&format!("there is no action `{word}`{hint}"))
 }

@@ -4,6 +4,7 @@
 //! its clap type and one function; what it prints for machines goes to stdout, everything else to
 //! stderr. One table ([`Failure::exit_code`]) maps a failure to the exit code.
 
+mod accept;
 mod action;
 mod apply;
 mod context;
@@ -102,6 +103,8 @@ enum Command {
     Nodes(nodes::NodesCommand),
     /// Show how healthy the etcd clusters are, and what they can lose
     Etcd(etcd::EtcdCommand),
+    /// Record that the machine that is there now is the one of the document
+    Accept(accept::AcceptCommand),
     /// Give an interrupted run up, and say what stays half-done
     Abort(interrupted::AbortCommand),
     /// Release the lock that a dead run left
@@ -242,6 +245,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Status(command) => status::run(&mut context, &command),
         Command::Nodes(command) => nodes::run(&mut context, &command),
         Command::Etcd(command) => etcd::run(&mut context, &command),
+        Command::Accept(command) => accept::run(&mut context, &command),
         Command::Abort(command) => interrupted::run_abort(&mut context, &command),
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
         Command::Trust(command) => trust::run(&mut context, &command),

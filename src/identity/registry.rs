@@ -172,14 +172,18 @@ impl Registry {
                 return Verdict::Settled(Proof::Refused(Arc::from(text)));
             }
         }
+        let has_macs = !observed.macs.is_empty();
+        let is_all_of = |known: &Identity| {
+            let same_kinds = known.covers(observed) && observed.covers(known);
+            same_kinds && known.macs.is_empty() != has_macs
+        };
         let is_recorded =
-            known.is_some_and(|known| is(known, &shared) == Match::Same && known.covers(observed));
+            known.is_some_and(|known| is(known, &shared) == Match::Same && is_all_of(known));
         let mut twin = state.known.shared(node, observed, &mut shared);
         // A machine that its record knows is not refused for what another controller shows.
         if !is_recorded && twin.is_ok() {
             twin = state.observed.shared(node, observed, &mut shared);
         }
-        let has_macs = !observed.macs.is_empty();
         if let Err(Twin { other, kind, value }) = twin {
             let text = format!(
                 "it is the same machine as that of node `{other}`: both have the {kind} {value}"

@@ -61,6 +61,8 @@ pub enum Action {
     Forget,
     /// Bring failed machines back.
     Remediate,
+    /// Take the machines that are there for those of the documents.
+    Accept,
 }
 
 /// What an action does to a node.
@@ -84,11 +86,13 @@ pub(super) enum Does {
     Forget,
     /// It is switched off and on, and its Kubernetes node released in between.
     Remediate,
+    /// What its machine shows of itself is recorded.
+    Accept,
 }
 
 impl Action {
     /// All actions.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Update,
         Self::Redeploy,
         Self::Teardown,
@@ -113,6 +117,7 @@ impl Action {
         Self::UnsetMaintenance,
         Self::Forget,
         Self::Remediate,
+        Self::Accept,
     ];
 
     /// What it is called, in words as they are given on the command line.
@@ -173,6 +178,7 @@ impl Action {
             ),
             Self::Forget => ("forget", Does::Forget),
             Self::Remediate => ("remediate", Does::Remediate),
+            Self::Accept => ("accept", Does::Accept),
         }
     }
 
@@ -189,10 +195,10 @@ impl Action {
     }
 
     /// Whether it waits for a maintenance window. A machine that has failed does not, and one that is held
-    /// off is not left so until the next one.
+    /// off is not left so until the next one; nor does what changes a record only.
     #[must_use]
     pub fn waits_for_window(self) -> bool {
-        self != Self::Remediate
+        !matches!(self, Self::Remediate | Self::Accept)
     }
 
     /// Whether nodes have to be named.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::accept;
 use super::action::{Action, Does, Request};
 use super::change::{Item, Retired, Rules};
 use super::drift::labels_to_set;
@@ -79,6 +80,7 @@ impl<'a> Rules<'a> {
                 item
             }
             Does::Remediate => self.remediate(subject, !request.nodes.is_empty()),
+            Does::Accept => accept::identity(subject, self.records),
             Does::Forget => {
                 let mut item = Item::new(subject, ChangeKind::Operation);
                 match subject.record {

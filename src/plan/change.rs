@@ -3,6 +3,7 @@
 //! Every way through ends in an [`Item`]: the change as it is shown, and the work, which is what steps
 //! are built of. What is blocked, excluded or only shown has no work.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use super::drift::{Drift, labels_to_set};
@@ -14,12 +15,13 @@ use super::subject::{Membership, Seen, Subject};
 use super::work::Work;
 use super::{Block, Change, ChangeKind, Standing};
 use crate::design::{
-    Class, DIGEST_VERSION, Design, NodeDesign, RedeployPolicy, Retirement, Section, WipePolicy,
+    Class, DIGEST_VERSION, Design, NodeDesign, NodeName, RedeployPolicy, Retirement, Section,
+    WipePolicy,
 };
 use crate::diff::Reasons;
 use crate::identity::Proof;
 use crate::observed::{Capability, Fact};
-use crate::record::Phase;
+use crate::record::{NodeRecord, Phase};
 use crate::step::{Effect, StepKind};
 
 /// A change and its work.
@@ -34,6 +36,7 @@ pub(super) struct Item<'a> {
 /// What holds for all nodes.
 pub(super) struct Rules<'a> {
     pub(super) design: &'a Design,
+    pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,
     pub(super) reasons: &'a dyn Reasons,
     pub(super) allow_redeploy: Allowed<'a>,
     pub(super) allow_destroy: Allowed<'a>,

@@ -71,6 +71,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let excludes = names.select("--exclude", &options.excludes)?;
     let rules = Rules {
         design,
+        records: input.records,
         reasons: input.reasons,
         allow_redeploy: names.allow("--allow-redeploy", &options.allow_redeploy)?,
         allow_destroy: names.allow("--allow-destroy", &options.allow_destroy)?,

@@ -3,6 +3,7 @@
 //! Planning is a function: (design before, design after, observations, records, options) → [`Plan`].
 //! Same input, same bytes; no clock, no network. What a plan may not yet do is in it as blocked.
 
+mod accept;
 mod action;
 mod asked;
 mod change;

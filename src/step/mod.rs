@@ -77,6 +77,8 @@ pub enum StepKind {
     UnsetMaintenance,
     /// Drop the record of a machine; touches no machine.
     Forget,
+    /// Record what a machine shows of itself; touches no machine.
+    AcceptIdentity,
     /// Bring a failed machine back: off, its node released, on, its node as it was (metal3-remediation).
     Remediate,
     /// Part of a remediation: mark a node as out of service, and wait until nothing of it is left.
@@ -139,7 +141,7 @@ impl Facts {
 
 impl StepKind {
     /// All kinds.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::VerifySite,
         Self::PrepareSite,
         Self::StartGroup,
@@ -170,6 +172,7 @@ impl StepKind {
         Self::SetMaintenance,
         Self::UnsetMaintenance,
         Self::Forget,
+        Self::AcceptIdentity,
         Self::Remediate,
         Self::SetOutOfService,
         Self::UnsetOutOfService,
@@ -227,6 +230,7 @@ impl StepKind {
                 row("unset-maintenance", Effect::Reversible, 3, Actor::Hardware)
             }
             Self::Forget => row("forget", Effect::None, 1, Actor::Nobody),
+            Self::AcceptIdentity => row("accept-identity", Effect::None, 1, Actor::Nobody),
             Self::Remediate => row("remediate", Effect::Destructive, 5, Actor::Both),
             Self::SetOutOfService => {
                 row("set-out-of-service", Effect::Reversible, 3, Actor::Cluster)
@@ -342,7 +346,7 @@ pub struct Parameters {
     /// The reason, for set-retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
-    /// What the machine was observed to be, for adopt.
+    /// What the machine was observed to be, for adopt and accept-identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
     /// Why it must not be attempted: it fails at once, with this as its message.

@@ -125,6 +125,7 @@ pub(super) fn after(
         | StepKind::GateDeployed
         | StepKind::PowerOn
         | StepKind::PowerOff
+        | StepKind::AcceptIdentity
         | StepKind::Drain
         | StepKind::Uncordon
         | StepKind::ClearLabels

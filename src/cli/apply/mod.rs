@@ -23,7 +23,7 @@ use crate::backend::Backends;
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
-use crate::cli::planning::{self, PlanArguments, Planned, observe_nodes};
+use crate::cli::planning::{self, PlanArguments, Planned, RemoteArguments, observe_nodes};
 use crate::cli::revision::Checkout;
 use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
@@ -166,6 +166,26 @@ pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Resu
 }
 
 impl ApplyCommand {
+    /// What `trueup accept` carries out.
+    pub(in crate::cli) fn accept(nodes: Vec<String>, yes: bool, remote: RemoteArguments) -> Self {
+        let accept = std::iter::once("accept".to_owned());
+        Self {
+            words: accept.chain(nodes).collect(),
+            arguments: PlanArguments::for_a_look(None, false, remote),
+            yes,
+            resume: false,
+            decide: Vec::new(),
+            take_over_dead: false,
+            supersede: false,
+            format: Format::Text,
+            stop_grace: None,
+            stop_after: None,
+            outside_windows: false,
+            watching: Watching::default(),
+            hooks: watch::Hooks::default(),
+        }
+    }
+
     /// The action on nodes that was asked for, also where its flags are wrong.
     fn action(&self) -> Option<Action> {
         let first = self.words.first()?;

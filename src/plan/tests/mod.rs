@@ -3,6 +3,7 @@
 mod asked;
 mod changes;
 mod cleaning;
+mod identity;
 mod leaving;
 mod order;
 mod properties;
