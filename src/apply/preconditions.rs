@@ -34,6 +34,8 @@ pub struct StillHolds {
     max_unhealthy: MaxUnhealthy,
     /// Etcd clusters that may end with their machine.
     given_up: BTreeSet<Arc<str>>,
+    /// Steps that must not be begun, by their positions, and why.
+    refused: BTreeMap<usize, Arc<str>>,
 }
 
 impl StillHolds {
@@ -81,7 +83,7 @@ impl StillHolds {
             clusters: design.etcd_clusters.clone(),
             leaving,
             removals,
-            all: match *plan.action == *Action::Remediate.as_str() {
+            all: match plan.request.action == Action::Remediate {
                 true => design.nodes.values().cloned().collect(),
                 false => Vec::new(),
             },
@@ -91,8 +93,17 @@ impl StillHolds {
                 .max_unhealthy
                 .unwrap_or(design.policy.remediation.max_unhealthy),
             given_up: plan.options.leaving.destroy_etcd.clone(),
+            refused: BTreeMap::new(),
             plan,
         }
+    }
+
+    /// The same, and some steps are not begun at all: of those that an earlier process began, only the end is found
+    /// out.
+    #[must_use]
+    pub fn refusing(mut self, refused: BTreeMap<usize, Arc<str>>) -> Self {
+        self.refused = refused;
+        self
     }
 
     /// What a step relies on.
@@ -211,6 +222,9 @@ fn drain_before(plan: &Plan, removal: usize) -> Option<usize> {
 impl Preconditions for StillHolds {
     fn check<'a>(&'a self, step: StepIndex, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
         Box::pin(async move {
+            if let Some(reason) = self.refused.get(&(step.0 as usize)) {
+                return Err(reason.clone());
+            }
             let mut reliances = self.reliances(step);
             let removal = self.removals.get(&(step.0 as usize)).copied();
             let mut sources = plan::sources(reliances.clone());

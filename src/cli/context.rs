@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -192,5 +193,11 @@ impl Context {
     /// The time.
     pub(super) fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    /// The day by which retirement is judged, in UTC.
+    pub(super) fn today(&self) -> Arc<str> {
+        let today = self.now().to_zoned(jiff::tz::TimeZone::UTC).date();
+        Arc::from(today.to_string())
     }
 }

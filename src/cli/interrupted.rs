@@ -4,10 +4,13 @@ use std::fmt::Write;
 
 use clap::Args;
 
-use crate::apply::session::{self, HalfDone, TakeOver, abort, find_interrupted, unlock};
+use crate::apply::session::{
+    self, Connection, HalfDone, TakeOver, abort, find_interrupted, unlock,
+};
 use crate::backend;
 use crate::design::RunId;
-use crate::report::Visible;
+use crate::plan::UnfinishedRun;
+use crate::report::{self, Visible};
 use crate::site::{At, Depth, Loader, Settings};
 
 use super::Failure;
@@ -35,6 +38,27 @@ pub(super) struct UnlockCommand {
     run: String,
     #[command(flatten)]
     remote: RemoteArguments,
+}
+
+/// The run of the site that has not ended, for commands that only look; the records have been followed.
+pub(super) fn unfinished(
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+) -> Result<Option<UnfinishedRun>, Failure> {
+    let site = session::Site {
+        repository: checkout.repository,
+        name: checkout.location.site.clone(),
+        connection: connection.clone(),
+    };
+    session::unfinished_run(&site).map_err(|error| session_failure(&error))
+}
+
+/// Says so on standard error, where a run has not ended.
+pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
+    if let Some(run) = run {
+        let text = format!("warning: {}", report::unfinished(run));
+        context.printer.tell(&text);
+    }
 }
 
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {

@@ -15,6 +15,7 @@ use crate::repository::{Links, PushOutcome, RefUpdate, Repository, read_file};
 
 use super::Failure;
 use super::context::Context;
+use super::interrupted;
 use super::plan::{ViewArguments, print};
 use super::planning::{RemoteArguments, follow};
 use super::revision::Checkout;
@@ -72,11 +73,13 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     for id in ids.into_iter().take(command.number.unwrap_or(usize::MAX)) {
         runs.extend(store.run(&state, &id)?);
     }
-    let printer = &context.printer;
+    let unfinished = interrupted::unfinished(&checkout, &connection)?;
+    let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
         Format::Text => printer.stream(|out| report::run::log(out, &runs, printer.out))?,
-        Format::Json => printer.stream(|out| report::run::log_json(out, &runs))?,
+        Format::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,
     }
+    interrupted::tell_unfinished(context, unfinished);
     Ok(0)
 }
 

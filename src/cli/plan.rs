@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use crate::observed::{self, Observations};
-use crate::plan::{ChangeKind, Plan, saved};
+use crate::plan::{ChangeKind, Plan, PlanEffect, effect, saved};
 use crate::report;
 use crate::site::At;
 
 use super::action;
 use super::context::Context;
+use super::interrupted;
 use super::planning::{self, PlanArguments};
 use super::revision::Checkout;
 use super::{Failure, FailureKind};
@@ -124,7 +125,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         Some(rev) => checkout.resolve(rev)?,
         None => arguments.revision(context, &checkout, &connection, &request, At::Worktree)?,
     };
-    let plan = match &command.save_observed {
+    let mut plan = match &command.save_observed {
         None => planning::make_plan(context, &checkout, at, arguments, &connection, &request)?,
         Some(path) => {
             let planned = planning::make(context, &checkout, at, arguments, &connection, &request)?;
@@ -132,6 +133,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
             planned.plan
         }
     };
+    plan.unfinished = interrupted::unfinished(&checkout, &connection)?;
     let plan = &plan;
     if let Some(path) = &command.out {
         let path = context.directory().join(path);
@@ -143,12 +145,28 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         })?;
     }
     print(context, plan, &command.view)?;
+    if let Some(path) = &command.out {
+        context.printer.tell(&saved_as(path, plan));
+    }
     let code = if command.detailed_exitcode {
         detailed(plan)
     } else {
         0
     };
     Ok(code)
+}
+
+/// Says where a plan was saved, which effect it has, and how it is applied.
+fn saved_as(path: &Path, plan: &Plan) -> String {
+    let digest = PlanEffect::of(plan).digest();
+    let pin = effect::short(&digest);
+    let path = path.display();
+    let allows = !plan.options.allowances().is_empty() || plan.request.action.is_targeted();
+    let flag = match allows {
+        true => format!(" --effect {pin}"),
+        false => String::new(),
+    };
+    format!("Saved as `{path}`, effect {pin}; `trueup apply {path}{flag}` applies it.")
 }
 
 fn save(path: &Path, plan: &Plan) -> io::Result<()> {
@@ -188,7 +206,7 @@ fn detailed(plan: &Plan) -> u8 {
         .any(|change| change.destructive && !change.excluded)
     {
         3
-    } else if shown.any(|change| !change.excluded) {
+    } else if shown.any(|change| !change.excluded) || plan.unfinished.is_some() {
         2
     } else {
         0

@@ -15,6 +15,7 @@ use crate::report::run::StatusRow;
 
 use super::Failure;
 use super::context::Context;
+use super::interrupted;
 use super::planning::{self, PlanArguments, RemoteArguments};
 use super::revision::{Checkout, RevisionArguments};
 use super::selection::{SelectionArguments, select};
@@ -101,11 +102,13 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         })
         .filter(|row| !command.differing || !row.designed || !row.differs.is_empty())
         .collect();
-    let printer = &context.printer;
+    let unfinished = interrupted::unfinished(&checkout, &connection)?;
+    let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
         Format::Text => printer.stream(|out| report::run::status(out, &rows, printer.out))?,
-        Format::Json => printer.stream(|out| report::run::status_json(out, &rows))?,
+        Format::Json => printer.stream(|out| report::run::status_json(out, &rows, unfinished))?,
     }
+    interrupted::tell_unfinished(context, unfinished);
     Ok(0)
 }
 

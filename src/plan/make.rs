@@ -189,8 +189,12 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         steps::build(&ground, action)
     };
     check_grace(design, &options, &steps)?;
-    let left_out = if is_targeted { 0 } else { left_out.len() };
-    let summary = summary(&items, left_out, &steps);
+    let mut summary = Summary {
+        retired: if is_targeted { 0 } else { left_out.len() },
+        longest_path: graph::longest_path(&steps),
+        ..Summary::default()
+    };
+    summary.count(items.iter().map(|item| &item.change));
     let relies_on = relies::all(&carried, &steps, &clusters, input.observations.is_some());
     let seen = input.observations.and_then(|seen| seen.cluster.as_ref());
     let has_daemon_set = seen.is_none_or(|cluster| cluster.shutdown_daemon_set);
@@ -233,7 +237,8 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     changes.shrink_to_fit();
     Ok(Plan {
         site: design.site.clone(),
-        action: Arc::from(action.as_str()),
+        request: request.clone(),
+        unfinished: None,
         target: input.target.clone(),
         base: input.base.clone(),
         intermediate_commits: input.intermediate_commits.clone(),
@@ -508,28 +513,6 @@ fn first_groups(groups: &[PlannedGroup]) -> FxHashMap<&NodeName, usize> {
     result
 }
 
-fn summary(items: &[Item<'_>], retired: usize, steps: &[Step]) -> Summary {
-    let mut summary = Summary {
-        retired,
-        longest_path: graph::longest_path(steps),
-        ..Summary::default()
-    };
-    for item in items {
-        let change = &item.change;
-        if change.excluded {
-            summary.excluded += 1;
-        } else if change.blocked.is_some() {
-            *summary.blocked.entry(change.kind).or_default() += 1;
-        } else if !change.shown_only {
-            *summary.changes.entry(change.kind).or_default() += 1;
-            if change.destructive {
-                summary.wiped_disks += change.disks.len();
-            }
-        }
-    }
-    summary
-}
-
 /// What somebody should know, gathered node by node.
 #[derive(Default)]
 struct Notes<'a> {
@@ -606,6 +589,24 @@ fn listed(nodes: &[&NodeName]) -> String {
     match nodes.len().saturating_sub(NAMED) {
         0 => shown,
         more => format!("{shown} and {more} more"),
+    }
+}
+
+impl Summary {
+    /// Counts changes.
+    pub(super) fn count<'c>(&mut self, changes: impl IntoIterator<Item = &'c super::Change>) {
+        for change in changes {
+            if change.excluded {
+                self.excluded += 1;
+            } else if change.blocked.is_some() {
+                *self.blocked.entry(change.kind).or_default() += 1;
+            } else if !change.shown_only {
+                *self.changes.entry(change.kind).or_default() += 1;
+                if change.destructive {
+                    self.wiped_disks += change.disks.len();
+                }
+            }
+        }
     }
 }
 

@@ -8,7 +8,9 @@ mod action;
 mod asked;
 mod change;
 mod cleaning;
+mod consistent;
 mod drift;
+pub mod effect;
 mod etcd;
 mod forecast;
 mod graph;
@@ -40,8 +42,10 @@ use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteri
 use crate::step::{Cleaning, Step, StepIndex};
 
 pub use action::{Action, Request};
+pub use consistent::Contradiction;
 
 pub use crate::diff::{FieldChange, Link, Reasons};
+pub use effect::{Difference, PlanEffect};
 pub use forecast::{EtcdForecast, Forecast, NodeForecast};
 pub use graph::graph;
 pub use input::{Error, Input, NoReasons};
@@ -51,11 +55,11 @@ pub use relies::{Sources, records_digest, sources};
 pub use remediate::breaker_of;
 pub use saved::digest;
 pub use settled::is_settled;
-pub use stale::{Current, Staleness, broken, stale};
+pub use stale::{Current, Staleness, broken, hold_to, stale};
 pub use strictest::strictest;
 
 /// The version of the format of a saved plan.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What happens to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -256,6 +260,36 @@ pub struct IntermediateCommit {
     pub subject: Arc<str>,
 }
 
+/// A run that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnfinishedRun {
+    /// Its id.
+    pub run: RunId,
+    /// The action.
+    pub action: Arc<str>,
+    /// Whether it goes on.
+    pub state: RunState,
+    /// When it began.
+    pub started: Arc<str>,
+    /// Who runs it, or ran it, where the lock says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Arc<str>>,
+    /// On which host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Arc<str>>,
+}
+
+/// Whether a run that has not ended goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// Its process holds the lock, and may be at work.
+    Running,
+    /// Its process is gone, or released the lock.
+    Interrupted,
+}
+
 /// How many nodes change how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -279,8 +313,8 @@ pub struct Summary {
 pub struct Plan {
     /// Which site.
     pub site: SiteName,
-    /// `update`, or another action.
-    pub action: Arc<str>,
+    /// What is asked for: `update`, or another action, and the nodes it is for.
+    pub request: Request,
     /// Which documents are applied.
     pub target: Target,
     /// What it starts from; `None` where nothing was applied with success before.
@@ -303,6 +337,8 @@ pub struct Plan {
     pub records_digest: Digest,
     /// What a reader has to know before anything else of the plan.
     pub notices: Vec<Arc<str>>,
+    /// The run that had not ended when the plan was made: what it did may not be in the records yet.
+    pub unfinished: Option<UnfinishedRun>,
     /// What somebody should know.
     pub warnings: Vec<Arc<str>>,
     /// Counts.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::design::Policy;
 use crate::remediation::{MaxUnhealthy, Release};
 use crate::step::OnDrainTimeout;
 
@@ -132,6 +133,138 @@ pub struct Leaving {
     /// What moves them forgets retired machines when they are torn down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,
+}
+
+impl Allowance {
+    /// Whether it names everything that another one names, word for word.
+    fn covers(&self, other: &Self) -> bool {
+        self.all || (!other.all && other.nodes.is_subset(&self.nodes))
+    }
+
+    /// This one, where `given` covers it; otherwise what was given.
+    fn allowed_by(&self, given: &Self) -> Self {
+        match given.covers(self) {
+            true => self.clone(),
+            false => given.clone(),
+        }
+    }
+}
+
+fn common(asked: &BTreeSet<Arc<str>>, given: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
+    asked.intersection(given).cloned().collect()
+}
+
+impl Options {
+    /// The same request, in which nothing is allowed but what was `given`, too; limits that a flag loosens are the
+    /// policy's again.
+    ///
+    /// What narrows, slows down or times the work stays as it was asked for.
+    #[must_use]
+    pub fn allowed_by(&self, given: &Self, policy: &Policy) -> Self {
+        let (mine, theirs) = (&self.leaving, &given.leaving);
+        let (healing, given_healing) = (&self.remediation, &given.remediation);
+        let drains = mine
+            .on_drain_timeout
+            .filter(|what| *what == OnDrainTimeout::Fail || theirs.on_drain_timeout == Some(*what));
+        let unavailable = policy.max_unavailable.total.unwrap_or(1);
+        let at_once = policy.remediation.max_at_once.unwrap_or(1);
+        let failures = policy.max_failures.unwrap_or(u64::MAX);
+        Self {
+            allow_redeploy: self.allow_redeploy.allowed_by(&given.allow_redeploy),
+            allow_destroy: self.allow_destroy.allowed_by(&given.allow_destroy),
+            adopt: self.adopt.allowed_by(&given.adopt),
+            skip_blocked: self.skip_blocked && given.skip_blocked,
+            allow_intermediate_commits: self.allow_intermediate_commits
+                && given.allow_intermediate_commits,
+            max_unavailable: within(self.max_unavailable, given.max_unavailable, unavailable),
+            max_failures: within(self.max_failures, given.max_failures, failures),
+            leaving: Leaving {
+                on_drain_timeout: drains,
+                destroy_etcd: common(&mine.destroy_etcd, &theirs.destroy_etcd),
+                no_etcd_here: common(&mine.no_etcd_here, &theirs.no_etcd_here),
+                gone: common(&mine.gone, &theirs.gone),
+                checked_gone: mine.checked_gone && theirs.checked_gone,
+                forget: mine.forget && theirs.forget,
+                ..mine.clone()
+            },
+            remediation: Remediation {
+                max_at_once: within(healing.max_at_once, given_healing.max_at_once, at_once),
+                max_unhealthy: healing.max_unhealthy.filter(|most| {
+                    *most == policy.remediation.max_unhealthy
+                        || given_healing.max_unhealthy == Some(*most)
+                }),
+                ..healing.clone()
+            },
+            ..self.clone()
+        }
+    }
+
+    /// What this request allows, as flags on the command line. Among them are limits, which may also restrict.
+    #[must_use]
+    pub fn allowances(&self) -> Vec<String> {
+        let (leaving, healing) = (&self.leaving, &self.remediation);
+        let names = |names: &BTreeSet<Arc<str>>| {
+            let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+            (!names.is_empty()).then(|| names.join(","))
+        };
+        let nodes = |allowance: &Allowance| match allowance.all {
+            true => Some("all".to_owned()),
+            false => names(&allowance.nodes),
+        };
+        let drain = leaving.on_drain_timeout.and_then(|what| match what {
+            OnDrainTimeout::Fail => None,
+            OnDrainTimeout::ForceDelete => Some("force-delete".to_owned()),
+            OnDrainTimeout::Continue => Some("continue".to_owned()),
+        });
+        let switch = |is_on: bool| is_on.then(String::new);
+        let text = |value: Option<&dyn std::fmt::Display>| value.map(ToString::to_string);
+        let table: [(&str, Option<String>); 15] = [
+            ("--allow-redeploy", nodes(&self.allow_redeploy)),
+            ("--allow-destroy", nodes(&self.allow_destroy)),
+            ("--adopt", nodes(&self.adopt)),
+            ("--destroy-etcd", names(&leaving.destroy_etcd)),
+            ("--no-etcd-here", names(&leaving.no_etcd_here)),
+            ("--node-is-gone", names(&leaving.gone)),
+            ("--i-have-checked", switch(leaving.checked_gone)),
+            ("--forget", switch(leaving.forget)),
+            ("--on-drain-timeout", drain),
+            ("--skip-blocked", switch(self.skip_blocked)),
+            (
+                "--allow-intermediate-commits",
+                switch(self.allow_intermediate_commits),
+            ),
+            (
+                "--max-unavailable",
+                text(self.max_unavailable.as_ref().map(|most| most as _)),
+            ),
+            (
+                "--max-failures",
+                text(self.max_failures.as_ref().map(|most| most as _)),
+            ),
+            (
+                "--max-remediations",
+                text(healing.max_at_once.as_ref().map(|most| most as _)),
+            ),
+            (
+                "--max-unhealthy",
+                text(healing.max_unhealthy.as_ref().map(|most| most as _)),
+            ),
+        ];
+        let given = table.into_iter();
+        let given = given.filter_map(|(flag, value)| Some((flag, value?)));
+        given
+            .map(|(flag, value)| format!("{flag} {value}").trim_end().to_owned())
+            .collect()
+    }
+}
+
+/// A limit as it was asked for, where it is not looser than `own` or was given, too.
+fn within<N: Ord + Copy>(asked: Option<N>, given: Option<N>, own: N) -> Option<N> {
+    match (asked, given) {
+        (Some(asked), _) if asked <= own => Some(asked),
+        (Some(asked), Some(given)) => Some(asked.min(given)),
+        _ => None,
+    }
 }
 
 impl Leaving {

@@ -26,6 +26,16 @@ const MACHINE: &str = "node/";
 /// What a subject that is an etcd cluster begins with.
 const ETCD: &str = "etcd/";
 
+/// The machine that a subject is.
+pub(super) fn machine(subject: &str) -> Option<&str> {
+    subject.strip_prefix(MACHINE)
+}
+
+/// The etcd cluster that a subject is.
+pub(super) fn etcd_cluster(subject: &str) -> Option<&str> {
+    subject.strip_prefix(ETCD)
+}
+
 /// The facts about machines, in the order of their names.
 pub(super) const FACTS: [&str; 8] = [
     "disks",

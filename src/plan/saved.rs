@@ -4,6 +4,7 @@
 //! ever run or followed: a step says what kind it is, and what that means is code. Secrets are not in a
 //! plan. Reading takes nothing for granted, since the file comes from somewhere.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -13,12 +14,13 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
+use super::consistent::{self, Contradiction};
 use super::{
-    Base, Change, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan,
-    PlannedGroup, Relation, Reliance, Summary, Target,
+    Action, Base, Change, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan,
+    PlanEffect, PlannedGroup, Relation, Reliance, Request, Summary, Target, UnfinishedRun,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
-use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
+use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// The largest file that is read, in bytes.
 pub const MAXIMUM_SIZE: usize = 512 << 20;
@@ -59,16 +61,27 @@ pub enum SavedError {
         /// What is wrong, and where.
         reason: String,
     },
-    /// What is in it is not what was written.
-    #[error(
-        "the plan was altered after it was written: its digest is {computed}, and it says {written}"
-    )]
+    /// Its content is not what was written.
+    #[error("the plan was altered after it was written: it does not have the digest {written}")]
     Altered {
         /// The digest in the file.
         written: Digest,
-        /// The digest of what is in the file.
+        /// The digest of its content. The message does not hold it: it would be the recipe for the next try.
         computed: Digest,
     },
+    /// Its changes and steps have another effect than it says.
+    #[error(
+        "the plan was altered after it was written: its changes and steps do not have the effect {written}"
+    )]
+    AnotherEffect {
+        /// The effect in the file.
+        written: Digest,
+        /// The effect of its changes and steps; not in the message.
+        computed: Digest,
+    },
+    /// Its parts contradict each other.
+    #[error("the plan contradicts itself: {0}")]
+    Contradiction(#[from] Contradiction),
     /// A name is empty, too long, or has characters that no name has.
     #[error("{name:?} cannot be the name of a {what}")]
     Name {
@@ -164,11 +177,16 @@ impl From<WrittenReliance> for Reliance {
 struct Body<'a> {
     format_version: u32,
     site: &'a SiteName,
-    action: &'a str,
+    action: Action,
+    #[serde(skip_serializing_if = "Details::is_empty")]
+    request: Details<'a>,
+    effect: Digest,
     target: &'a Target,
     base: &'a Option<Base>,
     options: &'a Options,
     intermediate_commits: &'a [IntermediateCommit],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished_run: Option<&'a UnfinishedRun>,
     summary: &'a Summary,
     notices: &'a [Arc<str>],
     warnings: &'a [Arc<str>],
@@ -179,6 +197,23 @@ struct Body<'a> {
     steps: &'a [Step],
     relies_on: &'a [Reliance],
     records_digest: &'a Digest,
+}
+
+/// What an action is asked for, as it is written.
+#[derive(Serialize)]
+struct Details<'a> {
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    nodes: &'a BTreeSet<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a Arc<str>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    clean_steps: &'a [CleanStep],
+}
+
+impl Details<'_> {
+    fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.reason.is_none() && self.clean_steps.is_empty()
+    }
 }
 
 /// A step as it is written.
@@ -224,11 +259,18 @@ impl<'a> Body<'a> {
         Self {
             format_version: FORMAT_VERSION,
             site: &plan.site,
-            action: &plan.action,
+            action: plan.request.action,
+            request: Details {
+                nodes: &plan.request.nodes,
+                reason: plan.request.reason.as_ref(),
+                clean_steps: &plan.request.clean_steps,
+            },
+            effect: PlanEffect::of(plan).digest(),
             target: &plan.target,
             base: &plan.base,
             options: &plan.options,
             intermediate_commits: &plan.intermediate_commits,
+            unfinished_run: plan.unfinished.as_ref(),
             summary: &plan.summary,
             notices: &plan.notices,
             warnings: &plan.warnings,
@@ -325,11 +367,15 @@ struct ReadFile {
     #[serde(rename = "format_version")]
     _format_version: u32,
     site: SiteName,
-    action: Arc<str>,
+    action: Action,
+    #[serde(default)]
+    request: ReadDetails,
+    effect: Digest,
     target: Target,
     base: Option<Base>,
     options: Options,
     intermediate_commits: Vec<IntermediateCommit>,
+    unfinished_run: Option<UnfinishedRun>,
     summary: Summary,
     #[serde(default)]
     notices: Vec<Arc<str>>,
@@ -343,6 +389,15 @@ struct ReadFile {
     #[serde(default)]
     forecast: Forecast,
     digest: Digest,
+}
+
+/// What an action is asked for, as it is read.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ReadDetails {
+    nodes: BTreeSet<Arc<str>>,
+    reason: Option<Arc<str>>,
+    clean_steps: Vec<CleanStep>,
 }
 
 /// A step as it is read.
@@ -397,13 +452,21 @@ pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
     let file: ReadFile = serde_json::from_slice(bytes).map_err(|error| SavedError::Shape {
         reason: error.to_string(),
     })?;
-    let written = file.digest.clone();
+    let (written, effect) = (file.digest.clone(), file.effect.clone());
     let plan = file.into_plan()?;
     let computed = digest(&plan);
     if computed != written {
         return Err(SavedError::Altered { written, computed });
     }
+    let computed = PlanEffect::of(&plan).digest();
+    if computed != effect {
+        return Err(SavedError::AnotherEffect {
+            written: effect,
+            computed,
+        });
+    }
     check(&plan)?;
+    consistent::check(&plan)?;
     Ok(plan)
 }
 
@@ -423,7 +486,12 @@ impl ReadFile {
         Ok(Plan {
             steps: steps.collect::<Result<_, _>>()?,
             site: self.site,
-            action: self.action,
+            request: Request {
+                action: self.action,
+                nodes: self.request.nodes,
+                reason: self.request.reason,
+                clean_steps: self.request.clean_steps,
+            },
             target: self.target,
             base: self.base,
             options: self.options,
@@ -434,6 +502,7 @@ impl ReadFile {
             relies_on: self.relies_on,
             records_digest: self.records_digest,
             notices: self.notices,
+            unfinished: self.unfinished_run,
             warnings: self.warnings,
             summary: self.summary,
             forecast: self.forecast,

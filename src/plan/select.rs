@@ -183,6 +183,27 @@ impl Allowed<'_> {
     }
 }
 
+/// The patterns of an `--allow-…` or `--adopt` by themselves, where no design is at hand.
+pub(super) struct Patterns<'a> {
+    allowance: &'a Allowance,
+    globs: Vec<GlobMatcher>,
+}
+
+impl<'a> Patterns<'a> {
+    pub(super) fn of(allowance: &'a Allowance) -> Self {
+        let globs = allowance.nodes.iter().filter(|pattern| is_glob(pattern));
+        Self {
+            allowance,
+            globs: globs.filter_map(|pattern| glob("", pattern).ok()).collect(),
+        }
+    }
+
+    pub(super) fn match_name(&self, node: &str) -> bool {
+        let Allowance { all, nodes } = self.allowance;
+        *all || nodes.contains(node) || self.globs.iter().any(|glob| glob.is_match(node))
+    }
+}
+
 fn is_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?', '[', '{'])
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::relies::{holds, records_digest};
 use super::{Plan, Reliance};
 use crate::design::{Design, Digest, EtcdCluster, NodeName, RunId};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
+use crate::step::{Effect, StepIndex};
 
 /// How things stand when a plan is to be applied.
 #[derive(Clone, Copy)]
@@ -141,6 +144,61 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
         let clusters = &now.design.etcd_clusters;
         found.extend(facts.filter_map(|reliance| broken(reliance, observations, clusters)));
     }
+    found
+}
+
+/// Holds a plan that was made now to the facts that a reviewed plan relied on: what speaks against it. Facts about
+/// nodes that it has nothing to do with any more are left out, but for flags that somebody set or took off since.
+///
+/// A fact of a machine that cannot be observed just now is no reason against the rest: each step on that machine
+/// relies on it, and so fails before it is tried, unless the machine is back by then.
+#[must_use]
+pub fn hold_to(
+    reviewed: &Plan,
+    plan: &mut Plan,
+    observations: &Observations,
+    clusters: &[EtcdCluster],
+) -> Vec<Staleness> {
+    let mut steps: FxHashMap<&str, Vec<StepIndex>> = FxHashMap::default();
+    let mut in_etcd: FxHashSet<&str> = FxHashSet::default();
+    for (position, step) in plan.steps.iter().enumerate() {
+        let parameters = step.parameters.as_deref();
+        let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
+        in_etcd.extend(removals.iter().map(|removal| removal.cluster.as_str()));
+        if let Some(node) = &step.id.node
+            && step.effect != Effect::None
+        {
+            let index = StepIndex::from_position(position);
+            steps.entry(node.as_str()).or_default().push(index);
+        }
+    }
+    let (mut found, mut unseen) = (Vec::new(), Vec::new());
+    for reliance in &reviewed.relies_on {
+        let machine = super::relies::machine(&reliance.subject);
+        let of_node = machine.map(|node| steps.get(node));
+        let concerns = match (of_node, super::relies::etcd_cluster(&reliance.subject)) {
+            (Some(steps), _) => steps.is_some(),
+            (None, Some(cluster)) => in_etcd.contains(cluster),
+            (None, None) => true,
+        };
+        let is_flag = matches!(
+            &*reliance.what.fact,
+            "maintenance" | "protected" | "retired"
+        );
+        let broken = (concerns || is_flag).then(|| broken(reliance, observations, clusters));
+        match (broken.flatten(), of_node.flatten()) {
+            (None, _) => {}
+            (Some(Staleness::Unseen { .. }), None) if !concerns => {}
+            (Some(Staleness::Unseen { .. }), Some(steps)) => unseen.push(Reliance {
+                steps: steps[..].into(),
+                ..reliance.clone()
+            }),
+            (Some(broken), _) => found.push(broken),
+        }
+    }
+    plan.relies_on.extend(unseen);
+    plan.relies_on.sort_unstable();
+    plan.relies_on.dedup();
     found
 }
 

@@ -15,9 +15,11 @@ mod palette;
 pub mod plan;
 pub mod run;
 mod table;
+mod unfinished;
 
 pub use escape::Visible;
 pub use palette::{Painted, Palette, Role};
+pub use unfinished::unfinished;
 
 /// `1 error`, `2 errors`: a number and its noun.
 #[must_use]

@@ -388,6 +388,9 @@ pub struct Parameters {
     /// Only the disk of the operating system may be erased or written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preserve_local_storage: bool,
+    /// The image of the design, for deploy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Arc<str>>,
     /// The nodes that the plan deploys, for verify-site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deploys: Vec<NodeName>,

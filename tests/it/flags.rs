@@ -16,6 +16,7 @@ const BY_HAND: &[&str] = &[
     "attempts",
     "decide",
     "destroy-etcd",
+    "effect",
     "forget",
     "i-have-checked",
     "max-remediations",

@@ -34,7 +34,7 @@ pub fn admit(
     let reading = |attempt| error::repository(&site.name, attempt);
     let repository = site.repository;
     let head = repository.head().map_err(reading("read `HEAD`"))?;
-    let is_site_action = &*plan.action == super::tag::SITE_ACTION;
+    let is_site_action = !plan.request.action.is_targeted();
     if head == Some(commit) && is_site_action {
         let dirty = repository
             .dirty(selection, LARGEST_FILE)

@@ -201,7 +201,7 @@ fn begin_locked<'a>(
     let record = RunRecord {
         run: run.clone(),
         site: site.name.clone(),
-        action: plan.action.clone(),
+        action: Arc::from(plan.request.action.as_str()),
         revision: Arc::from(proposal.commit.to_string()),
         site_digest: plan.target.site_digest.clone(),
         plan_digest: proposal.plan_digest.clone(),
@@ -215,6 +215,7 @@ fn begin_locked<'a>(
     };
     let files = RunFiles::of(site.repository, &site.name, &run);
     let journal = files.new_journal()?;
+    files.note_plan(proposal.plan_digest)?;
     let draft = store
         .draft(
             &state,

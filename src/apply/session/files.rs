@@ -3,7 +3,8 @@
 //! `<git-common-dir>/trueup/<site>/<run>/`. `checkpoint` names the newest commit of the state that the
 //! owner of this journal wrote, and the one before it: where the state has moved on, somebody resumed the run elsewhere and the
 //! journal is not the newest. `elsewhere` says that it once was not, and begins with what was gone on with since: what it
-//! does not tell of may have been begun all the same. `tag.json` is the intent of the tag, with all that its bytes are made of.
+//! does not tell of may have been begun all the same. `tag.json` is the intent of the tag, with all that its bytes are made of. `plan`
+//! is the digest of the plan that this clone began the run with.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use crate::apply::Entry;
-use crate::design::{RunId, SiteName};
+use crate::design::{Digest, RunId, SiteName};
 use crate::journal::{self, Journal};
 use crate::record::Draft;
 use crate::repository::{CommitId, NewTag, Repository, Signature};
@@ -21,6 +22,7 @@ use crate::repository::{CommitId, NewTag, Repository, Signature};
 const CHECKPOINT: &str = "checkpoint";
 const ELSEWHERE: &str = "elsewhere";
 const TAG: &str = "tag.json";
+const PLAN: &str = "plan";
 
 /// The directory of a run.
 #[derive(Clone, Debug)]
@@ -91,6 +93,17 @@ impl RunFiles {
             text.push('\n');
         }
         self.replace(CHECKPOINT, text.as_bytes())
+    }
+
+    /// Writes down, durably, which plan this clone began the run with: records and lock are shared, this file is not.
+    pub(super) fn note_plan(&self, digest: &Digest) -> Result<(), Error> {
+        self.replace(PLAN, digest.as_bytes())
+    }
+
+    /// The digest of the plan with which this clone began the run, if it did.
+    pub(super) fn noted_plan(&self) -> Option<Digest> {
+        let text = fs::read_to_string(self.directory.join(PLAN)).ok()?;
+        Some(Digest::from(text.as_str()))
     }
 
     /// Writes down, durably, the tag that is going to be made.

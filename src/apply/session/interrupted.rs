@@ -18,7 +18,7 @@ use super::site::{Actor, Held, Site};
 use super::tag::{self, Deed};
 use super::time::{Timekeeper, rfc3339};
 use crate::apply::{Decision, Entry, Replay, StepOutcome};
-use crate::design::{NodeDesign, NodeName, RunId};
+use crate::design::{Digest, NodeDesign, NodeName, RunId};
 use crate::journal::Journal;
 use crate::plan::Plan;
 use crate::record::{
@@ -41,6 +41,9 @@ pub struct Interrupted {
     pub plan: Packed,
     /// Its commit, which is kept.
     pub commit: CommitId,
+    /// The digest of the plan that this clone began the run with, if it did. The plan and all else come from the
+    /// records, which everybody with push rights can write.
+    pub noted_plan: Option<Digest>,
 }
 
 /// How a lock is taken that another process may hold.
@@ -102,7 +105,9 @@ pub fn find_interrupted(site: &Site<'_>, run: Option<&RunId>) -> Result<Interrup
         .map_err(error::records("read the plan of the run"))?
         .ok_or_else(|| broken(&record, "it has no plan"))?;
     let commit = commit_of(&record)?;
+    let files = RunFiles::of(site.repository, &site.name, &record.run);
     Ok(Interrupted {
+        noted_plan: files.noted_plan(),
         record,
         plan,
         commit,

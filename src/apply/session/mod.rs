@@ -23,6 +23,7 @@ mod recorder;
 mod site;
 mod tag;
 mod time;
+mod unfinished;
 
 pub use admission::admit;
 pub use begin::{Begun, Proposal, begin, look_out};
@@ -35,3 +36,4 @@ pub use keep::{Session, with_heartbeat};
 pub use recorder::Recorder;
 pub use site::{Actor, Connection, Site};
 pub use time::Timekeeper;
+pub use unfinished::unfinished_run;

@@ -222,7 +222,8 @@ impl Site {
         }
         Plan {
             site: "site".into(),
-            action: "update".into(),
+            request: crate::plan::Request::default(),
+            unfinished: None,
             target: Target {
                 revision: None,
                 site_digest: "".into(),

@@ -1,7 +1,9 @@
 //! `trueup apply`: carries a plan out, or goes on with an interrupted run.
 
 mod airship;
+mod consent;
 mod process;
+mod recheck;
 mod resume;
 mod saved;
 mod watch;
@@ -16,18 +18,18 @@ use clap::{Args, ValueEnum};
 
 use self::process::listen;
 use self::resume::resume;
-use self::saved::apply_saved;
+use self::saved::{apply_saved, not_before_its_day};
 use crate::apply::session::{self, Begun, Proposal, Recorder, admit, begin, with_heartbeat};
 use crate::apply::{self, Event, EventKind, Finished, StillHolds, Stop, Work};
 use crate::backend::Backends;
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
-use crate::cli::planning::{self, PlanArguments, Planned, RemoteArguments, observe_nodes};
+use crate::cli::planning::{self, PlanArguments, Planned, RemoteArguments};
 use crate::cli::revision::Checkout;
 use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
-use crate::design::{Design, Digest, NodeDesign, NodeName};
+use crate::design::{Design, NodeDesign, NodeName};
 use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
 use crate::record::{Outcome, Packed, RunRecord, Store};
 use crate::report;
@@ -50,6 +52,9 @@ pub(in crate::cli) struct ApplyCommand {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
+    /// With a PLAN or --resume: allow what the plan allows, where this is its effect, as `plan` and `show` print it
+    #[arg(long, value_name = "DIGEST")]
+    effect: Option<String>,
     /// Go on with the interrupted run
     #[arg(long)]
     resume: bool,
@@ -119,6 +124,8 @@ struct Task<'a> {
     applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     hardware: Arc<Backends>,
     runtime: &'a tokio::runtime::Runtime,
+    /// Steps that are found out about and never begun, by their positions, and why.
+    refused: BTreeMap<usize, Arc<str>>,
 }
 
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
@@ -132,7 +139,12 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     if command.resume {
         return resume(context, command, &checkout, &site);
     }
-    let Some(request) = command.arguments.request(&command.words)? else {
+    let request = command.arguments.request(&command.words)?;
+    if request.is_some() && command.effect.is_some() {
+        let text = "`--effect` pins a saved plan, or that of a run with `--resume`";
+        return Err(Failure::new(FailureKind::Usage, text));
+    }
+    let Some(request) = request else {
         look_out(context, command, &checkout, &site)?;
         return match &command.words[..] {
             [path] => apply_saved(context, command, &checkout, &site, path.as_ref()),
@@ -268,19 +280,14 @@ fn apply_new(
     drop(text);
     admit(site, &selection, &state, &plan, commit, &digest)
         .map_err(|error| session_failure(&error))?;
+    not_before_its_day(context, &plan)?;
     if plan.steps.is_empty() {
         context.printer.tell("Nothing to do.");
         return Ok(0);
     }
     window::left(context, command, &design, &plan)?;
     confirm(context, command)?;
-    let Some(hardware) = hardware else {
-        return Err(Failure::new(
-            FailureKind::Usage,
-            "a plan made without asking the backends cannot be applied",
-        )
-        .hint("leave `--observed` away"));
-    };
+    let hardware = hardware.ok_or_else(not_observed)?;
     let task = Task {
         plan: &plan,
         design: &design,
@@ -288,8 +295,9 @@ fn apply_new(
         applied: &applied,
         hardware: hardware.clone(),
         runtime: &runtime,
+        refused: BTreeMap::new(),
     };
-    let ended = start(context, command, site, commit, &task, None);
+    let ended = start(context, command, site, commit, &task);
     if !command.watching.watch {
         // The process ends soon: taking the site apart node by node would only cost time.
         std::mem::forget((task.hardware, hardware, plan, design, applied));
@@ -297,32 +305,26 @@ fn apply_new(
     ended
 }
 
-/// Begins the run and carries it out. `site_digest`: the plan was saved, and everything that it relies
-/// on is observed again before the first step.
+/// That a plan was made of what was observed elsewhere.
+fn not_observed() -> Failure {
+    let text = "a plan made without asking the backends cannot be applied";
+    Failure::new(FailureKind::Usage, text).hint("leave `--observed` away")
+}
+
+/// Begins the run and carries it out.
 fn start(
     context: &Context,
     command: &ApplyCommand,
     site: &session::Site<'_>,
     commit: CommitId,
     task: &Task<'_>,
-    site_digest: Option<&Digest>,
 ) -> Result<u8, Failure> {
     window::left(context, command, task.design, task.plan)?;
     let (plan_file, plan_digest) = Packed::new(|out| saved_plan::write_to(task.plan, out))?;
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
     let store = Store::open(site.repository, &site.name)?;
-    let today = context
-        .now()
-        .to_zoned(jiff::tz::TimeZone::UTC)
-        .date()
-        .to_string();
-    let observations = site_digest.map(|_| {
-        let subjects: Vec<Arc<NodeDesign>> = relied_on(task);
-        let action = Action::named(&task.plan.action).unwrap_or(Action::Update);
-        task.runtime
-            .block_on(observe_nodes(&task.hardware, &subjects, action))
-    });
+    let today = context.today();
     let proposal = Proposal {
         plan: task.plan,
         plan_file: &plan_file,
@@ -334,12 +336,12 @@ fn start(
     let begun = begin(site, &actor, &clock, proposal, &mut |state| {
         let records = store.nodes(state)?;
         let current = plan::Current {
-            site_digest: site_digest.unwrap_or(&task.plan.target.site_digest),
+            site_digest: &task.plan.target.site_digest,
             design: task.design,
             base_run: state.site.last_success.as_ref().map(|action| &action.run),
             records: &records,
             today: &today,
-            observations: observations.as_ref(),
+            observations: None,
         };
         Ok(plan::stale(task.plan, &current)
             .iter()
@@ -374,7 +376,7 @@ fn carry_out(
     session.stop_when_lost(stop.handle());
     command.hooks.begin(stop.handle());
     let mut reporter = reporter(context, command.format);
-    let action = Action::named(&task.plan.action).filter(|action| action.is_targeted());
+    let action = Some(task.plan.request.action).filter(|action| action.is_targeted());
     let mut messages = Vec::new();
     // Whoever reads the events may be gone; the run goes on all the same.
     let mut sink = |event: &Event| {
@@ -390,7 +392,7 @@ fn carry_out(
         kind: EventKind::RunStarted {
             run: session.run().clone(),
             site: task.plan.site.clone(),
-            action: task.plan.action.clone(),
+            action: Arc::from(task.plan.request.action.as_str()),
             revision: Arc::from(session.commit().to_string()),
             steps: task.plan.steps.len(),
             resumed: command.resume,
@@ -415,11 +417,10 @@ fn carry_out(
         stop: stop.clone(),
         stop_grace,
         stop_after,
-        preconditions: Arc::new(StillHolds::new(
-            task.plan.clone(),
-            task.design,
-            task.hardware.clone(),
-        )),
+        preconditions: Arc::new(
+            StillHolds::new(task.plan.clone(), task.design, task.hardware.clone())
+                .refusing(task.refused.clone()),
+        ),
         may_start: &|| session.may_start(),
     };
     let finished = with_heartbeat(&session, HEARTBEAT, || {
@@ -507,6 +508,11 @@ fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
                 .hint("give `--yes`, or a plan that was saved with `trueup plan -o FILE`"),
         );
     }
+    ask(context)
+}
+
+/// Asks on a terminal for approval of what was shown.
+fn ask(context: &Context) -> Result<(), Failure> {
     context
         .printer
         .tell("\nCarry this plan out? Only `yes` is taken as approval:");
@@ -517,23 +523,4 @@ fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
     } else {
         Err(Failure::error("not approved; nothing was done"))
     }
-}
-
-/// The nodes that the plan relies on.
-fn relied_on(task: &Task<'_>) -> Vec<Arc<NodeDesign>> {
-    let steps = task
-        .plan
-        .steps
-        .iter()
-        .filter_map(|step| step.id.node.as_ref());
-    let names: std::collections::BTreeSet<&NodeName> = steps.collect();
-    names
-        .into_iter()
-        .filter_map(|name| {
-            task.nodes
-                .get(name)
-                .or_else(|| task.applied.get(name))
-                .cloned()
-        })
-        .collect()
 }

@@ -1,9 +1,11 @@
-//! `trueup apply --resume`: goes on with a run that was interrupted.
+//! `trueup apply --resume`: resumes a run that was interrupted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::saved::{Equipped, equip};
+use super::consent::Consent;
+use super::recheck::{Rechecked, hold, recheck};
+use super::saved::{Equipped, equip, kind_of};
 use super::{
     ApplyCommand, ProcessClock, Task, actor, carry_out, exit_code, look_out, session_failure,
     window,
@@ -19,7 +21,8 @@ use crate::plan::saved;
 use crate::record::Store;
 use crate::site::{At, Depth, Settings};
 
-/// Goes on with a run that was interrupted; its commit is kept.
+/// Resumes a run that was interrupted; its commit is kept. In the clone that began it, what it does was agreed to then;
+/// in another one it is held to a plan made now.
 pub(super) fn resume(
     context: &Context,
     command: &ApplyCommand,
@@ -40,14 +43,30 @@ pub(super) fn resume(
         other => other.map_err(|error| session_failure(&error))?,
     };
     let plan = interrupted.plan.unpack("plan")?;
-    let plan = saved::read(&plan).map_err(|error| {
-        Failure::error(format!(
-            "the plan of run {} is broken: {error}",
-            interrupted.record.run
+    let run = &interrupted.record.run;
+    let mut plan = saved::read(&plan).map_err(|error| {
+        let text = format!("the plan of run {run} is broken: {error}");
+        Failure::new(kind_of(&error), text).hint(format!(
+            "`trueup abort {run}` aborts it, and a new plan does what is left"
         ))
     })?;
-    let plan = Arc::new(plan);
     let at = At::Commit(interrupted.commit);
+    let is_own = interrupted.noted_plan == Some(saved::digest(&plan));
+    let mut rechecked = Rechecked::default();
+    if !is_own {
+        let consent = Consent {
+            context,
+            command,
+            checkout,
+            site,
+            again: "trueup apply --resume",
+            reviewed: &plan,
+            at,
+        };
+        rechecked = recheck(&consent, &interrupted)?;
+        hold(&mut plan, &mut rechecked);
+    }
+    let plan = Arc::new(plan);
     let location = checkout.location_at(at)?;
     let settings = Settings {
         depth: Depth::Typed,
@@ -64,6 +83,12 @@ pub(super) fn resume(
         Some(&backends),
     )?;
     let design = opened.site.design.clone();
+    if opened.site.digest != plan.target.site_digest {
+        let commit = interrupted.commit.short();
+        let text =
+            format!("commit {commit} of run {run} does not have the files that were planned");
+        return Err(Failure::new(FailureKind::Stale, text));
+    }
     window::left(context, command, &design, &plan)?;
     let store = Store::open(site.repository, &site.name)?;
     let Equipped {
@@ -96,6 +121,7 @@ pub(super) fn resume(
         applied: &applied,
         hardware,
         runtime: &runtime,
+        refused: rechecked.refused,
     };
     carry_out(context, command, &task, begun, &clock)
 }

@@ -1,23 +1,30 @@
-//! A saved plan: read, checked against how things stand, and carried out.
+//! A saved plan: read, made again, compared with the new one, and that one carried out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ApplyCommand, Task, session_failure, start};
+use super::consent::Consent;
+use super::{ApplyCommand, Task, not_observed, session_failure, start};
 use crate::apply::session::{self, Connection, admit};
 use crate::backend::{self, Backends};
 use crate::cli::context::Context;
-use crate::cli::planning::{self, Opened};
+use crate::cli::planning::{self, Opened, Planned};
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::observed;
-use crate::plan::{Action, Plan, saved};
+use crate::plan::{Difference, Plan, PlanEffect, saved};
 use crate::record::{NodeRecord, Store};
-use crate::repository::{Links, read_file};
+use crate::report::Visible;
+use crate::repository::{CommitId, Links, read_file};
 use crate::site::{At, Depth, Loader, Settings};
 
-/// Carries a saved plan out, if it still holds.
+/// Differences that are listed.
+const MOST_LISTED: usize = 40;
+
+/// Makes a saved plan again, and carries the new one out where it does nothing that the saved one does not show.
+///
+/// The file is a request and an expectation: none of its steps is ever carried out.
 pub(super) fn apply_saved(
     context: &Context,
     command: &ApplyCommand,
@@ -25,6 +32,70 @@ pub(super) fn apply_saved(
     site: &session::Site<'_>,
     path: &std::path::Path,
 ) -> Result<u8, Failure> {
+    let reviewed = read(context, path)?;
+    if reviewed.site != site.name {
+        let (planned, name) = (&reviewed.site, &site.name);
+        let text = format!("the plan is for site `{planned}`, not for `{name}`");
+        return Err(Failure::new(FailureKind::Usage, text));
+    }
+    not_before_its_day(context, &reviewed)?;
+    let consent = Consent {
+        context,
+        command,
+        checkout,
+        site,
+        again: &format!("trueup apply {}", path.display()),
+        reviewed: &reviewed,
+        at: At::Commit(commit_of(checkout, site, &reviewed)?),
+    };
+    let Some((mut planned, commit)) = consent.plan()? else {
+        return Ok(0);
+    };
+    let design = planned.site.design.clone();
+    let selection = planned.site.location.selection.clone();
+    let (digest, hardware) = (planned.site.digest.clone(), planned.hardware.take());
+    admit(
+        site,
+        &selection,
+        &planned.state,
+        &planned.plan,
+        commit,
+        &digest,
+    )
+    .map_err(|error| session_failure(&error))?;
+    let left_out = PlanEffect::of(&planned.plan).leaves_out(&PlanEffect::of(&reviewed));
+    if !left_out.is_empty() {
+        let text = "Less is done than the plan shows, since the site or its machines have changed:";
+        context.printer.tell(&listed(text, &left_out));
+    }
+    if planned.plan.steps.is_empty() {
+        context.printer.tell("Nothing to do.");
+        return Ok(0);
+    }
+    let Planned {
+        plan,
+        applied,
+        runtime,
+        site: documents,
+        records,
+        observations,
+        ..
+    } = planned;
+    drop((documents, records, observations, reviewed));
+    let task = Task {
+        plan: &Arc::new(plan),
+        design: &design,
+        nodes: &design.nodes,
+        applied: &applied,
+        hardware: hardware.ok_or_else(not_observed)?,
+        runtime: &runtime,
+        refused: BTreeMap::new(),
+    };
+    start(context, command, site, commit, &task)
+}
+
+/// Reads a saved plan.
+fn read(context: &Context, path: &std::path::Path) -> Result<Plan, Failure> {
     let path = context.directory().join(path);
     let unreadable = |kind, error: &dyn std::fmt::Display| {
         Failure::new(
@@ -34,76 +105,76 @@ pub(super) fn apply_saved(
     };
     let bytes = read_file(&path, observed::LARGEST as u64, Links::Followed);
     let bytes = bytes.map_err(|error| unreadable(FailureKind::Error, &error))?;
-    let plan = saved::read(&bytes).map_err(|error| {
-        let kind = match error {
-            saved::SavedError::Altered { .. } => FailureKind::Stale,
-            _ => FailureKind::Error,
-        };
-        unreadable(kind, &error)
-    })?;
-    if plan.site != site.name {
-        return Err(Failure::new(
-            FailureKind::Usage,
-            format!(
-                "the plan is for site `{}`, not for `{}`",
-                plan.site, site.name
-            ),
-        ));
+    saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))
+}
+
+/// What it means for an apply that a plan is not as this program writes it.
+pub(super) fn kind_of(error: &saved::SavedError) -> FailureKind {
+    use saved::SavedError as E;
+    match error {
+        E::Altered { .. } | E::AnotherEffect { .. } | E::Contradiction(_) => FailureKind::Stale,
+        _ => FailureKind::Error,
     }
-    // A plan for the site is for whatever commit has its files; one for some nodes is for its own.
-    let is_targeted = Action::named(&plan.action).is_some_and(Action::is_targeted);
-    let commit = match &plan.target.revision {
-        Some(revision) if is_targeted => planning::recorded(checkout, &site.connection, revision)?,
-        _ => checkout.head()?,
-    };
-    let at = At::Commit(commit);
-    let location = checkout.location_at(at)?;
-    let settings = Settings {
-        depth: Depth::Checked,
-        allow_missing_sources: true,
-    };
-    let backends = planning::backend_context(context, checkout, &location)?;
-    let (place, records) = ((&location, at), BTreeMap::new());
-    let opened = Opened::open(
-        context,
-        checkout,
-        place,
-        settings,
-        &records,
-        Some(&backends),
-    )?;
-    let (design, digest) = (opened.site.design.clone(), opened.site.digest.clone());
-    let store = Store::open(site.repository, &site.name)?;
-    planning::follow(context, &store, &site.connection)?;
-    let state = store.read()?;
-    planning::deepen(&site.connection, &state.site, commit)?;
-    admit(
-        site,
-        &location.selection,
-        &state.site,
-        &plan,
-        commit,
-        &digest,
-    )
-    .map_err(|error| session_failure(&error))?;
-    if plan.steps.is_empty() {
-        context.printer.tell("Nothing to do.");
-        return Ok(0);
+}
+
+/// A plan that was made for a day to come is not applied before that day.
+pub(super) fn not_before_its_day(context: &Context, plan: &Plan) -> Result<(), Failure> {
+    let (day, today) = (&plan.options.as_of, context.today());
+    if **day <= *today {
+        return Ok(());
     }
-    let Equipped {
-        applied,
-        runtime,
-        hardware,
-    } = equip(checkout, opened, &store, &plan, site, &backends)?;
-    let task = Task {
-        plan: &Arc::new(plan),
-        design: &design,
-        nodes: &design.nodes,
-        applied: &applied,
-        hardware,
-        runtime: &runtime,
+    let text = format!("the plan is made as of {day}, and today is {today}");
+    Err(Failure::new(FailureKind::Guard, text).hint("plan again without `--as-of`"))
+}
+
+/// The commit whose documents are applied. A plan for the site is for whatever commit has its files, and that is the
+/// one that is checked out; a plan for some nodes is for its own, which must be in that one's history.
+fn commit_of(
+    checkout: &Checkout<'_>,
+    site: &session::Site<'_>,
+    plan: &Plan,
+) -> Result<CommitId, Failure> {
+    let head = checkout.head()?;
+    let revision = plan.target.revision.as_ref();
+    let Some(revision) = revision.filter(|_| plan.request.action.is_targeted()) else {
+        return Ok(head);
     };
-    start(context, command, site, commit, &task, Some(&digest))
+    let commit = planning::recorded(checkout, &site.connection, revision)?;
+    in_history(checkout, commit)?;
+    Ok(commit)
+}
+
+/// Refuses documents that nobody merged: a commit that is neither checked out nor in the history of what is, nor in
+/// that of its upstream.
+pub(super) fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failure> {
+    let repository = checkout.repository;
+    let upstream = repository.resolve("@{upstream}").ok();
+    for tip in [Some(checkout.head()?), upstream].into_iter().flatten() {
+        if tip == commit || repository.is_ancestor(commit, tip)? {
+            return Ok(());
+        }
+    }
+    let text = format!(
+        "commit {} is not in the history of what is checked out, so its documents are not applied",
+        commit.short()
+    );
+    Err(Failure::new(FailureKind::Guard, text)
+        .hint("check out a branch that holds it, and try again"))
+}
+
+/// A sentence and what differs, a line each.
+pub(super) fn listed(sentence: &str, differences: &[Difference]) -> String {
+    let mut text = sentence.to_owned();
+    for difference in differences.iter().take(MOST_LISTED) {
+        text.push_str("\n  ");
+        text.push_str(&Visible(&difference.to_string()).to_string());
+    }
+    let more = differences.len().saturating_sub(MOST_LISTED);
+    if more > 0 {
+        text.push_str("\n  … and ");
+        text.push_str(&crate::report::counted(more, "more", "more"));
+    }
+    text
 }
 
 /// What a plan that is at hand is carried out with.

@@ -7,7 +7,7 @@ use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::design::Design;
 use crate::guard::windows;
-use crate::plan::{Action, Plan};
+use crate::plan::Plan;
 
 /// How long a run may still go on; `None`: without bound.
 ///
@@ -21,7 +21,7 @@ pub(super) fn left(
     plan: &Plan,
 ) -> Result<Option<Duration>, Failure> {
     let all = &design.policy.maintenance_windows;
-    let waits = Action::named(&plan.action).is_none_or(Action::waits_for_window);
+    let waits = plan.request.action.waits_for_window();
     if all.is_empty() || command.outside_windows || !waits {
         return Ok(None);
     }

@@ -13,6 +13,7 @@ use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
+use crate::design::Policy;
 use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
 use crate::repository::{Patience, Repository};
@@ -76,6 +77,17 @@ pub(in crate::cli) struct PlanArguments {
     pub(in crate::cli) action: ActionArguments,
     #[command(flatten)]
     pub(in crate::cli) remote: RemoteArguments,
+    /// A request that was saved, in the place of the flags.
+    #[arg(skip)]
+    saved: Option<Saved>,
+}
+
+/// A request that was saved in a plan.
+#[derive(Debug, Clone)]
+struct Saved {
+    options: Options,
+    /// Only what was given here is allowed; `None`: all that the request allows.
+    given: Option<Options>,
 }
 
 /// How records are shared.
@@ -157,6 +169,29 @@ impl PlanArguments {
         self.skip_blocked = true;
     }
 
+    /// The arguments with which a saved request is planned today. Its allowances count as far as these arguments
+    /// repeat them, or all of them where `is_confirmed`.
+    pub(in crate::cli) fn of_saved(
+        &self,
+        context: &Context,
+        saved: &Options,
+        is_confirmed: bool,
+    ) -> Self {
+        let given = self.given(context);
+        Self {
+            allow_missing_sources: true,
+            remote: self.remote.clone(),
+            saved: Some(Saved {
+                options: Options {
+                    as_of: context.today(),
+                    ..saved.clone()
+                },
+                given: (!is_confirmed).then_some(given),
+            }),
+            ..Self::default()
+        }
+    }
+
     /// What a look at the site asks, which nothing is going to be done about.
     pub(in crate::cli) fn for_a_look(
         observed: Option<PathBuf>,
@@ -222,10 +257,25 @@ impl PlanArguments {
         }
     }
 
-    pub(super) fn options(&self, context: &Context) -> Options {
-        let today = || context.now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    /// The options of a plan under the policy of its site.
+    pub(super) fn options(&self, context: &Context, policy: &Policy) -> Options {
+        match &self.saved {
+            None => self.given(context),
+            Some(Saved {
+                options,
+                given: None,
+            }) => options.clone(),
+            Some(Saved {
+                options,
+                given: Some(given),
+            }) => options.allowed_by(given, policy),
+        }
+    }
+
+    fn given(&self, context: &Context) -> Options {
+        let day = self.as_of.map(|day| Arc::from(day.to_string()));
         Options {
-            as_of: Arc::from(self.as_of.unwrap_or_else(today).to_string()),
+            as_of: day.unwrap_or_else(|| context.today()),
             targets: set(&self.target),
             excludes: set(&self.exclude),
             allow_redeploy: allowance(&self.allow_redeploy),

@@ -203,6 +203,23 @@ pub(in crate::cli) fn make(
     )
 }
 
+/// Makes another plan of what was observed for one before.
+pub(in crate::cli) fn make_again(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    at: At,
+    arguments: &PlanArguments,
+    connection: &Connection<'_>,
+    request: &Request,
+    observations: Option<Observations>,
+) -> Result<Planned, Failure> {
+    let ground = ground(context, checkout, connection)?;
+    let seen = Some(observations);
+    make_whole(
+        context, checkout, at, arguments, connection, request, ground, seen,
+    )
+}
+
 /// The same where nothing but the plan is wanted: where the world was seen elsewhere, and most of the
 /// site is as it was when it was loaded last, only the rest is loaded.
 pub(in crate::cli) fn make_plan(
@@ -363,7 +380,7 @@ fn make_whole(
         deepen(connection, &state.site, commit)?;
     }
     let target = target(checkout, &site, at, head)?;
-    let options = arguments.options(context);
+    let options = arguments.options(context, &design.policy);
     let intermediate = match (options.allow_intermediate_commits, commit_of(at).or(head)) {
         (true, Some(commit)) => allowed_commits(checkout, &state.site, commit)?,
         _ => Vec::new(),

@@ -323,7 +323,7 @@ impl Short<'_> {
             }
             None => (None, files.map(|(path, ..)| path.clone()).collect()),
         };
-        let options = self.arguments.options(self.context);
+        let options = self.arguments.options(self.context, &design.policy);
         let intermediate = match (options.allow_intermediate_commits, head) {
             (true, Some(head)) => allowed_commits(self.checkout, &self.state.site, head)?,
             _ => Vec::new(),

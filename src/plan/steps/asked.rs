@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::leaving::{Bounds, Place, tear_down, written as step_of_leaving};
-use super::{Draft, Ground, Written, disks_of, keeps_disks};
+use super::{Draft, Ground, Written, deployed, keeps_disks};
 use crate::design::NodeDesign;
 use crate::guard::is_control_plane;
 use crate::plan::action::Action;
@@ -119,7 +119,7 @@ fn rebuild(draft: &mut Draft, ground: &Ground<'_>, item: &Item<'_>, wave: StepIn
         .success([wave])
         .success(torn_down);
     let prepared = draft.add(prepare);
-    let parameters = draft.share(disks_of(ground, item));
+    let parameters = draft.share(deployed(ground, item));
     let deploy = written(StepKind::Deploy)
         .timeout(configuration.deploy_timeout)
         .effect(item.deploy_effect())

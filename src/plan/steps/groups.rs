@@ -6,7 +6,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::leaving::{Place, tear_down, written};
-use super::{Draft, Ground, Written, clean_steps, disks_of, keeps_disks};
+use super::{Draft, Ground, Written, clean_steps, deployed, keeps_disks};
 use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::guard::is_control_plane;
 use crate::plan::PlannedGroup;
@@ -303,7 +303,7 @@ impl Context<'_> {
             .written(StepKind::Deploy, item)
             .timeout(self.ground.design.configuration.deploy_timeout)
             .effect(item.deploy_effect())
-            .parameters(draft.share(disks_of(self.ground, item)))
+            .parameters(draft.share(deployed(self.ground, item)))
             .success([gate])
             .success(prepared)
             .success(draft.unset_retired.get(item.subject.name).copied());

@@ -18,7 +18,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::action::Action;
 use super::change::Item;
 use super::{Options, PlannedGroup};
-use crate::design::{Design, GroupName, NodeName};
+use crate::design::{Design, GroupName, NodeName, Section};
+use crate::document::Node;
 use crate::guard::Limits;
 use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
@@ -209,6 +210,19 @@ fn disks_of(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
         disks: item.change.disks.clone(),
         preserve_local_storage: keeps_disks(ground, item),
         ..Parameters::default()
+    }
+}
+
+/// What a deploy has to know: the disks, and the image.
+fn deployed(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
+    let system = item
+        .subject
+        .after
+        .and_then(|node| node.sections.get(&Section::OperatingSystem));
+    let image = system.and_then(|system| system.at(&["platform", "image"]));
+    Parameters {
+        image: image.and_then(Node::as_str).map(Arc::from),
+        ..disks_of(ground, item)
     }
 }
 

@@ -12,8 +12,8 @@ use super::forecast;
 use super::outline::{self, Alike, Part, Stage, gather_by, outline, shown};
 use super::{summary, words};
 use crate::plan::{Change, Plan};
-use crate::report::counted;
 use crate::report::escape::{markdown_code, markdown_text, visible};
+use crate::report::{counted, unfinished};
 
 /// GitHub's limit on a comment.
 pub const DEFAULT_MAX_BYTES: usize = 65_536;
@@ -137,10 +137,13 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
         out,
         "\n### Plan for {}: {}\n",
         markdown_code(plan.site.as_str()),
-        markdown_text(&plan.action)
+        markdown_text(plan.request.action.as_str())
     );
     for notice in &plan.notices {
         let _ = writeln!(out, "> **Warning:** {}\n", markdown_text(notice));
+    }
+    if let Some(run) = &plan.unfinished {
+        let _ = writeln!(out, "> **Warning:** {}\n", markdown_text(&unfinished(run)));
     }
     for line in summary(plan) {
         let _ = writeln!(out, "**{}**\n", markdown_text(&line));
@@ -155,6 +158,9 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
     );
     if let Some(digest) = comment.digest {
         let _ = write!(out, ", plan {}", markdown_code(&words::short(digest)));
+    }
+    if !plan.steps.is_empty() {
+        let _ = write!(out, ", effect {}", markdown_code(&words::effect(plan)));
     }
     out.push('\n');
 }

@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::diff::FieldChange;
-use crate::plan::{Action, Change, ChangeKind, Plan, PlannedGroup};
+use crate::plan::{Change, ChangeKind, Plan, PlannedGroup};
 
 /// Changes that are alike, in the order of their nodes' names.
 pub(super) struct Alike<'a> {
@@ -48,7 +48,7 @@ pub(super) fn outline(plan: &Plan) -> Vec<Part<'_>> {
         .enumerate()
         .map(|(index, group)| (group.name.as_str(), index))
         .collect();
-    let is_asked = Action::named(&plan.action).is_some_and(Action::is_targeted);
+    let is_asked = plan.request.action.is_targeted();
     let (outside, left) = (plan.groups.len(), plan.groups.len() + 1);
     let mut stages: Vec<Vec<&Change>> = vec![Vec::new(); plan.groups.len() + 2];
     for change in shown(plan) {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::forecast;
 use super::words::{duration, outlook};
-use crate::plan::{ChangeKind, Plan};
+use crate::plan::{Action, ChangeKind, Plan, RunState};
 use crate::report::counted;
 
 /// The kinds in the order of the summary, and whether a 0 is worth saying.
@@ -33,9 +33,25 @@ pub fn summary(plan: &Plan) -> Vec<String> {
     let blocked: usize = summary.blocked.values().sum();
     let rest = remaining(plan);
     if done + blocked == 0 {
-        let why = match &*plan.action {
-            "update" => "the site is as designed",
-            "remediate" => "nothing asks for remediation",
+        if let Some(run) = &plan.unfinished {
+            let state = match run.state {
+                RunState::Running => "is running",
+                RunState::Interrupted => "was interrupted",
+            };
+            return vec![format!(
+                "Nothing is planned: run {} {state}{rest}.",
+                run.run
+            )];
+        }
+        let differing = plan.changes.iter();
+        let differing = differing.filter(|change| change.shown_only).count();
+        if differing > 0 && !plan.request.action.is_targeted() {
+            let nodes = counted(differing, "node differs", "nodes differ");
+            return vec![format!("Nothing to carry out: {nodes}, as shown{rest}.")];
+        }
+        let why = match plan.request.action {
+            Action::Update => "the site is as designed",
+            Action::Remediate => "nothing asks for remediation",
             _ => "all is so already",
         };
         return vec![format!("No changes: {why}{rest}.")];

@@ -11,8 +11,8 @@ use crate::diagnostic::Place;
 use crate::diff::{FieldChange, Link};
 use crate::observed::PodName;
 use crate::plan::{
-    Base, Block, Change, ChangeKind, Forecast, NodeForecast, Options, Plan, PlannedGroup, Standing,
-    Summary, Target,
+    Base, Block, Change, ChangeKind, Forecast, NodeForecast, Options, Plan, PlannedGroup, Request,
+    Standing, Summary, Target,
 };
 use crate::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
@@ -119,7 +119,8 @@ fn group(name: &str, nodes: &[&str]) -> PlannedGroup {
 fn empty() -> Plan {
     Plan {
         site: "x".into(),
-        action: "update".into(),
+        request: Request::default(),
+        unfinished: None,
         target: Target {
             revision: Some("1111111111111111111111111111111111111111".into()),
             site_digest: "aa".into(),
@@ -280,6 +281,7 @@ fn text_shows_what_changes_why_in_which_order_and_what_is_blocked() {
     Plan: 2 to deploy, 0 to relabel, 1 to redeploy, 1 to destroy, 1 drifted, wipes 4 disks in all, 2 retired left out, 40 unchanged.
     BLOCKED: 3 to redeploy; nothing is applied until they are allowed or skipped.
     Takes about 2 h 10 min (longest path).
+    Effect: 84da9ae1aa915cb6
     ");
 }
 
@@ -341,7 +343,7 @@ fn the_comment_has_everything_destructive_before_the_first_fold() {
 
     **Takes about 2 h 10 min (longest path).**
 
-    `222222222222` → `111111111111`, as of 2026-11-21, plan `0123456789ab`
+    `222222222222` → `111111111111`, as of 2026-11-21, plan `0123456789ab`, effect `84da9ae1aa915cb6`
 
     > [!CAUTION]
     > **5 machines are wiped or taken away (3 of them blocked):**
@@ -540,7 +542,6 @@ fn nothing_from_a_document_drives_a_terminal_or_means_anything_to_markdown() {
     let evil: Arc<str> = "\u{1b}[2J```\n</details><!-- --> @all #1 `| \u{202e}".into();
     let mut plan = plan();
     plan.warnings = vec![evil.clone()];
-    plan.action = evil.clone();
     plan.options.as_of = evil.clone();
     let mut change = redeploy("n1", true);
     change.node = evil.as_ref().into();

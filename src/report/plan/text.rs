@@ -9,7 +9,7 @@ use super::summary::summary;
 use super::{fold, steps, words};
 use crate::diff::FieldChange;
 use crate::plan::{Change, ChangeKind, Plan};
-use crate::report::{Palette, Role, Visible, counted};
+use crate::report::{Palette, Role, Visible, counted, unfinished};
 
 /// Nodes that a fold names.
 const MOST_NAMES: usize = 8;
@@ -97,12 +97,16 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         };
         writeln!(out, "{}", view.palette.paint(role, line))?;
     }
+    if !plan.steps.is_empty() {
+        let line = format!("Effect: {}", words::effect(plan));
+        writeln!(out, "{}", view.palette.paint(Role::Faint, line))?;
+    }
     Ok(())
 }
 
 fn heading(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     let (target, base) = words::revisions(plan);
-    let title = format!("Site {}: {}", plan.site, plan.action);
+    let title = format!("Site {}: {}", plan.site, plan.request.action);
     writeln!(
         out,
         "{} {base} → {target}, as of {}",
@@ -112,6 +116,10 @@ fn heading(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     for notice in &plan.notices {
         let head = view.palette.paint(Role::Warning, "warning:");
         writeln!(out, "{head} {}", Visible(notice))?;
+    }
+    if let Some(run) = &plan.unfinished {
+        let message = format!("warning: {}", unfinished(run));
+        writeln!(out, "{}", view.palette.paint(Role::Warning, message))?;
     }
     if !plan.target.dirty.is_empty() {
         let files = counted(plan.target.dirty.len(), "file differs", "files differ");

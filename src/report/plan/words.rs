@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use crate::design::SuccessCriteria;
 use crate::diff::Link;
-use crate::plan::{Change, ChangeKind, Plan, PlannedGroup};
+use crate::plan::{Change, ChangeKind, Plan, PlanEffect, PlannedGroup, effect};
 use crate::report::escape::visible;
 use crate::report::{Visible, counted};
 
@@ -249,6 +249,11 @@ pub(super) fn revisions(plan: &Plan) -> (String, String) {
         None => "nothing applied".to_owned(),
     };
     (target, base)
+}
+
+/// The digits of the effect by which a plan is pinned.
+pub(super) fn effect(plan: &Plan) -> String {
+    effect::short(&PlanEffect::of(plan).digest()).to_owned()
 }
 
 /// `2 h 10 min`, `45 min`, `30 s`.

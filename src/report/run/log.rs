@@ -8,6 +8,7 @@ use super::ending::{counts, report};
 use super::event::short;
 use super::{FORMAT_VERSION, role, words};
 use crate::apply::RunReport;
+use crate::plan::UnfinishedRun;
 use crate::record::RunRecord;
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, json};
@@ -54,19 +55,26 @@ fn minutes(time: &str) -> String {
 struct Runs<'a> {
     format_version: u32,
     runs: &'a [RunRecord],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished_run: Option<&'a UnfinishedRun>,
 }
 
-/// Writes the runs as one JSON object: `format_version` and `runs`.
+/// Writes the runs as one JSON object: `format_version`, `runs` and, where a run has not ended, `unfinished_run`.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn log_json(out: &mut dyn Write, runs: &[RunRecord]) -> fmt::Result {
+pub fn log_json(
+    out: &mut dyn Write,
+    runs: &[RunRecord],
+    unfinished_run: Option<&UnfinishedRun>,
+) -> fmt::Result {
     json::pretty(
         out,
         &Runs {
             format_version: FORMAT_VERSION,
             runs,
+            unfinished_run,
         },
     )
 }

@@ -9,6 +9,7 @@ use super::FORMAT_VERSION;
 use crate::design::NodeName;
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, ObservedNode};
+use crate::plan::UnfinishedRun;
 use crate::record::{NodeRecord, Phase};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
@@ -139,19 +140,26 @@ fn fact<T>(fact: &Fact<T>, known: impl FnOnce(&T) -> Cell) -> Cell {
 struct All<'a> {
     format_version: u32,
     nodes: &'a [StatusRow<'a>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished_run: Option<&'a UnfinishedRun>,
 }
 
-/// Writes the nodes as one JSON object: `format_version` and `nodes`.
+/// Writes the nodes as one JSON object: `format_version`, `nodes` and, where a run has not ended, `unfinished_run`.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn status_json(out: &mut dyn Write, rows: &[StatusRow<'_>]) -> fmt::Result {
+pub fn status_json(
+    out: &mut dyn Write,
+    rows: &[StatusRow<'_>],
+    unfinished_run: Option<&UnfinishedRun>,
+) -> fmt::Result {
     json::pretty(
         out,
         &All {
             format_version: FORMAT_VERSION,
             nodes: rows,
+            unfinished_run,
         },
     )
 }

@@ -303,7 +303,7 @@ fn the_log_is_a_table_and_a_run_is_shown_in_full() {
       1 succeeded, 1 failed
     ");
     let mut json = String::new();
-    log_json(&mut json, &[record()]).unwrap();
+    log_json(&mut json, &[record()], None).unwrap();
     show_json(&mut json, &record(), Some(&ending())).unwrap();
     let mut values = serde_json::Deserializer::from_str(&json).into_iter::<serde_json::Value>();
     assert_eq!(values.next().unwrap().unwrap()["runs"][0]["run"], "01J");
@@ -370,7 +370,7 @@ fn status_shows_each_node_from_all_sides() {
     3 nodes, 2 differ, 1 could not be observed
     ");
     let mut json = String::new();
-    status_json(&mut json, &rows).unwrap();
+    status_json(&mut json, &rows, None).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["nodes"][0]["differs"][0], "is off");
 }

@@ -166,7 +166,8 @@ fn plan(nodes: &[&str]) -> Plan {
     };
     Plan {
         site: SiteName::from("one"),
-        action: Arc::from("update"),
+        request: trueup::plan::Request::default(),
+        unfinished: None,
         target: Target {
             revision: None,
             site_digest: Digest::from("d1"),

@@ -1,0 +1,70 @@
+//! The run that has not ended, as lock and records tell it, for those who only look.
+
+use std::sync::Arc;
+
+use super::begin;
+use super::error::{self, Error};
+use super::site::{Connection, Site};
+use crate::plan::{RunState, UnfinishedRun};
+use crate::record::RunRecord;
+use crate::repository::Holder;
+
+/// The run of a site that has not ended, where there is one. The records are taken as they are here, so they have been
+/// followed before; the lock is read where it counts, but with `--offline` here.
+///
+/// # Errors
+///
+/// The lock or the records cannot be read.
+pub fn unfinished_run(site: &Site<'_>) -> Result<Option<UnfinishedRun>, Error> {
+    let store = site.store()?;
+    let state = store.read().map_err(error::records("read the records"))?;
+    let record = begin::unfinished(&store, &state)?;
+    let lock = match &site.connection {
+        Connection::Offline => site
+            .repository
+            .read_lock(site.name.as_str())
+            .map_err(error::repository(&site.name, "read the lock"))?,
+        Connection::Alone | Connection::Shared { .. } => site.lock()?,
+    };
+    let holder = lock.map(|lock| lock.holder);
+    if let Some(record) = record {
+        let holder = holder.filter(|holder| holder.run == record.run.as_str());
+        return Ok(Some(of_record(record, holder)));
+    }
+    let Some(holder) = holder else {
+        return Ok(None);
+    };
+    // A run that ended and keeps its lock has something left to publish, and is not begun again.
+    let run = crate::design::RunId::from(holder.run.as_str());
+    let known = store
+        .run(&state, &run)
+        .map_err(error::records("read the record of a run"))?;
+    Ok(known.is_none().then(|| UnfinishedRun {
+        run,
+        action: Arc::from("not in the records yet"),
+        state: state_of(&holder),
+        started: Arc::from(holder.since.as_str()),
+        actor: Some(Arc::from(holder.who.as_str())),
+        host: Some(Arc::from(holder.host.as_str())),
+    }))
+}
+
+fn of_record(record: RunRecord, holder: Option<Holder>) -> UnfinishedRun {
+    UnfinishedRun {
+        state: holder.as_ref().map_or(RunState::Interrupted, state_of),
+        actor: holder.as_ref().map(|holder| Arc::from(holder.who.as_str())),
+        host: holder.map(|holder| Arc::from(holder.host.as_str())),
+        run: record.run,
+        action: record.action,
+        started: record.started,
+    }
+}
+
+/// Whether the process that holds a lock may still be at work.
+fn state_of(holder: &Holder) -> RunState {
+    let me = Holder::this_process("", "", "");
+    match holder.is_gone(&me) {
+        true => RunState::Interrupted,
+        false => RunState::Running,
+    }
+}

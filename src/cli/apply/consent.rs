@@ -1,0 +1,226 @@
+//! What the operator agreed to of a plan that comes from a file or from the records: its allowances are requests, and
+//! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
+
+use std::io::IsTerminal;
+
+use super::saved::listed;
+use super::{ApplyCommand, ask, session_failure};
+use crate::apply::session::{self, admit};
+use crate::cli::context::Context;
+use crate::cli::planning::{self, Planned};
+use crate::cli::revision::Checkout;
+use crate::cli::{Failure, FailureKind};
+use crate::plan::{self, Plan, PlanEffect, effect};
+use crate::report;
+use crate::repository::CommitId;
+use crate::site::At;
+
+/// A plan that is to be made again, and what is known of the operator's will.
+pub(super) struct Consent<'a> {
+    pub(super) context: &'a Context,
+    pub(super) command: &'a ApplyCommand,
+    pub(super) checkout: &'a Checkout<'a>,
+    pub(super) site: &'a session::Site<'a>,
+    /// The command, as it is given again.
+    pub(super) again: &'a str,
+    /// The plan that was reviewed, or is said to have been.
+    pub(super) reviewed: &'a Plan,
+    /// Its documents.
+    pub(super) at: At,
+}
+
+impl Consent<'_> {
+    /// Makes the plan again with what the operator allows; `None`: there was nothing to do in the first place.
+    ///
+    /// # Errors
+    ///
+    /// It is stale, does more than the reviewed one, or takes allowances that nobody gave.
+    pub(super) fn plan(&self) -> Result<Option<(Planned, CommitId)>, Failure> {
+        let Some(commit) = planning::commit_of(self.at) else {
+            return Ok(None);
+        };
+        let is_pinned = is_pinned(self.command, self.reviewed)?;
+        let planned = self.make(is_pinned)?;
+        admit(
+            self.site,
+            &planned.site.location.selection,
+            &planned.state,
+            self.reviewed,
+            commit,
+            &planned.site.digest,
+        )
+        .map_err(|error| session_failure(&error))?;
+        self.is_fresh(&planned)?;
+        let (mut planned, missing) = match is_pinned {
+            true => (planned, None),
+            false => self.agreed(planned)?,
+        };
+        self.adds_nothing(&planned.plan)?;
+        if let Some(observations) = &planned.observations {
+            let clusters = &planned.site.design.etcd_clusters;
+            let plan = &mut planned.plan;
+            let broken = plan::hold_to(self.reviewed, plan, observations, clusters);
+            stale(self.site, &broken)?;
+        }
+        if let Some(missing) = missing {
+            self.ask(&planned.plan, &missing)?;
+        }
+        Ok(Some((planned, commit)))
+    }
+
+    /// Makes the plan of the same request today.
+    pub(super) fn make(&self, is_confirmed: bool) -> Result<Planned, Failure> {
+        let (context, saved) = (self.context, &self.reviewed.options);
+        let arguments = &self.command.arguments;
+        let arguments = arguments.of_saved(context, saved, is_confirmed);
+        let request = &self.reviewed.request;
+        planning::make(
+            context,
+            self.checkout,
+            self.at,
+            &arguments,
+            &self.site.connection,
+            request,
+        )
+    }
+
+    /// Whether the records are those that the plan was made from.
+    fn is_fresh(&self, planned: &Planned) -> Result<(), Failure> {
+        let success = planned.state.last_success.as_ref();
+        let current = plan::Current {
+            site_digest: &planned.site.digest,
+            design: &planned.site.design,
+            base_run: success.map(|action| &action.run),
+            records: &planned.records,
+            // What a day changes is seen in the new plan.
+            today: &self.reviewed.options.as_of,
+            observations: None,
+        };
+        stale(self.site, &plan::stale(self.reviewed, &current))
+    }
+
+    fn adds_nothing(&self, plan: &Plan) -> Result<(), Failure> {
+        let added = PlanEffect::of(plan).adds_to(&PlanEffect::of(self.reviewed));
+        if added.is_empty() {
+            return Ok(());
+        }
+        let text = "a plan made now does more than this one shows:";
+        Err(Failure::new(FailureKind::Stale, listed(text, &added))
+            .hint("plan again, review it, and apply that"))
+    }
+
+    /// The plan with what was given on the command line, where that is all that it takes; otherwise with all that was
+    /// asked for, and the flags about which the operator is to be asked.
+    pub(super) fn agreed(
+        &self,
+        mut planned: Planned,
+    ) -> Result<(Planned, Option<Vec<String>>), Failure> {
+        let given = planned.plan.options.allowances();
+        let mut missing = self.reviewed.options.allowances();
+        missing.retain(|flag| !given.contains(flag));
+        let by_name = is_destructive_by_name(self.reviewed);
+        if missing.is_empty() {
+            return Ok((planned, by_name.then_some(missing)));
+        }
+        let arguments = &self.command.arguments;
+        let arguments = arguments.of_saved(self.context, &self.reviewed.options, true);
+        let observations = planned.observations.take();
+        let whole = planning::make_again(
+            self.context,
+            self.checkout,
+            self.at,
+            &arguments,
+            &self.site.connection,
+            &self.reviewed.request,
+            observations,
+        )?;
+        planned.observations = whole.observations;
+        if !by_name && !takes_more(&whole.plan, &planned.plan) {
+            return Ok((planned, None));
+        }
+        planned.plan = whole.plan;
+        Ok((planned, Some(missing)))
+    }
+
+    /// Shows what the plan does and asks on a terminal; otherwise says what has to be given.
+    ///
+    /// # Errors
+    ///
+    /// There is no terminal to ask on, or the answer is no.
+    pub(super) fn ask(&self, plan: &Plan, missing: &[String]) -> Result<(), Failure> {
+        let mut text = String::new();
+        let view = report::plan::View {
+            palette: self.context.printer.err,
+            ..Default::default()
+        };
+        report::plan::text(&mut text, plan, view)?;
+        self.context.printer.tell(&text);
+        if !self.command.yes && std::io::stdin().is_terminal() {
+            return ask(self.context);
+        }
+        let flags = missing.iter().map(|flag| format!("`{flag}`"));
+        let what = match missing.is_empty() {
+            true => format!("`{}` of the nodes that it names", plan.request.action),
+            false => flags.collect::<Vec<_>>().join(", "),
+        };
+        let message = format!(
+            "the plan takes what was not allowed on this command line, and stdin is not a terminal to ask on: {what}"
+        );
+        let pin = PlanEffect::of(self.reviewed).digest();
+        let (again, pin) = (self.again, effect::short(&pin));
+        let failure = Failure::new(FailureKind::Guard, message).hint(format!(
+            "review the plan, and pin its effect: `{again} --effect {pin}`"
+        ));
+        Err(match missing.is_empty() {
+            true => failure,
+            false => {
+                let flags = missing.join(" ");
+                failure.hint(format!("or allow the same again: `{again} {flags}`"))
+            }
+        })
+    }
+}
+
+/// Whether a plan takes allowances that another one, of the same request, does without.
+fn takes_more(plan: &Plan, other: &Plan) -> bool {
+    PlanEffect::of(plan) != PlanEffect::of(other)
+        || plan.intermediate_commits != other.intermediate_commits
+        || (plan.options.skip_blocked != other.options.skip_blocked
+            && other.blocked().next().is_some())
+}
+
+/// Whether its action takes away what it names: that a plan names it is no allowance of the operator's.
+fn is_destructive_by_name(plan: &Plan) -> bool {
+    plan.request.action.is_targeted() && PlanEffect::of(plan).takes_away()
+}
+
+/// Whether the command line pins the effect of a plan.
+///
+/// # Errors
+///
+/// It pins another one, or none.
+pub(super) fn is_pinned(command: &ApplyCommand, plan: &Plan) -> Result<bool, Failure> {
+    let Some(given) = &command.effect else {
+        return Ok(false);
+    };
+    match effect::is_pinned(given, &PlanEffect::of(plan).digest()) {
+        Ok(true) => Ok(true),
+        Ok(false) => {
+            let text = format!("the plan does not have the effect {given}");
+            Err(Failure::new(FailureKind::Stale, text)
+                .hint("`trueup show` prints what it does, and its effect"))
+        }
+        Err(text) => Err(Failure::new(FailureKind::Usage, text)),
+    }
+}
+
+/// Reasons why a plan may not be applied any more.
+fn stale(site: &session::Site<'_>, reasons: &[plan::Staleness]) -> Result<(), Failure> {
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(session_failure(&session::Error::Stale {
+        site: site.name.clone(),
+        reasons: reasons.iter().map(ToString::to_string).collect(),
+    }))
+}

@@ -1,0 +1,605 @@
+//! The effect of a plan: what it does to the site, whatever way it was planned and in whatever order it is done.
+//!
+//! Two plans of one effect are the same decision for a reviewer. It holds what each node is changed to and by which
+//! kinds of steps, the disks, etcd members and Kubernetes node that are meant, labels and image, what had to be
+//! allowed for it, the limits of the site and the order of its groups. It does not hold which wave a node is in,
+//! texts, estimates, ids of commits, or anything of a node that has no step.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+use rustc_hash::FxHashMap;
+use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+use super::relies::machine;
+use super::{Action, Change, ChangeKind, Plan};
+use crate::design::{ClusterName, Digest, GroupName, NodeName, SiteName};
+use crate::remediation;
+use crate::step::{CleanStep, Effect, EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
+
+/// What a fact about the disks of a machine is called.
+const DISKS: &str = "disks";
+
+/// Digits of a digest that pin an effect, at least.
+pub const SHORTEST_PIN: usize = 16;
+
+/// The effect of a plan. Its digest is SHA-256 over its canonical JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanEffect<'p> {
+    site: &'p SiteName,
+    action: Action,
+    limits: Limits,
+    groups: Vec<&'p GroupName>,
+    /// Steps that are about no node; barriers left out.
+    steps: Kinds,
+    /// Nodes that have steps, sorted by name.
+    nodes: Vec<NodeEffect<'p>>,
+}
+
+/// How much is done at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Limits {
+    parallelism: usize,
+    parallel_groups: usize,
+    overlap: bool,
+    max_unavailable: Option<usize>,
+    canary: bool,
+    max_failures: Option<u64>,
+    max_remediations: Option<usize>,
+    max_unhealthy: Option<remediation::MaxUnhealthy>,
+}
+
+/// What happens to one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct NodeEffect<'p> {
+    node: &'p NodeName,
+    change: ChangeKind,
+    destructive: bool,
+    steps: Kinds,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    disks: &'p [Arc<str>],
+    /// The serials of its disks as compact JSON, where its inventory was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serials: Option<&'p str>,
+    #[serde(skip_serializing_if = "is_false")]
+    preserve_local_storage: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    etcd_members: &'p [EtcdRemoval],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_uid: Option<&'p str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    set_labels: &'p [(Arc<str>, Arc<str>)],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    remove_labels: &'p [Arc<str>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<&'p str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    clean_steps: &'p [CleanStep],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remediation: Option<remediation::Limits>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_drain_timeout: Option<OnDrainTimeout>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    destroy_etcd: &'p [ClusterName],
+    #[serde(skip_serializing_if = "is_false")]
+    node_is_gone: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    forget: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A set of kinds of steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kinds(u64);
+
+impl Kinds {
+    pub(super) fn of(kinds: &[StepKind]) -> Self {
+        let mut all = Self::default();
+        kinds.iter().for_each(|kind| all.insert(*kind));
+        all
+    }
+
+    pub(super) fn insert(&mut self, kind: StepKind) {
+        self.0 |= 1 << (kind as u32);
+    }
+
+    pub(super) fn contains(self, kind: StepKind) -> bool {
+        self.0 & (1 << (kind as u32)) != 0
+    }
+
+    pub(super) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that `other` does not have.
+    pub(super) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = StepKind> {
+        let all = StepKind::ALL.into_iter();
+        all.filter(move |kind| self.contains(*kind))
+    }
+}
+
+impl Serialize for Kinds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(StepKind::as_str))
+    }
+}
+
+impl fmt::Display for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, kind) in self.iter().enumerate() {
+            let comma = if position > 0 { ", " } else { "" };
+            write!(f, "{comma}`{kind}`")?;
+        }
+        Ok(())
+    }
+}
+
+/// One thing that a plan does and another does not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Difference {
+    /// The node; `None`: the site.
+    pub node: Option<NodeName>,
+    /// What, in words.
+    pub what: String,
+    /// Whether it is a step that is about the site.
+    pub is_step: bool,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.node {
+            Some(node) => write!(f, "{node}: {}", self.what),
+            None => write!(f, "the site: {}", self.what),
+        }
+    }
+}
+
+impl<'p> PlanEffect<'p> {
+    /// The effect of a plan, read off its changes and steps.
+    #[must_use]
+    pub fn of(plan: &'p Plan) -> Self {
+        let options = &plan.options;
+        let mut nodes: Vec<NodeEffect<'p>> = plan.changes.iter().map(NodeEffect::of).collect();
+        nodes.sort_by_key(|node| node.node);
+        let mut steps = Kinds::default();
+        for step in &plan.steps {
+            let kind = step.id.kind;
+            let parameters = step.parameters.as_deref();
+            match &step.id.node {
+                None if is_barrier(kind) => {}
+                None => steps.insert(kind),
+                // It fails before anything is tried.
+                Some(_) if parameters.is_some_and(|all| all.refused.is_some()) => {}
+                Some(name) => {
+                    if let Ok(position) = nodes.binary_search_by_key(&name, |node| node.node) {
+                        nodes[position].take(kind, step.effect, parameters);
+                    }
+                }
+            }
+        }
+        nodes.retain(|node| !node.steps.is_empty());
+        let mut effect = Self {
+            site: &plan.site,
+            action: plan.request.action,
+            limits: Limits {
+                parallelism: options.parallelism,
+                parallel_groups: options.parallel_groups,
+                overlap: options.overlap,
+                max_unavailable: options.max_unavailable,
+                canary: options.canary,
+                max_failures: options.max_failures,
+                max_remediations: options.remediation.max_at_once,
+                max_unhealthy: options.remediation.max_unhealthy,
+            },
+            groups: plan.groups.iter().map(|group| &group.name).collect(),
+            steps,
+            nodes,
+        };
+        effect.see_serials(plan);
+        effect
+    }
+
+    /// Takes the serials of disks from what the plan relies on.
+    fn see_serials(&mut self, plan: &'p Plan) {
+        for reliance in &plan.relies_on {
+            let Some(name) = machine(&reliance.subject) else {
+                continue;
+            };
+            if *reliance.what.fact != *DISKS {
+                continue;
+            }
+            let found = self
+                .nodes
+                .binary_search_by(|node| node.node.as_str().cmp(name));
+            if let Ok(position) = found {
+                self.nodes[position].serials = Some(&reliance.what.expected);
+            }
+        }
+    }
+
+    /// SHA-256 over its canonical JSON.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut hash = Hash(Sha256::new());
+        // Nothing is written anywhere, and all of it is text, numbers and lists.
+        let _ = serde_json::to_writer(io::BufWriter::with_capacity(1 << 16, &mut hash), self);
+        HEXLOWER.encode(&hash.0.finalize()).into()
+    }
+
+    /// What this effect does and `reviewed` does not, node by node. None: whoever agreed to `reviewed` agreed
+    /// to this one.
+    #[must_use]
+    pub fn adds_to(&self, reviewed: &Self) -> Vec<Difference> {
+        let mut found: Vec<Difference> = self
+            .site_adds(reviewed)
+            .into_iter()
+            .map(|what| Difference {
+                node: None,
+                what,
+                is_step: false,
+            })
+            .collect();
+        let steps = self.steps.without(reviewed.steps);
+        if !steps.is_empty() {
+            found.push(Difference {
+                node: None,
+                what: format!("{steps} added"),
+                is_step: true,
+            });
+        }
+        let known: FxHashMap<&NodeName, &NodeEffect<'_>> = reviewed
+            .nodes
+            .iter()
+            .map(|node| (node.node, node))
+            .collect();
+        for node in &self.nodes {
+            let added = match known.get(node.node) {
+                None => vec![format!("{} added", node.steps)],
+                Some(before) => node.adds_to(before),
+            };
+            found.extend(added.into_iter().map(|what| Difference {
+                node: Some(node.node.clone()),
+                what,
+                is_step: false,
+            }));
+        }
+        found
+    }
+
+    /// The nodes to which `reviewed` does something that this effect does not.
+    #[must_use]
+    pub fn leaves_out(&self, reviewed: &Self) -> Vec<Difference> {
+        let mine: FxHashMap<&NodeName, &NodeEffect<'_>> =
+            self.nodes.iter().map(|node| (node.node, node)).collect();
+        let left = reviewed.nodes.iter().filter_map(|node| {
+            let done = mine.get(node.node).map(|node| node.steps);
+            let left = node.steps.without(done.unwrap_or_default());
+            (!left.is_empty()).then(|| Difference {
+                node: Some(node.node.clone()),
+                what: format!("{left} left out"),
+                is_step: false,
+            })
+        });
+        left.collect()
+    }
+
+    /// Whether a step of a kind on a node is part of it.
+    #[must_use]
+    pub fn holds(&self, node: Option<&NodeName>, kind: StepKind) -> bool {
+        let Some(node) = node else {
+            return is_barrier(kind) || self.steps.contains(kind);
+        };
+        let found = self.nodes.binary_search_by_key(&node, |each| each.node);
+        found.is_ok_and(|position| self.nodes[position].steps.contains(kind))
+    }
+
+    /// Whether machines are erased, or taken out of a cluster for good.
+    #[must_use]
+    pub fn takes_away(&self) -> bool {
+        let kinds = Kinds::of(&[
+            StepKind::Destroy,
+            StepKind::Clean,
+            StepKind::RemoveEtcd,
+            StepKind::RemoveFromCluster,
+        ]);
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| node.steps.without(kinds) != node.steps)
+    }
+
+    fn site_adds(&self, reviewed: &Self) -> Vec<String> {
+        let mut added = Vec::new();
+        if self.action != reviewed.action {
+            added.push(format!(
+                "the action is `{}`, not `{}`",
+                self.action, reviewed.action
+            ));
+        }
+        let mut order = reviewed.groups.iter();
+        if let Some(group) = self
+            .groups
+            .iter()
+            .find(|group| !order.any(|other| other == *group))
+        {
+            added.push(format!(
+                "group `{group}` is added, or has another place in the order"
+            ));
+        }
+        added.extend(self.limits.looser_than(&reviewed.limits));
+        added
+    }
+}
+
+impl Limits {
+    /// The limits that allow more than others do, by their flags.
+    fn looser_than(&self, other: &Self) -> Vec<String> {
+        let most = |number: Option<usize>| number.unwrap_or(usize::MAX);
+        let failures = |number: Option<u64>| number.unwrap_or(u64::MAX);
+        // A default that no flag replaces is the policy's.
+        let unavailable = match (self.max_unavailable, other.max_unavailable) {
+            (Some(mine), Some(other)) => mine > other,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        let table = [
+            ("--parallelism", self.parallelism > other.parallelism),
+            (
+                "--parallel-groups",
+                self.parallel_groups > other.parallel_groups,
+            ),
+            ("--overlap", self.overlap && !other.overlap),
+            ("--max-unavailable", unavailable),
+            ("--canary", other.canary && !self.canary),
+            (
+                "--max-failures",
+                failures(self.max_failures) > failures(other.max_failures),
+            ),
+            (
+                "--max-remediations",
+                self.max_remediations.is_some()
+                    && most(self.max_remediations) > other.max_remediations.unwrap_or_default(),
+            ),
+            (
+                "--max-unhealthy",
+                self.max_unhealthy.is_some() && self.max_unhealthy != other.max_unhealthy,
+            ),
+        ];
+        let looser = table.into_iter().filter(|(_, looser)| *looser);
+        looser
+            .map(|(flag, _)| format!("`{flag}` allows more"))
+            .collect()
+    }
+}
+
+impl<'p> NodeEffect<'p> {
+    fn of(change: &'p Change) -> Self {
+        Self {
+            node: &change.node,
+            change: change.kind,
+            destructive: change.destructive,
+            steps: Kinds::default(),
+            disks: &change.disks,
+            serials: None,
+            preserve_local_storage: false,
+            etcd_members: &[],
+            node_uid: None,
+            set_labels: &[],
+            remove_labels: &[],
+            image: None,
+            clean_steps: &[],
+            remediation: None,
+            on_drain_timeout: None,
+            destroy_etcd: &[],
+            node_is_gone: false,
+            forget: false,
+        }
+    }
+
+    /// Takes in a step.
+    fn take(&mut self, kind: StepKind, harm: Effect, parameters: Option<&'p Parameters>) {
+        self.steps.insert(kind);
+        let destroys = matches!(
+            kind,
+            StepKind::Destroy | StepKind::Clean | StepKind::Remediate
+        );
+        self.destructive |= destroys && harm == Effect::Destructive;
+        let Some(all) = parameters else { return };
+        if kind == StepKind::RemoveEtcd {
+            self.etcd_members = &all.etcd_members;
+        }
+        for (mine, theirs) in [
+            (&mut self.remove_labels, &all.remove_labels),
+            (&mut self.disks, &all.disks),
+        ] {
+            if !theirs.is_empty() {
+                *mine = theirs;
+            }
+        }
+        if !all.set_labels.is_empty() {
+            self.set_labels = &all.set_labels;
+        }
+        if !all.clean_steps.is_empty() {
+            self.clean_steps = &all.clean_steps;
+        }
+        if !all.etcd_given_up.is_empty() {
+            self.destroy_etcd = &all.etcd_given_up;
+        }
+        self.preserve_local_storage |= all.preserve_local_storage;
+        self.node_uid = all.node_uid.as_deref().or(self.node_uid);
+        self.image = all.image.as_deref().or(self.image);
+        self.remediation = all.remediation.or(self.remediation);
+        self.on_drain_timeout = all.on_drain_timeout.or(self.on_drain_timeout);
+        self.node_is_gone |= all.node_is_gone;
+        self.forget |= all.forget;
+    }
+
+    fn adds_to(&self, before: &NodeEffect<'_>) -> Vec<String> {
+        let mut added = Vec::new();
+        if weight(self.change) > weight(before.change) {
+            added.push(format!(
+                "the change is `{}`, not `{}`",
+                word(self.change),
+                word(before.change)
+            ));
+        }
+        if self.destructive && !before.destructive {
+            added.push("data is destroyed, or a machine taken away".to_owned());
+        }
+        let steps = self.steps.without(before.steps);
+        if !steps.is_empty() {
+            added.push(format!("{steps} added"));
+        }
+        if let Some(disk) = self.disks.iter().find(|disk| !before.disks.contains(disk)) {
+            added.push(format!("disk `{disk}` is erased or written"));
+        }
+        // What was not seen when it was reviewed is no other than it was.
+        if let (Some(now), Some(then)) = (self.serials, before.serials)
+            && now != then
+        {
+            added.push(format!("the serials of its disks are {now}, not {then}"));
+        }
+        if before.preserve_local_storage && !self.preserve_local_storage {
+            added.push("disks that were to be preserved are erased".to_owned());
+        }
+        for member in self.etcd_members {
+            if !before.etcd_members.contains(member) {
+                added.push(format!(
+                    "member {} (`{}`) of etcd cluster `{}` is removed",
+                    member.member_id, member.name, member.cluster
+                ));
+            }
+        }
+        added.extend(self.meant_adds(before));
+        added
+    }
+
+    /// What is meant, set and allowed.
+    fn meant_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
+        let mut added = Vec::new();
+        let differs = |mine: Option<&str>, theirs: Option<&str>| mine.is_some() && mine != theirs;
+        if differs(self.node_uid, before.node_uid) {
+            added.push("another Kubernetes node of that name is meant".to_owned());
+        }
+        if differs(self.image, before.image) {
+            added.push(format!(
+                "image `{}` is deployed",
+                self.image.unwrap_or_default()
+            ));
+        }
+        let set = self.set_labels.iter();
+        let set = set.filter(|label| !before.set_labels.contains(label));
+        added.extend(set.map(|(key, value)| format!("label `{key}` is set to `{value}`")));
+        let removed = self.remove_labels.iter();
+        let removed = removed.filter(|label| !before.remove_labels.contains(label));
+        added.extend(removed.map(|key| format!("label `{key}` is removed")));
+        if !self.clean_steps.is_empty() && self.clean_steps != before.clean_steps {
+            added.push("other clean steps are run".to_owned());
+        }
+        if self.remediation.is_some() && self.remediation != before.remediation {
+            added.push("the bounds of its remediation are others".to_owned());
+        }
+        let allowances = [
+            (
+                "--on-drain-timeout",
+                self.on_drain_timeout
+                    .is_some_and(|what| what != OnDrainTimeout::Fail)
+                    && self.on_drain_timeout != before.on_drain_timeout,
+            ),
+            ("--node-is-gone", self.node_is_gone && !before.node_is_gone),
+            ("--forget", self.forget && !before.forget),
+            (
+                "--destroy-etcd",
+                self.destroy_etcd
+                    .iter()
+                    .any(|cluster| !before.destroy_etcd.contains(cluster)),
+            ),
+        ];
+        let allowances = allowances.into_iter().filter(|(_, adds)| *adds);
+        added.extend(allowances.map(|(flag, _)| format!("`{flag}` takes effect")));
+        added
+    }
+}
+
+/// Whether a step only orders others.
+fn is_barrier(kind: StepKind) -> bool {
+    matches!(
+        kind,
+        StepKind::StartGroup
+            | StepKind::StartWave
+            | StepKind::GatePrepared
+            | StepKind::GateDeployed
+            | StepKind::CriticalCheck
+    )
+}
+
+/// How much a change takes from a node.
+fn weight(kind: ChangeKind) -> u8 {
+    match kind {
+        ChangeKind::None | ChangeKind::Unknown => 0,
+        ChangeKind::Record
+        | ChangeKind::Adopt
+        | ChangeKind::Relabel
+        | ChangeKind::Retire
+        | ChangeKind::Unretire
+        | ChangeKind::Drift => 1,
+        ChangeKind::Create | ChangeKind::Operation => 2,
+        ChangeKind::Redeploy => 3,
+        ChangeKind::Destroy => 4,
+    }
+}
+
+/// A kind of change as it is written in a saved plan.
+pub(super) fn word(kind: ChangeKind) -> String {
+    match serde_json::to_value(kind) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+/// Bytes into a digest.
+struct Hash(Sha256);
+
+impl Write for Hash {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The digits of a digest that a person reads and gives.
+#[must_use]
+pub fn short(digest: &Digest) -> &str {
+    digest.get(..SHORTEST_PIN).unwrap_or(digest)
+}
+
+/// Whether the digits that were given pin an effect.
+///
+/// # Errors
+///
+/// They are too few, or not of a digest.
+pub fn is_pinned(given: &str, digest: &Digest) -> Result<bool, String> {
+    let is_hexadecimal = given.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if given.len() < SHORTEST_PIN || !is_hexadecimal {
+        return Err(format!(
+            "`--effect` wants at least {SHORTEST_PIN} hexadecimal digits of the effect's digest"
+        ));
+    }
+    Ok(digest.starts_with(&given.to_ascii_lowercase()))
+}

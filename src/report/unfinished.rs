@@ -1,0 +1,33 @@
+//! A run that has not ended, in words.
+
+use super::Visible;
+use crate::plan::{RunState, UnfinishedRun};
+
+/// Says which run has not ended, whose it is, where and since when, and what can be done about it.
+#[must_use]
+pub fn unfinished(run: &UnfinishedRun) -> String {
+    let state = match run.state {
+        RunState::Running => "is running",
+        RunState::Interrupted => "was interrupted",
+    };
+    let actor = run.actor.as_deref().map(|actor| format!(", by {actor}"));
+    let host = run.host.as_deref().map(|host| format!(" on {host}"));
+    let way_out = match run.state {
+        RunState::Running => {
+            "what it does is not in the records before it ends, so a plan may miss it".to_owned()
+        }
+        RunState::Interrupted => format!(
+            "`trueup apply --resume` resumes it, `trueup abort {}` aborts it",
+            run.run
+        ),
+    };
+    let text = format!(
+        "run {} ({}) {state}{}{}, begun {}; {way_out}",
+        run.run,
+        run.action,
+        actor.unwrap_or_default(),
+        host.unwrap_or_default(),
+        run.started
+    );
+    Visible(&text).to_string()
+}
