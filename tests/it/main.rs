@@ -39,6 +39,8 @@ mod document;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
+mod forged;
+#[cfg(test)]
 mod git;
 #[cfg(test)]
 mod hostile;

@@ -1,0 +1,205 @@
+//! Files of plans that were altered by somebody who knows how their digests are made.
+
+use serde_json::json;
+
+use super::{World, changed, forge, load, pin, relabel, save, step};
+
+/// A relabel plan in which the relabel is a destroy that says that it does nothing.
+fn destroy_in_place_of_a_relabel(file: &str) -> Vec<u8> {
+    let mut plan = load(file);
+    let relabel = step(&mut plan, "relabel");
+    let id = relabel["id"].as_str().unwrap().to_owned();
+    relabel["id"] = json!(id.replacen("relabel", "destroy", 1));
+    relabel["kind"] = json!("destroy");
+    relabel["effect"] = json!("none");
+    relabel.as_object_mut().unwrap().remove("parameters");
+    plan["relies_on"] = json!([]);
+    forge(&plan)
+}
+
+#[test]
+fn a_relabel_that_became_a_destroy_is_refused_wherever_it_is_read() {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    relabel(&world);
+    world.checkout.commit("Gold");
+    let file = save(&world, &[]);
+    std::fs::write(&file, destroy_in_place_of_a_relabel(&file)).unwrap();
+    let before = world.ledger();
+    world.run(&["show", &file]).with(1).saying("contradicts");
+    world
+        .run(&["show", &file, "--format", "markdown"])
+        .with(1)
+        .saying("contradicts");
+    world.run(&["apply", &file]).with(5).saying("contradicts");
+    world
+        .run(&["apply", &file, "--yes", "--allow-destroy", "all"])
+        .with(5);
+    assert_eq!(world.ledger(), before);
+    assert_eq!(world.tags(), ["success"]);
+}
+
+#[test]
+fn a_destroy_that_is_added_with_its_change_is_shown_and_not_done() {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    relabel(&world);
+    world.checkout.commit("Gold");
+    let file = save(&world, &[]);
+    let mut plan = load(&file);
+    // Everything in it agrees: the change says what it is, and the options allow it.
+    plan["options"]["allow_destroy"] = json!({"all": true, "nodes": []});
+    let change = &mut plan["changes"][0];
+    change["kind"] = json!("destroy");
+    change["destructive"] = json!(true);
+    change["group"] = json!(null);
+    change["disks"] = json!(["sda"]);
+    plan["summary"]["changes"] = json!({"destroy": 1});
+    plan["summary"]["wiped_disks"] = json!(1);
+    let relabel = step(&mut plan, "relabel");
+    let node = relabel["node"].as_str().unwrap().to_owned();
+    relabel["id"] = json!(format!("destroy/{node}"));
+    relabel["kind"] = json!("destroy");
+    relabel["effect"] = json!("destructive");
+    relabel.as_object_mut().unwrap().remove("parameters");
+    relabel.as_object_mut().unwrap().remove("group");
+    std::fs::write(&file, forge(&plan)).unwrap();
+    let before = world.ledger();
+    let shown = world.run(&["show", &file]).with(0).stdout;
+    assert!(shown.contains("1 to destroy"), "{shown}");
+    for more in [
+        &[][..],
+        &["--allow-destroy", "all"],
+        &["--effect", &pin(&file)],
+    ] {
+        world
+            .run(&[&["apply", &file], more].concat())
+            .with(5)
+            .saying("monitor01: `relabel` added");
+    }
+    assert_eq!(world.ledger(), before);
+}
+
+#[test]
+fn an_altered_file_is_told_no_digest_that_would_do() {
+    let world = World::one_rack();
+    let file = save(&world, &[]);
+    let mut plan = load(&file);
+    plan["steps"][0]["timeout"] = json!(1);
+    std::fs::write(&file, plan.to_string()).unwrap();
+    let ended = world.run(&["apply", &file]).with(5).saying("altered");
+    let right: serde_json::Value = serde_json::from_slice(&forge(&plan)).unwrap();
+    assert!(!ended.stderr.contains(right["digest"].as_str().unwrap()));
+}
+
+#[test]
+fn an_action_that_is_not_known_is_refused() {
+    let world = World::one_rack();
+    let file = save(&world, &[]);
+    let mut plan = load(&file);
+    plan["action"] = json!("updates");
+    std::fs::write(&file, forge(&plan)).unwrap();
+    for command in ["show", "apply"] {
+        let ended = world.run(&[command, &file]).with(1);
+        ended.saying("unknown action \"updates\"");
+    }
+}
+
+#[test]
+fn what_a_file_allows_counts_where_it_is_given_again_or_pinned() {
+    let world = changed();
+    let all = ["--allow-redeploy", "all", "--allow-destroy", "all"];
+    let file = save(&world, &all);
+    let before = world.ledger();
+    let refused = world.run(&["apply", &file]).with(4);
+    refused
+        .saying("`--allow-redeploy all`, `--allow-destroy all`")
+        .saying(&format!("--effect {}", pin(&file)));
+    // No flag that is about questions allows anything.
+    world.run(&["apply", &file, "--yes"]).with(4);
+    world.run(&["apply", &file, "--skip-blocked"]).with(4);
+    world
+        .run(&["apply", &file, "--allow-redeploy", "all"])
+        .with(4)
+        .saying("--allow-destroy all");
+    world
+        .run(&["apply", &file, "--effect", "0123456789abcdef"])
+        .with(5)
+        .saying("does not have the effect");
+    world.run(&["apply", &file, "--effect", "0123"]).with(64);
+    world
+        .run(&["apply", "--yes", "--effect", &pin(&file)])
+        .with(64);
+    assert_eq!(world.ledger(), before);
+    world
+        .run(&["apply", &file, "--effect", &pin(&file)])
+        .with(0);
+    assert_eq!(world.ledger()["monitor02 destroyed"], 1);
+    assert_eq!(world.ledger()["compute11 destroyed"], 1);
+}
+
+#[test]
+fn what_a_file_allows_is_done_where_it_is_allowed_by_name() {
+    let world = changed();
+    let file = save(
+        &world,
+        &["--allow-redeploy", "all", "--allow-destroy", "all"],
+    );
+    world
+        .run(&[
+            "apply",
+            &file,
+            "--allow-redeploy",
+            "all",
+            "--allow-destroy",
+            "all",
+        ])
+        .with(0);
+    assert_eq!(world.tags(), ["success", "success"]);
+}
+
+#[test]
+fn an_allowance_that_nothing_takes_is_not_asked_for() {
+    let world = World::one_rack();
+    let file = save(
+        &world,
+        &["--allow-redeploy", "all", "--allow-destroy", "all"],
+    );
+    world.run(&["apply", &file]).with(0);
+    assert_eq!(world.effects("deployed"), 13);
+}
+
+#[test]
+fn a_teardown_in_a_file_wants_its_effect_pinned() {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    let path = world.checkout.outside().join("saved.plan");
+    let file = path.to_str().unwrap();
+    world
+        .run(&["plan", "teardown", "monitor03", "-o", file])
+        .with(0)
+        .saying("--effect");
+    world.run(&["apply", file]).with(4).saying("`teardown`");
+    assert_eq!(world.effects("destroyed"), 0);
+    world.run(&["apply", file, "--effect", &pin(file)]).with(0);
+    assert_eq!(world.ledger()["monitor03 destroyed"], 1);
+}
+
+#[test]
+fn documents_that_nobody_merged_are_not_applied() {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    world.checkout.git(&["checkout", "--quiet", "-b", "side"]);
+    relabel(&world);
+    world.checkout.commit("On the side");
+    let file = save(&world, &["relabel", "monitor01"]);
+    world.checkout.git(&["checkout", "--quiet", "main"]);
+    world
+        .run(&["apply", &file])
+        .with(4)
+        .saying("is not in the history of what is checked out");
+    assert_eq!(world.effects("relabelled"), 0);
+    world.checkout.git(&["checkout", "--quiet", "side"]);
+    world.run(&["apply", &file]).with(0);
+    assert_eq!(world.effects("relabelled"), 1);
+}

@@ -1,0 +1,150 @@
+//! What goes on in the world between a plan and its apply, and leaves an honest plan as good as it was.
+
+use jiff::{ToSpan, Zoned, civil::Date};
+
+use super::{World, changed, relabel, remove, save};
+use trueup::backend::hardware::sim::{Settings, Simulator};
+use trueup::design::NodeName;
+
+fn today() -> Date {
+    Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC).date()
+}
+
+fn yesterday() -> String {
+    today().yesterday().unwrap().to_string()
+}
+
+fn deployed() -> World {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    world
+}
+
+#[test]
+fn midnight_changes_nothing_where_no_retirement_begins() {
+    let world = deployed();
+    relabel(&world);
+    world.checkout.commit("Gold");
+    let file = save(&world, &["--as-of", &yesterday()]);
+    world.run(&["apply", &file]).with(0);
+    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+}
+
+#[test]
+fn a_retirement_that_began_since_is_more_than_was_shown() {
+    let world = deployed();
+    relabel(&world);
+    world.checkout.write(
+        "retirement.yaml",
+        format!(
+            "---\nschema: trueup/NodeRetirement/v1\nmetadata: {{name: retirement}}\ndata:\n  retirements:\n    - {{node_names: [monitor03], reason: sold, from: {}}}\n",
+            today()
+        ),
+    );
+    world.checkout.commit("Gold, and one is sold");
+    let file = save(&world, &["--as-of", &yesterday()]);
+    world
+        .run(&["apply", &file])
+        .with(5)
+        .saying("monitor03: `set-retired` added");
+    assert_eq!(world.effects("relabelled"), 0);
+}
+
+#[test]
+fn a_plan_for_a_day_to_come_waits_for_it() {
+    let world = deployed();
+    relabel(&world);
+    world.checkout.commit("Gold");
+    let tomorrow = today().checked_add(1.day()).unwrap().to_string();
+    let file = save(&world, &["--as-of", &tomorrow]);
+    world.run(&["apply", &file]).with(4).saying("as of");
+    world.run(&["apply", "--yes", "--as-of", &tomorrow]).with(4);
+    assert_eq!(world.effects("relabelled"), 0);
+}
+
+#[test]
+fn a_plan_of_what_was_observed_elsewhere_is_applied_after_a_look() {
+    let world = changed();
+    let seen = world.checkout.outside().join("seen.json");
+    let seen = seen.to_str().unwrap();
+    world.run(&["plan", "--save-observed", seen]).with(0);
+    let allowed = ["--allow-redeploy", "all", "--allow-destroy", "all"];
+    let file = save(&world, &[&["--observed", seen][..], &allowed].concat());
+    world
+        .run(&[&["apply", &file][..], &allowed].concat())
+        .with(0);
+    assert_eq!(world.ledger()["monitor02 destroyed"], 1);
+    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+}
+
+#[test]
+fn a_new_site_that_was_planned_on_records_alone_is_applied() {
+    let world = World::one_rack();
+    let file = save(&world, &["--observed", "none"]);
+    world.run(&["apply", &file]).with(0);
+    assert_eq!(world.effects("deployed"), 13);
+}
+
+/// Changes a machine behind the program's back.
+fn machine(
+    world: &World,
+    name: &str,
+    change: impl FnOnce(&mut trueup::backend::hardware::sim::Machine),
+) {
+    let simulator = Simulator::open(&world.simulated_site(), Settings::default()).unwrap();
+    let node = NodeName::from(name);
+    let mut machine = simulator.machine(&node).unwrap().unwrap();
+    change(&mut machine);
+    simulator.seed(&node, machine).unwrap();
+}
+
+#[test]
+fn a_neighbour_that_was_switched_off_is_no_part_of_the_plan() {
+    use trueup::lifecycle::PowerState;
+    let world = deployed();
+    relabel(&world);
+    world.checkout.commit("Gold");
+    // Seen off when it was planned, and on when it is applied: it is left out, and the rest is done.
+    machine(&world, "compute12", |machine| {
+        machine.power = PowerState::Off
+    });
+    let file = save(&world, &[]);
+    machine(&world, "compute12", |machine| {
+        machine.power = PowerState::On
+    });
+    world
+        .run(&["apply", &file])
+        .with(0)
+        .saying("compute12: `power-on` left out");
+    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+}
+
+#[test]
+fn a_machine_that_went_off_since_is_more_than_was_shown() {
+    use trueup::lifecycle::PowerState;
+    let world = deployed();
+    relabel(&world);
+    world.checkout.commit("Gold");
+    let file = save(&world, &[]);
+    machine(&world, "compute12", |machine| {
+        machine.power = PowerState::Off
+    });
+    world
+        .run(&["apply", &file])
+        .with(5)
+        .saying("compute12: `power-on` added");
+}
+
+#[test]
+fn a_node_that_left_and_came_back_is_another_design() {
+    let world = deployed();
+    remove(&world, "monitor02");
+    world.checkout.commit("One less");
+    let file = save(&world, &["--allow-destroy", "all"]);
+    world.checkout.git(&["revert", "--no-edit", "HEAD"]);
+    world
+        .run(&["apply", &file, "--allow-destroy", "all"])
+        .with(5)
+        .saying("does not have the files that were planned");
+    assert_eq!(world.effects("destroyed"), 0);
+}

@@ -1,0 +1,147 @@
+//! Plans that somebody made or altered, in a file or in the records: nothing is done that a plan made now, with what the
+//! operator allows, would not do.
+
+mod drawn;
+mod files;
+mod honest;
+mod runs;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use trueup::apply::session::{Actor, Connection, Proposal, Site, Timekeeper, begin};
+use trueup::design::{Digest, SiteName};
+use trueup::plan::Plan;
+use trueup::plan::saved::{SavedError, read};
+use trueup::record::Packed;
+use trueup::repository::Repository;
+
+use super::world::World;
+
+/// The example site, deployed, with changes of each kind in its documents: `monitor01` is relabelled; the storage of
+/// `compute11` and of its like asks for a redeploy; `monitor02` has left.
+fn changed() -> World {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    relabel(&world);
+    remove(&world, "monitor02");
+    world.edit(
+        "nodes/compute.yaml",
+        "metadata: {name: compute11}\ndata:\n  host_profile: compute\n",
+        "metadata: {name: compute11}\ndata:\n  host_profile: compute\n  platform: {image: another}\n",
+    );
+    world.checkout.commit("Something of everything");
+    world
+}
+
+fn relabel(world: &World) {
+    world.edit(
+        "nodes/monitoring.yaml",
+        "{rack: rack01, tags: [monitoring]}",
+        "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
+    );
+}
+
+fn remove(world: &World, node: &str) {
+    let nodes = world.read("nodes/monitoring.yaml");
+    let kept: Vec<&str> = nodes
+        .split("---\n")
+        .filter(|document| !document.contains(node))
+        .collect();
+    let path = "nodes/monitoring.yaml";
+    world.checkout.write(path, kept.join("---\n"));
+}
+
+/// Saves a plan beside the checkout and gives its path.
+fn save(world: &World, arguments: &[&str]) -> String {
+    let path = world.checkout.outside().join("saved.plan");
+    let file = path.to_str().unwrap().to_owned();
+    let command = [&["plan"], arguments, &["-o", &file]].concat();
+    world.run(&command).with(0);
+    file
+}
+
+fn load(file: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+}
+
+/// The bytes of a plan with the digests that it should have, as somebody writes it who knows how they are made.
+fn forge(plan: &Value) -> Vec<u8> {
+    let mut text = plan.to_string();
+    for _ in 0..3 {
+        match read(text.as_bytes()) {
+            Err(
+                SavedError::Altered { written, computed }
+                | SavedError::AnotherEffect { written, computed },
+            ) => text = text.replace(&format!("\"{written}\""), &format!("\"{computed}\"")),
+            _ => break,
+        }
+    }
+    text.into_bytes()
+}
+
+/// The digits that pin the effect of a plan.
+fn pin(file: &str) -> String {
+    load(file)["effect"].as_str().unwrap()[..16].to_owned()
+}
+
+/// The first step of a kind, in the JSON of a plan.
+fn step<'v>(plan: &'v mut Value, kind: &str) -> &'v mut Value {
+    let steps = plan["steps"].as_array_mut().unwrap();
+    steps.iter_mut().find(|step| step["kind"] == kind).unwrap()
+}
+
+/// The process's own time.
+struct Now;
+
+impl Timekeeper for Now {
+    fn seconds(&self) -> i64 {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        i64::try_from(since.as_secs()).unwrap()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn pause(&self, _: Duration) {}
+
+    fn explain(&self, _: &str) {}
+}
+
+/// Writes a run into the records of a clone whose plan is in `bytes`, as if it had been pushed by somebody and followed: its
+/// process is gone, and so is its folder. `honest` is a plan that can be read, for what the record says of the run.
+fn plant(world: &World, honest: &Plan, bytes: &[u8]) {
+    let repository: Repository = world.checkout.open();
+    let commit = repository.head().unwrap().unwrap();
+    let site = Site {
+        repository: &repository,
+        name: SiteName::from(world.site()),
+        connection: Connection::Alone,
+    };
+    let actor = Actor {
+        name: "Mallory".to_owned(),
+        email: "mallory@example.org".to_owned(),
+        random: 11,
+    };
+    let (plan_file, _) = Packed::new(|out| out.write_all(bytes)).unwrap();
+    let plan_digest = Digest::from("forged");
+    let nodes = BTreeMap::new();
+    let proposal = Proposal {
+        plan: honest,
+        plan_file: &plan_file,
+        plan_digest: &plan_digest,
+        commit,
+        nodes: &nodes,
+        supersede: true,
+    };
+    let begun = begin(&site, &actor, &Now, proposal, &mut |_| Ok(Vec::new())).unwrap();
+    let run: Arc<str> = Arc::from(begun.session.run().as_str());
+    drop(begun);
+    let lock = format!("refs/trueup/{}/lock", world.site());
+    world.checkout.git(&["update-ref", "-d", &lock]);
+    let folder = world.checkout.path().join(".git/trueup");
+    std::fs::remove_dir_all(folder.join(world.site()).join(&*run)).unwrap();
+}
