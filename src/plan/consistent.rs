@@ -270,6 +270,7 @@ fn is_made_by(change: ChangeKind, action: Action) -> bool {
         | Does::Cluster(_)
         | Does::Machine(..)
         | Does::Forget
+        | Does::Accept
         | Does::Remediate => change == K::Operation,
     }
 }
@@ -295,6 +296,7 @@ fn steps_of(change: ChangeKind, action: Action) -> Kinds {
         Does::Relabel => one(S::Relabel),
         Does::Forget => one(S::Forget),
         Does::Remediate => one(S::Remediate),
+        Does::Accept => one(S::AcceptIdentity),
     }
 }
 

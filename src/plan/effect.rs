@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use super::relies::machine;
 use super::{Action, Change, ChangeKind, Plan};
 use crate::design::{ClusterName, Digest, GroupName, NodeName, SiteName};
+use crate::identity::Identity;
 use crate::remediation;
 use crate::step::{CleanStep, Effect, EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
 
@@ -58,6 +59,12 @@ struct NodeEffect<'p> {
     node: &'p NodeName,
     change: ChangeKind,
     destructive: bool,
+    /// Nothing proves that it is the machine that is meant.
+    #[serde(skip_serializing_if = "is_false")]
+    unverified: bool,
+    /// The identity that is recorded for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<&'p Identity>,
     steps: Kinds,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     disks: &'p [Arc<str>],
@@ -390,6 +397,8 @@ impl<'p> NodeEffect<'p> {
             node: &change.node,
             change: change.kind,
             destructive: change.destructive,
+            unverified: change.unverified,
+            identity: None,
             steps: Kinds::default(),
             disks: &change.disks,
             serials: None,
@@ -442,6 +451,9 @@ impl<'p> NodeEffect<'p> {
         self.image = all.image.as_deref().or(self.image);
         self.remediation = all.remediation.or(self.remediation);
         self.on_drain_timeout = all.on_drain_timeout.or(self.on_drain_timeout);
+        if kind == StepKind::AcceptIdentity {
+            self.identity = all.identity.as_deref();
+        }
         self.node_is_gone |= all.node_is_gone;
         self.forget |= all.forget;
     }
@@ -490,6 +502,12 @@ impl<'p> NodeEffect<'p> {
     fn meant_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
         let mut added = Vec::new();
         let differs = |mine: Option<&str>, theirs: Option<&str>| mine.is_some() && mine != theirs;
+        if self.unverified && !before.unverified {
+            added.push("nothing proves any more that it is the machine that is meant".to_owned());
+        }
+        if self.identity.is_some() && self.identity != before.identity {
+            added.push("another machine is recorded for it".to_owned());
+        }
         if differs(self.node_uid, before.node_uid) {
             added.push("another Kubernetes node of that name is meant".to_owned());
         }

@@ -173,6 +173,7 @@ impl Options {
             allow_redeploy: self.allow_redeploy.allowed_by(&given.allow_redeploy),
             allow_destroy: self.allow_destroy.allowed_by(&given.allow_destroy),
             adopt: self.adopt.allowed_by(&given.adopt),
+            allow_unverified: self.allow_unverified.allowed_by(&given.allow_unverified),
             skip_blocked: self.skip_blocked && given.skip_blocked,
             allow_intermediate_commits: self.allow_intermediate_commits
                 && given.allow_intermediate_commits,
@@ -218,10 +219,11 @@ impl Options {
         });
         let switch = |is_on: bool| is_on.then(String::new);
         let text = |value: Option<&dyn std::fmt::Display>| value.map(ToString::to_string);
-        let table: [(&str, Option<String>); 15] = [
+        let table: [(&str, Option<String>); 16] = [
             ("--allow-redeploy", nodes(&self.allow_redeploy)),
             ("--allow-destroy", nodes(&self.allow_destroy)),
             ("--adopt", nodes(&self.adopt)),
+            ("--allow-unverified", nodes(&self.allow_unverified)),
             ("--destroy-etcd", names(&leaving.destroy_etcd)),
             ("--no-etcd-here", names(&leaving.no_etcd_here)),
             ("--node-is-gone", names(&leaving.gone)),

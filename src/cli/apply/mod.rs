@@ -185,6 +185,7 @@ impl ApplyCommand {
             words: accept.chain(nodes).collect(),
             arguments: PlanArguments::for_a_look(None, false, remote),
             yes,
+            effect: None,
             resume: false,
             decide: Vec::new(),
             take_over_dead: false,
