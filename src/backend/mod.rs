@@ -10,6 +10,7 @@ pub mod cluster;
 mod error;
 pub mod hardware;
 pub mod http;
+mod masked;
 mod order;
 mod reach;
 mod remediation;

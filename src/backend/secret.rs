@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::masked;
 use crate::design::Reference;
 
 /// A secret's value. It shows itself to nobody: its `Debug` says that there is one.
@@ -11,9 +12,10 @@ use crate::design::Reference;
 pub struct Secret(String);
 
 impl Secret {
-    /// Holds a secret.
+    /// Holds a secret, which no text from outside shows from then on.
     #[must_use]
     pub fn new(value: String) -> Self {
+        masked::remember(&value);
         Self(value)
     }
 

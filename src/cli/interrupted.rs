@@ -104,9 +104,9 @@ pub(super) fn give_up(
     )
     .map_err(|error| session_failure(&error))?;
     let mut text = String::new();
-    writeln!(text, "Run {} is given up.", aborted.run)?;
+    writeln!(text, "Run {} is given up.", Visible(aborted.run.as_str()))?;
     if let Some(tag) = &aborted.tag {
-        writeln!(text, "Tagged: {tag}")?;
+        writeln!(text, "Tagged: {}", Visible(tag))?;
     }
     if !aborted.half_done.is_empty() {
         writeln!(text, "Left half-done:")?;
@@ -118,13 +118,15 @@ pub(super) fn give_up(
                 phase,
                 message,
             } => {
-                write!(text, "  {node}: {}", phase.as_str())?;
+                write!(text, "  {}: {}", Visible(node.as_str()), phase.as_str())?;
                 if let Some(message) = message {
                     write!(text, ": {}", Visible(message))?;
                 }
                 writeln!(text)?;
             }
             HalfDone::Step { step } => {
+                let step = step.to_string();
+                let step = Visible(&step);
                 writeln!(text, "  {step} had begun; nobody wrote down how it ended")?;
             }
         }

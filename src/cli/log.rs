@@ -10,7 +10,7 @@ use crate::design::{RunId, SiteName};
 use crate::observed;
 use crate::plan::saved;
 use crate::record::{RunFile, RunRecord, State, Store};
-use crate::report;
+use crate::report::{self, Visible};
 use crate::repository::{Links, PushOutcome, RefUpdate, Repository, read_file};
 
 use super::Failure;
@@ -57,7 +57,7 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
         let site = &checkout.location.site;
         let deleted = prune_tags(&repository, &connection, site, &state, keep)?;
         for tag in &deleted {
-            context.printer.tell(&format!("deleted {tag}"));
+            context.printer.tell(&format!("deleted {}", Visible(tag)));
         }
         let tags = report::counted(deleted.len(), "tag", "tags");
         let place = match connection {

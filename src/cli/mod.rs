@@ -30,11 +30,13 @@ mod validate;
 mod verbose;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::report::Visible;
 use context::Context;
 pub use failure::{Failure, FailureKind};
 
@@ -208,12 +210,25 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Prints help, or what is wrong with the arguments. They may be the name of a branch.
+fn print_usage(error: &clap::Error) {
+    let plain = error.render().to_string();
+    let shown: String = plain
+        .lines()
+        .map(|line| format!("{}\n", Visible(line)))
+        .collect();
+    // Nobody is left to read it where this fails.
+    let _ = match error.use_stderr() && shown.trim_end() != plain.trim_end() {
+        true => std::io::stderr().write_all(shown.as_bytes()),
+        false => error.print(),
+    };
+}
+
 fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            // Nobody is left to read it where this fails.
-            let _ = error.print();
+            print_usage(&error);
             return if error.use_stderr() {
                 failure::USAGE
             } else {
@@ -224,7 +239,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let parsed = match CommandLine::from_arg_matches(&matches) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let _ = error.print();
+            print_usage(&error);
             return failure::USAGE;
         }
     };

@@ -11,7 +11,7 @@ use crate::lifecycle::{OfferedStep, in_order};
 use crate::observed::Fact;
 use crate::record::{NodeRecord, Store};
 use crate::report::{
-    self,
+    self, Visible,
     run::{CleanStepsRow, NodeRow},
 };
 use crate::site::{Depth, Loader, Site};
@@ -76,7 +76,9 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
         Format::Json => printer.stream(|out| report::run::nodes_json(out, &rows))?,
         Format::Names => {
             let mut rows = rows.iter();
-            printer.stream(|out| rows.try_for_each(|row| writeln!(out, "{}", row.design.name)))?;
+            let name = |row: &NodeRow<'_>| row.design.name.to_string();
+            printer
+                .stream(|out| rows.try_for_each(|row| writeln!(out, "{}", Visible(&name(row)))))?;
         }
     }
     Ok(0)

@@ -5,12 +5,14 @@
 //! (a source and an offset); line, column and the lines themselves are looked up in [`Sources`]
 //! only when something is printed.
 
+mod credential;
 mod sources;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+pub use credential::is_credential;
 pub use sources::{Mark, Place, SourceId, SourceLine, Sources};
 
 /// How bad a problem is.

@@ -2,9 +2,15 @@
 //!
 //! A [`Mark`] is eight bytes: which source, and how many characters into it. [`Sources`] owns the
 //! texts and turns a mark into path, line and column when somebody wants to read them. Lines that
-//! hold secrets are marked by the loader, and are never given out.
+//! hold secrets are marked by the loader, and are never given out; nor are those that show a credential
+//! somebody wrote there as it is, nor any of a text that is not to be quoted at all.
 
 use std::sync::{Arc, OnceLock};
+
+use super::credential;
+
+/// How many lines above one are looked at for the key that it belongs to.
+const LOOKED_BACK: usize = 200;
 
 /// Which of the [`Sources`] a mark points into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +68,7 @@ struct Source {
     text: Arc<str>,
     line_starts: OnceLock<Vec<u32>>,
     secret: Vec<(u32, u32)>,
+    is_unquotable: bool,
 }
 
 impl Source {
@@ -109,6 +116,7 @@ impl Sources {
             text: text.into(),
             line_starts: OnceLock::new(),
             secret: Vec::new(),
+            is_unquotable: false,
         });
         id
     }
@@ -129,6 +137,13 @@ impl Sources {
     pub fn hide(&mut self, source: SourceId, start: u32, end: u32) {
         if let Some(source) = self.list.get_mut(source.0 as usize) {
             source.secret.push((start, end));
+        }
+    }
+
+    /// Marks a text as one of which no line is given out.
+    pub fn never_quote(&mut self, source: SourceId) {
+        if let Some(source) = self.list.get_mut(source.0 as usize) {
+            source.is_unquotable = true;
         }
     }
 
@@ -172,10 +187,12 @@ impl Sources {
         }
     }
 
-    /// The line that a mark is on, with up to `around` lines before and after it.
+    /// The line that a mark is on, with up to `around` lines before and after it; none of a text that is
+    /// not to be quoted.
     #[must_use]
     pub fn lines(&self, mark: Mark, around: u32) -> Vec<SourceLine<'_>> {
-        let Some(source) = self.list.get(mark.source.0 as usize) else {
+        let source = self.list.get(mark.source.0 as usize);
+        let Some(source) = source.filter(|source| !source.is_unquotable) else {
             return Vec::new();
         };
         let starts = source.line_starts();
@@ -191,6 +208,9 @@ impl Sources {
                     .secret
                     .iter()
                     .any(|(start, end)| *start <= to && from < *end);
+                let above = (index.saturating_sub(LOOKED_BACK)..index).rev();
+                let above = above.map(|index| source.line_text(index));
+                let secret = secret || credential::is_shown(text, above);
                 SourceLine {
                     number: index as u32 + 1,
                     text: (!secret).then_some(text),
@@ -221,6 +241,17 @@ mod tests {
         let lines = sources.lines(Mark::new(id, 5), 1);
         let texts: Vec<_> = lines.iter().map(|line| (line.number, line.text)).collect();
         assert_eq!(texts, vec![(1, Some("a: 1")), (2, None), (3, Some("c: 3"))]);
+    }
+
+    #[test]
+    fn a_literal_credential_is_not_given_out_and_of_some_texts_nothing_is() {
+        let mut sources = Sources::new();
+        let id = sources.add("site.yaml", "a: 1\npassword: hunter2\nc: 3\n");
+        let lines = sources.lines(Mark::new(id, 5), 1);
+        let texts: Vec<_> = lines.iter().map(|line| line.text).collect();
+        assert_eq!(texts, [Some("a: 1"), None, Some("c: 3")]);
+        sources.never_quote(id);
+        assert_eq!(sources.lines(Mark::new(id, 5), 1), []);
     }
 
     #[test]

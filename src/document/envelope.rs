@@ -10,7 +10,7 @@ use super::{
     Action, ActionMethod, Document, DocumentId, LoadSettings, Map, MetadataKind, Node,
     Substitution, SubstitutionDestination, SubstitutionSource, Value,
 };
-use crate::diagnostic::{Diagnostic, Mark};
+use crate::diagnostic::{Diagnostic, Mark, is_credential};
 
 const MANAGED: &str = "pegleg/PeglegManagedDocument/v1";
 const METADATA: &[&str] = &[
@@ -54,6 +54,39 @@ struct Layering {
     is_abstract: bool,
     parent_selector: Option<Map>,
     actions: Vec<Action>,
+}
+
+/// Makes credentials secret that were written as they are. A map that says where one is stays as it is.
+fn hide_credentials(node: &mut Node) {
+    if !holds_credential(node) {
+        return;
+    }
+    match &mut node.value {
+        Value::Map(map) => {
+            for (key, field) in Arc::make_mut(map).iter_mut() {
+                match field.node.value {
+                    Value::Map(_) => hide_credentials(&mut field.node),
+                    Value::Null => {}
+                    _ if is_credential(&key.text) => field.node.hide(),
+                    _ => hide_credentials(&mut field.node),
+                }
+            }
+        }
+        Value::List(list) => Arc::make_mut(list).iter_mut().for_each(hide_credentials),
+        _ => {}
+    }
+}
+
+fn holds_credential(node: &Node) -> bool {
+    match &node.value {
+        Value::Map(map) => map.iter().any(|(key, field)| match field.node.value {
+            Value::Map(_) | Value::List(_) if holds_credential(&field.node) => true,
+            Value::Map(_) | Value::Null => false,
+            _ => is_credential(&key.text),
+        }),
+        Value::List(list) => list.iter().any(holds_credential),
+        _ => false,
+    }
 }
 
 impl Reader {
@@ -121,6 +154,8 @@ impl Reader {
         let mut data = data;
         if is_encrypted {
             data.hide();
+        } else {
+            hide_credentials(&mut data);
         }
         Some(Document {
             id: DocumentId { schema, name },

@@ -52,6 +52,7 @@ pub fn load(source: SourceId, text: &str, settings: &LoadSettings) -> LoadedFile
     let parsed = parse(source, text, &settings.limits);
     let mut file = LoadedFile::default();
     let whole = (0, text.len() as u32);
+    let mut listed = 0;
     let mut hide_all = parsed.incomplete && mentions_encrypted(text);
     for raw in parsed.documents {
         if raw.node.is_null() {
@@ -82,7 +83,21 @@ pub fn load(source: SourceId, text: &str, settings: &LoadSettings) -> LoadedFile
                 false => diagnostic,
             });
         }
-        file.diagnostics.extend(problems);
+        listed += problems.len();
+        match listed.checked_sub(settings.limits.problems) {
+            None | Some(0) => file.diagnostics.extend(problems),
+            // Those of the first document that is too much are left out as one.
+            Some(over) if over <= problems.len() => {
+                let message = format!(
+                    "more than {} errors in the documents of this file",
+                    settings.limits.problems
+                );
+                let mark = Mark::new(source, start);
+                let last = Diagnostic::error("yaml-too-many-problems", mark, message);
+                file.diagnostics.push(last);
+            }
+            Some(_) => {}
+        }
         file.documents.extend(document.map(Arc::new));
     }
     if hide_all {

@@ -128,6 +128,14 @@ pub struct Entry {
     pub(super) leads_to: Option<Arc<str>>,
 }
 
+impl Entry {
+    /// Where its bytes are in the repository: its path, with links resolved.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        self.leads_to.as_deref().unwrap_or(&self.path)
+    }
+}
+
 /// The bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
@@ -246,8 +254,7 @@ impl Repository {
             let bytes = self.read_blob_within(blob, limit, &entry.path)?;
             return Ok(Content { blob, bytes });
         }
-        let place = entry.leads_to.as_deref().unwrap_or(&entry.path);
-        let path = self.root.join(place);
+        let path = self.root.join(entry.place());
         let mut bytes = read_file(&path, limit, Links::Refused).map_err(|error| match error {
             ReadError::TooLarge(size) => too_large(size),
             ReadError::NotAFile => Error::Unusable {

@@ -12,6 +12,8 @@ use super::{BlobId, CommitId, Error};
 
 /// Files and folders looked at in one walk; links can make more of them than a disk holds.
 pub(super) const MOST_NODES: usize = 250_000;
+/// Of these, those below links to folders: a few links to each other stand for any number of paths.
+const MOST_LINKED: usize = 25_000;
 /// Links that are followed to resolve one path, as the kernel counts them.
 const MOST_HOPS: usize = 40;
 /// Folders inside each other, which bounds the recursion.
@@ -83,6 +85,7 @@ pub(super) fn list(
         entries: Vec::new(),
         problems: Vec::new(),
         nodes: 0,
+        linked: 0,
     };
     for prefix in selection.prefixes() {
         walk.prefix(prefix)?;
@@ -104,6 +107,7 @@ pub(super) fn folders_in(folders: &dyn Folders, folder: &str) -> Result<Vec<Stri
         entries: Vec::new(),
         problems: Vec::new(),
         nodes: 0,
+        linked: 0,
     };
     let is_folder =
         |located: &Located| matches!(located, Located::At(_, node) if node.kind == Kind::Folder);
@@ -134,6 +138,8 @@ struct Walk<'a> {
     entries: Vec<Entry>,
     problems: Vec<Problem>,
     nodes: usize,
+    /// Of the nodes, those that a link to a folder led to.
+    linked: usize,
 }
 
 impl Walk<'_> {
@@ -174,6 +180,10 @@ impl Walk<'_> {
         open.push(real.to_owned());
         for child in children {
             self.nodes += 1;
+            self.linked += usize::from(path != real);
+            if self.linked > MOST_LINKED {
+                return Err(Error::TooManyFiles { limit: MOST_LINKED });
+            }
             if self.nodes > MOST_NODES || open.len() > DEEPEST {
                 return Err(Error::TooManyFiles { limit: MOST_NODES });
             }

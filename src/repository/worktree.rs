@@ -75,6 +75,10 @@ impl Repository {
     ///
     /// The index cannot be read.
     pub fn is_tracked(&self, path: &str) -> Result<bool, Error> {
+        // What is no path of a tree is not looked for.
+        if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Ok(false);
+        }
         self.with(|handle| {
             let index = handle.index().map_err(super::git("read the index"))?;
             Ok(index.get_path(Path::new(path), 0).is_some())

@@ -315,6 +315,9 @@ impl<'a> Loader<'a> {
             documents.iter().map(|document| &**document),
             &rendering,
         );
+        if at == At::Worktree {
+            diagnostics = self.unquoted(diagnostics, tree)?;
+        }
         diagnostics.sort(&self.sources);
         let digest = digest_of(&files);
         let site = Site {
@@ -328,6 +331,41 @@ impl<'a> Loader<'a> {
             diagnostics,
         };
         Ok((site, loaded))
+    }
+
+    /// The same diagnostics without the lines of files that git does not track: a pipeline may have put its
+    /// credentials beside the site. What such a file holds that is no document is not named either.
+    fn unquoted(&mut self, diagnostics: Diagnostics, tree: &Tree) -> Result<Diagnostics, Error> {
+        let mut untracked: HashMap<SourceId, bool> = HashMap::new();
+        for diagnostic in &diagnostics {
+            let related = diagnostic.related.iter().map(|related| related.mark);
+            for mark in diagnostic.mark.into_iter().chain(related) {
+                if untracked.contains_key(&mark.source) {
+                    continue;
+                }
+                let path = self.sources.path(mark.source);
+                let entries = &tree.entries;
+                let found = entries.binary_search_by(|entry| entry.path.cmp(&path));
+                let place = found.map_or(&*path, |at| entries[at].place());
+                // A settled machine has a place in no file.
+                let is_untracked = !place.is_empty() && !self.repository.is_tracked(place)?;
+                untracked.insert(mark.source, is_untracked);
+                if is_untracked {
+                    self.sources.never_quote(mark.source);
+                }
+            }
+        }
+        let is_untracked = |diagnostic: &Diagnostic| {
+            let mark = diagnostic.mark;
+            mark.is_some_and(|mark| untracked.get(&mark.source) == Some(&true))
+        };
+        Ok(diagnostics
+            .into_iter()
+            .map(|diagnostic: Diagnostic| match is_untracked(&diagnostic) {
+                true => without_content(diagnostic),
+                false => diagnostic,
+            })
+            .collect())
     }
 
     /// The files with what is in them, in the order of their paths.
@@ -457,6 +495,32 @@ fn fetch(
         Ok(text) => Fetched::New(file, text),
         Err(problem) => Fetched::Broken(problem),
     })
+}
+
+/// A diagnostic of a file that git does not track.
+fn without_content(mut diagnostic: Diagnostic) -> Diagnostic {
+    let code = diagnostic.code.0;
+    if code.starts_with("yaml-") || code.starts_with("envelope-") {
+        let unnamed = |text: &str| {
+            let mut parts = text.split('`');
+            let mut clean = parts.next().unwrap_or_default().to_owned();
+            while let (Some(_), Some(after)) = (parts.next(), parts.next()) {
+                clean.push('…');
+                clean.push_str(after);
+            }
+            clean
+        };
+        diagnostic.message = unnamed(&diagnostic.message);
+        diagnostic.hint = None;
+        for related in &mut diagnostic.related {
+            related.message = unnamed(&related.message);
+        }
+    }
+    match diagnostic.hint {
+        Some(_) => diagnostic,
+        None => diagnostic
+            .hint("git does not track this file, so that nothing of it is quoted: `git add` it"),
+    }
 }
 
 fn unusable(tree: &Tree) -> Diagnostics {

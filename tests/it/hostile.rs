@@ -152,6 +152,125 @@ fn links_lead_nowhere_but_into_the_repository() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_link_to_a_file_that_git_does_not_track_is_refused_and_so_is_one_below_a_linked_folder() {
+    let world = edge();
+    world.checkout.write("token.json", "hunter2: token\n");
+    world
+        .checkout
+        .write("build/secret.yaml", "hunter2: [token\n");
+    world.checkout.link("link.yaml", "token.json");
+    world.checkout.link("folder", "build");
+    world.checkout.git(&["add", "link.yaml", "folder"]);
+    let said = said(&world);
+    for words in [
+        "`link.yaml` is a link to `token.json`, which git does not track",
+        "`folder/secret.yaml` is a link to `build/secret.yaml`, which git does not track",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains("hunter2"), "{said}");
+    // What git tracks may be linked to.
+    world.checkout.git(&["add", "token.json"]);
+    assert!(!self::said(&world).contains("link.yaml` is a link"));
+}
+
+#[test]
+fn nothing_is_quoted_of_a_file_that_git_does_not_track() {
+    let world = edge();
+    for text in ["hunter2: token\n", "a: [hunter2\n", "schema: hunter2\n"] {
+        world.checkout.write("token.yaml", text);
+        let said = said(&world);
+        assert!(said.contains("--> token.yaml:"), "{said}");
+        assert!(said.contains("git does not track this file"), "{said}");
+        assert!(!said.contains("hunter2"), "{text}: {said}");
+    }
+    world.checkout.git(&["add", "token.yaml"]);
+    assert!(said(&world).contains("hunter2"));
+}
+
+#[test]
+#[cfg(unix)]
+fn the_definition_of_a_site_is_read_like_every_other_file() {
+    use std::os::unix::fs::PermissionsExt;
+    const NAME: &str = "site-definition.yaml";
+    let refused = |world: &World, words: &str| {
+        let ended = world.run(&["validate"]).with(1);
+        assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+        assert!(
+            !ended.stderr.contains("there is no site"),
+            "{}",
+            ended.stderr
+        );
+    };
+    for (target, words) in [
+        ("/dev/zero", "is a link out of the repository"),
+        ("/etc/passwd", "is a link out of the repository"),
+        ("untracked", "which git does not track"),
+    ] {
+        let world = edge();
+        world.checkout.write("untracked", "hunter2");
+        std::fs::remove_file(world.checkout.path().join(NAME)).unwrap();
+        world.checkout.link(NAME, target);
+        refused(&world, words);
+    }
+    let world = edge();
+    let path = world.checkout.path().join(NAME);
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(5 << 30).unwrap();
+    refused(&world, "more than the 16777216 that are read");
+    std::fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    if made.is_ok_and(|status| status.success()) {
+        refused(&world, "is a pipe, a socket or a device");
+    }
+    // Who may read everything is refused nothing.
+    let world = edge();
+    let path = world.checkout.path().join(NAME);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    if std::fs::read(&path).is_err() {
+        refused(&world, "Permission denied");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_plan_or_a_snapshot_is_a_regular_file_of_a_size() {
+    let world = edge();
+    let pipe = world.checkout.outside().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let large = world.checkout.outside().join("large");
+    let file = std::fs::File::create(&large).unwrap();
+    file.set_len(2 << 30).unwrap();
+    for (path, words) in [
+        (pipe.as_path(), "it is not a regular file"),
+        (
+            std::path::Path::new("/dev/zero"),
+            "it is not a regular file",
+        ),
+        (std::path::Path::new("/"), "it is not a regular file"),
+        (large.as_path(), "2147483648"),
+    ] {
+        let path = path.to_str().unwrap();
+        for arguments in [
+            &["apply", path][..],
+            &["show", path],
+            &["plan", "--observed", path],
+            &["status", "--observed", path],
+        ] {
+            let ended = world.run(arguments);
+            assert_ne!(ended.code, 0);
+            assert!(
+                ended.stderr.contains(words),
+                "{arguments:?}: {}",
+                ended.stderr
+            );
+        }
+    }
+}
+
+#[test]
 fn a_schema_fetches_nothing_and_its_patterns_cannot_explode() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     server.set_nonblocking(true).unwrap();

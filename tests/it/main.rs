@@ -44,6 +44,8 @@ mod forged;
 mod git;
 #[cfg(test)]
 mod hostile;
+#[cfg(all(test, unix))]
+mod hostile_repositories;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! The marks are in documents of their own, substituted into fields of nodes, profiles and boot actions, in
 //! fields that are wrong, and behind references of the backends. What a document says in plain sight, without
-//! `storagePolicy: encrypted`, is no secret.
+//! `storagePolicy: encrypted`, is no secret, unless its field is one for a credential.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -372,6 +372,66 @@ fn a_secret_in_a_field_that_is_wrong_is_not_shown_with_its_error() {
         world.checkout.write("secrets.yaml", text);
         let ended = run(&world, &["validate"]);
         assert_eq!(ended.code, 1, "{broken}");
+    }
+}
+
+#[test]
+fn a_credential_that_was_written_as_it_is_is_masked_like_any_secret() {
+    let world = World::one_rack();
+    let literal = |name: &str| format!("hunter2-{name}");
+    world.edit(
+        "host-profiles.yaml",
+        "oob: {type: redfish, network: oob, account: admin}",
+        &format!(
+            "oob: {{type: redfish, network: oob, account: admin, credential: {}}}",
+            literal("credential")
+        ),
+    );
+    world.checkout.write(
+        "backends.yaml",
+        format!(
+            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
+             redfish:\n      port: 1\n      credentials:\n        username: admin\n        password: {}\n",
+            literal("password")
+        ),
+    );
+    read_in_every_way(&world);
+    world.checkout.commit("Literal credentials");
+    world.edit("host-profiles.yaml", "hunter2-credential", "hunter2-other");
+    read_in_every_way(&world);
+    // Beside an error, in a text that is no YAML, below its key.
+    for broken in [
+        "password: hunter2: x",
+        "password: [hunter2",
+        "passwrd: 1\n        password: |\n          hunter2",
+        "passwrd: 1, password: hunter2",
+        "token: \"hunter2",
+    ] {
+        world.checkout.write(
+            "backends.yaml",
+            format!(
+                "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
+                 redfish:\n      credentials:\n        {broken}\n"
+            ),
+        );
+        world.checkout.git(&["add", "."]);
+        assert_eq!(run(&world, &["validate"]).code, 1, "{broken}");
+        read_in_every_way(&world);
+    }
+}
+
+#[test]
+fn a_secret_is_no_label_tag_or_rack_of_a_node() {
+    for to in [".metadata.owner_data.token", "'.metadata.tags[0]'"] {
+        let world = site();
+        world.edit("host-profiles.yaml", ".platform.kernel_params.unlock", to);
+        let ended = run(&world, &["validate"]).with(1);
+        assert!(
+            ended.stdout.contains("rule-secret"),
+            "{to}: {}",
+            ended.stdout
+        );
+        read_in_every_way(&world);
     }
 }
 

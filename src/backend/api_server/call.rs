@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout};
 use super::connect::chain;
 use super::page::Page;
 use crate::backend::ActError;
+use crate::backend::masked::masked;
 
 /// How long one request may take. A server gives itself sixty seconds at most.
 pub(in crate::backend) const REQUEST: Duration = Duration::from_secs(65);
@@ -68,9 +69,7 @@ struct Said<'a>(&'a Status);
 
 impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text: String = self
-            .0
-            .message
+        let text: String = masked(&self.0.message)
             .chars()
             .filter(|each| !each.is_control())
             .take(600)

@@ -15,6 +15,7 @@ use super::call::{Server, Trouble};
 use super::kubeconfig::{self, Found};
 use super::settings::Settings;
 use crate::backend::http::{PLAIN_HTTP, is_loopback};
+use crate::backend::masked::masked;
 use crate::backend::{SecretError, Secrets};
 
 /// How long a connection may take to come about.
@@ -159,6 +160,7 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = cause.source();
     }
+    let text = masked(&text).into_owned();
     match text
         .strip_prefix("ServiceError: ")
         .or_else(|| text.strip_prefix("HyperError: "))

@@ -11,6 +11,7 @@ use super::endpoint::authority;
 use super::failure::{Class, Failure, plain};
 use super::request::Request;
 use super::retry_after;
+use crate::backend::masked::Forms;
 
 /// For whom, to whom and what was asked: the beginning of every failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,9 +19,16 @@ pub(super) struct Origin {
     pub(super) subject: Arc<str>,
     pub(super) authority: Arc<str>,
     pub(super) what: Arc<str>,
+    /// What no text about it shows.
+    pub(super) secrets: Forms,
 }
 
 impl Origin {
+    /// A text from there as it may be shown.
+    pub(super) fn plain(&self, text: &str, longest: usize) -> String {
+        plain(&self.secrets.masked(text), longest)
+    }
+
     pub(super) fn of(request: &Request<'_>) -> Self {
         // Without its query, which may be long and is nobody's evidence.
         let path = plain(request.url.path(), 160);
@@ -28,6 +36,7 @@ impl Origin {
             subject: Arc::from(request.subject),
             authority: Arc::from(authority(&request.url)),
             what: Arc::from(format!("{} {path}", request.method)),
+            secrets: request.secrets(),
         }
     }
 }
@@ -69,6 +78,7 @@ impl Answer {
             subject: Arc::from("node-1"),
             authority: Arc::from("127.0.0.1:1"),
             what: Arc::from("GET /"),
+            secrets: Forms::default(),
         };
         Self::new(Arc::new(origin), status, HeaderMap::new(), body.to_vec())
     }
@@ -112,12 +122,13 @@ impl Answer {
     /// A failure to do with this answer.
     #[must_use]
     pub fn failure(&self, class: Class, text: &str) -> Failure {
-        Failure::new(self.origin.clone(), class, plain(text, 400)).with_status(self.status)
+        let text = self.origin.plain(text, 400);
+        Failure::new(self.origin.clone(), class, text).with_status(self.status)
     }
 
     /// The failure that a refusal is, in the service's own words.
     pub(super) fn into_failure(self, request: &Request<'_>) -> Failure {
-        let printable = |words: String| plain(&request.without_secrets(words), 400);
+        let printable = |words: String| self.origin.plain(&words, 400);
         let own = request.words_of(&self).map(printable);
         let words = match &own {
             Some(own) => own.clone(),
@@ -145,8 +156,8 @@ impl Answer {
         let start = &self.body[..self.body.len().min(LONGEST)];
         let text = String::from_utf8_lossy(start);
         match title(&text) {
-            Some(title) => format!("a page `{}`", plain(title, 120)),
-            None => format!("`{}`", plain(&text, 120)),
+            Some(title) => format!("a page `{}`", self.origin.plain(title, 120)),
+            None => format!("`{}`", self.origin.plain(&text, 120)),
         }
     }
 }

@@ -12,6 +12,7 @@ use rustls::{CertificateError, OtherError};
 use super::answer::Origin;
 use super::request::Request;
 use crate::backend::ActError;
+use crate::backend::masked::{Forms, masked};
 
 /// What a failure means for trying again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,7 @@ impl Failure {
             subject: Arc::from(subject),
             authority: Arc::from(authority),
             what: Arc::from(what),
+            secrets: Forms::default(),
         };
         Self::new(Arc::new(origin), Class::Permanent, text.to_owned())
     }
@@ -181,7 +183,7 @@ pub(super) fn of_transport(
             format!("the connection broke before an answer came: {text}"),
         ),
     };
-    Failure::new(origin.clone(), class, plain(&text, 300))
+    Failure::new(origin.clone(), class, origin.plain(&text, 300))
 }
 
 /// The innermost reason of a transport's error.
@@ -227,10 +229,11 @@ fn known_cause(error: &(dyn std::error::Error + 'static)) -> Option<Cause> {
     }
 }
 
-/// A text from outside on one line, without control characters and what could turn a terminal's writing
-/// around, and not longer than this.
+/// A text from outside on one line, without secrets, control characters and what could turn a terminal's
+/// writing around, and not longer than this.
 #[must_use]
 pub fn plain(text: &str, longest: usize) -> String {
+    let text = &*masked(text);
     let mut shown = String::new();
     for (count, word) in text.split_whitespace().enumerate() {
         if count > 0 {

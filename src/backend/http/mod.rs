@@ -263,13 +263,13 @@ fn redirected(
         )));
     };
     let Ok(to) = from.join(location) else {
-        let location = plain(location, 100);
+        let location = origin.plain(location, 100);
         return Err(refuse(format!(
             "a redirect to `{location}`, which is no address"
         )));
     };
     if to.origin() != from.origin() {
-        let elsewhere = plain(&to.origin().ascii_serialization(), 100);
+        let elsewhere = origin.plain(&to.origin().ascii_serialization(), 100);
         return Err(refuse(format!(
             "a redirect to another host ({elsewhere}), which is not followed"
         )));

@@ -1,5 +1,6 @@
 //! What is asked of a service, by whom, and how its refusals are read.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 use super::answer::{Answer, Origin};
 use super::failure::{Class, Failure};
 use crate::backend::Secret;
+use crate::backend::masked::Forms;
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -31,10 +33,14 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    fn secret(&self) -> &Secret {
+    /// What of it must not be shown.
+    fn secrets(&self) -> Vec<Cow<'_, str>> {
         match self {
-            Self::Basic { password, .. } => password,
-            Self::Header { value, .. } => value,
+            Self::Basic { username, password } => vec![
+                Cow::Owned(format!("{username}:{}", password.reveal())),
+                Cow::Borrowed(password.reveal()),
+            ],
+            Self::Header { value, .. } => vec![Cow::Borrowed(value.reveal())],
         }
     }
 }
@@ -195,16 +201,14 @@ impl<'a> Request<'a> {
         self.credentials.is_some() || !self.hidden.is_empty()
     }
 
-    /// A text without any secret of this request.
-    pub(super) fn without_secrets(&self, mut text: String) -> String {
-        let own = self.credentials.map(Credentials::secret);
-        for secret in self.hidden.iter().copied().chain(own) {
-            let value = secret.reveal();
-            if !value.is_empty() && text.contains(value) {
-                text = text.replace(value, "…");
-            }
-        }
-        text
+    /// The secrets of this request in the forms in which a service may repeat them.
+    pub(super) fn secrets(&self) -> Forms {
+        let own = self.credentials.map(Credentials::secrets);
+        let hidden = self
+            .hidden
+            .iter()
+            .map(|secret| Cow::Borrowed(secret.reveal()));
+        Forms::of(hidden.chain(own.into_iter().flatten()))
     }
 
     /// The request as it is sent.

@@ -32,8 +32,8 @@ use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
 use crate::record::{Outcome, Packed, RunRecord, Store};
-use crate::report;
 use crate::report::run::Reporter;
+use crate::report::{self, Visible};
 use crate::repository::CommitId;
 use crate::site::At;
 
@@ -231,7 +231,7 @@ fn look_out(
         Ok(Some(run)) => {
             context.printer.tell(&format!(
                 "Run {} had ended, and was killed before its tag was made: that is done now.",
-                run.run
+                Visible(run.run.as_str())
             ));
             Ok(Some(run))
         }

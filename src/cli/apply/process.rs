@@ -8,6 +8,7 @@ use crate::apply;
 use crate::apply::session::{self, Actor, Timekeeper};
 use crate::cli::context::Printer;
 use crate::cli::{Failure, FailureKind};
+use crate::report::Visible;
 use crate::repository::Repository;
 
 /// The exit code's kind of a session's failure.
@@ -51,7 +52,8 @@ impl Timekeeper for ProcessClock {
     }
 
     fn explain(&self, waits_for: &str) {
-        self.printer.tell(&format!("waiting {waits_for}"));
+        self.printer
+            .tell(&format!("waiting {}", Visible(waits_for)));
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
+use crate::backend::masked::masked;
 use crate::backend::{ActError, Secret};
 
 /// The most that is read of each of the program's outputs, in bytes.
@@ -348,6 +349,7 @@ fn plain(words: &str) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !NOISE.iter().any(|noise| line.starts_with(noise)));
     let line = lines.collect::<Vec<_>>().join("; ");
+    let line = masked(&line);
     let printable = line.chars().filter(|each| !each.is_control());
     printable.take(MOST_WORDS).collect()
 }

@@ -349,6 +349,52 @@ async fn an_answer_is_read_up_to_the_end_of_its_first_value_and_else_says_what_i
 }
 
 #[tokio::test]
+async fn a_service_that_repeats_the_credentials_in_any_form_has_them_masked() {
+    let server = Server::plain(|received| {
+        let header = |name: &str| {
+            let found = received.headers.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let repeated = format!(
+            "<{}> <aHVudGVyMmh1bnRlcjI> <hunter2hunter2> <{}>",
+            header("authorization"),
+            "x".repeat(70)
+        );
+        match received.path.as_str() {
+            // The cut that makes the words short must not leave half of it.
+            "/cut" => raw(&format!(
+                "HTTP/1.1 500 X\r\n\r\n{}{repeated}",
+                "y".repeat(105)
+            )),
+            "/location" => Reply::Json(
+                307,
+                vec![("location", "//[hunter2hunter2".to_owned())],
+                Value::Null,
+            ),
+            "/json" => Reply::json(200, json!(repeated)),
+            "/title" => raw(&format!("HTTP/1.1 500 X\r\n\r\n<title>{repeated}</title>")),
+            _ => raw(&format!("HTTP/1.1 401 X\r\n\r\n{repeated}")),
+        }
+    })
+    .await;
+    let client = client(&Trust::default());
+    let endpoint = Endpoint::parse(&server.url).unwrap();
+    let credentials = basic();
+    for path in ["/cut", "/location", "/json", "/title", "/words"] {
+        let request = Request::new("node `n04`", Method::GET, endpoint.resolve(path).unwrap())
+            .credentials(Some(&credentials));
+        let failure = match client.send(&request).await {
+            Ok(answer) => answer.json::<Vec<u8>>().unwrap_err(),
+            Err(failure) => failure,
+        };
+        let shown = format!("{failure} {failure:?} {:?}", failure.words());
+        for form in ["hunter2", "aHVudGVy", "YWRtaW46"] {
+            assert!(!shown.contains(form), "{path}: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_secret_goes_where_it_is_meant_to_and_is_shown_nowhere() {
     let server = Server::plain(|received| {
         let all = json!({"headers": received.headers, "body": received.body});

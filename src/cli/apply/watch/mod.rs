@@ -23,6 +23,7 @@ use crate::cli::planning;
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
+use crate::report::Visible;
 use crate::site::{At, Depth, Settings};
 
 use metrics::Metrics;
@@ -192,7 +193,7 @@ impl WatchListener for Shared {
         if let Some(printer) = &self.printer
             && before.as_deref() != Some(what)
         {
-            printer.tell(&format!("error: {what}"));
+            printer.tell(&format!("error: {}", Visible(what)));
         }
     }
 }
@@ -261,7 +262,8 @@ pub(super) fn watch(
                 None => Duration::ZERO,
                 Some(failure) => {
                     if !failure.message.is_empty() {
-                        context.printer.tell(&format!("error: {}", failure.message));
+                        let message = Visible(&failure.message);
+                        context.printer.tell(&format!("error: {message}"));
                     }
                     shared.metrics.failed_round();
                     (pause * 2).clamp(AGAIN, LONGEST)

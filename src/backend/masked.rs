@@ -1,0 +1,206 @@
+//! No secret in the words of a service, whichever repeats it and in which form.
+//!
+//! A service may say again what it was sent: a password, the header that carried it, a token. Each secret
+//! that is revealed in this process is known here from then on, with the forms in which it is sent; a text
+//! from outside goes through [`masked`] before anything is cut off or quoted.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
+use regex::Regex;
+
+/// What stands in a secret's place.
+const MASK: &str = "…";
+
+/// A shorter secret may be any word of a text; it is masked only in answers to what it was sent with.
+const SHORT: usize = 6;
+
+/// The length of a line of a secret of several, such as a key, from which it is one by itself.
+const SHORT_LINE: usize = 16;
+
+/// How many forms are looked for one by one before all of them are put together.
+const FEW: usize = 32;
+
+#[derive(Default)]
+struct Known {
+    all: BTreeSet<String>,
+    together: Option<AhoCorasick>,
+    since: Vec<String>,
+}
+
+static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
+
+/// Secrets of one exchange, in all their forms, the longer ones first. Shows none of them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Forms(Arc<[String]>);
+
+impl Forms {
+    pub(super) fn of<'a>(secrets: impl IntoIterator<Item = Cow<'a, str>>) -> Self {
+        let secrets = secrets.into_iter();
+        let mut all: Vec<String> = secrets.flat_map(|secret| forms(&secret)).collect();
+        all.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        Self(all.into())
+    }
+
+    /// A text without any of them, however short.
+    pub(super) fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut clean = Cow::Borrowed(text);
+        for form in &*self.0 {
+            if clean.contains(form.as_str()) {
+                clean = Cow::Owned(clean.replace(form.as_str(), MASK));
+            }
+        }
+        clean
+    }
+}
+
+impl fmt::Debug for Forms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+/// The forms of a secret in which a service may repeat it.
+fn forms(secret: &str) -> Vec<String> {
+    let json = serde_json::to_string(secret).unwrap_or_default();
+    let escaped: String = secret
+        .bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect();
+    let mut forms = vec![
+        secret.to_owned(),
+        BASE64_NOPAD.encode(secret.as_bytes()),
+        BASE64URL_NOPAD.encode(secret.as_bytes()),
+        json.trim_matches('"').to_owned(),
+        escaped,
+    ];
+    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    forms.dedup();
+    forms.retain(|form| !form.is_empty());
+    forms
+}
+
+/// Makes a secret known.
+pub(super) fn remember(secret: &str) {
+    let lines: Vec<&str> = match secret.contains('\n') {
+        // Of a key its lines, of a kubeconfig what its fields hold.
+        true => {
+            let words = secret
+                .lines()
+                .filter_map(|line| line.split_whitespace().last());
+            let words = words.map(|word| word.trim_matches(['"', '\'']));
+            words
+                .filter(|word| word.len() >= SHORT_LINE && !word.ends_with("-----"))
+                .collect()
+        }
+        false => [secret]
+            .into_iter()
+            .filter(|secret| secret.len() >= SHORT)
+            .collect(),
+    };
+    if lines.is_empty() {
+        return;
+    }
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    for line in lines {
+        if known.all.contains(line) {
+            continue;
+        }
+        for form in forms(line) {
+            if known.all.insert(form.clone()) {
+                known.since.push(form);
+            }
+        }
+    }
+    // Each of many secrets is put in once or twice, however they come.
+    if known.since.len() > FEW.max(known.all.len() / 2) {
+        let finder = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&known.all);
+        if let Ok(finder) = finder {
+            known.together = Some(finder);
+            known.since.clear();
+        }
+    }
+}
+
+/// A text without any secret that is known, nor what a header of credentials carries.
+pub(super) fn masked(text: &str) -> Cow<'_, str> {
+    static HEADER: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"(?i)\b(bearer|basic)(\s+|%20)([A-Za-z0-9._~+/=-]{8,})").ok());
+    let mut text = match &*HEADER {
+        Some(header) => header.replace_all(text, |found: &regex::Captures<'_>| {
+            // A word of a sentence (`basic authentication`) is none.
+            let carried = &found[3];
+            let is_word = carried.bytes().all(|byte| byte.is_ascii_lowercase());
+            match is_word {
+                true => found[0].to_owned(),
+                false => format!("{}{}{MASK}", &found[1], &found[2]),
+            }
+        }),
+        None => Cow::Borrowed(text),
+    };
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(together) = &known.together
+        && together.is_match(&*text)
+    {
+        let mut clean = String::with_capacity(text.len());
+        together.replace_all_with(&text, &mut clean, |_, _, clean| {
+            clean.push_str(MASK);
+            true
+        });
+        text = Cow::Owned(clean);
+    }
+    for form in &known.since {
+        if text.contains(form.as_str()) {
+            text = Cow::Owned(text.replace(form.as_str(), MASK));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_masked_in_each_form_and_so_is_what_a_header_carries() {
+        remember("hunter2-\"ü\"/x");
+        for form in forms("hunter2-\"ü\"/x") {
+            let said = masked(&format!("got <{form}>")).into_owned();
+            assert_eq!(said, "got <…>", "{form}");
+        }
+        assert_eq!(
+            masked("Authorization: Bearer eyJhbGciOi.J9x-_y, Basic YWRtaW46eHl6"),
+            "Authorization: Bearer …, Basic …"
+        );
+        assert_eq!(masked("no basic authentication"), "no basic authentication");
+        assert_eq!(masked("nothing"), "nothing");
+    }
+
+    #[test]
+    fn many_secrets_are_masked_and_so_are_the_lines_of_a_key() {
+        for number in 0..500 {
+            remember(&format!("marvellous-{number:04}"));
+        }
+        let said: String = (0..500)
+            .map(|number| format!("<marvellous-{number:04}>"))
+            .collect();
+        assert!(!masked(&said).contains("marvellous"));
+        remember("-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\n-----END KEY-----\n");
+        remember("users:\n- user:\n    token: 'sha256~abcdefghijklm'\n");
+        assert_eq!(
+            masked("x MIIEvQIBADANBgkqhkiG y sha256~abcdefghijklm"),
+            "x … y …"
+        );
+    }
+}

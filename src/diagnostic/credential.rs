@@ -1,0 +1,162 @@
+//! Credentials that somebody wrote into a document as they are: they should be references, and are shown
+//! no more than those.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// How the keys of fields that hold a credential end.
+const KEYS: [&str; 10] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "private_key",
+    "api_key",
+    "access_key",
+    "secret_key",
+];
+
+/// Whether a field of this name holds a credential.
+#[must_use]
+pub fn is_credential(key: &str) -> bool {
+    let ends = |end: &&str| {
+        let from = key.len().checked_sub(end.len());
+        from.and_then(|from| key.get(from..)).is_some_and(|key| {
+            let mut letters = key.bytes().zip(end.bytes());
+            letters.all(|(letter, wanted)| {
+                letter.eq_ignore_ascii_case(&wanted) || (letter == b'-' && wanted == b'_')
+            })
+        })
+    };
+    let last = key.bytes().last().map(|last| last.to_ascii_lowercase());
+    matches!(last, Some(b'd' | b'e' | b't' | b'n' | b'l' | b'y'))
+        && KEYS.iter().any(|end| ends(&end))
+}
+
+/// Whether a line of a text shows a credential, among the lines before it.
+pub(super) fn is_shown<'a>(line: &str, before: impl Iterator<Item = &'a str>) -> bool {
+    if shows_one(line) {
+        return true;
+    }
+    // A text block, or a value on the line below its key.
+    let mut indent = indent_of(line);
+    if indent == 0 {
+        return false;
+    }
+    for above in before {
+        if above.trim().is_empty() {
+            continue;
+        }
+        if indent_of(above) >= indent {
+            continue;
+        }
+        indent = indent_of(above);
+        if let Some((key, value)) = field_of(above)
+            && is_credential(key)
+        {
+            let is_reference =
+                value.is_empty() && field_of(line).is_some_and(|(key, _)| names_a_source(key));
+            return !is_reference;
+        }
+        if indent == 0 {
+            break;
+        }
+    }
+    false
+}
+
+fn shows_one(line: &str) -> bool {
+    static FIELD: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r#"(?:^|[\s{\[,"'-])([A-Za-z0-9_.-]+)["']?[ \t]*:(?:[ \t]+|$|["'])"#).ok()
+    });
+    static ACCOUNT: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"://[^/\s:@]*:[^/\s@]+@").ok());
+    if line.contains("-----BEGIN") {
+        return true;
+    }
+    if ACCOUNT
+        .as_ref()
+        .is_none_or(|account| account.is_match(line))
+    {
+        return true;
+    }
+    let Some(field) = &*FIELD else {
+        return true;
+    };
+    let mut from = 0;
+    while let Some(found) = field.captures_at(line, from) {
+        let (Some(whole), Some(key)) = (found.get(0), found.get(1)) else {
+            return true;
+        };
+        // What separates it from its value may begin the next key.
+        from = whole.end().max(from + 1);
+        let value = line[whole.end()..].trim_start();
+        let is_reference = value
+            .strip_prefix('{')
+            .and_then(|inside| inside.trim_start().split_once(':'))
+            .is_some_and(|(key, _)| names_a_source(key.trim_matches(['"', '\'', ' '])));
+        if is_credential(key.as_str()) && !value.is_empty() && !is_reference {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a field says where a secret is, and so holds none.
+fn names_a_source(key: &str) -> bool {
+    matches!(key, "env" | "file" | "exec")
+}
+
+/// The key that a line begins with, and what is behind it.
+fn field_of(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.trim_start_matches([' ', '\t', '-']).split_once(':')?;
+    Some((key.trim_matches(['"', '\'', ' ']), value.trim()))
+}
+
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start_matches([' ', '-']).len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_a_credential_is_known_and_one_with_a_reference_is_not() {
+        for (line, shown) in [
+            ("    password: hunter2", true),
+            ("password: hunter2: x", true),
+            ("oob: {type: redfish, credential: hunter2}", true),
+            ("- admin-token: 'hunter2'", true),
+            ("{\"password\":\"hunter2\"}", true),
+            ("url: https://admin:hunter2@ironic:6385", true),
+            ("key: -----BEGIN PRIVATE KEY-----", true),
+            ("password: {env: BMC_PASSWORD}", false),
+            ("credentials: {username: a, password: {file: b}}", false),
+            ("password:", false),
+            ("secret_name: registry", false),
+            ("url: https://ironic:6385/v1", false),
+            ("name: token", false),
+            ("host_profile: cp", false),
+        ] {
+            assert_eq!(is_shown(line, std::iter::empty()), shown, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_value_below_its_key_is_one_too() {
+        let text = "a:\n  password: |\n    hunter2\n\n    more\n  token:\n    env: NAME\n  b: c";
+        let lines: Vec<&str> = text.lines().collect();
+        let shown: Vec<bool> = (0..lines.len())
+            .map(|at| is_shown(lines[at], lines[..at].iter().rev().copied()))
+            .collect();
+        assert_eq!(
+            shown,
+            [false, true, true, false, true, false, false, false],
+            "{text}"
+        );
+    }
+}
