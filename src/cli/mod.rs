@@ -126,8 +126,9 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 47] = [
+pub const SETTABLE: [&str; 48] = [
     "as-of",
+    "backends-from",
     "base",
     "canary",
     "clean-steps",
