@@ -65,6 +65,18 @@ pub enum ActError {
     Ambiguous(Arc<str>),
 }
 
+impl ActError {
+    /// The same error with another text.
+    #[must_use]
+    pub fn map(self, text: impl FnOnce(Arc<str>) -> Arc<str>) -> Self {
+        match self {
+            Self::Passing(old) => Self::Passing(text(old)),
+            Self::Permanent(old) => Self::Permanent(text(old)),
+            Self::Ambiguous(old) => Self::Ambiguous(text(old)),
+        }
+    }
+}
+
 /// Moves and sees machines.
 pub trait Hardware: Send + Sync {
     /// Sees many nodes in one go. Every node asked for is in the answer; what could not be seen is

@@ -277,11 +277,84 @@ fn one_of_three_goes_a_second_stays_and_asking_again_is_no_error() {
     };
     let (acted, probed) = remove(&real, "n2", vec![other]);
     assert!(
-        matches!(&acted, Err(ActError::Permanent(text)) if text.contains("document wants 2")),
+        matches!(&acted, Err(ActError::Permanent(text))
+            if text.starts_with("RemoveEtcdError: ") && text.contains("document wants 2")),
         "{acted:?}"
     );
     assert_eq!(probed, Probe::NotBegun);
     assert_eq!(real.names().len(), 2);
+}
+
+impl Real {
+    /// The position of the member that leads.
+    fn leader(&self) -> u16 {
+        let mut leader = None;
+        wait_until("all follow one leader", || {
+            let seen = self.look();
+            let ids = seen.answers.values().filter_map(|fact| fact.known());
+            let ids: Vec<_> = ids.map(|answer| answer.leader.clone()).collect();
+            let leads = |position: &u16| {
+                let answer = seen.answers[&*format!("m{position}")].known();
+                answer.is_some_and(|answer| {
+                    ids.iter().all(|id| *id == Some(answer.member_id.clone()))
+                })
+            };
+            leader = (1..=self.count).find(leads);
+            leader.is_some()
+        });
+        leader.unwrap()
+    }
+}
+
+#[test]
+fn a_leader_hands_over_to_a_healthy_voter_before_it_is_removed() {
+    let Some(real) = Real::three() else { return };
+    let leader = real.leader();
+    let (node, name) = (format!("n{leader}"), format!("m{leader}"));
+    let heard: Arc<Heard> = Arc::default();
+    let removals = real.removal(&node).unwrap();
+    let acted = on_runtime(async {
+        let order = order(StepKind::RemoveEtcd, &node, removals.clone(), &heard);
+        real.etcd().act(&order).await
+    });
+    assert_eq!(acted, Ok(()));
+    let moved = format!("moving leadership from member {name} to member m");
+    let heard = heard.0.lock().unwrap().join("\n");
+    assert!(heard.contains(&moved), "{heard}");
+    // It followed another leader when it was removed: nobody had to be elected.
+    let log = std::fs::read_to_string(real.file(&format!("{name}.log"))).unwrap();
+    let (before, after) = log.split_once("leadership transfer").expect(&log);
+    assert!(!before.contains("removed member"), "{log}");
+    assert!(
+        after.contains("lost leader") || after.contains("elected leader"),
+        "{log}"
+    );
+    assert_eq!(real.names().len(), 2);
+    assert!(!real.names().contains(&removals[0].member_id.to_string()));
+}
+
+#[test]
+fn members_at_each_others_client_urls_are_not_healthy() {
+    let Some(real) = Real::three() else { return };
+    let mut swapped = real.cluster();
+    let first = swapped.members[0].client_url.clone();
+    swapped.members[0].client_url = swapped.members[1].client_url.clone();
+    swapped.members[1].client_url = first;
+    let secrets: Arc<dyn Secrets> = Arc::new(Files);
+    let etcd = Etcd::new(std::slice::from_ref(&swapped), &secrets);
+    let seen = on_runtime(async { etcd.look().await })
+        .into_values()
+        .next()
+        .unwrap();
+    assert_eq!(quorum::health(&swapped, &seen, None), Health::Unhealthy);
+    let problem = quorum::problem(&swapped, &seen, "m1").unwrap();
+    let expected = format!("is not who answers at {}: member m2 is", real.client_url(2));
+    assert_eq!(problem, expected);
+    assert_eq!(quorum::problem(&swapped, &seen, "m3"), None);
+    let site = real.site_of(&swapped);
+    let text = site.trueup(&["etcd"], &[]).with(0).stdout;
+    assert!(text.starts_with("main: Unhealthy"), "{text}");
+    assert!(text.contains("member m1 is"), "{text}");
 }
 
 #[test]
@@ -368,6 +441,12 @@ fn without_a_quorum_everything_ends_in_time_with_a_clear_word_and_nothing_change
     real.kill(1);
     let health = quorum::health(&real.cluster(), &real.look(), None);
     assert_eq!(health.as_str(), "Unable to access Etcd");
+    let acted = on_runtime(async { real.etcd().act(&check).await });
+    assert!(
+        matches!(&acted, Err(ActError::Permanent(text))
+            if text.starts_with("EtcdNotAccessible: not within 20 s: etcd cluster `main` cannot be accessed")),
+        "{acted:?}"
+    );
 }
 
 #[test]
@@ -544,10 +623,19 @@ fn who_is_not_trusted_and_who_speaks_no_etcd_are_told_apart() {
 impl Real {
     /// A site whose document names this cluster; `swapped`: each URL where the other should be.
     fn site(&self, swapped: bool) -> Site {
-        let members = (1..=self.count).map(|position| {
-            let (peer, client) = (self.url(position, 1), self.client_url(position));
-            let (peer, client) = if swapped { (client, peer) } else { (peer, client) };
-            format!("{{node: n{position}, name: m{position}, peer_url: '{peer}', client_url: '{client}'}}")
+        let mut cluster = self.cluster();
+        for member in cluster.members.iter_mut().filter(|_| swapped) {
+            std::mem::swap(&mut member.peer_url, &mut member.client_url);
+        }
+        self.site_of(&cluster)
+    }
+
+    /// A site whose document names a cluster.
+    fn site_of(&self, cluster: &EtcdCluster) -> Site {
+        let members = cluster.members.iter().map(|member| {
+            let (node, name) = (&member.node, &member.name);
+            let (peer, client) = (&member.peer_url, &member.client_url);
+            format!("{{node: {node}, name: {name}, peer_url: '{peer}', client_url: '{client}'}}")
         });
         let members: Vec<String> = members.collect();
         let credentials = |name: &str, file: &str| {

@@ -288,6 +288,19 @@ impl<'a> View<'a> {
         let Some(live) = members.find(|live| live.id == answer.member_id) else {
             return Some("is not a member".to_owned());
         };
+        // Who answers for another is no sign of the one that was meant.
+        match self.designed(live) {
+            Ok(found) if found.name != member.name => {
+                let (url, found) = (&member.client_url, &found.name);
+                return Some(format!("is not who answers at {url}: member {found} is"));
+            }
+            Err(Refusal::Stranger { .. }) => {
+                let url = &member.client_url;
+                let name = self.name(&live.id);
+                return Some(format!("is not who answers at {url}: {name} is"));
+            }
+            _ => {}
+        }
         if live.learner || answer.learner {
             return Some("is a learner".to_owned());
         }

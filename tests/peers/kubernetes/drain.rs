@@ -46,7 +46,7 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
                     "containers": [{"name": "net", "image": "example.org/net:1"}]}}}}))
         .await;
     assert!(set.metadata.uid.is_some());
-    bind_daemon_set(&world, "net-").await;
+    world.bind("default", "net-", "n1").await;
     world
         .create(
             &json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
@@ -127,29 +127,58 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
     kubelets.abort();
 }
 
-/// Plays the scheduler for the pods that the controller made of a DaemonSet.
-async fn bind_daemon_set(world: &World, prefix: &str) {
-    until("a pod of the DaemonSet is bound", || async {
-        let pods = world.pods().list(&Default::default()).await.unwrap().items;
-        let mut bound = false;
-        for pod in pods {
-            let name = pod.metadata.name.clone().unwrap();
-            let node = serde_json::to_value(&pod).unwrap()["spec"]["affinity"]["nodeAffinity"]
-                ["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]["matchFields"][0]
-                ["values"][0]
-                .clone();
-            if name.starts_with(prefix) && node == "n1" {
-                let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
-                    "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}});
-                let request = kube::core::Request::new("/api/v1/namespaces/default/pods");
-                let body = serde_json::to_vec(&binding).unwrap();
-                let request = request.create_subresource("binding", &name, &Default::default(), body);
-                bound = world.client.request_text(request.unwrap()).await.is_ok();
-            }
-        }
-        bound
+#[tokio::test]
+async fn a_budget_is_asked_when_its_status_changes_and_not_again_and_again() {
+    let Some(world) = World::start(CLUSTERS).await else {
+        return;
+    };
+    world.register("n1").await;
+    world.register("n2").await;
+    let kubelets = world.play_kubelets();
+    let front = json!({"metadata": {"labels": {"app": "front"}}});
+    let back = json!({"metadata": {"labels": {"app": "back"}}});
+    for number in 0..12 {
+        world
+            .run(&format!("front-{number}"), "n1", front.clone())
+            .await;
+        world
+            .run(&format!("back-{number}"), "n1", back.clone())
+            .await;
+    }
+    for (name, minimum) in [("front", 12), ("back", 10)] {
+        let budget = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"minAvailable": minimum, "selector": {"matchLabels": {"app": name}}}});
+        world.create(&budget).await;
+        world.until_budget(name, minimum).await;
+    }
+    let (order, heard) = world.order(StepKind::Drain, "n1", 300, grace(1));
+    let backend = world.backend.clone();
+    let drain = tokio::spawn(async move { backend.act(&order).await });
+    until("the budget holds", || async {
+        heard.has("22 pods left, 22 of them held back")
     })
     .await;
+    let before = world.refused_evictions().await;
+    assert!(before <= 4, "{before} refusals");
+    let mut started = 0;
+    until("what is started elsewhere lets all pods go", || {
+        started += 1;
+        let (world, front, back) = (&world, &front, &back);
+        let is_over = drain.is_finished();
+        async move {
+            for (name, more) in [("front", front), ("back", back)] {
+                let name = format!("{name}-new-{started}");
+                world.run(&name, "n2", more.clone()).await;
+            }
+            is_over
+        }
+    })
+    .await;
+    drain.await.unwrap().unwrap();
+    let refusals = world.refused_evictions().await;
+    assert!(refusals <= 12, "{refusals} refusals of 24 evictions");
+    kubelets.abort();
 }
 
 #[tokio::test]

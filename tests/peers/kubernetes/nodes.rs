@@ -192,14 +192,39 @@ async fn a_node_is_taken_out_of_its_cluster_step_by_step_and_comes_back_another(
             .is_some_and(|status| status.desired_number_scheduled == 1)
     })
     .await;
-    let before = sets.get("trueup-shutdown-kubelet").await.unwrap();
+    world
+        .bind("kube-system", "trueup-shutdown-kubelet-", "n1")
+        .await;
     world.say_ready("n1", false).await;
+    assert_eq!(
+        world
+            .probe(StepKind::ShutdownKubelet, "n1", meant.clone())
+            .await,
+        Probe::UnderWay
+    );
     world
         .act(StepKind::ShutdownKubelet, "n1", 60, meant.clone())
         .await
         .unwrap();
-    let after = sets.get("trueup-shutdown-kubelet").await.unwrap();
-    assert_eq!(before.metadata.generation, after.metadata.generation);
+    assert_eq!(
+        world
+            .probe(StepKind::ShutdownKubelet, "n1", meant.clone())
+            .await,
+        Probe::Done
+    );
+    // Nothing is left that would stop the kubelet of the next node of that name.
+    assert!(
+        !labels(&world, "n1")
+            .await
+            .contains_key("promenade-decomission")
+    );
+    assert_eq!(world.pods_on("n1").await, Vec::<String>::new());
+    assert!(
+        sets.get_opt("trueup-shutdown-kubelet")
+            .await
+            .unwrap()
+            .is_none()
+    );
 
     world
         .act(StepKind::RemoveFromCluster, "n1", 60, meant.clone())
@@ -251,6 +276,52 @@ async fn a_node_is_taken_out_of_its_cluster_step_by_step_and_comes_back_another(
         "{refused}"
     );
     kubelets.abort();
+}
+
+#[tokio::test]
+async fn what_stopped_a_kubelet_stays_as_long_as_another_node_needs_it_and_no_longer() {
+    let Some(world) = World::start(CLUSTERS).await else {
+        return;
+    };
+    let sets: Api<DaemonSet> = Api::namespaced(world.client.clone(), "kube-system");
+    let name = "trueup-shutdown-kubelet";
+    let mut shut_down = Vec::new();
+    for node in ["n1", "n2"] {
+        world.register(node).await;
+        let (order, _) = world.order(StepKind::ShutdownKubelet, node, 120, parameters());
+        let backend = world.backend.clone();
+        shut_down.push(tokio::spawn(async move { backend.act(&order).await }));
+        world.bind("kube-system", &format!("{name}-"), node).await;
+    }
+    world.say_ready("n1", false).await;
+    shut_down.remove(0).await.unwrap().unwrap();
+    assert_eq!(world.pods_on("n1").await, Vec::<String>::new());
+    assert_eq!(world.pods_on("n2").await.len(), 1);
+    assert!(sets.get_opt(name).await.unwrap().is_some());
+
+    // A node that comes back with its name is left alone.
+    world.say_ready("n1", true).await;
+    world.say_ready("n2", false).await;
+    shut_down.remove(0).await.unwrap().unwrap();
+    until("the DaemonSet is gone", || async {
+        sets.get_opt(name).await.unwrap().is_none()
+    })
+    .await;
+    for node in ["n1", "n2"] {
+        assert_eq!(world.pods_on(node).await, Vec::<String>::new());
+    }
+    // One whose step was not seen through is cleared by what deletes its node.
+    label_as(&world, "trueup", "promenade-decomission", "enabled").await;
+    world.nodes().cordon("n1").await.unwrap();
+    let (order, _) = world.order(StepKind::ShutdownKubelet, "n1", 3, parameters());
+    permanent(world.backend.act(&order).await);
+    world.bind("kube-system", &format!("{name}-"), "n1").await;
+    world
+        .act(StepKind::RemoveFromCluster, "n1", 60, parameters())
+        .await
+        .unwrap();
+    assert_eq!(world.pods_on("n1").await, Vec::<String>::new());
+    assert!(sets.get_opt(name).await.unwrap().is_none());
 }
 
 #[tokio::test]

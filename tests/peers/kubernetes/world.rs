@@ -294,6 +294,68 @@ impl World {
             .collect()
     }
 
+    /// The names of the pods that are bound to a node, of all namespaces.
+    pub(crate) async fn pods_on(&self, node: &str) -> Vec<String> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let list = pods.list(&of_node).await.unwrap();
+        let names = list.items.into_iter().map(|pod| pod.metadata.name.unwrap());
+        names.collect()
+    }
+
+    /// Plays the scheduler for the pod that the controller makes of a DaemonSet for a node.
+    pub(crate) async fn bind(&self, namespace: &str, prefix: &str, node: &str) {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        until("a pod of the DaemonSet is bound", || async {
+            let mut is_bound = false;
+            for pod in pods.list(&ListParams::default()).await.unwrap().items {
+                let name = pod.metadata.name.clone().unwrap();
+                let of_node = serde_json::to_value(&pod).unwrap()["spec"]["affinity"]["nodeAffinity"]
+                    ["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]["matchFields"]
+                    [0]["values"][0]
+                    .clone();
+                if name.starts_with(prefix) && of_node == node {
+                    let binding = json!({"apiVersion": "v1", "kind": "Binding",
+                        "metadata": {"name": name},
+                        "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
+                    let request = kube::core::Request::new(&path);
+                    let body = serde_json::to_vec(&binding).unwrap();
+                    let parameters = PostParams::default();
+                    let request = request.create_subresource("binding", &name, &parameters, body);
+                    is_bound = self.client.request_text(request.unwrap()).await.is_ok();
+                }
+            }
+            is_bound
+        })
+        .await;
+    }
+
+    /// Waits until a budget counts the pods that it needs.
+    pub(crate) async fn until_budget(&self, name: &str, wanted: i64) {
+        let path = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets";
+        until("the budget counts its pods", || async {
+            let request = kube::core::Request::new(path).get(name, &Default::default());
+            let budget: Value = self.client.request(request.unwrap()).await.unwrap();
+            budget["status"]["currentHealthy"].as_i64().unwrap_or(-1) >= wanted
+                && budget["status"]["desiredHealthy"] == json!(wanted)
+        })
+        .await;
+    }
+
+    /// How many evictions the server has refused for now.
+    pub(crate) async fn refused_evictions(&self) -> u64 {
+        let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+        let metrics = self.client.request_text(request).await.unwrap();
+        let refused = metrics.lines().filter(|line| {
+            line.starts_with("apiserver_request_total{")
+                && line.contains("code=\"429\"")
+                && line.contains("subresource=\"eviction\"")
+        });
+        let counts = refused.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
+        counts.sum::<f64>() as u64
+    }
+
     /// Plays the kubelets until the test ends: pods that shall end, end.
     pub(crate) fn play_kubelets(&self) -> tokio::task::JoinHandle<()> {
         let pods: Api<Pod> = Api::all(self.client.clone());

@@ -243,6 +243,24 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// Asks the leader to hand leadership over to a member, by its id in hexadecimal digits.
+    pub(super) async fn transfer_leadership(
+        &self,
+        leader: &EtcdMember,
+        to: &str,
+    ) -> Result<(), CallError> {
+        let Some(id) = Id::for_gateway(to) else {
+            let message = format!("`{to}` is no id of a member");
+            return Err(CallError::Setup(Arc::from(message)));
+        };
+        let path = "v3/maintenance/transfer-leadership";
+        let body = json!({ "targetID": id });
+        let answer = self.call::<serde::de::IgnoredAny>(leader, path, &body, READ, false);
+        answer.await.map(drop)
+    }
+}
+
 /// A client that is who the document says, and trusts whom the document says.
 fn open(
     credentials: &BTreeMap<Arc<str>, crate::design::Reference>,

@@ -6,6 +6,7 @@
 
 mod answer;
 mod gateway;
+mod leader;
 mod remove;
 #[cfg(test)]
 mod tests;

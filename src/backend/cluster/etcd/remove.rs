@@ -15,7 +15,7 @@ use super::gateway::{CallError, Gateway, REMOVE};
 use super::wait::deadline;
 use crate::backend::http::Class;
 use crate::backend::{ActError, Order, Probe};
-use crate::design::{EtcdMember, NodeName};
+use crate::design::{EtcdCluster, EtcdMember, NodeName};
 use crate::guard::quorum::{Refusal, knowing, problem, removal};
 use crate::observed::EtcdSeen;
 use crate::step::EtcdRemoval;
@@ -44,12 +44,17 @@ impl Etcd {
     pub(super) async fn remove(&self, order: &Order, node: &NodeName) -> Result<(), ActError> {
         let end = deadline(order);
         for removal in removals(order) {
-            let gateway = self.gateway_of(removal).map_err(ActError::Permanent)?;
-            order.reporter.progress(format!(
-                "etcd cluster `{}`: member {}",
-                removal.cluster, removal.name
-            ));
-            gateway.remove_member(removal, node, end).await?;
+            let removed = async {
+                let gateway = self.gateway_of(removal).map_err(ActError::Permanent)?;
+                order.reporter.progress(format!(
+                    "etcd cluster `{}`: member {}",
+                    removal.cluster, removal.name
+                ));
+                gateway.remove_member(order, removal, node, end).await
+            };
+            removed
+                .await
+                .map_err(|error| error.map(|text| Arc::from(format!("RemoveEtcdError: {text}"))))?;
         }
         Ok(())
     }
@@ -90,23 +95,37 @@ fn removals(order: &Order) -> &[EtcdRemoval] {
 
 impl Gateway {
     /// The designed members on other machines than this one.
-    fn survivors<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = &'a EtcdMember> {
+    pub(super) fn survivors<'a>(
+        &'a self,
+        node: &'a NodeName,
+    ) -> impl Iterator<Item = &'a EtcdMember> {
         let members = self.cluster.members.iter();
         members.filter(move |member| member.node != *node)
     }
 
     async fn remove_member(
         &self,
+        order: &Order,
         wanted: &EtcdRemoval,
         node: &NodeName,
         end: Option<Instant>,
     ) -> Result<(), ActError> {
         let mut attempt = 1;
+        let mut is_moved = false;
         loop {
             let seen = self.look().await;
-            let Some(through) = self.way(&seen, wanted, node)? else {
+            let cluster = self.known(&seen, wanted, node);
+            let Some(through) = self.way(&cluster, &seen, wanted, node)? else {
                 return self.confirm(wanted, node, end).await;
             };
+            if !is_moved && Self::leads(&seen, wanted) {
+                is_moved = true;
+                let (who, how) = ((wanted, node), (&order.reporter, end));
+                if self.move_leadership(&cluster, &seen, who, how).await? {
+                    // The guard judges the cluster as it is now.
+                    continue;
+                }
+            }
             let limit = end.map_or(REMOVE, |end| {
                 end.saturating_duration_since(Instant::now()).min(REMOVE)
             });
@@ -132,23 +151,27 @@ impl Gateway {
         }
     }
 
+    /// The cluster with the members whose machines have left the design: they are still where they were,
+    /// and which of them a plan knows was checked before.
+    fn known(&self, seen: &EtcdSeen, wanted: &EtcdRemoval, node: &NodeName) -> EtcdCluster {
+        knowing(&self.cluster, seen, |live| {
+            if live.id == wanted.member_id {
+                return Some(node.clone());
+            }
+            Some(NodeName::from(format!("member {}", live.id)))
+        })
+    }
+
     /// The member through which to ask for a removal; `None` where there is nothing left to remove.
     fn way<'a>(
         &'a self,
+        cluster: &EtcdCluster,
         seen: &EtcdSeen,
         wanted: &EtcdRemoval,
         node: &'a NodeName,
     ) -> Result<Option<&'a EtcdMember>, ActError> {
         let permanent = |text: String| Err(ActError::Permanent(Arc::from(text)));
-        // Machines that have left the design are still where their members are; which of them a plan knows
-        // was checked before.
-        let cluster = knowing(&self.cluster, seen, |live| {
-            if live.id == wanted.member_id {
-                return Some(node.clone());
-            }
-            Some(NodeName::from(format!("member {}", live.id)))
-        });
-        let found = removal(&cluster, seen, node, false).map_err(|refusal| {
+        let found = removal(cluster, seen, node, false).map_err(|refusal| {
             let text = Arc::from(refusal.to_string());
             if can_pass(&refusal) {
                 ActError::Passing(text)

@@ -327,6 +327,88 @@ async fn a_refusal_of_etcd_is_permanent_in_its_own_words_and_a_lost_answer_ambig
 }
 
 #[tokio::test]
+async fn leadership_is_moved_and_the_move_confirmed_before_a_leader_is_removed() {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    // What the leader answers to the request, and how the removal ends.
+    type Case = (
+        fn(&AtomicU64) -> Reply,
+        &'static str,
+        &'static [&'static str],
+    );
+    let moves: fn(&AtomicU64) -> Reply = |leader| {
+        leader.store(2, SeqCst);
+        Reply::json(200, json!({}))
+    };
+    let cases: [Case; 3] = [
+        (moves, "", &["transfer-leadership", "remove"]),
+        // It says yes and stays: each healthy voter is tried, and nothing is removed.
+        (
+            |_| Reply::json(200, json!({})),
+            "leadership of etcd cluster `main` could not be moved from member m1, and nothing was removed",
+            &["transfer-leadership", "transfer-leadership"],
+        ),
+        // It does not know the request: the others elect a leader.
+        (
+            |_| Reply::json(404, Value::Null),
+            "",
+            &["transfer-leadership", "remove"],
+        ),
+    ];
+    for (reply, expected, asked) in cases {
+        let (leader, removed) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
+        let calls: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+        let answer = |position: u64| {
+            let (leader, removed, calls) = (leader.clone(), removed.clone(), calls.clone());
+            move |asked: &Received| {
+                let header = json!({"cluster_id": "13983733752805916581", "member_id": position.to_string()});
+                let word = asked.path.rsplit('/').next().unwrap_or_default();
+                if matches!(word, "transfer-leadership" | "remove") {
+                    calls.lock().unwrap().push(word.to_owned());
+                }
+                match word {
+                    "transfer-leadership" => {
+                        assert_eq!(position, 1, "only the leader hands over");
+                        reply(&leader)
+                    }
+                    "remove" => {
+                        removed.store(1, SeqCst);
+                        Reply::json(200, json!({"header": header, "members": []}))
+                    }
+                    "list" if removed.load(SeqCst) == 1 => Reply::json(
+                        200,
+                        json!({"header": header, "members": [{"ID": "2"}, {"ID": "3"}]}),
+                    ),
+                    "status" => Reply::json(
+                        200,
+                        json!({
+                            "header": header, "version": "3.4.23", "leader": leader.load(SeqCst).to_string(),
+                        }),
+                    ),
+                    _ => etcd(position, asked),
+                }
+            }
+        };
+        let servers = [
+            Server::plain(answer(1)).await,
+            Server::plain(answer(2)).await,
+            Server::plain(answer(3)).await,
+        ];
+        let cluster = cluster([&servers[0].url, &servers[1].url, &servers[2].url]);
+        let secrets: Arc<dyn Secrets> = Arc::new(NoSecrets);
+        let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
+        let acted = etcd.act(&order(0)).await;
+        match expected {
+            "" => assert_eq!(acted, Ok(())),
+            _ => assert!(
+                matches!(&acted, Err(ActError::Passing(text)) if text.contains(expected)),
+                "{acted:?}"
+            ),
+        }
+        assert_eq!(*calls.lock().unwrap(), asked);
+    }
+}
+
+#[tokio::test]
 async fn another_cluster_or_another_id_than_planned_is_never_touched() {
     let (servers, _, etcd) = world(|_| None).await;
     let changed = |how: fn(&mut EtcdRemoval)| {
@@ -351,6 +433,7 @@ async fn another_cluster_or_another_id_than_planned_is_never_touched() {
         ),
     ] {
         let acted = etcd.act(&order).await;
+        let expected = format!("RemoveEtcdError: {expected}");
         assert_eq!(acted, Err(ActError::Permanent(Arc::from(expected))));
     }
     for server in &servers {

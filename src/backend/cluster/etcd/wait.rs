@@ -14,6 +14,7 @@ use super::gateway::Gateway;
 use crate::backend::{ActError, Order};
 use crate::design::NodeName;
 use crate::guard::quorum::{Health, health, missing, problems};
+use crate::step::StepKind;
 
 /// Between two looks at the health of clusters ("Promenade Check etcd": every 30 s).
 const BETWEEN_CHECKS: Duration = Duration::from_secs(30);
@@ -70,21 +71,26 @@ impl Etcd {
         lacks: impl Fn(&'a Gateway) -> F,
     ) -> Result<(), ActError>
     where
-        F: Future<Output = Option<String>>,
+        F: Future<Output = Option<Lack>>,
     {
         let deadline = deadline(order);
-        let mut last = String::from("no member of etcd answered in time");
+        let mut last = Lack {
+            text: "no member of etcd answered in time".to_owned(),
+            is_inaccessible: true,
+        };
         loop {
             let looks = join_all(gateways.iter().copied().map(&lacks));
-            let found: Vec<String> = tokio::select! {
+            let found: Vec<Lack> = tokio::select! {
                 found = looks => found.into_iter().flatten().collect(),
                 () = until(deadline) => return Err(too_late(order, &last)),
             };
             if found.is_empty() {
                 return Ok(());
             }
-            last = found.join("; ");
-            order.reporter.progress(last.as_str());
+            last.is_inaccessible = found.iter().any(|lack| lack.is_inaccessible);
+            let texts: Vec<String> = found.into_iter().map(|lack| lack.text).collect();
+            last.text = texts.join("; ");
+            order.reporter.progress(last.text.as_str());
             tokio::select! {
                 () = sleep(between) => {}
                 () = until(deadline) => return Err(too_late(order, &last)),
@@ -93,28 +99,47 @@ impl Etcd {
     }
 }
 
-fn too_late(order: &Order, lacks: &str) -> ActError {
-    let seconds = order.step.timeout;
-    ActError::Permanent(Arc::from(format!("not within {seconds} s: {lacks}")))
+/// What is missing until a wait ends.
+struct Lack {
+    text: String,
+    /// A cluster gives no answer, or none of etcd.
+    is_inaccessible: bool,
+}
+
+/// The error of a wait whose time is over. A check of clusters that cannot be reached begins with the
+/// specification's reason for it; one of clusters that answer, and are unhealthy, does not.
+fn too_late(order: &Order, lack: &Lack) -> ActError {
+    let is_check = order.step.id.kind == StepKind::CheckEtcd;
+    let reason = match is_check && lack.is_inaccessible {
+        true => "EtcdNotAccessible: ",
+        false => "",
+    };
+    let (seconds, text) = (order.step.timeout, &lack.text);
+    ActError::Permanent(Arc::from(format!("{reason}not within {seconds} s: {text}")))
 }
 
 /// What a machine's member still lacks; `None` where it votes.
-async fn not_voting(gateway: &Gateway, node: &NodeName) -> Option<String> {
-    missing(&gateway.cluster, &gateway.look().await, node)
+async fn not_voting(gateway: &Gateway, node: &NodeName) -> Option<Lack> {
+    let text = missing(&gateway.cluster, &gateway.look().await, node)?;
+    Some(Lack {
+        text,
+        is_inaccessible: false,
+    })
 }
 
 /// What keeps a cluster from being healthy; `None` where nothing does.
-async fn unhealthy(gateway: &Gateway, node: Option<&NodeName>) -> Option<String> {
+async fn unhealthy(gateway: &Gateway, node: Option<&NodeName>) -> Option<Lack> {
     let (cluster, seen) = (&gateway.cluster, gateway.look().await);
-    let word = match health(cluster, &seen, node) {
+    let health = health(cluster, &seen, node);
+    let word = match health {
         Health::Healthy => return None,
         Health::Unhealthy => "is unhealthy",
         Health::Inaccessible => "cannot be accessed",
         Health::Invalid => "gives invalid answers",
     };
     let problems = problems(cluster, &seen, node).join("; ");
-    Some(format!(
-        "etcd cluster `{}` {word}: {problems}",
-        cluster.name
-    ))
+    Some(Lack {
+        text: format!("etcd cluster `{}` {word}: {problems}", cluster.name),
+        is_inaccessible: health.is_error(),
+    })
 }

@@ -16,6 +16,30 @@ pub(super) enum BudgetVersion {
     V1Beta1,
 }
 
+impl BudgetVersion {
+    /// The collection of the budgets of a namespace or, where it is empty, of all.
+    pub(super) fn collection(self, namespace: &str) -> String {
+        let version = match self {
+            Self::V1 => "v1",
+            Self::V1Beta1 => "v1beta1",
+        };
+        let within = match namespace {
+            "" => String::new(),
+            namespace => format!("namespaces/{namespace}/"),
+        };
+        format!("/apis/policy/{version}/{within}poddisruptionbudgets")
+    }
+}
+
+/// Which pods of its namespace a budget is about; `None`: none at all.
+///
+/// Without a selector it holds none; an empty one holds every pod of its namespace, but none in `v1beta1`.
+pub(super) fn selector(budget: Budget, version: BudgetVersion) -> Option<Selector> {
+    let selector = Selector::try_from(budget.spec.selector?).ok()?;
+    let is_empty = selector.selects_all() && version == BudgetVersion::V1Beta1;
+    (!is_empty).then_some(selector)
+}
+
 /// A budget that allows no disruption now.
 #[derive(Debug)]
 pub(super) struct Exhausted {
@@ -34,24 +58,18 @@ pub(super) struct Exhausted {
 
 impl Exhausted {
     /// The budget, where it allows no disruption now and can hold a pod at all.
-    ///
-    /// Without a selector it holds none; an empty one holds every pod of its namespace, but none in `v1beta1`.
     pub(super) fn new(budget: Budget, version: BudgetVersion) -> Option<Self> {
         if budget.status.disruptions_allowed > 0 {
             return None;
         }
-        let selector = Selector::try_from(budget.spec.selector?).ok()?;
-        if selector.selects_all() && version == BudgetVersion::V1Beta1 {
-            return None;
-        }
         let count = |count: i64| u32::try_from(count).unwrap_or_default();
         Some(Self {
-            namespace: budget.metadata.namespace,
-            name: budget.metadata.name,
+            namespace: budget.metadata.namespace.clone(),
+            name: budget.metadata.name.clone(),
             healthy: count(budget.status.current_healthy),
             wanted: count(budget.status.desired_healthy),
-            selector,
             spares_unready: &*budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+            selector: selector(budget, version)?,
         })
     }
 

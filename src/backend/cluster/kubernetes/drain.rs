@@ -1,9 +1,10 @@
 //! Drains a node: cordoned, then emptied through the eviction API, so that budgets hold.
 //!
 //! Pods are listed once and watched from there on, so that a pod that goes is heard of at once and one
-//! that comes later is evicted too; the end is a list that holds none. A refusal is waited out and asked
-//! for again until the step's time is over: nothing is ever deleted but where a person chose so. Then,
-//! while the kubelet is still there to let go of them, the node's volumes are waited for.
+//! that comes later is evicted too; the end is a list that holds none. A budget that refuses is watched,
+//! and its pods are evicted when its status has changed; any other refusal is waited out and asked for
+//! again until the step's time is over: nothing is ever deleted but where a person chose so. Then, while
+//! the kubelet is still there to let go of them, the node's volumes are waited for.
 //!
 //! A server that goes away for a while is waited for; what was asked for before it went is seen when
 //! it is back, since a pod that is going says so.
@@ -16,6 +17,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
 use super::PODS;
+use super::allowance::{Allowances, Asked};
 use super::discovery;
 use super::errand::{Errand, Outage, PACE, count};
 use super::evict::{Answer, delay, evict};
@@ -38,6 +40,13 @@ pub(super) const PARALLEL: usize = 32;
 /// The longest time that is kept for deleting what is left.
 const LONGEST_RESERVE: Duration = Duration::from_secs(60);
 
+/// How long nothing more is said of what is left.
+const BETWEEN_WORDS: Duration = Duration::from_secs(1);
+
+/// How long a budget that refused is waited for before it is asked again all the same, since a change
+/// may not have been heard of.
+const UNHEARD: Duration = Duration::from_secs(120);
+
 /// Pods that a message names.
 pub(super) const NAMED: usize = 10;
 
@@ -53,9 +62,14 @@ struct Left {
     due: Instant,
     /// What holds it back.
     held: Option<Arc<str>>,
+    /// It waits until a budget has changed; by `due` it is asked for all the same.
+    awaits_budget: bool,
+    /// By which budgets select it.
+    labels: Arc<BTreeMap<String, String>>,
+    ready: bool,
 }
 
-type Flight = Pending<'static, (Arc<str>, Result<Answer, Trouble>)>;
+type Flight = Pending<'static, (Arc<str>, Asked, Result<Answer, Trouble>)>;
 
 struct Drain<'e, 'a> {
     errand: &'e Errand<'a>,
@@ -64,8 +78,11 @@ struct Drain<'e, 'a> {
     /// By UID.
     left: BTreeMap<Arc<str>, Left>,
     flights: FuturesUnordered<Flight>,
+    budgets: Allowances,
     outage: Outage,
     told: Option<Instant>,
+    /// Something may have happened since.
+    has_news: bool,
 }
 
 /// Whether the node is cordoned and empty, or on its way there by this run.
@@ -115,8 +132,10 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
         grace,
         left: BTreeMap::new(),
         flights: FuturesUnordered::new(),
+        budgets: Allowances::none(),
         outage: Outage::none(),
         told: None,
+        has_news: false,
     };
     if !drain.empty().await? {
         let left = describe(drain.left.values());
@@ -192,6 +211,9 @@ impl Drain<'_, '_> {
     /// Evicts while the watch lasts.
     async fn follow(&mut self, mut watch: Watch<Pod>) -> Result<(), ActError> {
         while !self.left.is_empty() && !self.is_over() {
+            if self.budgets.open(&self.errand.server).await {
+                self.release(|_| true);
+            }
             self.ask();
             self.tell();
             let now = Instant::now();
@@ -201,7 +223,9 @@ impl Drain<'_, '_> {
                 .values()
                 .filter(|left| free && !left.going && !left.asked);
             let due = waiting.map(|left| left.due).min();
-            let wake = [due, self.end()].into_iter().flatten().min();
+            let told = self.told.filter(|_| self.has_news);
+            let next = told.map(|told| told + BETWEEN_WORDS);
+            let wake = [due, self.end(), next].into_iter().flatten().min();
             let wake = wake
                 .unwrap_or(now + PACE * 30)
                 .max(now + Duration::from_millis(1));
@@ -213,8 +237,13 @@ impl Drain<'_, '_> {
                     }
                     None => return Ok(()),
                 },
-                Some((uid, answer)) = self.flights.next(), if !self.flights.is_empty() => {
-                    self.hear(&uid, answer)?;
+                changed = self.budgets.next() => if let Some(changed) = changed {
+                    self.release(|left| {
+                        left.pod.namespace == changed.namespace && changed.is_about(&left.labels)
+                    });
+                },
+                Some((uid, asked, answer)) = self.flights.next(), if !self.flights.is_empty() => {
+                    self.hear(&uid, &asked, answer)?;
                 }
                 () = tokio::time::sleep_until(wake) => {}
             }
@@ -248,8 +277,27 @@ impl Drain<'_, '_> {
             attempt: 0,
             due: Instant::now(),
             held: None,
+            awaits_budget: false,
+            labels: Arc::new(pod.metadata.labels.clone()),
+            ready: pod.status.is_ready(),
         });
         left.going |= going;
+        if left.ready && !pod.status.is_ready() && left.awaits_budget {
+            // A budget may spare what is not ready.
+            left.awaits_budget = false;
+            left.due = Instant::now();
+        }
+        left.ready = pod.status.is_ready();
+    }
+
+    /// Has pods that waited for a budget asked for again.
+    fn release(&mut self, is_meant: impl Fn(&Left) -> bool) {
+        let now = Instant::now();
+        let waiting = self.left.values_mut();
+        for left in waiting.filter(|left| left.awaits_budget && is_meant(left)) {
+            left.awaits_budget = false;
+            left.due = now;
+        }
     }
 
     /// Asks for the evictions that are due.
@@ -262,18 +310,41 @@ impl Drain<'_, '_> {
             if left.going || left.asked || left.due > now {
                 continue;
             }
+            // What waited for so long that a change may have been missed, or is not ready, is asked for.
+            let is_forced = left.awaits_budget || !left.ready;
+            let room = self
+                .budgets
+                .ask(&left.pod.namespace, &left.labels, is_forced);
+            let asked = match room {
+                Ok(asked) => asked,
+                Err(by) => {
+                    left.await_budget(by);
+                    continue;
+                }
+            };
+            left.awaits_budget = false;
             left.asked = true;
             let (server, pod) = (self.errand.server.clone(), left.pod.clone());
             let (uid, version, grace) = (uid.clone(), self.version.clone(), self.grace);
             self.flights.push(Box::pin(async move {
                 let answer = evict(&server, &version, &pod, grace).await;
-                (uid, answer)
+                (uid, asked, answer)
             }));
         }
     }
 
     /// Takes an answer in.
-    fn hear(&mut self, uid: &Arc<str>, answer: Result<Answer, Trouble>) -> Result<(), ActError> {
+    fn hear(
+        &mut self,
+        uid: &Arc<str>,
+        asked: &Asked,
+        answer: Result<Answer, Trouble>,
+    ) -> Result<(), ActError> {
+        let waits = self.budgets.answered(asked, answer.as_ref().ok());
+        if !waits {
+            // There may be room for another.
+            self.release(|left| left.pod.namespace == asked.namespace);
+        }
         let answer = match answer {
             Ok(answer) => {
                 self.outage.ends();
@@ -290,6 +361,10 @@ impl Drain<'_, '_> {
         };
         left.asked = false;
         let asked = match answer {
+            Answer::Budget(by) if waits => {
+                left.await_budget(by);
+                return Ok(());
+            }
             Answer::Accepted => {
                 left.going = true;
                 left.held = None;
@@ -299,7 +374,7 @@ impl Drain<'_, '_> {
                 self.left.remove(uid);
                 return Ok(());
             }
-            Answer::Held(by) => {
+            Answer::Budget(by) | Answer::Held(by) => {
                 left.held = Some(by);
                 0
             }
@@ -313,7 +388,8 @@ impl Drain<'_, '_> {
     /// Says what is left, at most once a second.
     fn tell(&mut self) {
         let now = Instant::now();
-        if self.told.is_some_and(|told| now - told < PACE / 2) {
+        self.has_news = self.told.is_some_and(|told| now - told < BETWEEN_WORDS);
+        if self.has_news {
             return;
         }
         let held = self
@@ -335,6 +411,15 @@ impl Drain<'_, '_> {
         };
         self.errand.progress(text);
         self.told = Some(now);
+    }
+}
+
+impl Left {
+    /// Waits until a budget has changed.
+    fn await_budget(&mut self, by: Arc<str>) {
+        self.held = Some(by);
+        self.awaits_budget = true;
+        self.due = Instant::now() + UNHEARD;
     }
 }
 

@@ -27,7 +27,9 @@ pub(super) enum Answer {
     Accepted,
     /// The pod is no longer there; at most its name is.
     Gone,
-    /// Something holds it back for now, such as a budget; what.
+    /// A budget allows it only when its status has changed; which.
+    Budget(Arc<str>),
+    /// Something else holds it back for now, such as a webhook; what.
     Held(Arc<str>),
     /// The server cannot say for now; in how many seconds to ask again, where it said.
     Busy(u32),
@@ -68,7 +70,7 @@ fn meaning(status: &Status) -> Option<Answer> {
         409 if status.message.contains("UID in precondition") => Some(Answer::Gone),
         409 => Some(Answer::Busy(wait)),
         429 => Some(match cause("DisruptionBudget") {
-            Some(cause) => Answer::Held(budget(&cause.message)),
+            Some(cause) => Answer::Budget(budget(&cause.message)),
             None => Answer::Busy(wait),
         }),
         // More than one budget holds the pod, which the server cannot reckon with.
@@ -145,6 +147,7 @@ mod tests {
             serde_json::from_value(status).unwrap()
         };
         let held = |text: &str| Some(Answer::Held(Arc::from(text)));
+        let by_budget = |text: &str| Some(Answer::Budget(Arc::from(text)));
         let cause = |reason: &str, message: &str| json!({"causes": [{"reason": reason, "message": message}]});
         let none = Value::Null;
         let table = [
@@ -180,7 +183,7 @@ mod tests {
                     "DisruptionBudget",
                     "The disruption budget front needs 2 healthy pods and has 1 currently",
                 ),
-                held("budget `front`, which needs 2 and has 1"),
+                by_budget("budget `front`, which needs 2 and has 1"),
             ),
             (
                 429,
@@ -189,13 +192,13 @@ mod tests {
                     "DisruptionBudget",
                     "The disruption budget front is still being processed by the server.",
                 ),
-                held("budget `front`"),
+                by_budget("budget `front`"),
             ),
             (
                 429,
                 "Cannot evict pod",
                 cause("DisruptionBudget", "no"),
-                held("a budget"),
+                by_budget("a budget"),
             ),
             (
                 500,

@@ -155,8 +155,8 @@ pub(super) async fn force(errand: &Errand<'_>) -> Result<(), ActError> {
     }
 }
 
-/// Deletes a pod, if it is still the one that is meant.
-async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble> {
+/// Deletes a pod at once, if it is still the one that is meant.
+pub(super) async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble> {
     let parameters = DeleteParams {
         grace_period_seconds: Some(0),
         preconditions: Some(Preconditions {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::ListParams;
 
-use super::budget::{BudgetVersion, Exhausted};
+use super::budget::Exhausted;
 use super::forecast::{Budgets, Forecast, LocalClaims};
 use super::labels::kept_labels;
 use super::names::Names;
@@ -172,15 +172,7 @@ async fn pods(
 /// The budgets that allow no disruption now, in a namespace or, where it is empty, in all.
 pub(super) async fn budgets(server: &Server, namespace: &str) -> Result<Budgets, Trouble> {
     let version = discovery::budgets(server).await?;
-    let group = match version {
-        BudgetVersion::V1 => "v1",
-        BudgetVersion::V1Beta1 => "v1beta1",
-    };
-    let within = match namespace {
-        "" => String::new(),
-        namespace => format!("namespaces/{namespace}/"),
-    };
-    let path = format!("/apis/policy/{group}/{within}poddisruptionbudgets");
+    let path = version.collection(namespace);
     let take = |found: &mut Vec<_>, budget: Budget| found.extend(Exhausted::new(budget, version));
     let (found, _) = server
         .list(&path, &ListParams::default(), Vec::new, take)

@@ -10,7 +10,7 @@
 //! | drain | cordoned, nothing left that a drain evicts, no volume attached |
 //! | uncordon | schedulable; only what trueup cordoned is undone |
 //! | clear-labels | no label left that is not kept, and the pods have settled |
-//! | shutdown-kubelet | the label is set, and the node is not Ready |
+//! | shutdown-kubelet | the node is not Ready, and the pod that stopped its kubelet is gone |
 //! | remove-from-cluster | the UID is gone |
 //! | relabel | the labels have the values wanted; those taken off are gone or not trueup's |
 //! | await-ready | the node is there, Ready, and not the old one |
@@ -18,6 +18,7 @@
 //! | unset-out-of-service | it is Ready, and the mark is gone |
 //! | restore-node | it has all that the one before carried |
 
+mod allowance;
 mod budget;
 mod clear;
 mod discovery;

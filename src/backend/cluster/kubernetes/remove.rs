@@ -12,6 +12,7 @@ use super::force::{force, give_up, silent};
 use super::labels::labels_to_clear;
 use super::object::Node;
 use super::pods::fate;
+use super::shutdown::{is_marked, retire};
 use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
 use crate::step::OnDrainTimeout;
@@ -32,6 +33,10 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
         return Ok(());
     };
     if node.metadata.deletion_timestamp.is_none() {
+        if is_marked(&node) {
+            // Its kubelet was to be stopped, and nobody has seen that through.
+            retire(errand).await?;
+        }
         if errand.parameters.machine_is_off {
             // Seen off and held off: deleting the node is how the scheduler is told (metal3-remediation).
             errand.progress("deleting it as it is: its machine is off");

@@ -3,14 +3,27 @@
 //! Its pod stops the kubelet through the init system of its host (`nsenter` into the namespaces of
 //! process 1), so that it has to be privileged; it has no rights towards the API server. The label is
 //! `promenade-decomission: enabled`, spelled as the specification spells it.
+//!
+//! A pod is bound to its node by name, and nothing ends it where no kubelet is left: it would stop the
+//! kubelet of the next node of that name. So it goes as soon as the kubelet is silent, label first, and
+//! the DaemonSet with it where no other node has the label.
 
+use kube::api::{DeleteParams, ListParams, PropagationPolicy};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::errand::{Errand, Outage, PACE};
+use super::NODES;
+use super::errand::{Errand, Outage, PACE, count};
+use super::force::delete;
 use super::labels::{DECOMMISSION, ENABLED};
-use super::object::Node;
+use super::object::{Node, Pod};
+use super::pods::{controller, name};
 use crate::backend::api_server::{Server, Trouble};
 use crate::backend::{ActError, Probe};
+use crate::observed::PodName;
+
+/// The namespace of the DaemonSet.
+const NAMESPACE: &str = "kube-system";
 
 /// Where the DaemonSet is.
 const COLLECTION: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets";
@@ -76,47 +89,66 @@ fn holds(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-fn is_marked(node: &Node) -> bool {
+/// Whether a node has the label.
+pub(super) fn is_marked(node: &Node) -> bool {
     node.metadata
         .labels
         .get(DECOMMISSION)
         .is_some_and(|value| &**value == ENABLED)
 }
 
-/// Whether the label is set and the kubelet is silent.
+/// Whether a pod is one of the DaemonSet's.
+fn is_ours(pod: &Pod) -> bool {
+    &*pod.metadata.namespace == NAMESPACE
+        && controller(pod).is_some_and(|owner| &*owner.kind == "DaemonSet" && &*owner.name == NAME)
+}
+
+/// Whether the kubelet is silent, and nothing is left that would silence the next one.
 pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    Ok(match errand.meant_or_gone().await? {
-        Ok(node) if is_marked(&node) && !node.status.is_ready() => Probe::Done,
-        Ok(node) if is_marked(&node) => Probe::UnderWay,
-        Ok(_) => Probe::NotBegun,
-        Err(probe) => probe,
+    let node = match errand.meant_or_gone().await? {
+        Ok(node) => node,
+        Err(probe) => return Ok(probe),
+    };
+    Ok(match (is_marked(&node), node.status.is_ready()) {
+        (false, true) => Probe::NotBegun,
+        (true, _) => Probe::UnderWay,
+        (false, false) if errand.pods().await?.0.iter().any(is_ours) => Probe::UnderWay,
+        (false, false) => Probe::Done,
     })
 }
 
-/// Applies the DaemonSet, sets the label, and waits until the node is not Ready.
+/// Has the kubelet stopped, and takes away what stopped it.
 pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
     let node = errand.present().await?;
     if errand.parameters.node_is_gone {
         return Ok(());
     }
-    let image = &errand.shutdown_image;
-    let applied = is_applied(&errand.server, image).await;
-    if !applied.map_err(|trouble| errand.trouble(trouble))? {
-        let manifest = manifest(image);
-        let applied = errand
-            .server
-            .apply::<Value>(COLLECTION, NAME, &manifest)
-            .await;
-        applied.map_err(|trouble| errand.trouble(trouble))?;
+    if node.status.is_ready() {
+        stop(errand, &node).await?;
     }
-    if !is_marked(&node) {
+    retire(errand).await
+}
+
+/// Sets the label, applies the DaemonSet, and waits until the node is not Ready.
+async fn stop(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
+    let trouble = |trouble| errand.trouble(trouble);
+    // The label first: who takes the DaemonSet away looks for it before and after.
+    if !is_marked(node) {
         let patch = json!({"metadata": {"labels": {DECOMMISSION: ENABLED}}});
-        let marked = errand.change(&node, patch).await;
-        marked.map_err(|trouble| errand.trouble(trouble))?;
+        errand.change(node, patch).await.map_err(trouble)?;
     }
+    apply(errand).await.map_err(trouble)?;
     let mut outage = Outage::none();
     loop {
-        match errand.meant().await {
+        let found = async {
+            let node = errand.meant().await?;
+            // Another node's step may have taken it away.
+            if node.as_ref().is_some_and(|node| node.status.is_ready()) {
+                apply(errand).await?;
+            }
+            Ok(node)
+        };
+        match found.await {
             Err(trouble) => outage.bear(errand, trouble).await?,
             Ok(None) => drop(errand.present().await?),
             Ok(Some(node)) if !node.status.is_ready() => return Ok(()),
@@ -134,13 +166,87 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
     }
 }
 
+/// Applies the DaemonSet where it is not there, or not as it should be.
+async fn apply(errand: &Errand<'_>) -> Result<(), Trouble> {
+    let (server, image) = (&errand.server, &errand.shutdown_image);
+    if !is_applied(server, image).await? {
+        let manifest = manifest(image);
+        server.apply::<Value>(COLLECTION, NAME, &manifest).await?;
+    }
+    Ok(())
+}
+
+/// Takes the label off, and deletes the DaemonSet's pod on the node: no kubelet is left to end it, and the
+/// kubelet of the next node of that name would start it.
+pub(super) async fn retire(errand: &Errand<'_>) -> Result<(), ActError> {
+    let mut outage = Outage::none();
+    loop {
+        match retire_once(errand).await {
+            Err(trouble) => outage.bear(errand, trouble).await?,
+            Ok(0) => return Ok(()),
+            Ok(left) => {
+                outage.ends();
+                let text = format!(
+                    "{} still there that stopped its kubelet",
+                    count(left, "pod")
+                );
+                if errand.is_over() {
+                    return Err(errand.failure(text));
+                }
+                errand.progress(text);
+                errand.pause(PACE / 8).await;
+            }
+        }
+    }
+}
+
+/// [`retire`], once; how many pods were left before.
+async fn retire_once(errand: &Errand<'_>) -> Result<usize, Trouble> {
+    if let Some(node) = errand.meant().await?
+        && is_marked(&node)
+    {
+        let patch = json!({"metadata": {"labels": {DECOMMISSION: null}}});
+        errand.change(&node, patch).await?;
+    }
+    drop_daemon_set(errand).await;
+    let (pods, _) = errand.pods().await?;
+    let left: Vec<PodName> = pods.iter().filter(|pod| is_ours(pod)).map(name).collect();
+    for pod in &left {
+        delete(&errand.server, pod).await?;
+    }
+    Ok(left.len())
+}
+
+/// Deletes the DaemonSet where no node has the label. Where that cannot be done it sleeps on, and does
+/// no harm.
+async fn drop_daemon_set(errand: &Errand<'_>) {
+    let server = &errand.server;
+    let dropped = async {
+        let label = format!("{DECOMMISSION}={ENABLED}");
+        let needs = ListParams::default().labels(&label);
+        let take = |needed: &mut bool, _: IgnoredAny| *needed = true;
+        let (is_needed, _) = server.list(NODES, &needs, || false, take).await?;
+        if is_needed {
+            return Ok(());
+        }
+        let parameters = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        server.delete(COLLECTION, NAME, &parameters).await.map(drop)
+    };
+    let dropped: Result<(), Trouble> = dropped.await;
+    if let Err(trouble) = dropped {
+        errand.progress(format!("DaemonSet `{NAMESPACE}/{NAME}` stays: {trouble}"));
+    }
+}
+
 /// What the pod on the node does instead of shutting the kubelet down.
 async fn stuck(errand: &Errand<'_>) -> String {
     let Ok((pods, _)) = errand.pods().await else {
         return String::new();
     };
-    let is_ours = |name: &str| name.starts_with(NAME);
-    match pods.iter().find(|pod| is_ours(&pod.metadata.name)) {
+    match pods.iter().find(|pod| is_ours(pod)) {
         None => format!("; no pod of DaemonSet `kube-system/{NAME}` runs there"),
         Some(pod) => {
             let why = pod.status.waiting().unwrap_or(&pod.status.phase);
