@@ -359,7 +359,8 @@ impl<'a> Dispatcher<'a> {
                 .get(name.as_str())
                 .or_else(|| second.get(name.as_str()))
         });
-        let notes = self.notes.get(&index).cloned().unwrap_or_default();
+        let mut notes = self.taken_before(index);
+        notes.extend(self.notes.get(&index).into_iter().flatten().cloned());
         Ok(Some(Runner {
             index,
             ear: Ear::new(index, self.reports.clone(), notes.clone()),
@@ -378,6 +379,19 @@ impl<'a> Dispatcher<'a> {
             reports: self.reports.clone(),
             attempted: false,
         }))
+    }
+
+    /// What clear-labels noted of the node that a step waits for: what is put back when it is there again.
+    fn taken_before(&self, index: usize) -> Vec<Arc<str>> {
+        let step = &self.plan.steps[index].id;
+        if step.kind != StepKind::AwaitReady {
+            return Vec::new();
+        }
+        let notes = self.notes.range(..index).filter(|(other, _)| {
+            let other = &self.plan.steps[**other].id;
+            other.kind == StepKind::ClearLabels && other.node == step.node
+        });
+        notes.flat_map(|(_, notes)| notes.iter().cloned()).collect()
     }
 
     fn reported(&mut self, report: Report) -> Result<(), Error> {

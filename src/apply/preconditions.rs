@@ -118,10 +118,10 @@ impl StillHolds {
         let nodes: Vec<_> = order.node.iter().cloned().collect();
         let looks = sources.cluster || sources.pods || sources.etcd;
         let look = looks.then_some(Look {
-            named_only: !sources.pods && !sources.etcd,
+            named_only: !sources.etcd,
             pods: sources.pods,
             etcd: sources.etcd,
-            remediation: false,
+            ..Look::default()
         });
         self.backends.see_only(&nodes, sources.machines, look).await
     }
@@ -234,13 +234,15 @@ impl Preconditions for StillHolds {
                 return Ok(());
             }
             let seen = self.observe(order, sources).await;
+            // A cluster that would break says so itself, whatever else has changed.
+            if let Some(removal) = removal {
+                let refused = self.guard(removal, &seen);
+                refused.map_err(|refusal| format!("RemoveEtcdError: {refusal}"))?;
+            }
             let broken =
                 reliances.find_map(|reliance| plan::broken(reliance, &seen, &self.clusters));
             if let Some(broken) = broken {
-                return Err(Arc::from(broken.to_string()));
-            }
-            if let Some(removal) = removal {
-                self.guard(removal, &seen)?;
+                return Err(format!("precondition-changed: {broken}").into());
             }
             if remedies {
                 self.bears_absence(order, &seen)?;

@@ -63,6 +63,12 @@ impl Ear {
         })
     }
 
+    /// How far the step was when it was last told.
+    fn last(&self) -> Option<Arc<str>> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.clone()
+    }
+
     fn notes(&self) -> Vec<Arc<str>> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.clone()
@@ -145,7 +151,12 @@ impl Runner {
     fn too_late(&self, timeout: Duration) -> StepOutcome {
         let seconds = timeout.as_secs();
         if self.attempted {
-            let message = format!("no end within {seconds} s; what was asked for may still go on");
+            let last = match self.ear.last() {
+                Some(last) => format!("; when it was last heard of: {last}"),
+                None => String::new(),
+            };
+            let message =
+                format!("no end within {seconds} s; what was asked for may still go on{last}");
             StepOutcome::Unknown {
                 message: message.into(),
             }
@@ -176,8 +187,7 @@ impl Runner {
         let attempts = self.order.step.id.kind.facts().attempts;
         let mut attempt = 1;
         loop {
-            if !begun && let Err(fact) = self.preconditions.check(step, &self.order).await {
-                let message = format!("precondition-changed: {fact}").into();
+            if !begun && let Err(message) = self.preconditions.check(step, &self.order).await {
                 return End::Outcome(StepOutcome::Failed { message }, self.attempted);
             }
             self.attempted = true;

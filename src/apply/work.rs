@@ -55,12 +55,12 @@ pub trait Clock {
 
 /// Checks the facts that a step relies on, again, at the instant of the act.
 pub trait Preconditions: Send + Sync {
-    /// Ok, or which fact does not hold any more, in words. `step` is where the ordered step stands in
-    /// the plan.
+    /// Ok, or why the step may not start: `precondition-changed: …` where a fact of the plan does not hold
+    /// any more, else the refusal of a guard. `step` is where the ordered step stands in the plan.
     ///
     /// # Errors
     ///
-    /// The step then fails with `precondition-changed: …` and is not attempted.
+    /// The step then fails with this message and is not attempted.
     fn check<'a>(&'a self, step: StepIndex, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>>;
 }
 

@@ -26,6 +26,7 @@ use crate::design::{ClusterName, NodeDesign, NodeName};
 use crate::observed::{
     ClusterFacts, ClusterNode, EtcdSeen, Fact, NodePods, ObservedNode, RemediationSeen,
 };
+use crate::step::StepKind;
 
 pub use error::Error;
 pub use hardware::{Clock, Tenure, WatchListener, Watched, Watcher, clock, longest_request};
@@ -119,6 +120,32 @@ pub struct Look {
     pub etcd: bool,
     /// What asks for the remediation of machines.
     pub remediation: bool,
+    /// Whether steps of some kinds are allowed.
+    pub rights: Rights,
+}
+
+/// Of which kinds of step it is asked whether they are allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rights {
+    /// Of none.
+    #[default]
+    None,
+    /// Of one.
+    Of(StepKind),
+    /// Of all.
+    All,
+}
+
+impl Rights {
+    /// The kinds.
+    pub fn steps(self) -> impl Iterator<Item = StepKind> {
+        let all = StepKind::ALL.into_iter();
+        all.filter(move |kind| match self {
+            Self::None => false,
+            Self::Of(one) => *kind == one,
+            Self::All => true,
+        })
+    }
 }
 
 impl Look {
@@ -128,6 +155,7 @@ impl Look {
         pods: true,
         etcd: true,
         remediation: true,
+        rights: Rights::None,
     };
 }
 

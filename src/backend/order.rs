@@ -17,7 +17,8 @@ pub struct Order {
     /// The node's design: the one to be reached, or for what tears a machine down the last one applied;
     /// `None` for steps of the whole site.
     pub node: Option<Arc<NodeDesign>>,
-    /// What the step noted for itself in an earlier attempt or run, in order ([`Reporter::note`]).
+    /// What the step noted for itself in an earlier attempt or run, in order ([`Reporter::note`]); before
+    /// that, for what waits for a node, what was noted when it was taken down.
     pub notes: Vec<Arc<str>>,
     /// Whom to tell what goes on.
     pub reporter: Reporter,

@@ -165,9 +165,15 @@ impl Backends {
         }
     }
 
-    /// Sees machines, and the cluster that runs on them.
-    pub async fn see(&self, nodes: &[Arc<NodeDesign>], look: Look) -> Observations {
-        self.see_only(nodes, true, Some(look)).await
+    /// Sees machines, and the cluster that runs on them; `pods_of`: the nodes whose pods are wanted, where
+    /// those are not all.
+    pub async fn see(
+        &self,
+        nodes: &[Arc<NodeDesign>],
+        look: Look,
+        pods_of: Option<&BTreeSet<NodeName>>,
+    ) -> Observations {
+        self.see_all(nodes, true, Some(look), pods_of).await
     }
 
     /// Sees what is asked for: `machines`, and of the cluster what `look` says. Machines that nobody
@@ -178,10 +184,22 @@ impl Backends {
         machines: bool,
         look: Option<Look>,
     ) -> Observations {
+        self.see_all(nodes, machines, look, None).await
+    }
+
+    async fn see_all(
+        &self,
+        nodes: &[Arc<NodeDesign>],
+        machines: bool,
+        look: Option<Look>,
+        pods_of: Option<&BTreeSet<NodeName>>,
+    ) -> Observations {
         let names: BTreeSet<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
         let cluster = async {
             match (&self.cluster, look) {
-                (Some(cluster), Some(look)) => Some(cluster.observe(&names, look).await),
+                (Some(cluster), Some(look)) => {
+                    Some(cluster.observe(pods_of.unwrap_or(&names), look).await)
+                }
                 _ => None,
             }
         };
@@ -235,7 +253,7 @@ impl Hardware for Backends {
         nodes: &'a [Arc<NodeDesign>],
     ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
         Box::pin(async move {
-            let seen = self.see(nodes, Look::default()).await.nodes;
+            let seen = self.see(nodes, Look::default(), None).await.nodes;
             let seen = seen.into_iter();
             seen.map(|(name, machine)| (name, *machine)).collect()
         })

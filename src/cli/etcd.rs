@@ -10,10 +10,11 @@ use crate::design::{Design, EtcdCluster};
 use crate::diagnostic::nearest;
 use crate::guard::quorum::{Health, health, problems};
 use crate::observed::EtcdSeen;
-use crate::report::airship::{Reason, Status};
+use crate::report::airship::Reason;
 use crate::report::etcd::{self, Row};
 use crate::site::{Depth, Settings};
 
+use super::apply::airship;
 use super::context::Context;
 use super::planning::{backend_context, backend_failure, runtime};
 use super::revision::{Checkout, load_sound};
@@ -44,6 +45,24 @@ enum Format {
 }
 
 pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Failure> {
+    let mut is_printed = false;
+    let result = look(context, command, &mut is_printed);
+    if let Err(failure) = &result
+        && command.format == Format::Json
+        && !is_printed
+    {
+        let status = airship::of_failure(None, failure);
+        context.printer.print(&status.to_json()?)?;
+    }
+    result
+}
+
+/// Looks at the clusters and prints what was found; `is_printed`: something of it is on standard output.
+fn look(
+    context: &mut Context,
+    command: &EtcdCommand,
+    is_printed: &mut bool,
+) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
     let at = checkout.resolve(&command.rev)?;
@@ -54,20 +73,7 @@ pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Fa
         allow_missing_sources: command.allow_missing_sources,
     };
     let site = load_sound(context, &mut loader, &location, at, settings)?;
-    let clusters = match select(command, &site.design) {
-        Ok(clusters) => clusters,
-        Err(failure) => {
-            if command.format == Format::Json {
-                let status = Status {
-                    reason: Reason::NotFound,
-                    message: failure.message.clone(),
-                    messages: Vec::new(),
-                };
-                context.printer.print(&status.to_json()?)?;
-            }
-            return Err(failure);
-        }
-    };
+    let clusters = select(command, &site.design)?;
     let backends = backend_context(context, &checkout, &location)?;
     let cluster =
         choose_etcd(&site.design, &backends).map_err(|error| backend_failure(&error, &loader))?;
@@ -97,6 +103,7 @@ pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Fa
         Format::Text => etcd::text(&mut out, &rows, context.printer.out)?,
         Format::Json => out = etcd::json(&rows)?,
     }
+    *is_printed = true;
     context.printer.print(&out)?;
     let invalid = rows
         .iter()
@@ -124,7 +131,8 @@ fn select<'a>(command: &EtcdCommand, design: &'a Design) -> Result<Vec<&'a EtcdC
     if let Some(found) = all.iter().find(|cluster| cluster.name.as_str() == name) {
         return Ok(vec![found]);
     }
-    let failure = Failure::error(format!("there is no etcd cluster `{name}`"));
+    let text = format!("there is no etcd cluster `{name}`");
+    let failure = Failure::new(FailureKind::NotFound, text);
     Err(
         match nearest(name, all.iter().map(|cluster| cluster.name.as_str())) {
             Some(near) => failure.hint(format!("did you mean `{near}`?")),

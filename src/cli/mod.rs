@@ -204,6 +204,27 @@ fn with_environment(command: clap::Command) -> clap::Command {
         .mut_subcommands(with_environment)
 }
 
+/// The exit code of a command that was not begun. Where a script asked for Airship's status object, it
+/// gets one.
+fn refuse(arguments: &[OsString], failure: &Failure) -> u8 {
+    let words: Vec<&str> = arguments
+        .iter()
+        .skip(1)
+        .map(|word| word.to_str().unwrap_or_default())
+        .collect();
+    let has_status = words.iter().any(|word| matches!(*word, "apply" | "etcd"));
+    let is_json = words.contains(&"--format=json")
+        || words.windows(2).any(|pair| pair == ["--format", "json"])
+        || std::env::var_os("TRUEUP_FORMAT").is_some_and(|format| format == "json");
+    if has_status && is_json {
+        let status = apply::airship::of_failure(None, failure);
+        let line = apply::airship::line(&status);
+        // Nobody is left to read it where this fails.
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
+    }
+    failure.exit_code()
+}
+
 /// Runs the program with the arguments and the environment of the process.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -226,27 +247,29 @@ fn print_usage(error: &clap::Error) {
 }
 
 fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let matches = match command().try_get_matches_from(arguments) {
-        Ok(matches) => matches,
-        Err(error) => {
-            print_usage(&error);
-            return if error.use_stderr() {
-                failure::USAGE
-            } else {
-                0
-            };
-        }
-    };
-    let parsed = match CommandLine::from_arg_matches(&matches) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = command()
+        .try_get_matches_from(&arguments)
+        .and_then(|matches| CommandLine::from_arg_matches(&matches));
+    let parsed = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             print_usage(&error);
-            return failure::USAGE;
+            if !error.use_stderr() {
+                return 0;
+            }
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let first = text.lines().next().unwrap_or_default();
+            return refuse(&arguments, &Failure::new(FailureKind::Usage, first));
         }
     };
     let mut context = match Context::new(&parsed.global) {
         Ok(context) => context,
-        Err((printer, failure)) => return printer.fail(&failure),
+        Err((printer, failure)) => {
+            refuse(&arguments, &failure);
+            return printer.fail(&failure);
+        }
     };
     verbose::begin(parsed.global.verbose, context.printer);
     let result = match parsed.command {

@@ -11,3 +11,19 @@ pub use criteria::{Verdict, can_still_hold, evaluate, is_certain};
 pub use waves::{
     CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, Limits, has_control_plane_label, is_control_plane,
 };
+
+/// Why the last API server is not taken away.
+const LAST_API_SERVER: &str = "no other API server of its cluster is ready (EndpointSlices of service `kubernetes` in namespace \
+     `default`): nobody could bring the node back";
+
+/// Whether an API server stays ready when a control-plane node with `here` of the `ready` ones goes.
+///
+/// # Errors
+///
+/// None does.
+pub const fn api_servers_left(ready: usize, here: usize) -> Result<(), &'static str> {
+    match ready > here {
+        true => Ok(()),
+        false => Err(LAST_API_SERVER),
+    }
+}

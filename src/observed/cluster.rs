@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, Labels};
+use crate::step::StepKind;
 
 /// The Kubernetes node of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,9 +30,17 @@ pub struct ClusterNode {
     /// remove-from-cluster does not mind them.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub kept_labels: Arc<BTreeSet<Arc<str>>>,
+    /// API servers on it that are ready.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub api_servers: usize,
     /// Volumes that are attached to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 fn is_empty(keys: &Arc<BTreeSet<Arc<str>>>) -> bool {
@@ -56,6 +65,25 @@ pub struct ClusterFacts {
     pub version: Arc<str>,
     /// Whether the DaemonSet that shuts kubelets down is there and as it should be.
     pub shutdown_daemon_set: bool,
+    /// How many API servers are ready; `None` where it has no such thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_servers: Option<Fact<usize>>,
+    /// Rights that were asked for and are missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_rights: Vec<MissingRight>,
+}
+
+/// A right that steps need, and that trueup does not have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MissingRight {
+    /// What (`create pods/eviction`).
+    pub right: Arc<str>,
+    /// The kinds of step that need it.
+    pub steps: BTreeSet<StepKind>,
+    /// Only where pods are deleted without regard to budgets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
 }
 
 /// A pod by name.
@@ -90,7 +118,7 @@ pub struct BlockedBudget {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalData {
-    /// The controller at the top (`StatefulSet ns/name`), or the pod's UID where it has none.
+    /// The controller at the top (`StatefulSet ns/name`), or the pod where it has none (`Pod ns/name`).
     pub owner: Arc<str>,
     /// `emptyDir` or `local volume`.
     pub kind: Arc<str>,

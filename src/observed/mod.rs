@@ -23,7 +23,7 @@ pub use remediation::RemediationSeen;
 
 pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
-    EtcdSeen, LocalData, NodePods, PodName,
+    EtcdSeen, LocalData, MissingRight, NodePods, PodName,
 };
 pub use labels::Labels;
 #[cfg(any(test, fuzzing))]

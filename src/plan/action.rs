@@ -92,7 +92,31 @@ pub(super) enum Does {
     Accept,
 }
 
+/// Which steps on the Kubernetes cluster a plan of an action can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterSteps {
+    /// None.
+    None,
+    /// Of one kind.
+    One(StepKind),
+    /// Of any kind.
+    Any,
+}
+
 impl Action {
+    /// Which steps on the Kubernetes cluster its plan can have.
+    #[must_use]
+    pub fn cluster_steps(self) -> ClusterSteps {
+        match self.does() {
+            Does::Cluster(StepKind::RemoveEtcd | StepKind::CheckEtcd) => ClusterSteps::None,
+            Does::Cluster(kind) => ClusterSteps::One(kind),
+            Does::Relabel => ClusterSteps::One(StepKind::Relabel),
+            Does::Remediate => ClusterSteps::One(StepKind::Remediate),
+            Does::Compare | Does::Rebuild | Does::Leave { .. } => ClusterSteps::Any,
+            Does::Destroy | Does::Machine(..) | Does::Forget | Does::Accept => ClusterSteps::None,
+        }
+    }
+
     /// All actions.
     pub const ALL: [Self; 25] = [
         Self::Update,

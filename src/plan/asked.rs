@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::accept;
 use super::action::{Action, Does, Request};
 use super::change::{Item, Retired, Rules};
-use super::drift::labels_to_set;
+use super::drift::{labels_to_set, owed};
 use super::leaving::Leave;
 use super::subject::{Membership, Seen, Subject};
 use super::{ChangeKind, Standing};
@@ -172,8 +172,8 @@ impl<'a> Rules<'a> {
             ),
             Membership::Unseen(why) => {
                 let reason =
-                    format!("whether it is a node of the cluster could not be seen: {why}");
-                item.block(&reason, None);
+                    format!("whether it is a node of the cluster could not be read: {why}");
+                item.block_unreadable(&reason, None);
             }
             _ => {}
         }
@@ -207,8 +207,8 @@ impl<'a> Rules<'a> {
                 return item;
             }
             Membership::Unseen(why) => {
-                let reason = format!("the cluster could not be seen: {why}");
-                item.block(&reason, None);
+                let reason = format!("the cluster could not be read: {why}");
+                item.block_unreadable(&reason, None);
                 None
             }
             Membership::NoCluster => {
@@ -228,10 +228,18 @@ impl<'a> Rules<'a> {
                     item.block(&why, None);
                 }
             }
-            (StepKind::Uncordon, Some(node)) if !node.unschedulable => {
+            (StepKind::Uncordon, Some(node)) if !node.unschedulable && owed(subject).is_none() => {
                 item.because("is not cordoned");
                 item.show_only();
                 return item;
+            }
+            (StepKind::Uncordon, Some(node))
+                if node.unschedulable && node.cordoned_by.is_none() =>
+            {
+                item.block(
+                    "it was not cordoned by trueup, which therefore leaves it so: `kubectl uncordon` undoes it",
+                    None,
+                );
             }
             _ => {}
         }

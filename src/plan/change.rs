@@ -13,7 +13,7 @@ use super::remediate::Remedy;
 use super::select::Allowed;
 use super::subject::{Membership, Seen, Subject};
 use super::work::Work;
-use super::{Block, Change, ChangeKind, Standing};
+use super::{Block, Cause, Change, ChangeKind, Standing};
 use crate::design::{
     Class, DIGEST_VERSION, Design, NodeDesign, NodeName, RedeployPolicy, Retirement, Section,
     WipePolicy,
@@ -347,8 +347,19 @@ impl<'a> Item<'a> {
         self.block_as(reason, flag.as_deref());
     }
 
+    /// Blocks it since something that it depends on could not be read.
+    pub(super) fn block_unreadable(&mut self, reason: &str, flag: Option<&str>) {
+        let flag = flag.map(|flag| format!("{flag} {}", self.change.node));
+        self.block_for(Cause::Unreadable, reason, flag.as_deref());
+    }
+
     /// Blocks it; `flag` is all that is to be given.
     pub(super) fn block_as(&mut self, reason: &str, flag: Option<&str>) {
+        self.block_for(Cause::Rule, reason, flag);
+    }
+
+    /// Blocks it; `flag` is all that is to be given.
+    pub(super) fn block_for(&mut self, cause: Cause, reason: &str, flag: Option<&str>) {
         if self
             .change
             .blocked
@@ -360,6 +371,7 @@ impl<'a> Item<'a> {
         self.change.blocked = Some(Block {
             reason: Arc::from(reason),
             flag: flag.map(Arc::from),
+            cause,
         });
     }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::change::Item;
-use super::subject::{Subject, state_name};
+use super::subject::{Membership, Subject, state_name};
 use crate::design::NodeDesign;
 use crate::observed::Fact;
+use crate::remediation::Backup;
 use crate::step::Parameters;
 
 /// How the world differs from what was last applied.
@@ -15,6 +16,35 @@ pub(super) struct Drift {
     pub(super) off: bool,
     /// Labels that were applied and are not as they were.
     labels: Vec<Arc<str>>,
+    /// What was taken off its node and is not back, by the names of the labels where they are known.
+    owed: Option<Vec<Arc<str>>>,
+}
+
+/// What the node of a machine is owed and lacks, by its record; `None` where it is in no cluster.
+pub(super) fn owed(subject: Subject<'_>) -> Option<Backup> {
+    let Membership::In(_) = subject.membership else {
+        return None;
+    };
+    subject.record?.owed()
+}
+
+/// The same where nobody has it out of service for a while: its node is Ready, and trueup has not
+/// cordoned it.
+fn owed_in_service(subject: Subject<'_>) -> Option<Vec<Arc<str>>> {
+    let Membership::In(node) = subject.membership else {
+        return None;
+    };
+    if !node.ready || node.unschedulable && node.cordoned_by.is_some() {
+        return None;
+    }
+    let owed = owed(subject)?;
+    let missing = owed
+        .labels
+        .keys()
+        .filter(|key| !node.labels.contains_key(*key));
+    let missing: Vec<Arc<str>> = missing.cloned().collect();
+    let has_more = !owed.taints.is_empty() || !owed.annotations.is_empty() || owed.unschedulable;
+    (has_more || !missing.is_empty()).then_some(missing)
 }
 
 impl Drift {
@@ -34,13 +64,17 @@ impl Drift {
         };
         Self {
             off: gone.is_none() && subject.seen.is_off(),
+            owed: match gone {
+                None => owed_in_service(subject),
+                Some(_) => None,
+            },
             gone,
             labels,
         }
     }
 
     pub(super) fn is_some(&self) -> bool {
-        self.gone.is_some() || self.off || !self.labels.is_empty()
+        self.gone.is_some() || self.off || !self.labels.is_empty() || self.owed.is_some()
     }
 
     pub(super) fn tell(&self, item: &mut Item<'_>) {
@@ -55,6 +89,14 @@ impl Drift {
                 "labels are not as applied: {}",
                 self.labels.join(", ")
             ));
+        }
+        match self.owed.as_deref() {
+            None => {}
+            Some([]) => item.because("taints that were taken off its node are not back"),
+            Some(labels) => item.because(format!(
+                "labels that were taken off its node are not back: {}",
+                labels.join(", ")
+            )),
         }
     }
 }
@@ -93,6 +135,10 @@ pub(super) fn labels_to_set(
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect(),
         remove_labels: gone.cloned().collect(),
+        backup: match cluster {
+            Some(_) => owed(subject).map(Box::new),
+            None => None,
+        },
         ..Parameters::default()
     };
     (parameters != Parameters::default()).then(|| Arc::new(parameters))

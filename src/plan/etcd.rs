@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::Cause;
 use super::change::Item;
 use super::input::Input;
 use super::leaving::Leave;
@@ -175,7 +176,7 @@ impl<'a> Clusters<'a> {
                     "it is a member of etcd cluster `{}`, which was not looked at",
                     cluster.name
                 );
-                item.block(&reason, None);
+                item.block_unreadable(&reason, None);
                 continue;
             };
             let may_end = leaving.destroy_etcd.contains(cluster.name.as_str());
@@ -188,7 +189,8 @@ impl<'a> Clusters<'a> {
                 Err(refusal) => {
                     let flag = format!("--destroy-etcd {}", cluster.name);
                     let only = matches!(refusal, quorum::Refusal::OnlyMember { .. });
-                    item.block_as(&refusal.to_string(), only.then_some(&*flag));
+                    let flag = only.then_some(&*flag);
+                    item.block_for(Cause::Etcd, &refusal.to_string(), flag);
                 }
             }
         }
@@ -228,7 +230,7 @@ impl<'a> Clusters<'a> {
         match refusal {
             Some(refusal) => {
                 let reason = format!("with what else leaves in this plan, {refusal}");
-                item.block(&reason, None);
+                item.block_for(Cause::Etcd, &reason, None);
                 false
             }
             None => true,
@@ -281,8 +283,20 @@ fn only_etcd(item: &mut Item<'_>) {
         && leave.etcd.is_empty()
         && item.change.blocked.is_none()
     {
-        item.because("its members are gone already");
-        item.show_only();
+        let Some(cluster) = leave.given_up.first().cloned() else {
+            item.because(match leave.is_member {
+                true => "its members are gone already",
+                false => "is a member of no etcd cluster",
+            });
+            item.show_only();
+            return;
+        };
+        let name = item.subject.name;
+        let reason = format!(
+            "etcd never removes its only member: etcd cluster `{cluster}` ends with its machine \
+             (`teardown {name} --destroy-etcd {cluster}`)"
+        );
+        item.block_for(Cause::Etcd, &reason, None);
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) fn of(
                 let pods = items.get(name).and_then(|item| item.subject.pods);
                 forecast.nodes.extend(pods.map(|pods| NodeForecast {
                     node: name.clone(),
-                    evicted: pods.evicted,
+                    evicted: pods.evicted + pods.finished,
                     blocked: pods.blocked.clone(),
                     uncontrolled: pods.uncontrolled.clone(),
                     local_data: pods.local_data.clone(),

@@ -9,7 +9,6 @@ use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
 use crate::diff::{FieldChange, Reasons};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
-use crate::step::StepKind;
 
 /// Names no fields: for a plan of which only the steps count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,11 +83,11 @@ pub enum Error {
         /// Which.
         action: Action,
     },
-    /// A step on the cluster is asked for nodes that the cluster does not have.
-    #[error("`{step}` is asked for what is no node of the cluster: {}", names(.nodes))]
+    /// An action on the cluster is asked for nodes that the cluster does not have.
+    #[error("`{action}` is asked for what is no node of the cluster: {}", names(.nodes))]
     NotInCluster {
         /// Which.
-        step: StepKind,
+        action: Action,
         /// Which nodes, sorted.
         nodes: Vec<NodeName>,
     },

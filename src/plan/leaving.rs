@@ -31,6 +31,8 @@ pub(super) struct Leave {
     pub(super) only: Option<StepKind>,
     /// It takes no step, and is judged as if its members went.
     pub(super) only_judged: bool,
+    /// It is no node of the cluster yet, and its deploy makes it one.
+    pub(super) joins: bool,
     /// What happens to pods that are left when the drain's time is up.
     pub(super) on_drain_timeout: Option<OnDrainTimeout>,
 }
@@ -74,7 +76,7 @@ impl Leave {
 
     /// Whether somebody waits for it to come back.
     pub(super) fn comes_back(&self) -> bool {
-        self.node_uid.is_some() || self.is_member
+        self.node_uid.is_some() || self.is_member || self.joins
     }
 }
 
@@ -97,8 +99,8 @@ impl<'a> Rules<'a> {
             Membership::NotAsked | Membership::NoCluster => {}
             Membership::Unseen(why) => {
                 let reason =
-                    format!("whether it is a node of the cluster could not be seen: {why}");
-                item.block(&reason, None);
+                    format!("whether it is a node of the cluster could not be read: {why}");
+                item.block_unreadable(&reason, None);
             }
             Membership::Out => item.because("is no node of the cluster: there is nothing to drain"),
             Membership::In(node) => {

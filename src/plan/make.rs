@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::action::{Action, Does};
+use super::action::{Action, Does, Request};
 use super::asked::BY_HAND;
 use super::change::{Item, Retired, Rules, cannot_be_compared};
 use super::etcd::Clusters;
@@ -14,8 +14,8 @@ use super::remediate::Remedy;
 use super::select::Names;
 use super::subject::{Membership, Seen, Subject};
 use super::{
-    ChangeKind, Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, remediate,
-    steps, unavailable,
+    ChangeKind, Options, Plan, PlannedGroup, Summary, cluster, forecast, graph, groups, relies,
+    remediate, steps, unavailable,
 };
 use crate::design::{Beside, Design, HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node;
@@ -66,7 +66,8 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
             }
         }
     }
-    check_request(input, &options, &asked)?;
+    let mut clusters = Clusters::of(input);
+    check_request(input, &options, &asked, &clusters)?;
     let targets = names.select("--target", &options.targets)?;
     let excludes = names.select("--exclude", &options.excludes)?;
     let rules = Rules {
@@ -82,7 +83,6 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         remedy: Remedy::of(input, &options),
     };
     let no_etcd_here = names.named("--no-etcd-here", &options.leaving.no_etcd_here)?;
-    let mut clusters = Clusters::of(input);
     let mut down: Vec<(&NodeDesign, &'static str)> = Vec::new();
     let first_groups = first_groups(&all_groups);
     let mut notes = Notes::default();
@@ -146,7 +146,11 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     for item in &mut items {
         rules.prove(item);
     }
+    let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
+    cluster::keep_api_servers(facts, &mut items, &clusters, &options.leaving);
     clusters.settle(&mut items, &options.leaving, &no_etcd_here);
+    cluster::await_joining(design, facts, &mut items);
+    cluster::need_rights(facts, &mut items);
     let mut limits = match action {
         Action::Remediate => {
             let mut subjects = Subjects::of(input);
@@ -196,8 +200,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     };
     summary.count(items.iter().map(|item| &item.change));
     let relies_on = relies::all(&carried, &steps, &clusters, input.observations.is_some());
-    let seen = input.observations.and_then(|seen| seen.cluster.as_ref());
-    let has_daemon_set = seen.is_none_or(|cluster| cluster.shutdown_daemon_set);
+    let has_daemon_set = facts.is_none_or(|cluster| cluster.shutdown_daemon_set);
     let forecast = forecast::of(&carried, &steps, &clusters, has_daemon_set);
     let records_digest = relies::records_digest(&steps, input.records);
     let mut warnings = notes.into_warnings(input);
@@ -298,11 +301,29 @@ fn notices(design: &Design) -> Vec<Arc<str>> {
     notices.into_iter().map(Arc::from).collect()
 }
 
+/// The nodes that a request names, before anything is observed: those whose pods are wanted. `None`: all,
+/// or what is named cannot be told, which making the plan says.
+#[must_use]
+pub fn named(
+    design: &Design,
+    records: &BTreeMap<NodeName, NodeRecord>,
+    request: &Request,
+) -> Option<BTreeSet<NodeName>> {
+    if request.nodes.is_empty() {
+        return None;
+    }
+    let groups = groups::in_order(design, &FxHashSet::default()).ok()?;
+    let names = Names::new(design, records, &groups, true);
+    let named = names.asked(&request.nodes).ok()?;
+    Some(named.into_iter().cloned().collect())
+}
+
 /// Whether what was asked for can be planned at all.
 fn check_request(
     input: &Input<'_>,
     options: &Options,
     asked: &FxHashSet<&NodeName>,
+    clusters: &Clusters<'_>,
 ) -> Result<(), Error> {
     let action = input.request.action;
     if action.wants_nodes() && asked.is_empty() {
@@ -312,13 +333,19 @@ fn check_request(
     if is_about_etcd && input.after.etcd_clusters.is_empty() {
         return Err(Error::NoEtcd);
     }
-    if let Does::Cluster(kind) = action.does()
-        && !is_about_etcd
-    {
+    let is_on_cluster = matches!(action.does(), Does::Cluster(_)) || action == Action::Decommission;
+    if is_on_cluster && action != Action::CheckEtcd {
         let has_cluster = has_cluster(input);
+        let removes = matches!(action, Action::RemoveEtcd | Action::Decommission);
         let is_out = |name: &&&NodeName| {
             let seen = input.observations.map(|seen| seen.node(name.as_str()));
-            seen.is_some_and(|seen| matches!(membership(has_cluster, seen), Membership::Out))
+            let is_out = seen.is_some_and(|seen| match membership(has_cluster, seen) {
+                Membership::Out => true,
+                Membership::NoCluster => action == Action::RemoveEtcd,
+                _ => false,
+            });
+            // What etcd knows can be taken out of it.
+            is_out && !(removes && clusters.of_node(name).next().is_some())
         };
         let mut missing: Vec<NodeName> = asked
             .iter()
@@ -328,7 +355,7 @@ fn check_request(
         if !missing.is_empty() {
             missing.sort_unstable();
             return Err(Error::NotInCluster {
-                step: kind,
+                action,
                 nodes: missing,
             });
         }

@@ -8,6 +8,7 @@ mod action;
 mod asked;
 mod change;
 mod cleaning;
+mod cluster;
 mod consistent;
 mod drift;
 pub mod effect;
@@ -41,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
 use crate::step::{Cleaning, Step, StepIndex};
 
-pub use action::{Action, Request};
+pub use action::{Action, ClusterSteps, Request};
 pub use consistent::Contradiction;
 
 pub use crate::diff::{FieldChange, Link, Reasons};
@@ -49,7 +50,7 @@ pub use effect::{Difference, PlanEffect};
 pub use forecast::{EtcdForecast, Forecast, NodeForecast};
 pub use graph::graph;
 pub use input::{Error, Input, NoReasons};
-pub use make::make;
+pub use make::{make, named};
 pub use options::{Allowance, Leaving, Options, Remediation};
 pub use relies::{Sources, records_digest, sources};
 pub use remediate::breaker_of;
@@ -116,6 +117,32 @@ pub struct Block {
     pub reason: Arc<str>,
     /// What to give to allow it (`--allow-redeploy n4`); `None` where nothing allows it.
     pub flag: Option<Arc<str>>,
+    /// What kind of refusal it is, for scripts.
+    #[serde(default, skip_serializing_if = "Cause::is_rule")]
+    pub cause: Cause,
+}
+
+/// What kind of refusal blocks a change.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// A rule forbids it now.
+    #[default]
+    Rule,
+    /// What it depends on could not be read.
+    Unreadable,
+    /// An etcd cluster would not bear it.
+    Etcd,
+}
+
+impl Cause {
+    /// Whether a rule forbids it.
+    #[must_use]
+    pub fn is_rule(&self) -> bool {
+        *self == Self::Rule
+    }
 }
 
 /// What happens to one node, and why.

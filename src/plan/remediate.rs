@@ -16,6 +16,7 @@ use super::subject::{Membership, Seen, Subject};
 use crate::design::EtcdCluster;
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, Observations};
+use crate::record::NodeRecord;
 use crate::remediation::{
     Broken, Limits, MaxUnhealthy, Memory, NodeSeen, Power, Release, Seen as Sight, Task, action,
     breaker, way,
@@ -299,19 +300,12 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// What an earlier run left: where that one gave up, only what nobody has given back yet.
+/// What an earlier run left: where that one gave up, only what its node is owed.
 fn remembered(subject: &Subject<'_>) -> Memory {
-    match begun(subject) {
-        Some(memory) => memory.clone(),
-        None => {
-            let record = subject
-                .record
-                .and_then(|record| record.remediation.as_ref());
-            Memory {
-                backup: record.and_then(|memory| memory.backup.clone()),
-                ..Memory::default()
-            }
-        }
+    let memory = begun(subject).cloned().unwrap_or_default();
+    Memory {
+        backup: subject.record.and_then(NodeRecord::owed),
+        ..memory
     }
 }
 

@@ -48,6 +48,7 @@ fn plain(
         manageable: false,
         last_error: None,
         clean_step: None,
+        owed: None,
         remediation: None,
         identity: None,
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, Digests, NodeName, RunId, SiteName};
 use crate::identity::Identity;
-use crate::remediation::Memory;
+use crate::remediation::{Backup, Memory};
 
 pub use error::Error;
 pub use exchange::{Exchange, Standing};
@@ -85,12 +85,31 @@ pub struct NodeRecord {
     /// itself whether that is so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub manageable: bool,
+    /// What was taken off its Kubernetes node, or went with it, and is not back yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owed: Option<Box<Backup>>,
     /// The remediation that goes on, or was given up: where no Metal3 holds them, its two annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Box<Memory>>,
     /// What its machine is known by since it was adopted or first changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
+}
+
+impl NodeRecord {
+    /// The labels, taints and annotations that its Kubernetes node does not carry any more, and has not been
+    /// given back: those that clear-labels took, and those of a node that a remediation deleted.
+    #[must_use]
+    pub fn owed(&self) -> Option<Backup> {
+        let remedied = self.remediation.as_ref();
+        let remedied = remedied.and_then(|memory| memory.backup.as_ref());
+        let owed = match (self.owed.as_deref(), remedied) {
+            (Some(owed), Some(later)) => owed.clone().with(later),
+            (Some(owed), None) | (None, Some(owed)) => owed.clone(),
+            (None, None) => return None,
+        };
+        (!owed.is_empty()).then_some(owed)
+    }
 }
 
 /// How a run ended.

@@ -44,6 +44,27 @@ impl Reason {
         self.row().0
     }
 
+    /// All reasons.
+    const ALL: [Self; 11] = [
+        Self::Success,
+        Self::BadRequest,
+        Self::NotFound,
+        Self::Conflict,
+        Self::DisassociateStepFailure,
+        Self::DrainNodeError,
+        Self::ClearLabelsError,
+        Self::RemoveEtcdError,
+        Self::EtcdNotAccessible,
+        Self::ShutdownKubeletError,
+        Self::DeleteNodeError,
+    ];
+
+    /// The reason of a word of the specification.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
+    }
+
     /// The code that HTTP would have for it.
     #[must_use]
     pub const fn code(self) -> u16 {

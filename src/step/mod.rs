@@ -61,7 +61,8 @@ pub enum StepKind {
     ShutdownKubelet,
     /// Delete the Kubernetes node.
     RemoveFromCluster,
-    /// Wait until the Kubernetes node is there and Ready, and its etcd members vote again.
+    /// Wait until the Kubernetes node is there and Ready, put back what the one before carried, and wait until
+    /// its etcd members vote again.
     AwaitReady,
     /// Switch a machine off.
     PowerOff,
@@ -220,7 +221,7 @@ impl StepKind {
                 3,
                 Actor::Cluster,
             ),
-            Self::AwaitReady => row("await-ready", Effect::None, 3, Actor::Cluster),
+            Self::AwaitReady => row("await-ready", Effect::Reversible, 3, Actor::Cluster),
             Self::PowerOff => row("power-off", Effect::Reversible, 3, Actor::Hardware),
             Self::Manage => row("manage", Effect::Reversible, 3, Actor::Hardware),
             Self::Provide => row("provide", Effect::Reversible, 3, Actor::Hardware),

@@ -139,7 +139,7 @@ fn a_second_member_is_not_removed_where_the_first_is_gone_and_that_is_said() {
             "--format",
             "json",
         ])
-        .with(4);
+        .with(7);
     assert!(
         refused
             .stderr
@@ -147,6 +147,108 @@ fn a_second_member_is_not_removed_where_the_first_is_gone_and_that_is_said() {
         "{}",
         refused.stderr
     );
+    assert_eq!(status(&refused)["reason"], "RemoveEtcdError");
+    let refused = world
+        .run(&[
+            "apply",
+            "--yes",
+            "decommission",
+            "control02",
+            "--format",
+            "json",
+        ])
+        .with(7);
+    assert_eq!(status(&refused)["reason"], "DisassociateStepFailure");
+}
+
+#[test]
+fn every_outcome_has_exactly_one_status_object() {
+    let world = deployed();
+    world
+        .run(&["apply", "--yes", "teardown", "compute12"])
+        .with(0);
+    world.run(&["apply", "--yes", "drain", "compute13"]).with(0);
+    // What is asked for, the exit code, the reason and its code.
+    let table: &[(&[&str], i32, &str, u16)] = &[
+        (&["apply", "uncordon", "compute11"], 0, "Success", 200),
+        (&["apply", "remove-etcd", "compute11"], 0, "Success", 200),
+        (&["apply", "relabel", "compute11"], 0, "Success", 200),
+        (&["apply", "uncordon", "compute13"], 0, "Success", 200),
+        (&["apply", "drain", "compute12"], 1, "NotFound", 404),
+        (&["apply", "decommission", "compute12"], 1, "NotFound", 404),
+        (&["apply", "remove-etcd", "compute12"], 1, "NotFound", 404),
+        (
+            &["apply", "remove-from-cluster", "compute11"],
+            4,
+            "Conflict",
+            409,
+        ),
+        (&["apply", "dran", "compute11"], 64, "BadRequest", 400),
+        (&["apply", "drain"], 64, "BadRequest", 400),
+        (
+            &["apply", "drain", "compute11", "--bogus"],
+            64,
+            "BadRequest",
+            400,
+        ),
+        (
+            &["apply", "drain", "compute11", "--parallelism", "x"],
+            64,
+            "BadRequest",
+            400,
+        ),
+        (&["apply", "./nothing"], 1, "BadRequest", 400),
+        (&["etcd", "nothing"], 1, "NotFound", 404),
+        (&["etcd", "--bogus"], 64, "BadRequest", 400),
+        (&["etcd", "--rev", "nothing"], 1, "BadRequest", 400),
+    ];
+    for (arguments, code, reason, number) in table {
+        let mut all = arguments.to_vec();
+        all.extend(["--format", "json"]);
+        if arguments[0] == "apply" {
+            all.push("--yes");
+        }
+        let ended = world.run(&all).with(*code);
+        let mut statuses = serde_json::Deserializer::from_str(&ended.stdout)
+            .into_iter::<Value>()
+            .map(Result::unwrap)
+            .filter(|value| value["kind"] == "Status");
+        let status = statuses.next().expect(&ended.stdout);
+        assert!(statuses.next().is_none(), "{}", ended.stdout);
+        assert_eq!(
+            (&status["reason"], &status["code"]),
+            (&(*reason).into(), &(*number).into()),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn an_only_member_is_not_said_to_be_gone() {
+    let world = World::one_rack();
+    world.checkout.write(
+        "etcd.yaml",
+        "schema: promenade/EtcdClusters/v1\nmetadata: {name: etcd-clusters}\ndata:\n  clusters:\n  \
+         - name: kube\n    credentials: {ca: {file: ca.pem}, cert: {file: cert.pem}, key: {file: key.pem}}\n    \
+         members: [{node: control01, name: control01, peer_url: 'https://10.20.2.11:2380', \
+         client_url: 'https://10.20.2.11:2379'}]\n",
+    );
+    world.checkout.commit("An etcd cluster of one member");
+    world
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(0);
+    let planned = ["plan", "remove-etcd", "control01", "--destroy-etcd", "kube"];
+    let shown = world.run(&planned).with(0).stdout;
+    assert!(
+        shown.contains("etcd never removes its only member"),
+        "{shown}"
+    );
+    assert!(!shown.contains("gone already"), "{shown}");
+    let mut apply = planned.to_vec();
+    apply[0] = "apply";
+    apply.extend(["--yes", "--format", "json"]);
+    let ended = world.run(&apply).with(7);
+    assert_eq!(status(&ended)["reason"], "RemoveEtcdError");
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn node(name: &str, phase: Phase) -> NodeRecord {
         last_error: None,
         clean_step: None,
         manageable: false,
+        owed: None,
         remediation: None,
         identity: None,
     }

@@ -29,7 +29,12 @@ pub fn admit(
 ) -> Result<(), Error> {
     let blocked = blocked(plan);
     if !blocked.is_empty() && !plan.options.skip_blocked {
-        return Err(Error::Blocked { blocked });
+        let changes = plan.changes.iter().filter(|change| !change.excluded);
+        let causes = changes.filter_map(|change| change.blocked.as_ref().map(|block| block.cause));
+        return Err(Error::Blocked {
+            blocked,
+            cause: causes.min().unwrap_or_default(),
+        });
     }
     let reading = |attempt| error::repository(&site.name, attempt);
     let repository = site.repository;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::history::History;
 use crate::design::{RunId, SiteName};
 use crate::journal;
-use crate::plan::IntermediateCommit;
+use crate::plan::{Cause, IntermediateCommit};
 use crate::record::{self, Outcome};
 use crate::repository::{self, Holder};
 
@@ -70,6 +70,8 @@ pub enum Error {
     Blocked {
         /// Each with its node, its reason and the flag that allows it.
         blocked: Vec<String>,
+        /// What kind of refusal it is: a rule, where any of them is one.
+        cause: Cause,
     },
     /// The site's files are not committed as they were planned.
     #[error("the documents of site `{site}` are not committed: {}", paths.join(", "))]

@@ -110,6 +110,18 @@ pub(super) struct Published {
     next: Duration,
 }
 
+/// Whether what a step of this kind notes stands in the record of its node.
+fn is_recorded(kind: StepKind) -> bool {
+    matches!(
+        kind,
+        StepKind::Remediate
+            | StepKind::ClearLabels
+            | StepKind::Uncordon
+            | StepKind::Relabel
+            | StepKind::AwaitReady
+    )
+}
+
 /// What a session is made of.
 pub(super) struct Parts<'a> {
     pub(super) site: &'a Site<'a>,
@@ -452,16 +464,21 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes in what a remediation noted: the record holds its annotations, and what its node carried.
+    /// Takes in what a step noted: the record holds the annotations of a remediation, and what its node
+    /// carried and has not been given back.
     pub(super) fn noted(&self, step: &StepId, text: &Arc<str>) {
-        let (StepKind::Remediate, Some(node)) = (step.kind, &step.node) else {
+        let Some(node) = step.node.as_ref().filter(|_| is_recorded(step.kind)) else {
             return;
         };
         if identity::noted(std::slice::from_ref(text)).is_some() {
             return;
         }
         let mut records = lock(&self.records);
-        let record = node::noted(records.nodes.get(node), node, text, &self.run);
+        let before = records.nodes.get(node);
+        let record = match step.kind {
+            StepKind::Remediate => node::noted(before, node, text, &self.run),
+            _ => node::carried(before, node, text, &self.run),
+        };
         records.nodes.insert(node.clone(), record);
         records.changed.insert(node.clone());
     }
@@ -469,23 +486,23 @@ impl<'a> Session<'a> {
     /// Publishes the records where a remediation noted what others must find, should this process vanish: who
     /// goes on in another clone has its records, and not its journal.
     pub(super) fn share(&self, step: &StepId, text: &str) {
-        if step.kind == StepKind::Remediate && Note::binds_others(text) {
+        if is_recorded(step.kind) && Note::binds_others(text) {
             self.make_known();
         }
     }
 
-    /// Takes in again what the journal of a run says that its remediations noted.
+    /// Takes in again what the journal of a run says that its steps noted for the records.
     pub(super) fn recall(&self, replay: &Replay) {
-        let remediations: FxHashMap<String, &StepId> = self
+        let noting: FxHashMap<String, &StepId> = self
             .plan
             .steps
             .iter()
-            .filter(|step| step.id.kind == StepKind::Remediate)
+            .filter(|step| is_recorded(step.id.kind))
             .map(|step| (step.id.to_string(), &step.id))
             .collect();
         for entry in &replay.entries {
             if let Entry::Note { step, text } = entry
-                && let Some(step) = remediations.get(&**step)
+                && let Some(step) = noting.get(&**step)
             {
                 self.noted(step, text);
             }
@@ -498,10 +515,17 @@ impl<'a> Session<'a> {
         let steps = self.plan.steps.iter();
         let of_node = steps.filter_map(|step| {
             let record = records.nodes.get(step.id.node.as_ref()?)?;
-            let memory = record.remediation.as_ref()?;
-            (step.id.kind == StepKind::Remediate && record.run == self.run).then(|| Entry::Note {
+            let note = match step.id.kind {
+                StepKind::Remediate => Note::Recalled(record.remediation.clone()?),
+                StepKind::ClearLabels => Note::BackedUp {
+                    uid: Arc::from(""),
+                    backup: (**record.owed.as_ref()?).clone(),
+                },
+                _ => return None,
+            };
+            (record.run == self.run).then(|| Entry::Note {
                 step: step.id.to_string().into(),
-                text: Note::Recalled(memory.clone()).to_text(),
+                text: note.to_text(),
             })
         });
         of_node.collect()

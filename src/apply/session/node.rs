@@ -11,6 +11,7 @@ use crate::design::{Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId}
 use crate::identity::Identity;
 use crate::plan::ChangeKind;
 use crate::record::{NodeRecord, Phase};
+use crate::remediation::{Memory, Note};
 use crate::step::{StepId, StepKind};
 
 /// What a run knows about a node beside its record.
@@ -169,8 +170,36 @@ pub(super) fn noted(
     let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
     let memory = record.remediation.take().unwrap_or_default();
     record.remediation = Some(Box::new(memory.with([text])));
+    if is_back(text) {
+        record.owed = None;
+    }
     record.run = run.clone();
     record
+}
+
+/// The record of a node of which a step noted what it takes off it, or that it has put that back.
+pub(super) fn carried(
+    before: Option<&NodeRecord>,
+    node: &NodeName,
+    text: &str,
+    run: &RunId,
+) -> NodeRecord {
+    let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
+    let memory = Memory {
+        backup: record.owed.take().map(|owed| *owed),
+        ..Memory::default()
+    };
+    record.owed = memory.with([text]).backup.map(Box::new);
+    if let Some(memory) = record.remediation.as_mut().filter(|_| is_back(text)) {
+        memory.backup = None;
+    }
+    record.run = run.clone();
+    record
+}
+
+/// Whether a note says that all that a node was owed is back.
+fn is_back(text: &str) -> bool {
+    serde_json::from_str::<Note>(text).is_ok_and(|note| note == Note::Restored)
 }
 
 /// Whether a step of this kind rebuilds or tears down its node.
@@ -195,6 +224,7 @@ pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
         last_error: None,
         clean_step: None,
         manageable: false,
+        owed: None,
         remediation: None,
         identity: None,
     }

@@ -7,6 +7,7 @@ mod call;
 mod connect;
 mod kubeconfig;
 mod page;
+mod review;
 mod settings;
 mod watch;
 
@@ -15,5 +16,6 @@ pub(in crate::backend) use call::{MANAGER, Server, again};
 pub(in crate::backend) use connect::Connection;
 pub(in crate::backend) use kubeconfig::kubeconfig_facts;
 pub(in crate::backend) use page::or_empty;
+pub(in crate::backend) use review::Review;
 pub(in crate::backend) use settings::Settings;
 pub(in crate::backend) use watch::{Event, Watch};

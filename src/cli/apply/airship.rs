@@ -1,45 +1,46 @@
 //! How an action on nodes ended, as Airship's status object (airship-node-teardown, "Responses").
 
 use crate::apply::{Event, EventKind, RunReport, StepOutcome};
-use crate::plan::Action;
+use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report::airship::{Message, MessageKind, Reason, Status};
 
 use super::super::{Failure, FailureKind};
 
-/// The reason of a step that failed, by the action whose part it was: a composite has one for all.
-fn failed(action: Action) -> Reason {
+/// The reason of a step that failed, by the action whose part it was: a composite has one for all. Etcd
+/// clusters that answer, and are not healthy, are a step that failed, and not inaccessible.
+fn failed(action: Option<Action>) -> Reason {
     match action {
-        Action::Drain => Reason::DrainNodeError,
-        Action::ClearLabels => Reason::ClearLabelsError,
-        Action::RemoveEtcd => Reason::RemoveEtcdError,
-        Action::CheckEtcd => Reason::EtcdNotAccessible,
-        Action::ShutdownKubelet => Reason::ShutdownKubeletError,
-        Action::RemoveFromCluster => Reason::DeleteNodeError,
+        Some(Action::Drain) => Reason::DrainNodeError,
+        Some(Action::ClearLabels) => Reason::ClearLabelsError,
+        Some(Action::RemoveEtcd) => Reason::RemoveEtcdError,
+        Some(Action::ShutdownKubelet) => Reason::ShutdownKubeletError,
+        Some(Action::RemoveFromCluster) => Reason::DeleteNodeError,
         _ => Reason::DisassociateStepFailure,
     }
 }
 
-/// What a failure before the run is.
-pub(super) fn of_failure(action: Action, failure: &Failure) -> Status {
+/// Whether an action is one step of the specification or its like, so that the step's own reason counts.
+fn is_single(action: Action) -> bool {
+    !matches!(
+        action,
+        Action::Update | Action::Redeploy | Action::Teardown | Action::Decommission
+    )
+}
+
+/// What a failure before or beside the run is. `action`: `None` where what was asked for is no action.
+pub(in crate::cli) fn of_failure(action: Option<Action>, failure: &Failure) -> Status {
     let reason = match failure.kind {
-        FailureKind::Usage => Reason::BadRequest,
+        FailureKind::Usage | FailureKind::Error => Reason::BadRequest,
         FailureKind::NotFound => Reason::NotFound,
         FailureKind::Guard | FailureKind::Stale | FailureKind::Locked => Reason::Conflict,
-        FailureKind::Error | FailureKind::Failed | FailureKind::Interrupted => failed(action),
+        FailureKind::Failed | FailureKind::Interrupted => failed(action),
     };
-    let messages = failure.hints.iter().map(|hint| Message {
-        message: hint.clone(),
-        error: false,
-        kind: MessageKind::SimpleMessage,
-        name: None,
-    });
-    let error = Message {
-        message: failure.message.clone(),
-        error: true,
-        kind: MessageKind::SimpleMessage,
-        name: None,
-    };
+    let messages = failure
+        .hints
+        .iter()
+        .map(|hint| simple(hint.clone(), false, None));
+    let error = simple(failure.message.clone(), true, None);
     Status {
         reason,
         message: failure.message.clone(),
@@ -47,54 +48,97 @@ pub(super) fn of_failure(action: Action, failure: &Failure) -> Status {
     }
 }
 
-/// What a run came to; `messages` are those of its steps.
-pub(super) fn of_report(action: Action, report: &RunReport, messages: Vec<Message>) -> Status {
-    let (reason, message) = match report.outcome {
-        Outcome::Succeeded => (Reason::Success, format!("`{action}` is done")),
-        Outcome::Interrupted | Outcome::Running => {
-            (failed(action), format!("`{action}` was interrupted"))
-        }
-        _ => (failed(action), format!("`{action}` failed")),
-    };
-    Status {
-        reason,
+fn simple(message: String, error: bool, name: Option<String>) -> Message {
+    Message {
         message,
-        messages,
+        error,
+        kind: MessageKind::SimpleMessage,
+        name,
     }
 }
 
-/// What an event adds to the messages.
-pub(super) fn message(event: &Event) -> Option<Message> {
-    let EventKind::StepFinished {
-        step,
-        node,
-        outcome,
-        kind,
-        ..
-    } = &event.kind
-    else {
-        return None;
-    };
-    if !kind.facts().touches_world() {
-        return None;
+/// That there was nothing to do, and why for each node.
+pub(super) fn of_nothing(action: Action, plan: &Plan) -> Status {
+    let messages = plan.changes.iter().map(|change| {
+        let reasons: Vec<&str> = change.reasons.iter().map(|reason| &**reason).collect();
+        simple(reasons.join("; "), false, Some(change.node.to_string()))
+    });
+    Status {
+        reason: Reason::Success,
+        message: format!("`{action}` has nothing to do"),
+        messages: messages.collect(),
     }
-    let (text, error) = match outcome {
-        StepOutcome::Succeeded => (format!("{step} succeeded"), false),
-        StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
-            (format!("{step} failed: {message}"), true)
+}
+
+/// What the steps of a run came to.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    messages: Vec<Message>,
+    /// The reason that the first step that failed gave.
+    reason: Option<Reason>,
+}
+
+impl Heard {
+    /// Takes an event in.
+    pub(super) fn hear(&mut self, event: &Event) {
+        let EventKind::StepFinished {
+            step,
+            node,
+            outcome,
+            kind,
+            ..
+        } = &event.kind
+        else {
+            return;
+        };
+        if !kind.facts().touches_world() {
+            return;
         }
-        StepOutcome::Skipped { reason } => (format!("{step} was skipped: {reason}"), false),
-        StepOutcome::NotNeeded => return None,
-    };
-    Some(Message {
-        message: text,
-        error,
-        kind: MessageKind::SimpleMessage,
-        name: node.as_ref().map(ToString::to_string),
-    })
+        let (text, error) = match outcome {
+            StepOutcome::Succeeded => (format!("{step} succeeded"), false),
+            StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
+                self.reason = self.reason.or_else(|| {
+                    let (word, _) = message.split_once(':')?;
+                    Reason::named(word)
+                });
+                (format!("{step} failed: {message}"), true)
+            }
+            StepOutcome::Skipped { reason } => (format!("{step} was skipped: {reason}"), false),
+            StepOutcome::NotNeeded => return,
+        };
+        let name = node.as_ref().map(ToString::to_string);
+        self.messages.push(simple(text, error, name));
+    }
+
+    /// Why an action ended as it did.
+    pub(super) fn reason(&self, action: Action, outcome: Outcome) -> Reason {
+        match outcome {
+            Outcome::Succeeded => Reason::Success,
+            Outcome::Interrupted | Outcome::Running => failed(Some(action)),
+            _ => {
+                let own = self.reason.filter(|_| is_single(action));
+                own.unwrap_or_else(|| failed(Some(action)))
+            }
+        }
+    }
+
+    /// What a run came to.
+    pub(super) fn into_status(self, action: Action, report: &RunReport) -> Status {
+        let reason = self.reason(action, report.outcome);
+        let message = match report.outcome {
+            Outcome::Succeeded => format!("`{action}` is done"),
+            Outcome::Interrupted | Outcome::Running => format!("`{action}` was interrupted"),
+            _ => format!("`{action}` failed"),
+        };
+        Status {
+            reason,
+            message,
+            messages: self.messages,
+        }
+    }
 }
 
 /// A status object in one line.
-pub(super) fn line(status: &Status) -> String {
+pub(in crate::cli) fn line(status: &Status) -> String {
     serde_json::to_string(status).unwrap_or_default() + "\n"
 }

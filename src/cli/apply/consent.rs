@@ -4,7 +4,7 @@
 use std::io::IsTerminal;
 
 use super::saved::listed;
-use super::{ApplyCommand, ask, session_failure};
+use super::{ApplyCommand, ask, not_admitted, session_failure};
 use crate::apply::session::{self, admit};
 use crate::cli::context::Context;
 use crate::cli::planning::{self, Planned};
@@ -49,7 +49,7 @@ impl Consent<'_> {
             commit,
             &planned.site.digest,
         )
-        .map_err(|error| session_failure(&error))?;
+        .map_err(|error| not_admitted(&error, self.reviewed))?;
         self.is_fresh(&planned)?;
         let (mut planned, missing) = match is_pinned {
             true => (planned, None),

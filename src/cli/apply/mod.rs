@@ -1,6 +1,6 @@
 //! `trueup apply`: carries a plan out, or goes on with an interrupted run.
 
-mod airship;
+pub(in crate::cli) mod airship;
 mod consent;
 mod process;
 mod recheck;
@@ -9,6 +9,7 @@ mod saved;
 mod watch;
 mod window;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
 use crate::record::{Outcome, Packed, RunRecord, Store};
+use crate::report::airship::Reason;
 use crate::report::run::Reporter;
 use crate::report::{self, Visible};
 use crate::repository::CommitId;
@@ -83,6 +85,9 @@ pub(in crate::cli) struct ApplyCommand {
     watching: Watching,
     #[arg(skip)]
     hooks: watch::Hooks,
+    /// What is carried out, as soon as that is known.
+    #[arg(skip)]
+    asked: OnceCell<Action>,
 }
 
 /// How failed machines are watched for.
@@ -169,10 +174,16 @@ pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Resu
     if let Err(failure) = &result
         && command.format == Format::Json
         && !failure.message.is_empty()
-        && let Some(action) = command.action()
     {
-        let status = airship::of_failure(action, failure);
-        context.printer.print(&airship::line(&status))?;
+        let action = command.action();
+        let has_status = match action {
+            Some(action) => action.is_targeted(),
+            None => !command.words.is_empty(),
+        };
+        if has_status || failure.kind == FailureKind::Usage {
+            let status = airship::of_failure(action, failure);
+            context.printer.print(&airship::line(&status))?;
+        }
     }
     result
 }
@@ -196,20 +207,57 @@ impl ApplyCommand {
             outside_windows: false,
             watching: Watching::default(),
             hooks: watch::Hooks::default(),
+            asked: OnceCell::new(),
         }
     }
 
-    /// The action on nodes that was asked for, also where its flags are wrong.
+    /// The action that was asked for, also where its flags are wrong; `None` where it is not known.
     fn action(&self) -> Option<Action> {
+        if let Some(asked) = self.asked.get() {
+            return Some(*asked);
+        }
         let first = self.words.first()?;
         let second = self.words.get(1).map(String::as_str);
-        let named = match (first.as_str(), second) {
+        match (first.as_str(), second) {
             ("power", Some("off")) => Some(Action::PowerOff),
             ("power", _) => Some(Action::PowerOn),
             (word, _) => Action::named(word),
-        };
-        named.filter(|action| action.is_targeted())
+        }
     }
+
+    /// Notes which plan is carried out.
+    fn note(&self, plan: &Plan) {
+        let _ = self.asked.set(plan.request.action);
+    }
+}
+
+/// Says that a plan has nothing to be done.
+fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8, Failure> {
+    context.printer.tell("Nothing to do.");
+    let action = Some(plan.request.action).filter(|action| action.is_targeted());
+    if let (Format::Json, Some(action)) = (command.format, action) {
+        let status = airship::of_nothing(action, plan);
+        context.printer.print(&airship::line(&status))?;
+    }
+    Ok(0)
+}
+
+/// Why a plan is not admitted: what could not be read, and for the specification's own actions what an
+/// etcd cluster would not bear, is a failure of the step and no conflict.
+fn not_admitted(error: &session::Error, plan: &Plan) -> Failure {
+    let mut failure = session_failure(error);
+    let action = Some(plan.request.action).filter(|action| action.is_targeted());
+    if let (session::Error::Blocked { cause, .. }, Some(action)) = (error, action) {
+        let is_failure = match cause {
+            plan::Cause::Rule => false,
+            plan::Cause::Unreadable => true,
+            plan::Cause::Etcd => matches!(action, Action::RemoveEtcd | Action::Decommission),
+        };
+        if is_failure {
+            failure.kind = FailureKind::Failed;
+        }
+    }
+    failure
 }
 
 /// Sees to it that no other run is in the way before anything is planned: what a run that goes on, or
@@ -280,11 +328,10 @@ fn apply_new(
     context.printer.tell(&text);
     drop(text);
     admit(site, &selection, &state, &plan, commit, &digest)
-        .map_err(|error| session_failure(&error))?;
+        .map_err(|error| not_admitted(&error, &plan))?;
     not_before_its_day(context, &plan)?;
     if plan.steps.is_empty() {
-        context.printer.tell("Nothing to do.");
-        return Ok(0);
+        return nothing(context, command, &plan);
     }
     window::left(context, command, &design, &plan)?;
     confirm(context, command)?;
@@ -378,11 +425,11 @@ fn carry_out(
     command.hooks.begin(stop.handle());
     let mut reporter = reporter(context, command.format);
     let action = Some(task.plan.request.action).filter(|action| action.is_targeted());
-    let mut messages = Vec::new();
+    let mut heard = airship::Heard::default();
     // Whoever reads the events may be gone; the run goes on all the same.
     let mut sink = |event: &Event| {
         if action.is_some() {
-            messages.extend(airship::message(event));
+            heard.hear(event);
         }
         command.hooks.hear(event);
         let _ = reporter.event(event);
@@ -448,15 +495,22 @@ fn carry_out(
         report::run::report(&mut out, &report, context.printer.out, false)?;
         context.printer.print(&out)?;
     }
+    let outcome = report.outcome;
+    let reason = action.map(|action| heard.reason(action, outcome));
     if let (Format::Json, Some(action)) = (command.format, action) {
-        let status = airship::of_report(action, &report, messages);
+        let status = heard.into_status(action, &report);
         context.printer.print(&airship::line(&status))?;
     }
-    let outcome = report.outcome;
     if !command.watching.watch {
         std::mem::forget((session, report, finished));
     }
-    exit_code(outcome)
+    match reason {
+        // What a step found out is what a plan would have found, and exits like it.
+        Some(Reason::NotFound) => Err(Failure::shown(FailureKind::NotFound)),
+        Some(Reason::Conflict) => Err(Failure::shown(FailureKind::Guard)),
+        Some(Reason::BadRequest) => Err(Failure::shown(FailureKind::Error)),
+        _ => exit_code(outcome),
+    }
 }
 
 /// What a run that ended so exits with.

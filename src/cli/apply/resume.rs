@@ -50,6 +50,7 @@ pub(super) fn resume(
             "`trueup abort {run}` aborts it, and a new plan does what is left"
         ))
     })?;
+    command.note(&plan);
     let at = At::Commit(interrupted.commit);
     let is_own = interrupted.noted_plan == Some(saved::digest(&plan));
     let mut rechecked = Rechecked::default();

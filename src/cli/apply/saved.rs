@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::consent::Consent;
-use super::{ApplyCommand, Task, not_observed, session_failure, start};
+use super::{ApplyCommand, Task, not_admitted, not_observed, nothing, start};
 use crate::apply::session::{self, Connection, admit};
 use crate::backend::{self, Backends};
 use crate::cli::context::Context;
@@ -33,6 +33,7 @@ pub(super) fn apply_saved(
     path: &std::path::Path,
 ) -> Result<u8, Failure> {
     let reviewed = read(context, path)?;
+    command.note(&reviewed);
     if reviewed.site != site.name {
         let (planned, name) = (&reviewed.site, &site.name);
         let text = format!("the plan is for site `{planned}`, not for `{name}`");
@@ -62,15 +63,14 @@ pub(super) fn apply_saved(
         commit,
         &digest,
     )
-    .map_err(|error| session_failure(&error))?;
+    .map_err(|error| not_admitted(&error, &planned.plan))?;
     let left_out = PlanEffect::of(&planned.plan).leaves_out(&PlanEffect::of(&reviewed));
     if !left_out.is_empty() {
         let text = "Less is done than the plan shows, since the site or its machines have changed:";
         context.printer.tell(&listed(text, &left_out));
     }
     if planned.plan.steps.is_empty() {
-        context.printer.tell("Nothing to do.");
-        return Ok(0);
+        return nothing(context, command, &planned.plan);
     }
     let Planned {
         plan,

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::apply::session::{Connection, History, intermediate_commits};
-use crate::backend::{self, Backends, Clock, Look, Reach};
+use crate::backend::{self, Backends, Clock, Look, Reach, Rights};
 use crate::design::{Beside, DIGEST_VERSION, Design, Digest, NodeDesign, NodeName, Section};
 use crate::diff::{NodeReasons, Revision};
 use crate::identity::Identity;
 use crate::observed::{self, Observations, ObservedNode};
-use crate::plan::{self, Action, Base, IntermediateCommit, Plan, Request, Target};
+use crate::plan::{self, Action, Base, ClusterSteps, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, LARGEST_FILE, Links, open_file};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
@@ -368,7 +368,7 @@ fn make_whole(
     let (hardware, observations) = observe(
         &backends,
         snapshot,
-        request.action,
+        (request, &records),
         &design,
         &applied,
         &runtime,
@@ -573,7 +573,7 @@ type Seen = (Option<Arc<Backends>>, Option<Observations>);
 fn observe(
     backends: &backend::Context,
     snapshot: Snapshot,
-    action: Action,
+    (request, records): (&Request, &BTreeMap<NodeName, NodeRecord>),
     design: &Design,
     applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
     runtime: &tokio::runtime::Runtime,
@@ -584,23 +584,32 @@ fn observe(
     }
     let hardware = opened.choose(design, backends)?;
     let nodes = subjects(design, applied);
-    let observations = runtime.block_on(observe_nodes(&hardware, &nodes, action));
+    let named = plan::named(design, records, request);
+    let observed = observe_nodes(&hardware, &nodes, request.action, named.as_ref());
+    let observations = runtime.block_on(observed);
     Ok((Some(hardware), Some(observations)))
 }
 
-/// Asks backends for what a plan of an action goes by.
+/// Asks backends for what a plan of an action goes by; `pods_of`: the nodes whose pods are wanted, where
+/// those are not all.
 pub(in crate::cli) async fn observe_nodes(
     backends: &Backends,
     nodes: &[Arc<NodeDesign>],
     action: Action,
+    pods_of: Option<&BTreeSet<NodeName>>,
 ) -> Observations {
     // It is lists of its own, and rights that nothing else needs.
     let look = Look {
         remediation: action == Action::Remediate,
+        rights: match action.cluster_steps() {
+            ClusterSteps::None => Rights::None,
+            ClusterSteps::One(kind) => Rights::Of(kind),
+            ClusterSteps::Any => Rights::All,
+        },
         ..Look::ALL
     };
     let began = Instant::now();
-    let seen = backends.see(nodes, look).await;
+    let seen = backends.see(nodes, look, pods_of).await;
     ::log::info!(
         "looked at {} machines in {:.1?}",
         nodes.len(),

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use super::{Draft, Ground, Written};
 use crate::design::{DeploymentConfiguration, GroupName};
 use crate::plan::change::Item;
+use crate::plan::drift::labels_to_set;
 use crate::plan::leaving::Leave;
 use crate::plan::options::Leaving;
+use crate::record::NodeRecord;
 use crate::step::{Parameters, StepIndex, StepKind};
 
 /// Where the steps of one node stand.
@@ -83,10 +85,27 @@ pub(super) fn written(
         StepKind::RemoveFromCluster => parameters.on_drain_timeout = leave.on_drain_timeout,
         StepKind::RemoveEtcd => parameters.etcd_members.clone_from(&leave.etcd),
         StepKind::CheckEtcd => parameters.etcd_given_up.clone_from(&leave.given_up),
+        StepKind::Uncordon => {
+            let subject = item.subject;
+            let labels = subject
+                .after
+                .and_then(|after| labels_to_set(subject, after, true));
+            if let Some(labels) = labels {
+                parameters.set_labels.clone_from(&labels.set_labels);
+                parameters.backup.clone_from(&labels.backup);
+            }
+        }
         StepKind::AwaitReady => {
+            let (before, after) = (item.subject.before, item.subject.after);
+            let before = before.into_iter().flat_map(|before| before.labels.keys());
+            let is_gone =
+                |key: &&Arc<str>| after.is_some_and(|after| !after.labels.contains_key(*key));
+            parameters.remove_labels = before.filter(is_gone).cloned().collect();
+            let owed = item.subject.record.and_then(NodeRecord::owed);
+            parameters.backup = owed.map(Box::new);
             parameters.etcd_members.clone_from(&leave.etcd);
             parameters.node_is_gone = false;
-            parameters.members_only = leave.node_uid.is_none();
+            parameters.members_only = leave.node_uid.is_none() && !leave.joins;
             if leave.is_member {
                 timeout = timeout.saturating_add(bounds.of_kind(StepKind::CheckEtcd));
             }
@@ -101,7 +120,7 @@ pub(super) fn written(
 }
 
 /// The kinds of step before the machine is taken away, in order.
-pub(super) fn before_machine(leave: &Leave) -> impl Iterator<Item = StepKind> + use<> {
+pub(in crate::plan) fn before_machine(leave: &Leave) -> impl Iterator<Item = StepKind> + use<> {
     let in_cluster = leave.node_uid.is_some();
     let removes = !leave.etcd.is_empty();
     let checks = leave.is_member && (removes || leave.given_up.is_empty());

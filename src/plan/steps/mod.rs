@@ -10,6 +10,8 @@ mod groups;
 mod leaving;
 mod outside;
 
+pub(super) use leaving::before_machine;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 use super::leaving::clustered;
 use super::*;
 use crate::plan::Action;
+use crate::step::StepKind;
 
 fn asked(world: &mut World, action: Action, nodes: &[&str]) -> Plan {
     world.request = Request {
@@ -89,4 +90,260 @@ fn a_node_that_no_group_selects_is_built_again_by_itself_behind_the_groups() {
         "{}",
         needs(&plan, "wave/1")
     );
+}
+
+/// A record that owes its node a label and a taint.
+fn owe(world: &mut World, name: &str) {
+    let taint = crate::remediation::Taint {
+        key: Arc::from("dedicated"),
+        value: Arc::from("gpu"),
+        effect: Arc::from("NoSchedule"),
+    };
+    world.record(name).owed = Some(Box::new(crate::remediation::Backup {
+        labels: [(Arc::from("team"), Arc::from("blue"))].into(),
+        taints: [taint].into(),
+        ..Default::default()
+    }));
+}
+
+fn cluster_node<'w>(world: &'w mut World, name: &str) -> &'w mut ClusterNode {
+    match &mut world.seen(name).cluster {
+        Fact::Known(Some(node)) => node,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_was_taken_off_a_node_is_put_back_by_the_next_update_by_relabel_and_by_uncordon() {
+    let mut world = clustered(&["n1"]);
+    owe(&mut world, "n1");
+    assert_eq!(told(&world), "drift; ; relabel/all/n1");
+    let plan = world.plan();
+    let reasons = plan.changes[0].reasons.join("; ");
+    assert!(reasons.contains("labels that were taken off its node are not back: team"));
+    let parameters = step(&plan, "relabel/all/n1").parameters.clone().unwrap();
+    assert_eq!(parameters.backup, world.record("n1").owed);
+    let plan = asked(&mut world, Action::Relabel, &["n1"]);
+    let parameters = step(&plan, "relabel/n1").parameters.clone().unwrap();
+    assert_eq!(parameters.backup, world.record("n1").owed);
+    // It is not cordoned any more, and still lacks them.
+    let plan = asked(&mut world, Action::Uncordon, &["n1"]);
+    let parameters = step(&plan, "uncordon/n1").parameters.clone().unwrap();
+    assert_eq!(parameters.backup, world.record("n1").owed);
+
+    // One that trueup has out of service is left so, and not called as designed for ever.
+    let node = cluster_node(&mut world, "n1");
+    node.unschedulable = true;
+    node.cordoned_by = Some(Arc::from("01M"));
+    node.labels = Default::default();
+    world.request = Request::default();
+    let plan = asked(&mut world, Action::Uncordon, &["n1"]);
+    let parameters = step(&plan, "uncordon/n1").parameters.clone().unwrap();
+    assert_eq!(
+        parameters.set_labels,
+        [(Arc::from("role"), Arc::from("old"))]
+    );
+    assert_eq!(parameters.backup, world.record("n1").owed);
+    // What a remediation left behind counts too.
+    world.request = Request::default();
+    *cluster_node(&mut world, "n1") = ClusterNode {
+        uid: Arc::from("new"),
+        ready: true,
+        labels: [(Arc::from("role"), Arc::from("old"))].into(),
+        ..ClusterNode::default()
+    };
+    let backup = world.record("n1").owed.take().map(|owed| *owed);
+    world.record("n1").remediation = Some(Box::new(crate::remediation::Memory {
+        attempt: 1,
+        backup,
+        given_up: Some(Arc::from("it never came back")),
+        ..Default::default()
+    }));
+    assert_eq!(told(&world), "drift; ; relabel/all/n1");
+}
+
+#[test]
+fn a_node_that_somebody_else_cordoned_is_not_uncordoned() {
+    let mut world = clustered(&["n1"]);
+    cluster_node(&mut world, "n1").unschedulable = true;
+    let plan = asked(&mut world, Action::Uncordon, &["n1"]);
+    let block = plan.changes[0].blocked.as_ref().unwrap();
+    assert!(
+        block.reason.contains("was not cordoned by trueup"),
+        "{block:?}"
+    );
+}
+
+#[test]
+fn a_cluster_that_cannot_be_read_is_no_rule() {
+    let mut world = clustered(&["n1"]);
+    world.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
+    for action in [Action::Drain, Action::Decommission, Action::Uncordon] {
+        let plan = asked(&mut world, action, &["n1"]);
+        let block = plan.changes[0].blocked.as_ref().unwrap();
+        assert_eq!(block.cause, crate::plan::Cause::Unreadable, "{block:?}");
+    }
+}
+
+#[test]
+fn what_the_cluster_does_not_know_is_not_found() {
+    let mut world = clustered(&["n1", "n2", "n3", "n4"]);
+    super::leaving::with_etcd(&mut world, &["n2", "n3", "n4"], &[]);
+    for name in ["n1", "n2"] {
+        world.seen(name).cluster = Fact::Known(None);
+    }
+    for action in [
+        Action::Drain,
+        Action::Decommission,
+        Action::RemoveEtcd,
+        Action::ShutdownKubelet,
+    ] {
+        world.request = Request {
+            action,
+            nodes: these(&["n1"]),
+            ..Request::default()
+        };
+        let error = world.try_plan().unwrap_err();
+        assert!(matches!(error, Error::NotInCluster { .. }), "{error:?}");
+    }
+    // Its member of etcd is still there to be taken out.
+    assert_eq!(
+        work(&asked(&mut world, Action::RemoveEtcd, &["n2"])),
+        "remove-etcd/n2"
+    );
+    assert_eq!(
+        work(&asked(&mut world, Action::Decommission, &["n2"])),
+        "remove-etcd/n2 check-etcd/n2"
+    );
+}
+
+#[test]
+fn the_last_api_server_that_is_ready_is_not_taken_away() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    let label = || {
+        [(
+            Arc::from("node-role.kubernetes.io/control-plane"),
+            Arc::from(""),
+        )]
+        .into()
+    };
+    for (name, servers) in [("n1", 1), ("n2", 1)] {
+        let node = cluster_node(&mut world, name);
+        node.api_servers = servers;
+        node.labels = label();
+    }
+    let ready = |world: &mut World, count| {
+        let seen = world.observations.as_mut().unwrap();
+        seen.cluster.as_mut().unwrap().api_servers = Some(count);
+    };
+    world.options.leaving.no_etcd_here = these(&["n1", "n2"]);
+    let reason = |plan: &Plan| {
+        plan.changes[0]
+            .blocked
+            .as_ref()
+            .map(|block| block.reason.to_string())
+    };
+    ready(&mut world, Fact::Known(1));
+    for action in [Action::Drain, Action::ShutdownKubelet, Action::Teardown] {
+        let plan = asked(&mut world, action, &["n1"]);
+        let reason = reason(&plan).unwrap();
+        assert!(
+            reason.contains("no other API server of its cluster is ready"),
+            "{reason}"
+        );
+        assert_eq!(
+            reason,
+            "no other API server of its cluster is ready (EndpointSlices of service `kubernetes` in \
+             namespace `default`): nobody could bring the node back"
+        );
+    }
+    assert_eq!(reason(&asked(&mut world, Action::Drain, &["n3"])), None);
+    ready(&mut world, Fact::Known(2));
+    assert_eq!(reason(&asked(&mut world, Action::Teardown, &["n1"])), None);
+    // Two that do not come back are not taken together.
+    let plan = asked(&mut world, Action::Teardown, &["n1", "n2"]);
+    assert_eq!(plan.blocked().count(), 1);
+    ready(&mut world, Fact::Unknown(Arc::from("403 Forbidden")));
+    let plan = asked(&mut world, Action::Drain, &["n1"]);
+    assert_eq!(
+        plan.changes[0].blocked.as_ref().unwrap().cause,
+        crate::plan::Cause::Unreadable
+    );
+    assert_eq!(reason(&asked(&mut world, Action::Drain, &["n3"])), None);
+}
+
+#[test]
+fn a_right_that_is_missing_blocks_what_needs_it_and_nothing_else() {
+    let mut world = clustered(&["n1"]);
+    let right = |right: &str, steps: &[StepKind], forced| crate::observed::MissingRight {
+        right: Arc::from(right),
+        steps: steps.iter().copied().collect(),
+        forced,
+    };
+    world
+        .observations
+        .as_mut()
+        .unwrap()
+        .cluster
+        .as_mut()
+        .unwrap()
+        .missing_rights = vec![
+        right("create pods/eviction", &[StepKind::Drain], false),
+        right("delete pods", &[StepKind::Drain], true),
+    ];
+    let reason = |plan: &Plan| {
+        plan.changes[0]
+            .blocked
+            .as_ref()
+            .map(|block| block.reason.to_string())
+    };
+    for action in [
+        Action::Drain,
+        Action::Decommission,
+        Action::Teardown,
+        Action::Redeploy,
+    ] {
+        let reason = reason(&asked(&mut world, action, &["n1"])).unwrap();
+        assert!(
+            reason.contains("`create pods/eviction` for drain"),
+            "{reason}"
+        );
+        assert!(!reason.contains("`delete pods`"), "{reason}");
+    }
+    for action in [Action::ClearLabels, Action::ShutdownKubelet] {
+        assert_eq!(
+            reason(&asked(&mut world, action, &["n1"])),
+            None,
+            "{action}"
+        );
+    }
+    world.options.leaving.on_drain_timeout = Some(crate::step::OnDrainTimeout::ForceDelete);
+    let reason = reason(&asked(&mut world, Action::Drain, &["n1"])).unwrap();
+    assert!(reason.contains("`delete pods` for drain"), "{reason}");
+}
+
+#[test]
+fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_deployed() {
+    let mut world = clustered(&["n1", "n2", "n3"]);
+    for name in ["n1", "n2"] {
+        world.bare(name);
+    }
+    world.designed("n2").labels = Arc::default();
+    assert_eq!(
+        work(&world.plan()),
+        "prepare/all/n1 prepare/all/n2 deploy/all/n1 deploy/all/n2"
+    );
+    let seen = world.observations.as_mut().unwrap();
+    seen.cluster.as_mut().unwrap().api_servers = Some(Fact::Known(1));
+    // The second has no labels: nobody says that it is to be one.
+    let plan = world.plan();
+    assert_eq!(
+        work(&plan),
+        "prepare/all/n1 prepare/all/n2 deploy/all/n1 await-ready/all/n1 deploy/all/n2"
+    );
+    let parameters = step(&plan, "await-ready/all/n1").parameters.clone();
+    assert!(parameters.is_none_or(|parameters| !parameters.members_only));
+    // What does not answer yet may be what is deployed.
+    world.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
+    assert!(!work(&world.plan()).contains("await-ready"));
 }

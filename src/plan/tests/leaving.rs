@@ -15,6 +15,8 @@ pub(super) fn clustered(names: &[&str]) -> World {
     seen.cluster = Some(ClusterFacts {
         version: Arc::from("v1.33.0"),
         shutdown_daemon_set: true,
+        api_servers: None,
+        missing_rights: Vec::new(),
     });
     for name in names {
         world.seen(name).cluster = Fact::Known(Some(ClusterNode {
@@ -318,7 +320,7 @@ fn a_cluster_that_could_not_be_seen_keeps_its_nodes() {
     redeploy(&mut world, &["n1"]);
     assert_eq!(
         blocked(&world.plan()),
-        ["n1: whether it is a node of the cluster could not be seen: connection refused [never]"]
+        ["n1: whether it is a node of the cluster could not be read: connection refused [never]"]
     );
     let mut world = clustered(&["n1", "n2", "n3"]);
     with_etcd(&mut world, &["n1", "n2", "n3"], &[]);

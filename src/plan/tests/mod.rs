@@ -214,6 +214,7 @@ fn deployed(node: &NodeDesign) -> NodeRecord {
         last_error: None,
         clean_step: None,
         manageable: false,
+        owed: None,
         remediation: None,
         identity: None,
     }

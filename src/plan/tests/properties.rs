@@ -263,6 +263,8 @@ proptest! {
             observations.cluster = Some(ClusterFacts {
                 version: Arc::from("v1.33.2"),
                 shutdown_daemon_set: true,
+                api_servers: None,
+                missing_rights: Vec::new(),
             });
         }
         let plan = world.plan();

@@ -75,6 +75,7 @@ fn redeploy(node: &str, blocked: bool) -> Change {
         change.blocked = Some(Block {
             reason: format!("`{node}` would be torn down and its disks wiped").into(),
             flag: Some(format!("--allow-redeploy {node}").into()),
+            cause: Default::default(),
         });
     }
     change
@@ -554,6 +555,7 @@ fn nothing_from_a_document_drives_a_terminal_or_means_anything_to_markdown() {
     change.blocked = Some(Block {
         reason: evil.clone(),
         flag: Some(evil.clone()),
+        cause: Default::default(),
     });
     plan.changes = vec![change];
     plan.groups[1].name = evil.as_ref().into();

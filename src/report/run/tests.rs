@@ -342,6 +342,7 @@ fn status_shows_each_node_from_all_sides() {
         last_error: None,
         clean_step: None,
         manageable: false,
+        owed: None,
         remediation: None,
         identity: None,
     };

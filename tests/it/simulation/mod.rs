@@ -327,7 +327,7 @@ impl Stage {
         };
         let observations = self
             .clock
-            .run(async { self.backends(design).see(&subjects, look).await });
+            .run(async { self.backends(design).see(&subjects, look, None).await });
         let designs: BTreeMap<_, _> = old
             .iter()
             .map(|(revision, loaded)| (revision.clone(), loaded.design.clone()))

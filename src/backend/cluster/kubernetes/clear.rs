@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::errand::{Errand, Outage, PACE, count};
 use super::labels::labels_to_clear;
 use super::object::{Node, Pod};
+use super::owed::save;
 use super::pods::{Fate, fate};
 use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
@@ -52,7 +53,14 @@ async fn clear(errand: &Errand<'_>) -> Result<Node, ActError> {
         let node = errand.present().await?;
         let labels = labels_to_clear(&node);
         if labels.is_empty() {
+            if attempt == 1 {
+                // Its taints go with it.
+                save(errand).await?;
+            }
             return Ok(node);
+        }
+        if attempt == 1 {
+            save(errand).await?;
         }
         errand.progress(format!("taking off {}", labels.join(", ")));
         let gone: Map<String, Value> = labels

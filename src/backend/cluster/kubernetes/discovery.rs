@@ -44,10 +44,26 @@ pub(super) async fn version(server: &Server) -> Result<String, Trouble> {
         .map(|version| version.text)
 }
 
+impl Group {
+    fn has(&self, version: &str) -> bool {
+        self.versions.iter().any(|each| each.version == version)
+    }
+}
+
+/// In which version the server has EndpointSlices; the newer where it has both.
+pub(super) async fn slices(server: &Server) -> Result<&'static str, Trouble> {
+    let group: Group = server.read("/apis/discovery.k8s.io").await?;
+    let versions = ["v1", "v1beta1"].into_iter();
+    let mut versions = versions.filter(|version| group.has(version));
+    versions.next().ok_or_else(|| {
+        Trouble::Unusable("it has no EndpointSlices: neither v1 nor v1beta1".to_owned())
+    })
+}
+
 /// In which version the server has budgets; the newer where it has both.
 pub(super) async fn budgets(server: &Server) -> Result<BudgetVersion, Trouble> {
     let group: Group = server.read("/apis/policy").await?;
-    let has = |version: &str| group.versions.iter().any(|each| each.version == version);
+    let has = |version: &str| group.has(version);
     if has("v1") {
         Ok(BudgetVersion::V1)
     } else if has("v1beta1") {

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::PODS;
 use super::allowance::{Allowances, Asked};
 use super::discovery;
+use super::endpoints::guard;
 use super::errand::{Errand, Outage, PACE, count};
 use super::evict::{Answer, delay, evict};
 use super::force::{force, give_up};
@@ -122,6 +123,7 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
     if errand.parameters.node_is_gone {
         return give_up(errand, &node).await;
     }
+    guard(errand, &node).await?;
     cordon(errand, &node)
         .await
         .map_err(|trouble| errand.trouble(trouble))?;

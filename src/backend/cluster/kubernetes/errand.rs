@@ -188,7 +188,12 @@ pub(super) fn count(number: usize, thing: &str) -> String {
 
 /// The error of a node that may not be removed.
 pub(super) fn conflict(errand: &Errand<'_>, why: &str) -> ActError {
-    let text = format!("Conflict: node `{}` cannot be removed: {why}", errand.node);
+    let what = match errand.order.step.id.kind {
+        StepKind::Drain => "drained",
+        StepKind::ShutdownKubelet => "shut down",
+        _ => "removed",
+    };
+    let text = format!("Conflict: node `{}` cannot be {what}: {why}", errand.node);
     ActError::Permanent(text.into())
 }
 

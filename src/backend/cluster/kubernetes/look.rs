@@ -1,23 +1,30 @@
 //! Sees the whole cluster in a few lists, whatever its size.
 //!
 //! Nodes, attachments, and where a forecast is wanted budgets, volumes and pods: one list each, in pages
-//! of 500. Of a pod nothing is kept but what the forecast counts or names.
+//! of 500; of few nodes only their own pods are listed. Of a pod nothing is kept but what the forecast counts or names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use kube::api::ListParams;
 
 use super::budget::Exhausted;
+use super::endpoints::ApiServers;
 use super::forecast::{Budgets, Forecast, LocalClaims};
 use super::labels::kept_labels;
 use super::names::Names;
 use super::object::{Budget, Node, Pod, VolumeAttachment};
 use super::{ATTACHMENTS, NODES, PODS, VOLUMES};
-use super::{discovery, shutdown};
+use super::{discovery, rights, shutdown};
 use crate::backend::api_server::{Connection, Server, Trouble, again};
 use crate::backend::{Look, Sight};
 use crate::design::NodeName;
 use crate::observed::{Attachment, ClusterFacts, ClusterNode, Fact, NodePods};
+use crate::step::StepKind;
+
+/// Up to so many nodes, the pods of each are listed for themselves, and not those of the whole cluster.
+const FEW: usize = 20;
 
 /// Sees the cluster; what went wrong is in the answer.
 pub(super) async fn observe(
@@ -47,21 +54,22 @@ async fn see(
 ) -> Result<Sight, Trouble> {
     let server = &connection.server().await?;
     if look.named_only {
-        return named(server, names, pods_of).await;
+        return named(server, names, pods_of, look).await;
     }
     // The first call alone: where nothing answers, it is said once and soon.
     let version = again(|| discovery::version(server)).await?;
     let image = &connection.settings().shutdown_image;
+    let steps: BTreeSet<StepKind> = look.rights.steps().collect();
+    let (api_servers, missing_rights) = tokio::join!(
+        again(|| ApiServers::of(server)),
+        rights::missing(server, &steps)
+    );
+    let hosts = api_servers.as_ref().ok();
     let (shutdown_daemon_set, mut nodes, attachments, pods) = tokio::try_join!(
         again(|| shutdown::is_applied(server, image)),
-        again(|| nodes(server, names)),
+        again(|| nodes(server, names, hosts)),
         again(|| attachments(server, names)),
-        async {
-            match look.pods && !pods_of.is_empty() {
-                true => again(|| pods(server, names, pods_of)).await,
-                false => Ok(BTreeMap::new()),
-            }
-        },
+        pods_wanted(server, names, pods_of, look),
     )?;
     for (node, attachments) in attachments {
         if let Some(node) = nodes.get_mut(&node) {
@@ -72,6 +80,11 @@ async fn see(
         facts: Some(ClusterFacts {
             version: version.into(),
             shutdown_daemon_set,
+            api_servers: Some(match api_servers {
+                Ok(servers) => Fact::Known(servers.len()),
+                Err(trouble) => Fact::Unknown(Arc::from(trouble.to_string())),
+            }),
+            missing_rights,
         }),
         nodes: Fact::Known(nodes),
         pods,
@@ -79,31 +92,48 @@ async fn see(
     })
 }
 
-/// Sees some nodes and nothing else: one small call each, one after the other.
+async fn pods_wanted(
+    server: &Server,
+    names: &Names,
+    pods_of: &BTreeSet<NodeName>,
+    look: Look,
+) -> Result<BTreeMap<NodeName, NodePods>, Trouble> {
+    match look.pods && !pods_of.is_empty() {
+        true => again(|| pods(server, names, pods_of)).await,
+        false => Ok(BTreeMap::new()),
+    }
+}
+
+/// Sees some nodes and their pods, and nothing else: one small call each, one after the other.
 async fn named(
     server: &Server,
     names: &Names,
     wanted: &BTreeSet<NodeName>,
+    look: Look,
 ) -> Result<Sight, Trouble> {
     let mut nodes = BTreeMap::new();
     for name in wanted {
         let outside = names.outside(name);
         if let Some(node) = again(|| server.get(NODES, &outside)).await? {
-            nodes.insert(name.clone(), cluster_node(node));
+            nodes.insert(name.clone(), cluster_node(node, None));
         }
     }
     Ok(Sight {
         facts: None,
         nodes: Fact::Known(nodes),
-        pods: BTreeMap::new(),
+        pods: pods_wanted(server, names, wanted, look).await?,
         etcd: BTreeMap::new(),
     })
 }
 
-async fn nodes(server: &Server, names: &Names) -> Result<BTreeMap<NodeName, ClusterNode>, Trouble> {
+async fn nodes(
+    server: &Server,
+    names: &Names,
+    api_servers: Option<&ApiServers>,
+) -> Result<BTreeMap<NodeName, ClusterNode>, Trouble> {
     let take = |nodes: &mut BTreeMap<_, _>, node: Node| {
         if let Some(name) = names.inside(&node.metadata.name) {
-            nodes.insert(name, cluster_node(node));
+            nodes.insert(name, cluster_node(node, api_servers));
         }
     };
     let list = server
@@ -113,8 +143,9 @@ async fn nodes(server: &Server, names: &Names) -> Result<BTreeMap<NodeName, Clus
 }
 
 /// What is kept of a node.
-fn cluster_node(node: Node) -> ClusterNode {
+fn cluster_node(node: Node, api_servers: Option<&ApiServers>) -> ClusterNode {
     ClusterNode {
+        api_servers: api_servers.map_or(0, |servers| servers.on(&node)),
         ready: node.status.is_ready(),
         unschedulable: node.spec.unschedulable,
         kept_labels: kept_labels(&node).into(),
@@ -164,9 +195,21 @@ async fn pods(
             forecast.take(&node, &pod);
         }
     };
-    let parameters = ListParams::default().fields("spec.nodeName!=");
-    let (forecast, _) = server.list(PODS, &parameters, fresh, take).await?;
-    Ok(forecast.finish())
+    if pods_of.len() > FEW {
+        let parameters = ListParams::default().fields("spec.nodeName!=");
+        let (forecast, _) = server.list(PODS, &parameters, fresh, take).await?;
+        return Ok(forecast.finish());
+    }
+    let (budgets, claims) = (&budgets, &claims);
+    let of_nodes = pods_of.iter().map(|node| async move {
+        let fields = format!("spec.nodeName={}", names.outside(node));
+        let parameters = ListParams::default().fields(&fields);
+        let alone = || Forecast::new(std::iter::once(node), budgets, claims);
+        let (forecast, _) = server.list(PODS, &parameters, alone, take).await?;
+        Ok(forecast.finish())
+    });
+    let of_nodes = try_join_all(of_nodes).await?;
+    Ok(of_nodes.into_iter().flatten().collect())
 }
 
 /// The budgets that allow no disruption now, in a namespace or, where it is empty, in all.

@@ -1,6 +1,7 @@
 //! Levels of a node: cordoned or not, and its labels.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -8,6 +9,8 @@ use super::NODES;
 use super::errand::Errand;
 use super::labels::applied_labels;
 use super::object::Node;
+use super::owed::{give_back, is_owed};
+use super::shutdown::{is_marked, retire};
 use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
 
@@ -32,12 +35,13 @@ pub(super) async fn cordon(errand: &Errand<'_>, node: &Node) -> Result<(), Troub
 pub(super) async fn probe_uncordon(errand: &Errand<'_>) -> Result<Probe, Trouble> {
     let node = errand.meant().await?;
     Ok(match node {
-        Some(node) if !node.spec.unschedulable => Probe::Done,
+        Some(node) if !node.spec.unschedulable && !is_owed(errand).await? => Probe::Done,
         _ => Probe::NotBegun,
     })
 }
 
-/// Lets pods be scheduled to the node again, where it was trueup that forbade it.
+/// Lets pods be scheduled to the node again, where it was trueup that forbade it. Its labels and taints
+/// are put back before that, by which pods are scheduled.
 pub(super) async fn uncordon(errand: &Errand<'_>) -> Result<(), ActError> {
     let node = errand.present().await?;
     if node.spec.unschedulable && node.metadata.annotations.cordoned_by.is_none() {
@@ -48,6 +52,14 @@ pub(super) async fn uncordon(errand: &Errand<'_>) -> Result<(), ActError> {
         );
         return Err(ActError::Permanent(text.into()));
     }
+    if is_marked(&node) {
+        // Its kubelet was to be stopped, and is not to be any more.
+        retire(errand).await?;
+    }
+    if !errand.parameters.set_labels.is_empty() {
+        set(errand, &node, &errand.parameters.set_labels).await?;
+    }
+    give_back(errand).await?;
     let patch = json!({
         "metadata": {"annotations": {CORDONED_BY: null}},
         "spec": {"unschedulable": null},
@@ -67,7 +79,10 @@ pub(super) async fn probe_relabel(errand: &Errand<'_>) -> Result<Probe, Trouble>
     let mut removed = errand.parameters.remove_labels.iter();
     let done = set.all(|(key, value)| labels.get(key) == Some(value))
         && removed.all(|key| !labels.contains_key(key) || !ours.contains(&**key));
-    Ok(if done { Probe::Done } else { Probe::NotBegun })
+    Ok(match done && !is_owed(errand).await? {
+        true => Probe::Done,
+        false => Probe::NotBegun,
+    })
 }
 
 /// Sets labels, and takes off those that trueup has set itself; all others stay.
@@ -76,7 +91,20 @@ pub(super) async fn probe_relabel(errand: &Errand<'_>) -> Result<Probe, Trouble>
 /// that it has and those that are to be set, without those that are to go.
 pub(super) async fn relabel(errand: &Errand<'_>) -> Result<(), ActError> {
     let node = errand.present().await?;
-    let ours = applied_labels(&node).into_iter();
+    if is_marked(&node) && node.status.is_ready() {
+        retire(errand).await?;
+    }
+    set(errand, &node, &errand.parameters.set_labels).await?;
+    give_back(errand).await
+}
+
+/// Applies labels; those that are to go are the step's.
+pub(super) async fn set(
+    errand: &Errand<'_>,
+    node: &Node,
+    labels: &[(Arc<str>, Arc<str>)],
+) -> Result<(), ActError> {
+    let ours = applied_labels(node).into_iter();
     let mut wanted: BTreeMap<&str, &str> = ours
         .filter_map(|key| node.metadata.labels.get_key_value(key))
         .map(|(key, value)| (&**key, &**value))
@@ -88,8 +116,8 @@ pub(super) async fn relabel(errand: &Errand<'_>) -> Result<(), ActError> {
             .iter()
             .any(|gone| **gone == **key)
     });
-    let set = errand.parameters.set_labels.iter();
-    wanted.extend(set.map(|(key, value)| (&**key, &**value)));
+    let labels = labels.iter();
+    wanted.extend(labels.map(|(key, value)| (&**key, &**value)));
     // Without the UID, applying would make a node where there is none.
     let object = json!({
         "apiVersion": "v1",

@@ -141,6 +141,16 @@ pub(super) struct Status {
     pub(super) conditions: Vec<Condition>,
     #[serde(deserialize_with = "or_empty")]
     pub(super) container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) addresses: Vec<Address>,
+}
+
+/// Where a node is reached.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Address {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) address: Arc<str>,
 }
 
 /// What a container of a pod is.

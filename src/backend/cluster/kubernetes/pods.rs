@@ -59,13 +59,13 @@ pub(super) fn controller(pod: &Pod) -> Option<&Owner> {
         .find(|owner| owner.controller)
 }
 
-/// The controller at the top (`Deployment web/front`), or the pod's UID where it has none.
+/// The controller at the top (`Deployment web/front`), or the pod itself where it has none (`Pod web/a`).
 ///
 /// Told from the pod alone, without a call for each: a Deployment names its ReplicaSets after itself and
 /// the hash that their pods have as a label, a CronJob its Jobs after itself and the minute.
 pub(super) fn top_owner(pod: &Pod) -> Arc<str> {
     let Some(owner) = controller(pod) else {
-        return pod.metadata.uid.clone();
+        return format!("Pod {}/{}", pod.metadata.namespace, pod.metadata.name).into();
     };
     let (kind, name) = above(pod, owner).unwrap_or((&owner.kind, &owner.name));
     format!("{kind} {}/{name}", pod.metadata.namespace).into()
@@ -177,8 +177,10 @@ mod tests {
             assert_eq!(&*top_owner(&pod), expected);
         }
         assert_eq!(
-            &*top_owner(&pod(json!({"metadata": {"name": "p", "uid": "u-1"}}))),
-            "u-1"
+            &*top_owner(&pod(
+                json!({"metadata": {"name": "p", "namespace": "web", "uid": "u-1"}})
+            )),
+            "Pod web/p"
         );
     }
 

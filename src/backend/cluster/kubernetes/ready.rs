@@ -1,7 +1,8 @@
-//! Waits for a node that was made anew.
+//! Waits for a node that was made anew, and puts back what the one before carried.
 
 use super::errand::{Errand, Outage, PACE};
 use super::object::Node;
+use super::owed::{give_back, set_designed};
 use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
 
@@ -11,10 +12,11 @@ pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
         return Ok(Probe::Done);
     }
     let waits_for = missing(errand, errand.look().await?.as_ref());
-    Ok(waits_for.map_or(Probe::Done, |_| Probe::NotBegun))
+    // What it carried is put back by acting.
+    Ok(waits_for.map_or(Probe::UnderWay, |_| Probe::NotBegun))
 }
 
-/// Waits until the node is there, Ready, and not the old one: the UID of the parameters, where one is
+/// Waits until the node is there, Ready, and not the old one, and puts back what it is owed: the UID of the parameters, where one is
 /// given, is that of the node that went.
 pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
     if errand.parameters.members_only {
@@ -27,7 +29,8 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
             Ok(node) => {
                 outage.ends();
                 let Some(missing) = missing(errand, node.as_ref()) else {
-                    return Ok(());
+                    set_designed(errand).await?;
+                    return give_back(errand).await;
                 };
                 if errand.is_over() {
                     let seconds = errand.timeout();

@@ -42,8 +42,8 @@ struct Written {
 
 /// A node with all that it carries.
 #[derive(Clone, Debug)]
-struct Whole {
-    node: Node,
+pub(super) struct Whole {
+    pub(super) node: Node,
     annotations: BTreeMap<Arc<str>, Arc<str>>,
     taints: Vec<Value>,
 }
@@ -67,7 +67,8 @@ impl Whole {
             .any(|taint| taint["key"] == OUT_OF_SERVICE)
     }
 
-    fn backup(&self) -> Backup {
+    /// What whoever makes it anew does not bring back.
+    pub(super) fn backup(&self) -> Backup {
         let taints: BTreeSet<Taint> = self
             .taints
             .iter()
@@ -87,7 +88,8 @@ impl Whole {
     }
 }
 
-async fn whole(server: &Server, name: &str) -> Result<Option<Whole>, Trouble> {
+/// A node with all that it carries; `None` where there is none.
+pub(super) async fn whole(server: &Server, name: &str) -> Result<Option<Whole>, Trouble> {
     let found = server.get::<Value>(NODES, name).await?;
     found.map(Whole::of).transpose()
 }
@@ -217,9 +219,14 @@ pub(super) async fn probe_restore(errand: &Errand<'_>) -> Result<Probe, Trouble>
 
 /// Gives the node what the one before carried and it does not have: existing keys win.
 pub(super) async fn restore(errand: &Errand<'_>) -> Result<(), ActError> {
-    let Some(backup) = errand.parameters.backup.as_deref() else {
-        return Ok(());
-    };
+    match errand.parameters.backup.as_deref() {
+        Some(backup) => put_back(errand, backup).await,
+        None => Ok(()),
+    }
+}
+
+/// Gives the node what is in a backup and it does not have: existing keys win.
+pub(super) async fn put_back(errand: &Errand<'_>, backup: &Backup) -> Result<(), ActError> {
     write(errand, |now| {
         let missing = backup.missing_on(&now.backup());
         if missing.is_empty() {

@@ -13,6 +13,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::NODES;
+use super::endpoints::guard;
 use super::errand::{Errand, Outage, PACE, count};
 use super::force::delete;
 use super::labels::{DECOMMISSION, ENABLED};
@@ -23,13 +24,13 @@ use crate::backend::{ActError, Probe};
 use crate::observed::PodName;
 
 /// The namespace of the DaemonSet.
-const NAMESPACE: &str = "kube-system";
+pub(super) const NAMESPACE: &str = "kube-system";
 
 /// Where the DaemonSet is.
 const COLLECTION: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets";
 
 /// Its name.
-const NAME: &str = "trueup-shutdown-kubelet";
+pub(super) const NAME: &str = "trueup-shutdown-kubelet";
 
 /// What its pods do on the host; they then wait, since a pod that ends is started again.
 const COMMAND: &str = "nsenter --target 1 --mount --uts --ipc --net --pid -- \
@@ -123,6 +124,7 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
     if errand.parameters.node_is_gone {
         return Ok(());
     }
+    guard(errand, &node).await?;
     if node.status.is_ready() {
         stop(errand, &node).await?;
     }

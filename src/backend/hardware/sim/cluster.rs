@@ -49,6 +49,8 @@ impl Simulator {
                     let mut effects = machine.ledger.effects();
                     effects.any(|effect| *effect == Effect::KubeletStopped)
                 }),
+                api_servers: None,
+                missing_rights: Vec::new(),
             }),
             nodes: Fact::Known(BTreeMap::new()),
             pods: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! What each kind of step does to a machine and its node: what happens on the way, when it ends, and
 //! with what; or why it is refused.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::life::DECOMMISSION;
@@ -47,7 +48,8 @@ pub(super) fn is_at_level(
                 && pods::left(settings, &node.name, machine).is_empty()
         }
         StepKind::Uncordon => {
-            cluster.is_some_and(|node| is_meant(node, parameters) && !node.unschedulable)
+            parameters.is_none_or(|parameters| parameters.backup.is_none())
+                && cluster.is_some_and(|node| is_meant(node, parameters) && !node.unschedulable)
         }
         StepKind::ClearLabels => {
             cluster.is_some_and(|node| is_meant(node, parameters) && cleared(node).is_empty())
@@ -168,8 +170,8 @@ pub(super) fn course_of(
         }
         _ if kind.facts().actor == Actor::Cluster => {
             let cluster = found(order, node, machine)?;
-            Ok(plain(vec![match kind {
-                StepKind::Uncordon if cluster.cordoned_by.is_none() => {
+            let mut effects = vec![match kind {
+                StepKind::Uncordon if cluster.unschedulable && cluster.cordoned_by.is_none() => {
                     return permanent(format!(
                         "Conflict: node `{}` was not cordoned by trueup, which therefore leaves it so",
                         node.name
@@ -180,7 +182,11 @@ pub(super) fn course_of(
                 StepKind::RestoreNode => restored(order, cluster),
                 StepKind::ClearLabels => Effect::LabelsCleared(cleared(cluster).into()),
                 _ => Effect::KubeletStopped,
-            }]))
+            }];
+            if kind == StepKind::Uncordon {
+                effects.extend(put_back(order, cluster));
+            }
+            Ok(plain(effects))
         }
         _ => effects_of(simulator, machine, order, node, step).map(plain),
     }
@@ -196,6 +202,47 @@ fn restored(order: &Order, cluster: &ClusterNode) -> Effect {
         labels: missing.labels,
         unschedulable: missing.unschedulable,
     }))
+}
+
+/// The labels of the design and those that the node is owed, where a step puts them back.
+fn put_back(order: &Order, cluster: &ClusterNode) -> Vec<Effect> {
+    let Some(parameters) = order.step.parameters.as_deref() else {
+        return Vec::new();
+    };
+    let mut effects = Vec::new();
+    if !parameters.set_labels.is_empty() && order.step.id.kind == StepKind::Uncordon {
+        effects.push(Effect::Relabelled(Box::new(Relabelled {
+            set: parameters.set_labels.iter().cloned().collect(),
+            remove: Vec::new(),
+        })));
+    }
+    if let Some(backup) = &parameters.backup {
+        let mut missing = backup.missing_on(&kept(cluster));
+        let removed = &parameters.remove_labels;
+        missing.labels.retain(|key, _| !removed.contains(key));
+        effects.push(Effect::NodeRestored(Box::new(NodeRestored {
+            labels: missing.labels,
+            unschedulable: false,
+        })));
+    }
+    effects
+}
+
+/// What clear-labels takes off a node and the design does not set again; `None`: nothing.
+pub(super) fn taken(order: &Order, cluster: &ClusterNode) -> Option<Backup> {
+    let designed = order.node.as_ref().map(|node| &node.labels);
+    let labels = cleared(cluster).into_iter();
+    let foreign = labels.filter(|key| designed.is_none_or(|labels| !labels.contains_key(key)));
+    let labels: BTreeMap<_, _> = foreign
+        .filter_map(|key| {
+            let value = cluster.labels.get(&key)?.clone();
+            Some((key, value))
+        })
+        .collect();
+    (!labels.is_empty()).then(|| Backup {
+        labels,
+        ..Backup::default()
+    })
 }
 
 /// What whoever makes a node anew would not bring back.
@@ -425,13 +472,17 @@ fn effects_of(
                 effects.push(Effect::Forgotten);
             }
         }
-        StepKind::Relabel => effects.push(Effect::Relabelled(Box::new(Relabelled {
-            set: match parameters {
-                Some(parameters) => parameters.set_labels.iter().cloned().collect(),
-                None => (*node.labels).clone(),
-            },
-            remove: parameters.map_or_else(Vec::new, |each| each.remove_labels.clone()),
-        }))),
+        StepKind::Relabel => {
+            effects.push(Effect::Relabelled(Box::new(Relabelled {
+                set: match parameters {
+                    Some(parameters) => parameters.set_labels.iter().cloned().collect(),
+                    None => (*node.labels).clone(),
+                },
+                remove: parameters.map_or_else(Vec::new, |each| each.remove_labels.clone()),
+            })));
+            let cluster = machine.cluster.as_ref();
+            effects.extend(cluster.into_iter().flat_map(|node| put_back(order, node)));
+        }
         StepKind::PowerOn => {
             let joins = machine.image.is_some()
                 && machine.provision == ProvisionState::Active

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::course::{course_of, is_at_level, is_gone};
+use super::course::{course_of, is_at_level, is_gone, taken};
 use super::world::{Change, World};
 use super::{
     Effect, Fault, Machine, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods,
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::backend::{ActError, Order, Probe};
 use crate::design::NodeDesign;
+use crate::remediation::Note;
 use crate::step::{Actor, StepKind};
 
 /// How often a cluster is asked how it is.
@@ -52,6 +53,13 @@ fn with_reason(kind: StepKind, message: Arc<str>) -> Arc<str> {
         _ => return message,
     };
     Arc::from(format!("{reason}: {message}"))
+}
+
+/// Whether a step puts back what a node is owed.
+fn puts_back(order: &Order) -> bool {
+    let parameters = order.step.parameters.as_ref();
+    matches!(order.step.id.kind, StepKind::Uncordon | StepKind::Relabel)
+        && parameters.is_some_and(|parameters| parameters.backup.is_some())
 }
 
 impl Simulator {
@@ -343,9 +351,15 @@ impl Simulator {
                 return permanent(message);
             }
         };
+        if kind == StepKind::ClearLabels {
+            self.save_labels(order, node).await?;
+        }
         let mut awaited = None;
         loop {
             match self.advance(order, node, awaited).map_err(broken)? {
+                Standing::Ended(Ok(())) if puts_back(order) => {
+                    return order.reporter.note(Note::Restored.to_text()).await;
+                }
                 Standing::Ended(result) => return result,
                 Standing::UnderWay(Some(until), seen) => {
                     tokio::time::sleep_until(until).await;
@@ -353,6 +367,22 @@ impl Simulator {
                 }
                 Standing::UnderWay(None, _) => std::future::pending().await,
             }
+        }
+    }
+
+    /// Notes what is about to be taken off a node.
+    async fn save_labels(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
+        let machine = self.machine(&node.name);
+        let machine = machine.map_err(|error| ActError::Permanent(with_source(&error).into()))?;
+        let cluster = machine.and_then(|machine| machine.cluster);
+        let taken = cluster.and_then(|cluster| {
+            let backup = taken(order, &cluster)?;
+            let uid = cluster.uid;
+            Some(Note::BackedUp { uid, backup })
+        });
+        match taken {
+            Some(note) => order.reporter.note(note.to_text()).await,
+            None => Ok(()),
         }
     }
 

@@ -377,7 +377,7 @@ async fn a_simulated_site_has_a_simulated_cluster_unless_it_names_a_real_one() {
         for kind in [StepKind::Prepare, StepKind::Deploy] {
             hardware.act(&site.order("R1", kind, 0)).await.unwrap();
         }
-        let seen = hardware.see(&site.nodes, Look::default()).await;
+        let seen = hardware.see(&site.nodes, Look::default(), None).await;
         assert_eq!(usize::from(seen.cluster.is_some()), nodes, "{data}");
     }
 }

@@ -1,0 +1,145 @@
+//! What a plan may do to the Kubernetes cluster: the rights that its steps need, and the API servers that
+//! it leaves.
+
+use std::collections::BTreeSet;
+
+use super::change::Item;
+use super::etcd::Clusters;
+use super::options::Leaving;
+use super::steps::before_machine;
+use super::subject::Membership;
+use crate::design::Design;
+use crate::guard::{api_servers_left, has_control_plane_label};
+use crate::observed::{ClusterFacts, Fact};
+use crate::step::{OnDrainTimeout, StepKind};
+
+/// Blocks what would take the last API server that is ready away. All nodes are judged together: those that
+/// do not come back are gone for those that are judged after them.
+pub(super) fn keep_api_servers(
+    facts: Option<&ClusterFacts>,
+    items: &mut [Item<'_>],
+    clusters: &Clusters<'_>,
+    leaving: &Leaving,
+) {
+    let Some(ready) = facts.and_then(|facts| facts.api_servers.as_ref()) else {
+        return;
+    };
+    let mut gone = 0;
+    for comes_back in [false, true] {
+        for item in items
+            .iter_mut()
+            .filter(|item| item.comes_back() == comes_back && takes_out(item))
+        {
+            let Membership::In(node) = item.subject.membership else {
+                continue;
+            };
+            let is_control = has_control_plane_label(|label| node.labels.get(label));
+            let ends = clusters.of_node(item.subject.name).any(|watched| {
+                let cluster = &watched.cluster;
+                cluster.members.len() == 1 && leaving.destroy_etcd.contains(cluster.name.as_str())
+            });
+            if ends || !is_control && node.api_servers == 0 {
+                continue;
+            }
+            match ready {
+                Fact::Unknown(why) => {
+                    let reason = format!("which API servers are ready could not be read: {why}");
+                    item.block_unreadable(&reason, None);
+                }
+                Fact::Known(ready) => {
+                    match api_servers_left(ready.saturating_sub(gone), node.api_servers) {
+                        Err(refusal) => item.block(refusal, None),
+                        Ok(()) if !comes_back => gone += node.api_servers,
+                        Ok(()) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Has a deploy that makes a machine a node of the cluster end when the node is there and Ready.
+///
+/// Which machines are to be nodes is told by the design: those that have Kubernetes labels, or another name
+/// in the cluster. Of the others, and where the cluster does not answer yet, as on the first deploy of its
+/// control plane, nobody can say; they are not waited for.
+pub(super) fn await_joining(design: &Design, facts: Option<&ClusterFacts>, items: &mut [Item<'_>]) {
+    if facts.is_none_or(|facts| facts.api_servers.is_none()) {
+        return;
+    }
+    for item in items {
+        let is_new = item.work.deploy && item.work.leave.is_none();
+        let is_out = matches!(item.subject.membership, Membership::Out);
+        let Some(after) = item.subject.after.filter(|_| is_new && is_out) else {
+            continue;
+        };
+        let names = design.backends.names.get(&after.name);
+        let is_named = names.is_some_and(|names| names.contains_key("kubernetes"));
+        if is_named || !after.labels.is_empty() {
+            item.work.rejoins.get_or_insert_default().joins = true;
+        }
+    }
+}
+
+/// Whether the API server of an item's node goes, or is away for a while.
+fn takes_out(item: &Item<'_>) -> bool {
+    let Some(leave) = &item.work.leave else {
+        return false;
+    };
+    let takes = matches!(
+        leave.only,
+        None | Some(StepKind::Drain | StepKind::ShutdownKubelet)
+    );
+    takes && !leave.is_gone && !item.change.excluded
+}
+
+/// Blocks what needs a right that is missing.
+pub(super) fn need_rights(facts: Option<&ClusterFacts>, items: &mut [Item<'_>]) {
+    let missing = facts.map_or(&[][..], |facts| &facts.missing_rights);
+    if missing.is_empty() {
+        return;
+    }
+    for item in items.iter_mut().filter(|item| !item.change.excluded) {
+        let steps = steps_of(item);
+        let is_forced = item.work.leave.as_ref().is_some_and(|leave| {
+            let policy = leave.on_drain_timeout.unwrap_or(OnDrainTimeout::Fail);
+            leave.is_gone || policy != OnDrainTimeout::Fail
+        });
+        let needed = missing.iter().filter(|right| !right.forced || is_forced);
+        let needed: Vec<String> = needed
+            .filter_map(|right| {
+                let step = right.steps.iter().find(|step| steps.contains(step))?;
+                Some(format!("`{}` for {step}", right.right))
+            })
+            .collect();
+        if !needed.is_empty() {
+            let reason = format!(
+                "rights are missing in its Kubernetes cluster: {}; docs/kubernetes.md lists those that are needed",
+                needed.join(", ")
+            );
+            item.block(&reason, None);
+        }
+    }
+}
+
+/// The kinds of step on the Kubernetes cluster that an item comes to.
+fn steps_of(item: &Item<'_>) -> BTreeSet<StepKind> {
+    let mut steps = BTreeSet::new();
+    if let Some(leave) = &item.work.leave {
+        match leave.only {
+            Some(only) => drop(steps.insert(only)),
+            None if leave.node_uid.is_none() => {}
+            None => {
+                steps.extend(before_machine(leave));
+                steps.extend(leave.delete.then_some(StepKind::RemoveFromCluster));
+                steps.extend(item.work.deploy.then_some(StepKind::AwaitReady));
+            }
+        }
+    }
+    let joins = item.work.rejoins.as_ref().is_some_and(|leave| leave.joins);
+    steps.extend(joins.then_some(StepKind::AwaitReady));
+    steps.extend(item.work.relabel.is_some().then_some(StepKind::Relabel));
+    let single = item.work.single.as_ref().map(|single| single.kind);
+    steps.extend(single.filter(|kind| *kind == StepKind::Remediate));
+    steps
+}
