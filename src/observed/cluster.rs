@@ -9,7 +9,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, Labels};
-use crate::step::StepKind;
 
 /// The Kubernetes node of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,8 +78,8 @@ pub struct ClusterFacts {
 pub struct MissingRight {
     /// What (`create pods/eviction`).
     pub right: Arc<str>,
-    /// The kinds of step that need it.
-    pub steps: BTreeSet<StepKind>,
+    /// The kinds of step that need it, by name.
+    pub steps: BTreeSet<Arc<str>>,
     /// Only where pods are deleted without regard to budgets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,

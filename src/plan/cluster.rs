@@ -108,7 +108,9 @@ pub(super) fn need_rights(facts: Option<&ClusterFacts>, items: &mut [Item<'_>]) 
         let needed = missing.iter().filter(|right| !right.forced || is_forced);
         let needed: Vec<String> = needed
             .filter_map(|right| {
-                let step = right.steps.iter().find(|step| steps.contains(step))?;
+                let step = steps
+                    .iter()
+                    .find(|step| right.steps.contains(step.as_str()))?;
                 Some(format!("`{}` for {step}", right.right))
             })
             .collect();

@@ -277,7 +277,7 @@ fn a_right_that_is_missing_blocks_what_needs_it_and_nothing_else() {
     let mut world = clustered(&["n1"]);
     let right = |right: &str, steps: &[StepKind], forced| crate::observed::MissingRight {
         right: Arc::from(right),
-        steps: steps.iter().copied().collect(),
+        steps: steps.iter().map(|step| Arc::from(step.as_str())).collect(),
         forced,
     };
     world

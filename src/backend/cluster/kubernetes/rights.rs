@@ -135,7 +135,11 @@ pub(super) async fn missing(server: &Server, wanted: &BTreeSet<StepKind>) -> Vec
     missing
         .map(|needed| MissingRight {
             right: Arc::from(needed.review.to_string()),
-            steps: needed.steps.iter().copied().collect(),
+            steps: needed
+                .steps
+                .iter()
+                .map(|step| Arc::from(step.as_str()))
+                .collect(),
             forced: needed.forced,
         })
         .collect()
