@@ -185,6 +185,7 @@ impl Records {
             ended: None,
             outcome: Outcome::Running,
             partial: false,
+            unverified: 0,
             counts: Counts::default(),
             tag: None,
         };

@@ -67,7 +67,7 @@ pub fn is_placeholder(text: &str) -> bool {
     let first = letters.next();
     let is_one_letter = letters.all(|letter| Some(letter) == first);
     let is_pair = plain.len() > 4
-        && plain.len() % 2 == 0
+        && plain.len().is_multiple_of(2)
         && plain
             .as_bytes()
             .chunks(2)

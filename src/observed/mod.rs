@@ -124,6 +124,9 @@ pub struct ObservedNode {
     /// What moves it chooses its clean steps and their order itself: those above are what it last ran.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleans_itself: bool,
+    /// Nothing tells that what a deploy installs has come up: the deploy ends unverified.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deploys_unverified: bool,
     /// What distinguishes it from other machines, as far as it shows that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
@@ -156,6 +159,7 @@ impl ObservedNode {
             kept_by_records: false,
             clean_steps: Arc::default(),
             cleans_itself: false,
+            deploys_unverified: false,
             identity: None,
             proof: Proof::Proven,
         }

@@ -243,6 +243,7 @@ mod tests {
             kept_by_records: false,
             clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).into(),
             cleans_itself: true,
+            deploys_unverified: true,
             identity: Some(Box::new(Identity::of(Some("uuid-1"), Some("S-1")))),
             proof: Proof::Unverified(Arc::from("nothing names it")),
         };

@@ -209,6 +209,15 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         .filter(|item| item.change.unverified)
         .map(|item| item.subject.name)
         .collect();
+    let unproven = unproven(&carried);
+    if !unproven.is_empty() {
+        let text = format!(
+            "are deployed unverified: their backend sees them switched on, and nothing proves that the new \
+             system has come up (plain Redfish: name `deploy.url` or `deploy.port`): {}",
+            listed(&unproven)
+        );
+        warnings.push(Arc::from(text));
+    }
     if !unverified.is_empty() {
         let text = format!(
             "are changed though nothing proves that they are the machines that are meant (unverified): {}",
@@ -548,6 +557,16 @@ struct Notes<'a> {
     unobserved: BTreeMap<&'a str, Vec<&'a NodeName>>,
     not_comparable: Vec<&'a NodeName>,
     unwiped: Vec<&'a NodeName>,
+}
+
+/// The nodes whose deploys nothing proves to have come up.
+fn unproven<'a>(carried: &BTreeMap<&'a NodeName, &Item<'a>>) -> Vec<&'a NodeName> {
+    let is_unproven = |item: &&&Item<'a>| {
+        let machine = item.subject.machine;
+        item.work.deploy && machine.is_some_and(|machine| machine.deploys_unverified)
+    };
+    let items = carried.values().filter(is_unproven);
+    items.map(|item| item.subject.name).collect()
 }
 
 impl<'a> Notes<'a> {

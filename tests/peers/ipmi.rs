@@ -51,6 +51,7 @@ schema: drydock/BaremetalNode/v1
 metadata: {name: n1}
 data:
   host_profile: host
+  oob: {uuid: a1234567-89ab-cdef-a123-456789abcdef}
   addressing: [{network: oob, address: 127.0.0.1}]
 ";
 
@@ -135,6 +136,53 @@ fn a_machine_is_deployed_seen_off_switched_on_and_taken_away() {
         "--allow-intermediate-commits",
     ])
     .with(0);
+    assert_eq!(lab.read("power"), "0");
+}
+
+#[test]
+fn a_controller_of_another_machine_is_asked_for_nothing_and_a_replaced_board_is_accepted() {
+    let Some(lab) = Lab::new() else { return };
+    // The power is on, and stays so: nothing that was planned for `n1` reaches this machine.
+    let other = NODE.replace("a1234567", "a1234568");
+    lab.site.commit(&[("node.yaml", &other)]);
+    let plan = lab.run(&["plan", "--format", "json"]);
+    let blocked = plan.json()["changes"][0]["blocked"]["reason"].to_string();
+    assert!(blocked.contains("its UUID is a1234567"), "{blocked}");
+    lab.run(&["apply", "--yes"]).with(4);
+    lab.run(&["apply", "--yes", "--allow-unverified", "all"])
+        .with(4);
+    lab.run(&["accept", "n1", "--identity", "--yes"]).with(4);
+    assert_eq!(lab.read("boot"), "");
+
+    // A document that names nothing proves nothing.
+    let unnamed = NODE.replace("  oob: {uuid: a1234567-89ab-cdef-a123-456789abcdef}\n", "");
+    lab.site.commit(&[("node.yaml", &unnamed)]);
+    lab.run(&["apply", "--yes"]).with(4);
+    assert_eq!(lab.read("boot"), "");
+    let applied = lab
+        .run(&[
+            "apply",
+            "--yes",
+            "--allow-unverified",
+            "n1",
+            "--allow-intermediate-commits",
+        ])
+        .with(0);
+    assert!(applied.stderr.contains("unverified"), "{applied:?}");
+    assert_eq!(lab.read("power"), "1");
+    let planned = lab.run(&["plan", "power", "off", "n1"]);
+    assert!(
+        planned.stdout.contains("--allow-unverified n1"),
+        "{planned:?}"
+    );
+
+    // Somebody looked at the machine, and says that it is the one.
+    let accepted = lab.run(&["accept", "n1", "--identity", "--yes"]).with(0);
+    assert!(
+        accepted.stderr.contains("observed now: UUID a1234567"),
+        "{accepted:?}"
+    );
+    lab.run(&["apply", "--yes", "power", "off", "n1"]).with(0);
     assert_eq!(lab.read("power"), "0");
 }
 

@@ -351,3 +351,52 @@ fn a_site_of_fifty_machines_is_brought_up_and_torn_down_over_tls() {
     assert_eq!(power[0], on);
     assert!(power[1..].iter().all(|power| *power == off), "{power:?}");
 }
+
+#[test]
+fn no_step_reaches_a_system_of_the_emulator_that_is_not_the_one_of_the_document() {
+    let Some((_peer, port)) = start(3, "plain") else {
+        return;
+    };
+    // The documents of two machines point to each other's systems.
+    let (first, second) = (uuid(1), uuid(2));
+    let swapped = nodes(2)
+        .replace(&format!("system: {first},"), "system: SECOND,")
+        .replace(&format!("system: {second},"), &format!("system: {first},"))
+        .replace("SECOND", &second);
+    let settings = backends(port, "scheme: http, settling_time: 0.5");
+    let machines = Machines::open(&(settings.clone() + &swapped), String::new());
+    for at in [0, 1] {
+        for kind in [
+            StepKind::PowerOn,
+            StepKind::PowerOff,
+            StepKind::Prepare,
+            StepKind::Deploy,
+            StepKind::Destroy,
+        ] {
+            let error = machines.act(kind, at).unwrap_err().to_string();
+            assert!(error.contains("another machine"), "{kind}: {error}");
+        }
+    }
+    assert!(machines.power().iter().all(|power| power.known().is_none()));
+    let states = |number: usize| {
+        let path = format!("/redfish/v1/Systems/{}", uuid(number));
+        ask(port, "GET", &path, &Value::Null)["PowerState"].clone()
+    };
+    assert_eq!([states(1), states(2)], [json!("Off"), json!("Off")]);
+
+    // With MAC addresses alone, first contact is proven or refused by them.
+    let by_mac = |text: &str| {
+        let own = |number: usize| format!(", uuid: {}}}", uuid(number));
+        text.replace(&own(1), "}").replace(&own(2), "}")
+    };
+    let machines = Machines::open(&(settings.clone() + &by_mac(&swapped)), String::new());
+    let error = machines.act(StepKind::PowerOn, 0).unwrap_err().to_string();
+    assert!(
+        error.contains("it has no interface 00:5c:52:00:00:01"),
+        "{error}"
+    );
+    let machines = Machines::open(&(settings + &by_mac(&nodes(2))), String::new());
+    assert!(machines.power().iter().all(|power| power.known().is_some()));
+    machines.act(StepKind::PowerOn, 0).unwrap();
+    assert_eq!(states(2), json!("Off"));
+}

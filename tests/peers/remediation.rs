@@ -196,7 +196,7 @@ async fn a_machine_behind_ipmi_is_remediated_with_annotations_of_our_own() {
     let power = controller.path("power");
     let is_on: Power =
         Arc::new(move || std::fs::read_to_string(&power).is_ok_and(|power| power.trim() == "1"));
-    let oob = "{type: ipmi, network: oob}";
+    let oob = "{type: ipmi, network: oob, uuid: a1234567-89ab-cdef-a123-456789abcdef}";
     let Some(lab) = Lab::start(controller, &hardware, oob, is_on).await else {
         return;
     };

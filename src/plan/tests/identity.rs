@@ -117,3 +117,19 @@ fn what_an_adopted_machine_shows_is_kept_and_a_replaced_board_is_accepted() {
     seen_as(&mut world, "n1", "uuid-1", Proof::Proven);
     assert!(world.plan().steps.is_empty());
 }
+
+#[test]
+fn a_plan_says_which_deploys_nothing_proves() {
+    let mut world = World::settled(&["n1", "n2"]);
+    world.bare("n1");
+    let says = |plan: &Plan| {
+        plan.warnings
+            .iter()
+            .any(|text| text.starts_with("are deployed unverified"))
+    };
+    assert!(!says(&world.plan()));
+    world.seen("n1").deploys_unverified = true;
+    world.seen("n2").deploys_unverified = true;
+    let plan = world.plan();
+    assert!(says(&plan) && plan.warnings.iter().any(|text| text.ends_with(": n1")));
+}

@@ -358,6 +358,7 @@ impl Ipmi {
                         Capability::Retire,
                     ]),
                     kept_by_records: true,
+                    deploys_unverified: true,
                     identity: Some(Box::new(identity)),
                     proof,
                     ..ObservedNode::unknown("")

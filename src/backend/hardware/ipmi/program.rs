@@ -73,7 +73,10 @@ impl Program {
         request: &[&str],
     ) -> Result<String, ActError> {
         let said = self.call(session, request).await?;
-        said.map_err(|words| meaning(session, request, &words))
+        match said.success {
+            true => Ok(said.out),
+            false => Err(meaning(session, request, &said.err)),
+        }
     }
 
     /// The same for what not every controller has; `None` where it answers that it has it not.
@@ -86,19 +89,18 @@ impl Program {
         session: &Session,
         request: &[&str],
     ) -> Result<Option<String>, ActError> {
-        match self.call(session, request).await? {
-            Ok(said) => Ok(Some(said)),
-            Err(words) if UNKNOWN.iter().any(|part| words.contains(part)) => Ok(None),
-            Err(words) => Err(meaning(session, request, &words)),
+        let said = self.call(session, request).await?;
+        // Some of its refusals are printed where its answers are.
+        let is_unknown = |part: &&str| said.err.contains(part) || said.out.contains(part);
+        match said.success {
+            true => Ok(Some(said.out)),
+            false if UNKNOWN.iter().any(is_unknown) => Ok(None),
+            false => Err(meaning(session, request, &said.err)),
         }
     }
 
-    /// Calls it; `Ok(Err(_))`: what it said as it failed.
-    async fn call(
-        &self,
-        session: &Session,
-        request: &[&str],
-    ) -> Result<Result<String, String>, ActError> {
+    /// Calls it; gives what it printed, without the password.
+    async fn call(&self, session: &Session, request: &[&str]) -> Result<Said, ActError> {
         let mut command = self.command();
         command
             .args(["-v", "-I", session.interface, "-H", &session.address])
@@ -124,14 +126,12 @@ impl Program {
             },
             began.elapsed()
         );
-        let said = said?;
-        if said.success {
-            return Ok(Ok(said.out));
+        let mut said = said?;
+        let password = session.password.reveal();
+        if !said.success && !password.is_empty() {
+            said.err = said.err.replace(password, "(secret)");
         }
-        Ok(Err(match session.password.reveal() {
-            "" => said.err,
-            password => said.err.replace(password, "(secret)"),
-        }))
+        Ok(said)
     }
 
     /// The program with nothing of this process's environment but where programs are found.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::{Method, Url};
 use serde::Deserialize;
@@ -48,6 +49,31 @@ impl Trouble {
     pub(super) fn status(&self) -> Option<u16> {
         match self {
             Self::Http(failure) => failure.status().map(|status| status.as_u16()),
+            Self::Stays(_) => None,
+        }
+    }
+
+    /// Whether Ironic could not do it now, and did nothing: no worker was free, or the node was locked.
+    pub(super) fn is_busy(&self) -> bool {
+        let Self::Http(failure) = self else {
+            return false;
+        };
+        let is_locked = || {
+            failure
+                .words()
+                .is_some_and(|words| words.contains("locked"))
+        };
+        match self.status() {
+            Some(503) => true,
+            Some(409) => is_locked(),
+            _ => false,
+        }
+    }
+
+    /// How long Ironic asks to wait.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Http(failure) => failure.retry_after(),
             Self::Stays(_) => None,
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::Ironic;
 use super::api::Trouble;
@@ -20,6 +21,10 @@ use crate::identity::{Identity, Verdict};
 use crate::lifecycle::{self, PowerState, ProvisionState, Verb};
 use crate::step::StepKind;
 
+/// How long a request is repeated that Ironic has no worker for, or whose node was locked.
+const BUSY: Duration = Duration::from_secs(600);
+/// The shortest and the longest wait before that, where Ironic does not say.
+const BUSY_DELAY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 /// How often a node that is idle and answers 409 all the same is asked again.
 const IDLE_REFUSALS: u32 = 3;
 /// How long to wait before that.
@@ -167,7 +172,7 @@ impl Mover<'_> {
     }
 
     /// Sends a request as soon as the node is idle and `verb` is legal, as often as the node turns out to
-    /// be held by somebody else.
+    /// be held by somebody else, or Ironic has no worker free: it answers 503 then, in normal service.
     async fn when_free<T, F>(
         &self,
         mut node: Node,
@@ -178,6 +183,7 @@ impl Mover<'_> {
         F: Future<Output = std::result::Result<T, Trouble>>,
     {
         let mut refusals = 0;
+        let mut busy = Busy::new(self.order);
         loop {
             node = self.settled(node).await?;
             if let Some(verb) = verb {
@@ -187,12 +193,24 @@ impl Mover<'_> {
                 Ok(answer) => return Ok((node, answer)),
                 Err(trouble) => trouble,
             };
-            if trouble.status() != Some(409) {
+            if !matches!(trouble.status(), Some(409 | 503)) {
                 return Err(trouble.into());
             }
             // Held, or against a rule? The text and the code do not tell; the node does.
-            node = self.known().await?;
-            if node.is_idle() {
+            let before = std::mem::replace(&mut node, self.known().await?);
+            if trouble.status() == Some(503) && node.state() != before.state() {
+                return Err(ActError::Ambiguous(Arc::from(trouble.to_string())));
+            }
+            if trouble.is_busy() && node.is_idle() && node.state() == before.state() {
+                let Some(delay) = busy.next(&trouble) else {
+                    return Err(trouble.into());
+                };
+                self.say(format!(
+                    "Ironic is busy: {trouble}; retried in {} s",
+                    delay.as_secs()
+                ));
+                tokio::time::sleep(delay).await;
+            } else if node.is_idle() {
                 refusals += 1;
                 if refusals >= IDLE_REFUSALS {
                     return Err(trouble.into());
@@ -373,6 +391,35 @@ impl Mover<'_> {
                 Some(_) => Err(error),
             },
         }
+    }
+}
+
+/// How long a request is repeated while Ironic is busy.
+struct Busy {
+    until: Instant,
+    delay: Duration,
+}
+
+impl Busy {
+    fn new(order: &Order) -> Self {
+        let limit = match order.step.timeout {
+            0 => BUSY,
+            seconds => BUSY.min(Duration::from_secs(seconds).mul_f64(0.9)),
+        };
+        Self {
+            until: Instant::now() + limit,
+            delay: BUSY_DELAY.0,
+        }
+    }
+
+    /// The wait before the next request; `None`: it would be too late.
+    fn next(&mut self, trouble: &Trouble) -> Option<Duration> {
+        let asked = trouble.retry_after();
+        let delay = asked.map_or(self.delay, |asked| {
+            asked.clamp(Duration::from_secs(1), BUSY)
+        });
+        self.delay = (self.delay * 2).min(BUSY_DELAY.1);
+        (Instant::now() + delay <= self.until).then_some(delay)
     }
 }
 

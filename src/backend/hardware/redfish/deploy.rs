@@ -1,12 +1,14 @@
 //! Deploying over plain Redfish: off, boot override, on, and wait for as much as can be seen.
 //!
-//! Nothing tells a controller what was installed. That a port answers, or that the override was used up,
-//! says that the machine booted; who answers is not verified, and the step says so. Until the machine is
+//! Nothing tells a controller what was installed. A URL at which the new system reports, which did not answer
+//! before, proves it; a port that answers after the machine was off proves that a system has come up. Without
+//! either the deploy ends unverified, which plan and step say. Until the machine is
 //! switched on everything can be done again; after that a crash leaves it ambiguous.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::{Method, Url};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -15,6 +17,8 @@ use super::machine::Machine;
 use super::notes::{Before, Note, Standing, standing};
 use super::settings::{Source, field};
 use super::time_of;
+use crate::backend::hardware::written::for_node;
+use crate::backend::http::Request;
 use crate::backend::{ActError, Order, Probe};
 use crate::design::{NodeDesign, Section};
 
@@ -44,7 +48,19 @@ impl Machine<'_> {
             Some(port) => Some((self.address(node)?, port)),
             None => None,
         };
+        let reports_at = match &settings.deploy.url {
+            Some(url) => Some(self.report_url(url, node)?),
+            None => None,
+        };
         self.switch_off(order, Duration::ZERO).await?;
+        if let Some(url) = &reports_at
+            && self.has_reported(url).await.is_ok()
+        {
+            return self.refuse(
+                "`deploy.url` says that the system has come up before it was installed: it has to forget \
+                 the last deploy first",
+            );
+        }
         if settings.deploy.from == Source::VirtualMedia {
             order.reporter.progress("inserting the image");
             self.insert(node).await?;
@@ -57,10 +73,17 @@ impl Machine<'_> {
         };
         self.note(order, note).await?;
         self.switch_on(order).await?;
+        if let Some(url) = &reports_at {
+            order
+                .reporter
+                .progress("waiting for the report of the new system");
+            self.await_report(url, until).await?;
+        }
         match (&answers_at, kept) {
+            (None, _) if reports_at.is_some() => {}
             (Some((address, port)), _) => {
                 let text =
-                    format!("waiting for {address}:{port} (unverified: whoever answers there)");
+                    format!("waiting for {address}:{port} (proves that a system answers there)");
                 order.reporter.progress(text);
                 self.await_port(address, *port, until).await?;
             }
@@ -81,8 +104,8 @@ impl Machine<'_> {
         if kept == Kept::Continuous {
             self.boot_as_usual().await?;
         }
-        // Without a port nobody knows whether the image is still being read.
-        if answers_at.is_some() && settings.deploy.from == Source::VirtualMedia {
+        // Without port or report nobody knows whether the image is still being read.
+        if settings.deploy.is_proven() && settings.deploy.from == Source::VirtualMedia {
             self.eject().await?;
         }
         Ok(())
@@ -98,6 +121,33 @@ impl Machine<'_> {
             None => self.refuse(
                 "`deploy.port` asks for a port, and the node has no fixed address on its primary network",
             ),
+        }
+    }
+
+    fn report_url(&self, url: &str, node: &NodeDesign) -> Result<Url, ActError> {
+        let url = Url::parse(&for_node(url, node));
+        url.map_err(|error| {
+            ActError::Permanent(Arc::from(self.about(&format!("`deploy.url`: {error}"))))
+        })
+    }
+
+    /// Whether the deployed system has reported; neither account nor session goes there.
+    async fn has_reported(&self, url: &Url) -> Result<(), ActError> {
+        let request = Request::new(&self.subject, Method::GET, url.clone());
+        self.backend.client.send(&request).await?;
+        Ok(())
+    }
+
+    async fn await_report(&self, url: &Url, until: Instant) -> Result<(), ActError> {
+        loop {
+            let Err(last) = self.has_reported(url).await else {
+                return Ok(());
+            };
+            if Instant::now() + INTERVAL > until {
+                let text = format!("the new system has not reported in time: {last}");
+                return Err(ActError::Ambiguous(Arc::from(self.about(&text))));
+            }
+            sleep(INTERVAL).await;
         }
     }
 

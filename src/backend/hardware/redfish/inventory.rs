@@ -116,6 +116,7 @@ impl Machine<'_> {
             capabilities,
             clean_steps: clean_steps.into(),
             kept_by_records: true,
+            deploys_unverified: !self.backend.settings.deploy.is_proven(),
             ..ObservedNode::unknown(KEPT_BY_RECORDS)
         })
     }

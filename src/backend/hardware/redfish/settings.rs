@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::Url;
 use serde::Deserialize;
 
 use crate::backend::hardware::written::{Account, or_default};
@@ -63,14 +64,23 @@ impl Scheme {
 }
 
 /// How a machine is deployed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Deploy {
     pub(super) from: Source,
     pub(super) mode: Option<Mode>,
     /// The TCP port on which the deployed system answers.
     pub(super) port: Option<u16>,
+    /// Where the deployed system reports that it has come up; `{node}` stands for the node's name.
+    pub(super) url: Option<Arc<str>>,
     /// How long firmware takes to boot, where it does not say.
     pub(super) boot_time: Duration,
+}
+
+impl Deploy {
+    /// Whether something tells that the deployed system has come up.
+    pub(super) fn is_proven(&self) -> bool {
+        self.port.is_some() || self.url.is_some()
+    }
 }
 
 /// What a machine boots from to be deployed.
@@ -126,6 +136,7 @@ struct WrittenDeploy {
     from: Option<Source>,
     mode: Option<Mode>,
     port: Option<u16>,
+    url: Option<Marked<Arc<str>>>,
     boot_time: Option<Marked<f64>>,
 }
 
@@ -163,6 +174,7 @@ impl Settings {
                 from: written.deploy.from.unwrap_or(otherwise),
                 mode: written.deploy.mode,
                 port: written.deploy.port,
+                url: written.deploy.url.map(report_url).transpose()?,
                 boot_time: seconds(written.deploy.boot_time, 300)?,
             },
         })
@@ -171,6 +183,17 @@ impl Settings {
     /// The longest time for which what was asked for can still come about after the process is gone.
     pub(super) fn longest_request(&self) -> Duration {
         self.request + self.settling
+    }
+}
+
+/// The address at which a deployed system reports, as it is for some node.
+fn report_url(written: Marked<Arc<str>>) -> Result<Arc<str>, Box<Diagnostic>> {
+    match Url::parse(&written.value.replace("{node}", "node")) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(written.value),
+        _ => {
+            let message = "`deploy.url` is an address of the form `https://host/path`";
+            Err(Box::new(Diagnostic::error(CODE, written.mark, message)))
+        }
     }
 }
 

@@ -147,6 +147,7 @@ impl Machine {
             kept_by_records: false,
             clean_steps: OFFERED.clone(),
             cleans_itself: false,
+            deploys_unverified: false,
             identity: None,
             proof: Proof::Proven,
         }

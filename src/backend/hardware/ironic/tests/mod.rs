@@ -3,6 +3,7 @@
 mod standin;
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
@@ -218,6 +219,60 @@ async fn a_node_that_is_held_is_waited_for_and_a_rule_is_told() {
     let text = permanent(act(&ironic, &design, StepKind::Provide, "n1").await);
     assert!(text.ends_with("409 Conflict: Node n1 must not"), "{text}");
     assert_eq!(changes(&server).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ironic_has_no_worker_for_is_repeated_for_minutes_as_it_asks_and_no_longer() {
+    let busy = |status: u16, words: &'static str, after: Option<u64>| {
+        let headers = after.map(|after| ("retry-after", after.to_string()));
+        let words = json!({ "faultstring": words }).to_string();
+        Reply::Json(
+            status,
+            headers.into_iter().collect(),
+            json!({ "error_message": words }),
+        )
+    };
+    let none = "Requested action cannot be performed due to lack of free conductor workers.";
+    let locked = "Node n1 is locked by host conductor, please retry after the current operation is completed.";
+    for (status, words, after, times) in [
+        (503, none, None, 8),
+        (503, none, Some(45), 8),
+        (409, locked, None, 8),
+    ] {
+        let stand_in = StandIn::new().with("n1", "manageable");
+        let left = Mutex::new(times);
+        let server = stand_in
+            .serve_but(move |received| {
+                let mut left = left.lock().unwrap();
+                if received.method != "PUT" || *left == 0 {
+                    return None;
+                }
+                *left -= 1;
+                Some(busy(status, words, after))
+            })
+            .await;
+        let (ironic, design) = opened(&server.url, &["n1"]);
+        let begun = tokio::time::Instant::now();
+        act(&ironic, &design, StepKind::Provide, "n1")
+            .await
+            .unwrap();
+        assert!(begun.elapsed().as_secs() > 120);
+        let puts = changes(&server).into_iter();
+        assert_eq!(
+            puts.filter(|line| line.starts_with("PUT")).count(),
+            times + 1
+        );
+    }
+    let stand_in = StandIn::new().with("n1", "manageable");
+    let server = stand_in
+        .serve_but(move |received| (received.method == "PUT").then(|| busy(503, none, None)))
+        .await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    let begun = tokio::time::Instant::now();
+    let ended = act(&ironic, &design, StepKind::Provide, "n1").await;
+    assert!(matches!(ended, Err(ActError::Passing(_))), "{ended:?}");
+    let took = begun.elapsed().as_secs();
+    assert!((500..=600).contains(&took), "{took}");
 }
 
 #[tokio::test]
@@ -625,4 +680,45 @@ async fn a_look_that_fails_is_no_reason_to_give_up() {
         .await
         .unwrap();
     assert!(failures.load(std::sync::atomic::Ordering::SeqCst) >= 5);
+}
+
+#[tokio::test]
+async fn no_step_reaches_a_node_of_ironic_that_is_not_the_one_of_the_record_or_the_document() {
+    let kinds = [
+        StepKind::Prepare,
+        StepKind::Deploy,
+        StepKind::Destroy,
+        StepKind::Clean,
+        StepKind::PowerOn,
+        StepKind::PowerOff,
+        StepKind::Manage,
+        StepKind::Provide,
+        StepKind::SetRetired,
+        StepKind::SetMaintenance,
+    ];
+    let stand_in = StandIn::new().with("n1", "manageable");
+    let server = stand_in.serve().await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    let other = Identity::default().in_provisioner("11111111-0000-4000-8000-000000000009");
+    ironic.identities.record([("n1", other)]);
+    let nodes: Vec<_> = design.nodes.values().cloned().collect();
+    let seen = ironic.observe(&nodes).await.into_values().next().unwrap();
+    assert!(matches!(&seen.proof, Proof::Refused(why) if why.contains("provisioner id")));
+    for kind in kinds {
+        let text = permanent(act(&ironic, &design, kind, "n1").await);
+        let other = "11111111-0000-4000-8000-000000000009";
+        assert!(
+            text.contains(&format!("expected {other}")),
+            "{kind}: {text}"
+        );
+    }
+    // Neither document nor record names anything.
+    let context = Context::trusting("unused".into(), Arc::new(NoSecrets));
+    let written = design.backends.data.as_ref().unwrap();
+    let ironic = Ironic::open(&design, &design.backends.hardware, written, &context).unwrap();
+    for kind in kinds {
+        let text = permanent(act(&ironic, &design, kind, "n1").await);
+        assert!(text.contains("unverified"), "{kind}: {text}");
+    }
+    assert_eq!(changes(&server), Vec::<String>::new());
 }

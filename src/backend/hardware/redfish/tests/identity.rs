@@ -147,11 +147,12 @@ fn nodes_on(port: u16, own: &[String], macs: &[Option<String>]) -> Site {
         let metadata = mac.map_or_else(String::new, |mac| {
             format!("  metadata: {{boot_mac: '{mac}'}}\n")
         });
-        text += &format!(
+        let node = format!(
             "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: n{at}}}\ndata:\n  hardware_profile: hw\n{metadata}  \
              oob: {{type: redfish, network: oob, port: {port}, {own}}}\n  \
              addressing: [{{network: oob, address: 127.0.0.1}}]\n"
         );
+        text += &node;
     }
     strict(&text)
 }

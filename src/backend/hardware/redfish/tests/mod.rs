@@ -525,6 +525,41 @@ async fn an_image_is_inserted_and_taken_out_when_the_new_system_answers_and_a_la
 }
 
 #[tokio::test]
+async fn a_deploy_is_proven_by_a_report_that_was_not_there_before() {
+    let reports = Arc::new(Mutex::new(false));
+    let seen = reports.clone();
+    let server = Server::plain(move |received| {
+        assert!(!received.headers.contains_key("authorization"));
+        assert_eq!(received.path, "/up/n0");
+        match *seen.lock().unwrap() {
+            true => Reply::json(200, json!({})),
+            false => Reply::json(404, json!({})),
+        }
+    })
+    .await;
+    let bmc = Bmc::start().await;
+    let more = format!("deploy: {{url: '{}/up/{{node}}'}}", server.url);
+    let site = site(&[bmc.port()], &more, "");
+    assert!(!site.see().await[0].deploys_unverified);
+    let installs = async {
+        while !bmc.state().is_on {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        *reports.lock().unwrap() = true;
+    };
+    let order = site.order(StepKind::Deploy);
+    let (acted, ()) = tokio::join!(site.hardware.act(&order), installs);
+    acted.unwrap();
+    assert!(bmc.state().is_on);
+    // What reports already proves nothing about this deploy.
+    let error = site.act(StepKind::Deploy).await.unwrap_err().to_string();
+    assert!(error.contains("before it was installed"), "{error}");
+    assert!(!bmc.state().is_on);
+    let plain = self::site(&[bmc.port()], "", "");
+    assert!(plain.see().await[0].deploys_unverified);
+}
+
+#[tokio::test]
 async fn drives_are_seen_in_fewer_requests_where_a_controller_writes_out_what_it_links() {
     let mut requests = Vec::new();
     let mut seen = Vec::new();
