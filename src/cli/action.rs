@@ -56,8 +56,8 @@ pub(super) struct ActionArguments {
     /// What moves a retired machine forgets it when it is torn down; the records keep that it is retired
     #[arg(long)]
     forget: bool,
-    /// A clean step, as interface.step; given again, they run in that order
-    #[arg(long, value_name = "I.S")]
+    /// A clean step, as interface.step, with its arguments as JSON behind `=`; given again, they run in that order
+    #[arg(long, value_name = "I.S[=ARGS]")]
     step: Vec<String>,
     /// Why a machine is retired or in maintenance
     #[arg(long, value_name = "TEXT")]
@@ -351,12 +351,50 @@ impl ActionArguments {
 }
 
 fn clean_step(text: &str) -> Result<CleanStep, Failure> {
-    match text.split_once('.') {
+    let (name, arguments) = match text.split_once('=') {
+        Some((name, arguments)) => (name, Some(arguments)),
+        None => (text, None),
+    };
+    let mut step = match name.split_once('.') {
         Some((interface, step)) if !interface.is_empty() && !step.is_empty() => {
-            Ok(CleanStep::new(interface, step))
+            CleanStep::new(interface, step)
         }
-        _ => Err(usage(&format!(
-            "`--step {text}` is not of the form `interface.step`"
-        ))),
+        _ => {
+            return Err(usage(&format!(
+                "`--step {name}` is not of the form `interface.step` or `interface.step={{\"argument\": …}}`"
+            )));
+        }
+    };
+    if let Some(arguments) = arguments {
+        let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments)
+            .map_err(|error| {
+                usage(&format!(
+                    "the arguments of `--step {name}` are no JSON map: {error}"
+                ))
+            })?;
+        step.arguments = Some(Arc::from(serde_json::Value::Object(map).to_string()));
+    }
+    Ok(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clean_step_has_its_arguments_as_json_behind_its_name() {
+        let step = clean_step(r#"raid.create_configuration={"b": 1, "a": [true]}"#).unwrap();
+        assert_eq!(step.name(), "raid.create_configuration");
+        assert_eq!(step.arguments.as_deref(), Some(r#"{"a":[true],"b":1}"#));
+        assert_eq!(clean_step("bios.reset").unwrap().arguments, None);
+        for bad in [
+            "bios",
+            "bios.reset=",
+            "bios.reset=[1]",
+            "bios.reset=x",
+            ".x={}",
+        ] {
+            assert!(clean_step(bad).is_err(), "{bad}");
+        }
     }
 }

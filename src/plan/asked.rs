@@ -12,7 +12,7 @@ use super::drift::{labels_to_set, owed};
 use super::leaving::Leave;
 use super::subject::{Membership, Seen, Subject};
 use super::{ChangeKind, Standing};
-use crate::lifecycle::{self, Flags, Verb};
+use crate::lifecycle::{self, Flags, ProvisionState, Verb};
 use crate::observed::ClusterNode;
 use crate::step::{Parameters, StepKind};
 
@@ -286,8 +286,18 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
                 maintenance: node.maintenance.is_some(),
                 protected: node.protected,
             };
-            if let Err(refusal) = lifecycle::step(state, verb, flags) {
-                item.block(&refusal.to_string(), None);
+            let goes_first = kind == StepKind::SetRetired && state == ProvisionState::Available;
+            match lifecycle::step(state, verb, flags) {
+                Err(_) if goes_first => item.because("is available: it goes to manageable first"),
+                Err(refusal) => item.block(&refusal.to_string(), None),
+                Ok(_) => {}
+            }
+            if kind == StepKind::Clean
+                && request.clean_steps.is_empty()
+                && node.cleans_itself
+                && let Some(why) = no_automated_cleaning(state, flags.retired)
+            {
+                item.block(why, None);
             }
         }
     }
@@ -312,6 +322,21 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
     }
     item.work.single = Some(Box::new(Single { kind, parameters }));
     item
+}
+
+/// Why a machine does not run its automated clean steps on demand, where its provisioner runs those on the
+/// way to available only; says what is allowed.
+fn no_automated_cleaning(state: ProvisionState, retired: bool) -> Option<&'static str> {
+    if retired {
+        return Some(
+            "its automated clean steps run on the way to available, where a retired machine never goes: \
+             allowed are named steps (`clean --step I.S`), and `retire --unset`",
+        );
+    }
+    (state == ProvisionState::CleanFailed).then_some(
+        "it failed to be cleaned, and its provisioner runs no automated clean steps from there: allowed are \
+         named steps (`clean --step I.S`), `manage`, and on purpose `provide`",
+    )
 }
 
 /// Why a Kubernetes node may not be deleted yet (airship-node-teardown, "Delete Node from Cluster").

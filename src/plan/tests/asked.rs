@@ -3,7 +3,7 @@
 use super::leaving::clustered;
 use super::*;
 use crate::plan::Action;
-use crate::step::StepKind;
+use crate::step::{CleanStep, StepKind};
 
 fn asked(world: &mut World, action: Action, nodes: &[&str]) -> Plan {
     world.request = Request {
@@ -346,4 +346,37 @@ fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_
     // What does not answer yet may be what is deployed.
     world.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
     assert!(!work(&world.plan()).contains("await-ready"));
+}
+
+#[test]
+fn an_available_machine_is_retired_by_way_of_manageable() {
+    let mut world = World::settled(&["n1"]);
+    world.bare("n1");
+    let plan = asked(&mut world, Action::Retire, &["n1"]);
+    assert_eq!(work(&plan), "set-retired/n1");
+    let reasons = &plan.changes[0].reasons;
+    assert!(
+        reasons.iter().any(|text| text.contains("manageable first")),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn a_provisioner_that_cleans_on_the_way_to_available_cleans_neither_retired_nor_failed_machines_unnamed()
+ {
+    for (state, retired) in [
+        (ProvisionState::Manageable, true),
+        (ProvisionState::CleanFailed, false),
+    ] {
+        let mut world = World::settled(&["n1"]);
+        let node = world.see("n1", state);
+        node.cleans_itself = true;
+        node.retired = retired.then(|| Arc::from("old"));
+        let blocked = |plan: &Plan| plan.changes[0].blocked.clone();
+        let plan = asked(&mut world, Action::Clean, &["n1"]);
+        let reason = blocked(&plan).unwrap().reason;
+        assert!(reason.contains("allowed are named steps"), "{reason}");
+        world.request.clean_steps = vec![CleanStep::new("deploy", "erase_devices")];
+        assert_eq!(blocked(&world.plan()), None, "{state:?}");
+    }
 }

@@ -172,8 +172,9 @@ pub(super) fn likeness(change: &Change) -> String {
         part(&cleaning.because);
         for step in &cleaning.steps {
             part(&format!(
-                "{}{:?}{}",
+                "{}{:?}{:?}{}",
                 step.name(),
+                step.arguments,
                 step.priority,
                 step.erases
             ));

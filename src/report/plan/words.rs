@@ -87,6 +87,9 @@ pub(super) fn cleaning(change: &Change) -> Vec<String> {
     let mut lines = vec![format!("cleaning: {}", visible(&cleaning.because))];
     for (number, step) in (1..).zip(&cleaning.steps) {
         let mut line = format!("  {number}. {}", visible(&step.name()));
+        if let Some(arguments) = &step.arguments {
+            let _ = write!(line, " {}", visible(arguments));
+        }
         if let Some(priority) = step.priority {
             let _ = write!(line, " (priority {priority})");
         }

@@ -465,12 +465,12 @@ impl<'a> Carrier<'a> {
         let is_ours =
             mark::is_ours(self.order(), &node) && node.instance_uuid.as_deref() == Some(&*instance);
         if is_ours && node.state() == ProvisionState::Active {
-            return mover.settled(node).await.map(drop);
+            return self.runs(mover.settled(node).await?).await;
         }
         if is_ours && !node.is_idle() {
             let node = mover.settled(node).await?;
             return match node.state() {
-                ProvisionState::Active => Ok(()),
+                ProvisionState::Active => self.runs(node).await,
                 _ => Err(mover.permanent(format!("`deploy` ended in {}", node.failed()))),
             };
         }
@@ -504,7 +504,16 @@ impl<'a> Carrier<'a> {
                 ));
             }
         }
-        mover.ask(node, Verb::Deploy, body).await.map(drop)
+        self.runs(mover.ask(node, Verb::Deploy, body).await?).await
+    }
+
+    /// A system that was deployed runs: Ironic may call a machine active that is off.
+    async fn runs(&self, node: Node) -> Result<()> {
+        if node.power() == Some(PowerState::Off) {
+            self.mover.say("was deployed, and is off");
+            self.mover.power(node, PowerState::On).await?;
+        }
+        Ok(())
     }
 
     /// Tears the machine down: wiped once by Ironic's cleaning, then off, then out of Ironic where it has

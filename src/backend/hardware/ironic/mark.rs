@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::node::{MARKER, Node};
 use crate::backend::{Order, Probe};
-use crate::lifecycle::ProvisionState;
+use crate::lifecycle::{PowerState, ProvisionState};
 use crate::step::StepKind;
 
 /// Names for deploys live in a space of their own.
@@ -82,6 +82,9 @@ pub(super) fn probe(order: &Order, node: &Node, leaves: bool) -> Probe {
         return Probe::UnderWay;
     }
     match (order.step.id.kind, state) {
+        (StepKind::Deploy, ProvisionState::Active) if node.power() == Some(PowerState::Off) => {
+            Probe::UnderWay
+        }
         (StepKind::Deploy, ProvisionState::Active) => {
             if node.instance_uuid.as_deref() == Some(&*instance(order)) {
                 Probe::Done
@@ -98,9 +101,7 @@ pub(super) fn probe(order: &Order, node: &Node, leaves: bool) -> Probe {
         }
         (StepKind::Destroy, ProvisionState::Available) if node.retired => Probe::NotBegun,
         (StepKind::Destroy, ProvisionState::Available | ProvisionState::Manageable)
-            if has_moved(order, node)
-                && !leaves
-                && node.power() == Some(crate::lifecycle::PowerState::Off) =>
+            if has_moved(order, node) && !leaves && node.power() == Some(PowerState::Off) =>
         {
             Probe::Done
         }

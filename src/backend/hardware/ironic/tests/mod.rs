@@ -13,7 +13,7 @@ use crate::backend::{NoSecrets, Reporter, Secret, SecretError};
 use crate::design::{RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
-use crate::lifecycle::ProvisionState;
+use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::Fact;
 use crate::step::{CleanStep, Parameters, Step, StepId, StepKind};
 use standin::StandIn;
@@ -721,4 +721,22 @@ async fn no_step_reaches_a_node_of_ironic_that_is_not_the_one_of_the_record_or_t
         assert!(text.contains("unverified"), "{kind}: {text}");
     }
     assert_eq!(changes(&server), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deploy_that_ends_with_the_machine_off_switches_it_on() {
+    for stays_off in [false, true] {
+        let stand_in = StandIn::new().with("n1", "available");
+        stand_in.set("n1", "stays_off", json!(stays_off));
+        let server = stand_in.serve().await;
+        let (ironic, design) = opened(&server.url, &["n1"]);
+        act(&ironic, &design, StepKind::Deploy, "n1").await.unwrap();
+        let nodes: Vec<_> = design.nodes.values().cloned().collect();
+        let seen = ironic.observe(&nodes).await.into_values().next().unwrap();
+        assert_eq!(seen.power, Fact::Known(PowerState::On));
+        let asked = changes(&server)
+            .iter()
+            .any(|line| line.contains("states/power"));
+        assert_eq!(asked, stays_off, "{:?}", changes(&server));
+    }
 }

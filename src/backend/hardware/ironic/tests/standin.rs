@@ -143,6 +143,9 @@ impl World {
         self.clock += 1;
         let node = self.nodes.get_mut(name).unwrap();
         node["provision_state"] = json!(state);
+        if state == "active" && node["stays_off"] != true {
+            node["power_state"] = json!("power on");
+        }
         node["provision_updated_at"] = json!(format!("2026-01-01T00:00:00.{:06}", self.clock));
     }
 
