@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use super::api_server::{self, kubeconfig_facts};
 use super::{SecretError, Secrets, cluster};
 use crate::design::{BackendKind, Design, HardwareBackend, Reference};
+use crate::diagnostic::is_credential;
 use crate::document::{Node, Value};
 
 /// Fields that change how long or how carefully something is done, but not what is used for it.
@@ -210,7 +211,12 @@ impl Reach {
             Value::Map(fields) => {
                 let fields = fields.iter();
                 for (key, field) in fields.filter(|(key, _)| !HARMLESS.contains(&&*key.text)) {
-                    self.leaves(&format!("{path}.{}", key.text), &field.node);
+                    let path = format!("{path}.{}", key.text);
+                    match is_credential(&key.text) && Reference::read(&field.node).is_none() {
+                        // No backend takes one, and nobody is to read it here.
+                        true => self.push(&path, "written in the document"),
+                        false => self.leaves(&path, &field.node),
+                    }
                 }
             }
             Value::List(items) => {

@@ -41,7 +41,7 @@ fn owed_in_service(subject: Subject<'_>) -> Option<Vec<Arc<str>>> {
     let missing = owed
         .labels
         .keys()
-        .filter(|key| !node.labels.contains_key(*key));
+        .filter(|key| !node.labels.contains_key(key));
     let missing: Vec<Arc<str>> = missing.cloned().collect();
     let has_more = !owed.taints.is_empty() || !owed.annotations.is_empty() || owed.unschedulable;
     (has_more || !missing.is_empty()).then_some(missing)

@@ -446,7 +446,7 @@ tricks! {
         world.checkout.write("backends.yaml", password("{env: HUNTER}"));
     };
     attributes_with_filters_of_git: |world| {
-        world.checkout.write(".gitattributes", "*.yaml filter=evil diff=evil textconv=evil working-tree-encoding=UTF-16\n* merge=evil\n");
+        world.checkout.write(".gitattributes", "*.yaml filter=evil diff=evil textconv=evil\n*.txt working-tree-encoding=UTF-16\n* merge=evil\n");
         world.checkout.write(".gitconfig", "[filter \"evil\"]\n\tsmudge = touch ran\n\tclean = touch ran\n[diff \"evil\"]\n\ttextconv = touch ran\n");
         // As a clone that has them would: what git runs, trueup does not.
         for key in ["diff.evil.textconv", "diff.external", "merge.evil.driver"] {

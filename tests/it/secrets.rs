@@ -302,7 +302,17 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     );
     unseen("the saved plan", &world.read("saved.plan"));
     run(&world, &["show", "saved.plan", "--format", "json"]).with(0);
-    run(&world, &["apply", "saved.plan"]).with(0);
+    run(
+        &world,
+        &[
+            "apply",
+            "saved.plan",
+            "--allow-redeploy",
+            "all",
+            "--skip-blocked",
+        ],
+    )
+    .with(0);
     for action in [
         &["maintenance", "compute11", "--reason", "a fan"][..],
         &["maintenance", "compute11", "--unset"],
