@@ -376,6 +376,7 @@ impl<'a> Dispatcher<'a> {
             hardware: self.work.hardware.clone(),
             preconditions: self.work.preconditions.clone(),
             stop: self.work.stop.clone(),
+            fence: self.work.fence.clone(),
             reports: self.reports.clone(),
             attempted: false,
         }))
@@ -480,6 +481,23 @@ impl<'a> Dispatcher<'a> {
             }
             End::Stopped => {
                 self.begun[index] = true;
+                Ok(())
+            }
+            End::Fenced => {
+                // It is looked at first once the lease is confirmed again; where that is lost, the run stops.
+                self.begun[index] = true;
+                self.only_possibly_begun[index] = false;
+                self.lanes[lane]
+                    .waiting
+                    .push(Reverse(StepIndex::from_position(index).0));
+                self.busy_lanes.insert(lane);
+                let step = &self.plan.steps[index].id;
+                let message = format!(
+                    "`{step}` is cancelled before its next request: the lock of the site could not be confirmed in time"
+                );
+                self.say(EventKind::Warning {
+                    message: message.into(),
+                });
                 Ok(())
             }
         }

@@ -18,6 +18,16 @@ use crate::step::{StepId, StepKind, clean_step_of};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
 pub enum Entry {
+    /// The journal was opened by a process that begins or resumes the run. The first of all entries.
+    Opened {
+        /// The id of the journal, by which the records name it.
+        journal: Arc<str>,
+        /// The id that it had before: the records name that one until the resumed run has written its first.
+        before: Option<Arc<str>>,
+        /// Whether another process may have begun steps of which this journal tells nothing: those that
+        /// have no end in it may have been begun.
+        incomplete: bool,
+    },
     /// A step that touches the world is about to act. Durable before it acts.
     Intent {
         /// Which step.
@@ -47,9 +57,12 @@ pub enum Entry {
 impl Entry {
     /// The id of the step that it is about.
     #[must_use]
-    pub fn step(&self) -> &Arc<str> {
+    pub fn step(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Intent { step } | Self::Ended { step, .. } | Self::Note { step, .. } => step,
+            Self::Opened { .. } => None,
+            Self::Intent { step } | Self::Ended { step, .. } | Self::Note { step, .. } => {
+                Some(step)
+            }
         }
     }
 }
@@ -142,7 +155,7 @@ impl Replay {
                     notes.entry(step).or_default().push(text.clone());
                     None
                 }
-                Entry::Intent { .. } => None,
+                Entry::Opened { .. } | Entry::Intent { .. } => None,
             })
             .collect()
     }

@@ -157,6 +157,34 @@ pub enum EventKind {
     },
 }
 
+/// An [`Event`] about a step as it is read again from the records of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum StepEvent {
+    /// [`EventKind::StepStarted`].
+    StepStarted {
+        /// Its id.
+        step: Arc<str>,
+        /// Its node.
+        node: Option<NodeName>,
+    },
+    /// [`EventKind::StepFinished`].
+    StepFinished {
+        /// Its id.
+        step: Arc<str>,
+        /// Its node.
+        node: Option<NodeName>,
+        /// How.
+        #[serde(flatten)]
+        outcome: StepOutcome,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// Any other.
+    #[serde(other)]
+    Other,
+}
+
 /// How a group ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupResult {
@@ -209,4 +237,65 @@ pub struct RunReport {
     pub next: Vec<Arc<str>>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_a_step_is_read_again() {
+        let id = StepId {
+            kind: StepKind::Prepare,
+            group: Some("g".into()),
+            node: Some("a".into()),
+            wave: None,
+        };
+        let (step, node): (Arc<str>, _) = (id.to_string().into(), id.node.clone());
+        let outcomes = [
+            StepOutcome::Succeeded,
+            StepOutcome::Failed {
+                message: "no".into(),
+            },
+            StepOutcome::Unknown {
+                message: "lost".into(),
+            },
+            StepOutcome::Skipped {
+                reason: "halted".into(),
+            },
+            StepOutcome::NotNeeded,
+        ];
+        let read = |kind: EventKind| {
+            let event = Event {
+                time: "2027-01-15T12:00:00.000Z".into(),
+                elapsed_ms: 7,
+                kind,
+            };
+            serde_json::from_slice::<StepEvent>(&serde_json::to_vec(&event).unwrap()).unwrap()
+        };
+        for outcome in outcomes {
+            let finished = read(EventKind::StepFinished {
+                step: id.clone(),
+                kind: id.kind,
+                node: node.clone(),
+                outcome: outcome.clone(),
+                duration_ms: 9,
+            });
+            let expected = StepEvent::StepFinished {
+                step: step.clone(),
+                node: node.clone(),
+                outcome,
+                duration_ms: 9,
+            };
+            assert_eq!(finished, expected);
+        }
+        let started = read(EventKind::StepStarted {
+            step: id.clone(),
+            kind: id.kind,
+            node: node.clone(),
+            attempt: 2,
+        });
+        assert_eq!(started, StepEvent::StepStarted { step, node });
+        assert_eq!(read(EventKind::Checkpoint { nodes: 3 }), StepEvent::Other);
+    }
 }

@@ -20,7 +20,7 @@ mod work;
 
 pub use dispatch::execute;
 pub use entry::{Decision, Entry, Log, NodeOutcome, Replay};
-pub use events::{Event, EventKind, GroupResult, NodeResult, RunReport, StepOutcome};
+pub use events::{Event, EventKind, GroupResult, NodeResult, RunReport, StepEvent, StepOutcome};
 pub use preconditions::StillHolds;
 pub use work::{
     Clock, Error, Finished, Listener, NoPreconditions, Preconditions, Stop, StopHandle, Work,

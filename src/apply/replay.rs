@@ -12,11 +12,14 @@ impl Dispatcher<'_> {
         }
         let indexes = self.plan.positions();
         for entry in replay.entries {
-            let step = entry.step();
+            let Some(step) = entry.step() else {
+                continue;
+            };
             let index = *indexes
                 .get(step.as_ref())
                 .ok_or_else(|| Error::OtherPlan(step.clone()))?;
             match entry {
+                Entry::Opened { .. } => {}
                 Entry::Intent { .. } => {
                     self.begun[index] = true;
                     if let Some(node) = self.node_of(index) {

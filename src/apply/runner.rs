@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::{Preconditions, StepOutcome, Stop};
-use crate::backend::{self, ActError, Hardware, Order, Pending, Probe, Reporter};
+use crate::backend::{self, ActError, Fence, Hardware, Order, Pending, Probe, Reporter, fence};
 use crate::step::StepIndex;
 
 /// The first wait between two attempts; each further one is twice as long.
@@ -114,6 +114,8 @@ pub(super) enum End {
     Undecided(Arc<str>),
     /// The run stops, and the step was not begun again.
     Stopped,
+    /// It came to a request that the lease did not cover, which was not sent.
+    Fenced,
 }
 
 /// One step to be carried out.
@@ -129,6 +131,7 @@ pub(super) struct Runner {
     pub(super) hardware: Arc<dyn Hardware>,
     pub(super) preconditions: Arc<dyn Preconditions>,
     pub(super) stop: Stop,
+    pub(super) fence: Fence,
     pub(super) reports: UnboundedSender<Report>,
     /// Whether anything was asked of the world.
     pub(super) attempted: bool,
@@ -138,14 +141,19 @@ impl Runner {
     /// Runs the step to its end.
     pub(super) async fn run(mut self) -> (usize, End) {
         self.order.reporter = Reporter::new(self.ear.clone());
-        let end = match self.timeout {
+        let fence = self.fence.clone();
+        let end = fence::within(&fence, self.in_time()).await;
+        (self.index, end.unwrap_or(End::Fenced))
+    }
+
+    async fn in_time(&mut self) -> End {
+        match self.timeout {
             None => self.drive().await,
             Some(timeout) => match tokio::time::timeout(timeout, self.drive()).await {
                 Ok(end) => end,
                 Err(_) => End::Outcome(self.too_late(timeout), self.attempted),
             },
-        };
-        (self.index, end)
+        }
     }
 
     fn too_late(&self, timeout: Duration) -> StepOutcome {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::{Event, GroupResult, Log, NodeOutcome, NodeResult, Replay};
-use crate::backend::{Hardware, Order, Pending};
+use crate::backend::{Fence, Hardware, Order, Pending};
 use crate::design::{NodeDesign, NodeName, RunId};
 use crate::journal;
 use crate::plan::{Plan, Standing};
@@ -45,6 +45,8 @@ pub struct Work<'a> {
     /// Whether the lock is fresh enough that another step may start. Asked before each batch of
     /// steps; while it says no, nothing starts, and it is asked again every second.
     pub may_start: &'a dyn Fn() -> bool,
+    /// The lease of the lock, which each step asks before each request that changes something.
+    pub fence: Fence,
 }
 
 /// Tells the time.
@@ -119,6 +121,13 @@ impl StopHandle {
                 _ => Urgency::Immediate,
             };
         });
+    }
+}
+
+impl StopHandle {
+    /// Asks as if somebody had asked twice.
+    pub fn stop_at_once(&self) {
+        self.0.send_replace(Urgency::Immediate);
     }
 }
 

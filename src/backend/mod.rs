@@ -8,6 +8,7 @@
 pub mod api_server;
 pub mod cluster;
 mod error;
+pub mod fence;
 pub mod hardware;
 pub mod http;
 mod masked;
@@ -29,6 +30,7 @@ use crate::observed::{
 use crate::step::StepKind;
 
 pub use error::Error;
+pub use fence::{Fence, LeaseClock};
 pub use hardware::{Clock, Tenure, WatchListener, Watched, Watcher, clock, longest_request};
 pub use order::{Listener, Order, Reporter};
 pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};

@@ -56,12 +56,12 @@ impl Printer {
         }
     }
 
-    /// Writes what was asked for to stdout.
+    /// Writes what was asked for to stdout. That nobody reads it any more (`| head`) is no failure, here and
+    /// below.
     pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
-        Ok(())
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        unread(written)
     }
 
     /// Writes what may be long to stdout, as it is made.
@@ -75,11 +75,12 @@ impl Printer {
         };
         let written = write(&mut text);
         match (text.error, written) {
-            (Some(error), _) => return Err(error.into()),
-            (None, written) => written?,
+            (Some(error), _) => unread(Err(error)),
+            (None, written) => {
+                written?;
+                unread(text.out.flush())
+            }
         }
-        text.out.flush()?;
-        Ok(())
     }
 
     /// The same for bytes.
@@ -120,6 +121,14 @@ impl Printer {
             self.tell(&text);
         }
         failure.exit_code()
+    }
+}
+
+/// What came of writing to stdout, where nobody may read it any more.
+fn unread(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
     }
 }
 

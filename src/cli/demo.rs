@@ -1,6 +1,6 @@
 //! `trueup demo`: the whole story on the simulator, in a throwaway folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
@@ -85,7 +85,7 @@ struct Story<'a> {
 }
 
 pub(super) fn run(context: &mut Context, command: &DemoCommand) -> Result<u8, Failure> {
-    let folder = std::env::temp_dir().join(format!("trueup-demo-{}", std::process::id()));
+    let folder = new_folder(&std::env::temp_dir())?;
     let told = match command.story {
         Tale::Site => tell_of_site(context, &folder),
         Tale::Redeploy => tell_of_redeploy(context, &folder),
@@ -95,11 +95,29 @@ pub(super) fn run(context: &mut Context, command: &DemoCommand) -> Result<u8, Fa
         context
             .printer
             .tell(&format!("The site is in {}", folder.display()));
-    } else if folder.exists() {
+    } else {
         std::fs::remove_dir_all(&folder)?;
     }
     told?;
     Ok(0)
+}
+
+/// Makes a folder that was not there before: it is removed at the end with all that is in it.
+fn new_folder(parent: &Path) -> Result<PathBuf, Failure> {
+    let mut number = 0;
+    loop {
+        let folder = parent.join(format!("trueup-demo-{}-{number}", std::process::id()));
+        match std::fs::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => {
+                return Err(Failure::error(format!(
+                    "`{}` could not be made: {error}",
+                    folder.display()
+                )));
+            }
+        }
+    }
 }
 
 fn tell_of_site(context: &Context, folder: &Path) -> Result<(), Failure> {
@@ -335,5 +353,29 @@ impl Story<'_> {
     fn commit(&self, message: &str) -> Result<(), Failure> {
         shown(self.context, &format!("git commit -am '{message}'"))?;
         commit(self.context, &self.repository, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_was_there_before_is_not_taken() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = new_folder(parent.path()).unwrap();
+        std::fs::write(first.join("mine"), "").unwrap();
+        // Neither is a link, wherever it leads.
+        #[cfg(unix)]
+        {
+            let name = format!("trueup-demo-{}-1", std::process::id());
+            std::os::unix::fs::symlink(&first, parent.path().join(name)).unwrap();
+        }
+        let second = new_folder(parent.path()).unwrap();
+        assert_ne!(
+            first.canonicalize().unwrap(),
+            second.canonicalize().unwrap()
+        );
+        assert!(first.join("mine").exists());
     }
 }

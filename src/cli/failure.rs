@@ -22,6 +22,8 @@ pub enum FailureKind {
     Failed,
     /// Interrupted; it can be resumed.
     Interrupted,
+    /// Done, and not published: the records, or the tag, are in this clone only.
+    Unpublished,
     /// Wrong usage.
     Usage,
 }
@@ -98,6 +100,7 @@ impl Failure {
             FailureKind::Locked => 6,
             FailureKind::Failed => 7,
             FailureKind::Interrupted => 8,
+            FailureKind::Unpublished => 9,
             FailureKind::Usage => USAGE,
         }
     }
@@ -135,9 +138,6 @@ impl From<fmt::Error> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        if error.kind() == std::io::ErrorKind::BrokenPipe {
-            return Self::shown(FailureKind::Interrupted);
-        }
         Self::error(format!("output could not be written: {error}"))
     }
 }

@@ -1,11 +1,12 @@
 //! `trueup abort` and `trueup unlock`: what is done about a run that did not end.
 
 use std::fmt::Write;
+use std::io::{BufRead as _, IsTerminal as _};
 
 use clap::Args;
 
 use crate::apply::session::{
-    self, Connection, HalfDone, TakeOver, abort, find_interrupted, unlock,
+    self, Connection, HalfDone, TakeOver, Unlock, abort, find_interrupted, unlock,
 };
 use crate::backend;
 use crate::design::RunId;
@@ -13,11 +14,11 @@ use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
 use crate::site::{At, Depth, Loader, Settings};
 
-use super::Failure;
 use super::apply::{ProcessClock, actor, session_failure};
 use super::context::Context;
 use super::planning::RemoteArguments;
 use super::revision::Checkout;
+use super::{Failure, FailureKind};
 
 #[derive(Debug, Args)]
 pub(super) struct AbortCommand {
@@ -36,6 +37,12 @@ pub(super) struct UnlockCommand {
     /// The run that holds the lock
     #[arg(value_name = "RUN")]
     run: String,
+    /// Also release a lock of another machine that has not moved for ten minutes, which is waited for
+    #[arg(long, conflicts_with = "force")]
+    take_over_dead: bool,
+    /// Release it whatever its process does; asks for the id of the run on a terminal
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     remote: RemoteArguments,
 }
@@ -143,15 +150,46 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
         connection: command.remote.connection(&repository)?,
     };
     let run = RunId::from(command.run.as_str());
+    let how = match (command.force, command.take_over_dead) {
+        (true, _) => Unlock::Forced,
+        (false, true) => Unlock::Unmoved,
+        (false, false) => Unlock::Dead,
+    };
+    if how == Unlock::Forced {
+        confirm_force(context, &run)?;
+    }
     unlock(
         &site,
         &actor(&repository)?,
         &ProcessClock::new(context.printer),
         &run,
+        how,
     )
     .map_err(|error| session_failure(&error))?;
     context
         .printer
         .tell(&format!("The lock of run {run} is released."));
     Ok(0)
+}
+
+/// Asks for the id of the run whose lock is released though its process may go on.
+fn confirm_force(context: &Context, run: &RunId) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::new(
+            FailureKind::Usage,
+            "stdin is not a terminal, so `--force` cannot be confirmed",
+        )
+        .hint(format!(
+            "without `--force` the lock is released where its process is certainly gone; `trueup unlock {run} --take-over-dead` also releases one that has not moved for ten minutes"
+        )));
+    }
+    context.printer.tell(&format!(
+        "The process of run {run} may still be at work, and act beside the next run for up to five minutes. Type the id of the run to release its lock all the same:"
+    ));
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim() == run.as_str() {
+        true => Ok(()),
+        false => Err(Failure::error("not confirmed; the lock is as it was")),
+    }
 }

@@ -110,6 +110,51 @@ impl Journal {
         directory.join(NAME).is_file()
     }
 
+    /// The file of the journal in `directory`.
+    #[must_use]
+    pub fn path_in(directory: &Path) -> PathBuf {
+        directory.join(NAME)
+    }
+
+    /// Reads what can be read of the journal in `directory`, and changes nothing: its entries up to where it
+    /// is damaged, and where that is, in words. A commit that was cut off while it was being written is no
+    /// damage.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`].
+    pub fn salvage<T: DeserializeOwned>(
+        directory: &Path,
+    ) -> Result<(Vec<T>, Option<String>), Error> {
+        let path = directory.join(NAME);
+        let bytes = std::fs::read(&path).map_err(refused("read", &path))?;
+        if bytes.len() < HEADER && header().starts_with(&bytes) {
+            return Ok((Vec::new(), None));
+        }
+        if !bytes.starts_with(&header()) {
+            let text = format!("it does not begin as one of format version {FORMAT_VERSION}");
+            return Ok((Vec::new(), Some(text)));
+        }
+        let mut entries = Vec::new();
+        let mut offset = HEADER;
+        while let Some(payload) = frame(&bytes[offset..]) {
+            for line in payload.split(|byte| *byte == b'\n') {
+                if line.is_empty() {
+                    continue;
+                }
+                match serde_json::from_slice(line) {
+                    Ok(entry) => entries.push(entry),
+                    Err(error) => {
+                        return Ok((entries, Some(format!("at byte {offset}: {error}"))));
+                    }
+                }
+            }
+            offset += FRAME_HEADER + payload.len();
+        }
+        let damage = (!is_cut_off(&bytes[offset..])).then(|| format!("at byte {offset}"));
+        Ok((entries, damage))
+    }
+
     /// Opens the journal in `directory`, cuts a torn end off, and gives its entries in order.
     ///
     /// # Errors
@@ -243,6 +288,26 @@ pub(crate) fn entries<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Vec<T>, usiz
         offset += FRAME_HEADER + payload.len();
     }
     Ok((entries, offset))
+}
+
+/// Whether `rest` is what the write of a frame leaves that did not come to its end: its first bytes, or
+/// room in which nothing was written yet. Anything else was durable, and is not readable any more.
+fn is_cut_off(rest: &[u8]) -> bool {
+    let written = rest
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |at| at + 1);
+    let Some((length, sum_of_length)) = rest.get(..8).map(|head| head.split_at(4)) else {
+        return true;
+    };
+    if written == 0 {
+        return true;
+    }
+    let announced = length
+        .iter()
+        .rev()
+        .fold(0usize, |number, byte| (number << 8) | usize::from(*byte));
+    sum(length) == sum_of_length && written < FRAME_HEADER.saturating_add(announced)
 }
 
 /// The payload of the frame at the beginning of `bytes`, where a whole and undamaged one is there.

@@ -39,20 +39,6 @@ pub enum Error {
         /// The newest run by now.
         by: Option<RunId>,
     },
-    /// The records here and at the remote went different ways.
-    #[error("the records of site `{site}` went two ways: run {} here, run {} at `{remote}`", shown(ours.as_ref()), shown(theirs.as_ref()))]
-    Diverged {
-        /// The site.
-        site: SiteName,
-        /// The ref of the records here.
-        state_ref: String,
-        /// The remote.
-        remote: String,
-        /// The newest run here.
-        ours: Option<RunId>,
-        /// The newest run there.
-        theirs: Option<RunId>,
-    },
     /// The records were written by a newer trueup.
     #[error("the records of site `{site}` have format {found}, and this trueup knows {known}")]
     NewerFormat {
@@ -73,10 +59,6 @@ pub enum Error {
     },
 }
 
-fn shown(run: Option<&RunId>) -> &str {
-    run.map_or("none", RunId::as_str)
-}
-
 impl Error {
     /// The way out, where there is one.
     #[must_use]
@@ -86,14 +68,6 @@ impl Error {
             Self::LostRace { .. } => Some(
                 "nothing was lost: plan again, and the plan begins with the new records".to_owned(),
             ),
-            Self::Diverged {
-                site,
-                state_ref,
-                remote,
-                ..
-            } => Some(format!(
-                "look with `trueup log` which of them touched machines; to keep ours aside and take the remote's: `git update-ref refs/trueup-kept/{site} {state_ref}; git update-ref {state_ref} refs/trueup-remotes/{remote}/{site}/state`"
-            )),
             Self::NewerFormat { .. } => Some("use the newer trueup".to_owned()),
             _ => None,
         }

@@ -2,15 +2,17 @@
 //!
 //! That a clone has no records does not mean that nothing was applied: a pipeline's clone has neither
 //! records nor tags. So the remote is asked, its state is kept in
-//! `refs/trueup-remotes/<remote>/<site>/state`, and ours follows it where it only lags behind. Where
-//! both went on, nothing is guessed.
+//! `refs/trueup-remotes/<remote>/<site>/state`, and ours follows it: it is a cache of the remote's, with
+//! checkpoints on top that are not published yet. Where both have gone on, the remote's count and ours are
+//! kept under a ref of their own.
 
 use super::error::{Error, failed};
 use super::store::{State, Store};
+use crate::design::RunId;
 use crate::repository::{CommitId, RefUpdate, Remote};
 
 /// How the records here and at the remote stand to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The remote has none.
     NotThere,
@@ -20,10 +22,18 @@ pub enum Standing {
     Followed,
     /// Ours have checkpoints that the remote has not.
     Ahead,
+    /// Ours had a run that the remote does not know, and the remote has gone on without it. Ours follow
+    /// the remote's now.
+    SetAside {
+        /// The newest run that ours had.
+        run: RunId,
+        /// The ref that keeps them.
+        kept: String,
+    },
 }
 
 /// What the remote had when it was asked, which is what a push of the state must expect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// How ours stand to it.
     pub standing: Standing,
@@ -32,14 +42,14 @@ pub struct Exchange {
 }
 
 impl Store<'_> {
-    /// Asks the remote for its records, fetches them, and fast-forwards ours. Where ours only have
-    /// more of a run that the remote has too, the remote's count, and ours are kept aside as
-    /// `refs/trueup-kept/<site>`.
+    /// Asks the remote for its records, fetches them, and lets ours follow. Where both have gone on, ours
+    /// are kept aside as `refs/trueup-kept/runs/<site>/<run>`, and the remote's count: either ours only have
+    /// more of a run that was resumed elsewhere, or a run that the remote does not know
+    /// ([`Standing::SetAside`]).
     ///
     /// # Errors
     ///
-    /// [`Error::Diverged`], naming the newest run of both; the remote cannot be asked;
-    /// [`Error::LostRace`] where another process moved ours meanwhile.
+    /// The remote cannot be asked; [`Error::LostRace`] where another process moved ours meanwhile.
     pub fn follow(&self, remote: &Remote<'_>) -> Result<Exchange, Error> {
         let asking = "ask the remote for the records";
         let there = remote
@@ -89,22 +99,19 @@ impl Store<'_> {
             return Ok(exchange(Standing::Ahead));
         }
         let at_remote = self.read_at(theirs)?;
-        if let Some(run) = &ours.site.last_run
-            && self.run(&at_remote, run)?.is_some()
-        {
-            // Checkpoints of a run that died before it published them, and that somebody went on with
-            // (or gave up) elsewhere, looking at every step that it may have begun.
-            self.set_aside(tip)?;
+        let Some(run) = ours.site.last_run else {
             self.move_to(Some(tip), theirs)?;
             return Ok(exchange(Standing::Followed));
-        }
-        Err(Error::Diverged {
-            site: self.site.clone(),
-            state_ref: self.state_ref.clone(),
-            remote: remote.name().to_owned(),
-            ours: ours.site.last_run,
-            theirs: at_remote.site.last_run,
-        })
+        };
+        let kept = self.set_aside(&run, tip)?;
+        self.move_to(Some(tip), theirs)?;
+        // Checkpoints of a run that died before it published them, and that was resumed or aborted elsewhere,
+        // with a look at every step that it may have begun, are nobody's loss.
+        let is_known = self.run(&at_remote, &run)?.is_some();
+        Ok(exchange(match is_known {
+            true => Standing::Followed,
+            false => Standing::SetAside { run, kept },
+        }))
     }
 
     /// What has to be pushed so that the remote has these records; `None` where it has them.
@@ -118,14 +125,15 @@ impl Store<'_> {
         })
     }
 
-    /// Keeps a commit of our records under a ref of its own.
-    fn set_aside(&self, tip: CommitId) -> Result<(), Error> {
+    /// Keeps a commit of our records under a ref of its own; gives its name.
+    fn set_aside(&self, run: &RunId, tip: CommitId) -> Result<String, Error> {
         let keeping = || failed("set our own records aside");
-        let kept = format!("refs/trueup-kept/{}", self.site);
+        let kept = format!("refs/trueup-kept/runs/{}/{run}", self.site);
         let before = self.repository.read_ref(&kept).map_err(keeping())?;
         self.repository
             .update_ref(&kept, before, tip.0)
-            .map_err(keeping())
+            .map_err(keeping())?;
+        Ok(kept)
     }
 
     /// Moves our records forward to a commit that was fetched, after a look at whether it can be read.

@@ -10,6 +10,7 @@ mod packed;
 mod shard;
 mod store;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -184,6 +185,38 @@ pub struct RunRecord {
     pub unverified: usize,
     /// The tag that was made, where one was.
     pub tag: Option<Arc<str>>,
+    /// What the tag says beside its name and its commit: with that every clone makes the same tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotation: Option<Box<Annotation>>,
+    /// Whether the remote has refused the tag, so that it is still owed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tag_owed: bool,
+    /// The journal of the process that wrote the newest checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalMark>,
+}
+
+/// How far a journal was when a checkpoint was written. A journal that has another id is another
+/// process's, and one that is shorter has lost something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalMark {
+    /// Its id.
+    pub id: Arc<str>,
+    /// The least number of entries that it has.
+    pub entries: usize,
+}
+
+/// What an annotated tag says beside its name and its commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Annotation {
+    /// The name of the tagger.
+    pub name: Arc<str>,
+    /// The mail address of the tagger.
+    pub email: Arc<str>,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+    /// The message.
+    pub message: Arc<str>,
 }
 
 #[expect(
@@ -205,6 +238,9 @@ pub struct SiteState {
     pub last_action: Option<SiteAction>,
     /// The last site action that succeeded.
     pub last_success: Option<SiteAction>,
+    /// The runs whose tags the remote has refused.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags_owed: BTreeSet<RunId>,
 }
 
 /// A site action that was tagged.

@@ -73,6 +73,22 @@ pub struct Checkpoint<'a> {
     pub author: Signature,
 }
 
+impl<'a> Checkpoint<'a> {
+    /// A checkpoint that writes the record of a run and nothing else.
+    #[must_use]
+    pub fn of_run(run: &'a RunRecord, author: Signature) -> Self {
+        Self {
+            run,
+            nodes: Vec::new(),
+            forgotten: &[],
+            plan: None,
+            events: &[],
+            report: None,
+            author,
+        }
+    }
+}
+
 /// A file of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunFile {
@@ -122,6 +138,18 @@ impl<'a> Store<'a> {
             site: site.clone(),
             state_ref: format!("{prefix}/{site}/state"),
         })
+    }
+
+    /// The repository that holds the records.
+    #[must_use]
+    pub fn repository(&self) -> &'a Repository {
+        self.repository
+    }
+
+    /// The site.
+    #[must_use]
+    pub fn site(&self) -> &SiteName {
+        &self.site
     }
 
     /// The ref that holds the records.
@@ -403,7 +431,17 @@ impl SiteState {
         if site.last_run.as_ref() < Some(&run.run) {
             site.last_run = Some(run.run.clone());
         }
-        if let Some(tag) = &run.tag {
+        match run.tag_owed {
+            true => site.tags_owed.insert(run.run.clone()),
+            false => site.tags_owed.remove(&run.run),
+        };
+        let is_newest = |action: &Option<SiteAction>| {
+            action.as_ref().is_none_or(|action| action.run <= run.run)
+        };
+        // The tag of an older run may be settled later than a newer run has ended.
+        if let Some(tag) = &run.tag
+            && is_newest(&site.last_action)
+        {
             let action = SiteAction {
                 run: run.run.clone(),
                 revision: run.revision.clone(),

@@ -2,9 +2,10 @@
 //!
 //! The lock is a commit without parents, with a nonce, so that no two are alike. Its tree says who
 //! holds it and for which run, and carries the run's plan, so that another clone can see which steps
-//! may have begun. It is taken by creating `<prefix>/<site>/lock` here and, where there is a remote,
-//! by a push that only succeeds where the remote has none. The remote decides; the ref here keeps two
-//! processes of one clone apart.
+//! may have begun. Where there is a remote, it is taken by a push that only succeeds where the remote
+//! has none: the remote decides, and `<prefix>/<site>/lock` here is a cache of its ref, which says
+//! which lock was last this clone's. Whatever an earlier process left in it is replaced. Without a
+//! remote the ref here is the lock.
 
 use std::collections::BTreeMap;
 
@@ -43,9 +44,6 @@ pub struct Lock {
 impl Repository {
     /// Takes the lock of a site.
     ///
-    /// A lock in this clone alone, whose process is gone and which the remote does not have (any
-    /// more), is replaced.
-    ///
     /// # Errors
     ///
     /// [`Error::Locked`] where it is held. [`Error::Unreachable`] where the remote could not be asked:
@@ -57,57 +55,39 @@ impl Repository {
     ) -> Result<Lock, Error> {
         let name = self.lock_name(new.site)?;
         let lock = self.write_lock(new)?;
-        let before = match self.read_lock(new.site)? {
-            Some(held) => {
-                let is_leftover = held.holder.is_gone(new.holder)
-                    && match remote {
-                        Some(remote) => remote.ls_remote(&[&name])?.get(&name) != Some(&held.id.0),
-                        None => false,
-                    };
-                if !is_leftover {
-                    return Err(locked(new.site, held));
-                }
-                Some(held.id.0)
-            }
-            None => None,
-        };
-        match self.update_ref(&name, before, lock.id.0) {
-            Ok(()) => {}
-            Err(error @ Error::RefMoved { .. }) => {
-                return Err(match self.read_lock(new.site)? {
+        let Some(remote) = remote else {
+            return match self.update_ref(&name, None, lock.id.0) {
+                Ok(()) => Ok(lock),
+                Err(error @ Error::RefMoved { .. }) => Err(match self.read_lock(new.site)? {
                     Some(held) => locked(new.site, held),
                     None => error,
-                });
-            }
-            Err(error) => return Err(error),
-        }
-        let Some(remote) = remote else {
-            return Ok(lock);
+                }),
+                Err(error) => Err(error),
+            };
         };
-        let outcome = remote.push(&[RefUpdate {
+        let update = RefUpdate {
             name: name.clone(),
             old: None,
             new: Some(lock.id.0),
-        }]);
-        if matches!(outcome, Ok(PushOutcome::Published)) {
-            return Ok(lock);
-        }
-        self.delete_ref(&name, lock.id.0)?;
-        Err(match outcome? {
+        };
+        match remote.push(&[update])? {
+            PushOutcome::Published => {
+                self.set_ref(&name, lock.id.0)?;
+                Ok(lock)
+            }
             PushOutcome::LostRace {
                 name,
                 expected,
                 found,
-            } => match self.read_remote_lock(new.site, remote)? {
+            } => Err(match self.read_remote_lock(new.site, remote)? {
                 Some(held) => locked(new.site, held),
                 None => Error::RefMoved {
                     name,
                     expected,
                     found,
                 },
-            },
-            PushOutcome::Published => return Ok(lock),
-        })
+            }),
+        }
     }
 
     /// Puts a new lock in the place of one that was seen: to renew one's own, or to take another's over.
@@ -123,9 +103,13 @@ impl Repository {
     ) -> Result<Lock, Error> {
         let name = self.lock_name(new.site)?;
         let lock = self.write_lock(new)?;
-        let local = self.local_lock(&name, seen, remote)?;
-        publish(remote, &name, seen, Some(lock.id.0))?;
-        self.update_ref(&name, local, lock.id.0)?;
+        match remote {
+            Some(remote) => {
+                publish(remote, &name, seen, Some(lock.id.0))?;
+                self.set_ref(&name, lock.id.0)?;
+            }
+            None => self.update_ref(&name, Some(seen.0), lock.id.0)?,
+        }
         Ok(lock)
     }
 
@@ -141,11 +125,25 @@ impl Repository {
         remote: Option<&Remote<'_>>,
     ) -> Result<(), Error> {
         let name = self.lock_name(site)?;
-        let local = self.local_lock(&name, seen, remote)?;
-        publish(remote, &name, seen, None)?;
-        match local.map(|local| self.delete_ref(&name, local)) {
-            Some(Err(Error::RefMoved { found: None, .. })) | None => Ok(()),
-            Some(other) => other,
+        if let Some(remote) = remote {
+            publish(remote, &name, seen, None)?;
+            return self.forget_lock(site, seen);
+        }
+        match self.delete_ref(&name, seen.0) {
+            Err(Error::RefMoved { found: None, .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Forgets what this clone has of the lock of a site, where it is that one.
+    ///
+    /// # Errors
+    ///
+    /// The ref cannot be written.
+    pub fn forget_lock(&self, site: &str, id: CommitId) -> Result<(), Error> {
+        match self.delete_ref(&self.lock_name(site)?, id.0) {
+            Err(Error::RefMoved { .. }) => Ok(()),
+            other => other,
         }
     }
 
@@ -248,36 +246,14 @@ impl Repository {
             holder: holder.printable(),
         })
     }
-
-    /// The value of the lock in this clone, where it may be moved along with the remote's: it is the
-    /// one that was seen, or there is none because it was taken in another clone.
-    fn local_lock(
-        &self,
-        name: &str,
-        seen: CommitId,
-        remote: Option<&Remote<'_>>,
-    ) -> Result<Option<ObjectId>, Error> {
-        let found = self.read_ref(name)?;
-        if found == Some(seen.0) || (found.is_none() && remote.is_some()) {
-            return Ok(found);
-        }
-        Err(Error::RefMoved {
-            name: name.to_owned(),
-            expected: Some(seen.0),
-            found,
-        })
-    }
 }
 
 fn publish(
-    remote: Option<&Remote<'_>>,
+    remote: &Remote<'_>,
     name: &str,
     seen: CommitId,
     new: Option<ObjectId>,
 ) -> Result<(), Error> {
-    let Some(remote) = remote else {
-        return Ok(());
-    };
     let update = RefUpdate {
         name: name.to_owned(),
         old: Some(seen.0),

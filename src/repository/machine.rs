@@ -27,6 +27,9 @@ pub struct Holder {
     pub pid: u32,
     /// When the process started, in the system's own units; `None` where that is not known.
     pub process_start: Option<u64>,
+    /// Set where the run has ended and the remote refuses its records: they are in the holder's clone only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
 }
 
 impl Holder {
@@ -48,22 +51,37 @@ impl Holder {
                 Process::Started(at) => Some(at),
                 Process::Gone | Process::Unknown => None,
             },
+            ended: false,
         }
+    }
+
+    /// Whether this holder is of the same boot of the same machine, and of processes that `me` can see.
+    fn is_near(&self, me: &Self) -> bool {
+        self.host == me.host
+            && self.boot_id.is_some()
+            && self.boot_id == me.boot_id
+            && self.pid_namespace.is_some()
+            && self.pid_namespace == me.pid_namespace
+    }
+
+    /// Whether this holder is the process of `me`.
+    #[must_use]
+    pub fn is_same(&self, me: &Self) -> bool {
+        self.is_near(me)
+            && self.pid == me.pid
+            && self.process_start.is_some()
+            && self.process_start == me.process_start
     }
 
     /// Whether the process of this holder certainly does not run any more, asked by `me`.
     #[must_use]
     pub fn is_gone(&self, me: &Self) -> bool {
-        let same = self.host == me.host
-            && self.boot_id.is_some()
-            && self.boot_id == me.boot_id
-            && self.pid_namespace.is_some()
-            && self.pid_namespace == me.pid_namespace;
-        same && match process(self.pid) {
-            Process::Gone => true,
-            Process::Started(at) => self.process_start.is_some_and(|start| start != at),
-            Process::Unknown => false,
-        }
+        self.is_near(me)
+            && match process(self.pid) {
+                Process::Gone => true,
+                Process::Started(at) => self.process_start.is_some_and(|start| start != at),
+                Process::Unknown => false,
+            }
     }
 
     /// The same with nothing in it that could steer a terminal: a lock comes from somebody else.

@@ -44,7 +44,7 @@ pub use object_id::{BlobId, CommitId, NoObjectId, ObjectId};
 pub use pack::Deflated;
 pub use program::Patience;
 pub use read::{Links, ReadError, open_file, read_file};
-pub use remote::{PushOutcome, RefUpdate, Remote};
+pub use remote::{PushOutcome, RefUpdate, Remote, Transport};
 pub use stamps::Moment;
 pub use tag::{NewTag, Tag};
 pub use tree::{Content, Entry, Mode, Problem, Reason, Selection, Tree, blob_id, site_digest};

@@ -138,6 +138,23 @@ impl Repository {
         path.parent().map_or(Ok(()), sync_folder)
     }
 
+    /// Gives a ref a value whatever it was: for refs that are copies of another repository's. Durable on
+    /// return.
+    pub(super) fn set_ref(&self, name: &str, new: ObjectId) -> Result<(), Error> {
+        // Another process of this clone may set it at the same time: then the later one wins.
+        let mut tries = 0;
+        loop {
+            let found = self.read_ref(name)?;
+            if found == Some(new) {
+                return Ok(());
+            }
+            match self.update_ref(name, found, new) {
+                Err(Error::RefMoved { .. }) if tries < TRIES => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
     /// Takes git's lock file of a ref, waiting a little for another writer. One that a process of ours
     /// left, being killed, is taken away.
     fn lock_ref(&self, name: &str, path: &Path) -> Result<LockFile, Error> {

@@ -1,4 +1,4 @@
-//! The remote, through the `git` program: ask, fetch, publish.
+//! The remote: ask, fetch, publish; through the `git` program, or what a [`Transport`] is made of else.
 //!
 //! Publishing is a compare-and-swap too: every ref is pushed with the value that it must have there
 //! now. When a push fails, the remote is asked what its refs are, and that, not the wording of a
@@ -6,24 +6,63 @@
 //! had arrived.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::program::{Output, Patience};
 use super::{CommitId, Error, ObjectId, Repository};
 
-/// A configured remote of a repository.
+/// A remote of a repository.
 ///
 /// All that is asked of it has one time limit together, or, of one that [lasts](Remote::lasting), each
 /// question has it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Remote<'a> {
     repository: &'a Repository,
     name: String,
-    patience: Patience,
+    way: Way,
     /// How long it was waited for.
     spent: Arc<Mutex<Duration>>,
     lasts: bool,
+}
+
+/// How a remote is reached.
+#[derive(Clone)]
+enum Way {
+    /// By the `git` program, as the repository's configuration says.
+    Program(Patience),
+    Transport(Arc<dyn Transport>),
+}
+
+/// Another way to a remote than the `git` program: the same questions, within one process.
+pub trait Transport: Send + Sync {
+    /// All refs of the remote.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be reached, as git would say it.
+    fn refs(&self) -> Result<BTreeMap<String, ObjectId>, String>;
+
+    /// Makes a commit of the remote readable in the repository.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transport::refs`].
+    fn fetch(&self, into: &Repository, commit: ObjectId) -> Result<(), String>;
+
+    /// Publishes refs, all or none of them.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not, as git would say it. What the remote has then is asked for.
+    fn push(&self, from: &Repository, updates: &[RefUpdate]) -> Result<(), String>;
+}
+
+impl fmt::Debug for Remote<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Remote({})", self.name)
+    }
 }
 
 /// One ref that is to be published.
@@ -69,10 +108,22 @@ impl Repository {
         Ok(Remote {
             repository: self,
             name: name.to_owned(),
-            patience,
+            way: Way::Program(patience),
             spent: Arc::default(),
             lasts: false,
         })
+    }
+
+    /// A remote that is reached by a transport; `name` is only what it is called.
+    #[must_use]
+    pub fn remote_through(&self, name: &str, transport: Arc<dyn Transport>) -> Remote<'_> {
+        Remote {
+            repository: self,
+            name: name.to_owned(),
+            way: Way::Transport(transport),
+            spent: Arc::default(),
+            lasts: false,
+        }
     }
 }
 
@@ -101,23 +152,30 @@ impl Remote<'_> {
     }
 
     fn list(&self, names: &[&str]) -> Result<BTreeMap<String, ObjectId>, Error> {
+        // git matches the ends of names.
+        let is_asked = |name: &str| {
+            names.iter().any(|asked| match asked.strip_suffix('*') {
+                Some(folder) => name.starts_with(folder),
+                None => *asked == name,
+            })
+        };
+        if let Way::Transport(transport) = &self.way {
+            let mut refs = transport.refs().map_err(|why| self.unreachable(why))?;
+            refs.retain(|name, _| is_asked(name));
+            return Ok(refs);
+        }
         let mut arguments = vec!["ls-remote", "--refs", "--", &self.name];
         arguments.extend(names);
         let output = self.run(&arguments)?;
         if !output.success {
-            return Err(self.unreachable(&output));
+            return Err(self.unreachable(output.stderr));
         }
         let mut refs = BTreeMap::new();
         for line in output.stdout.lines() {
             let Some((id, name)) = line.split_once('\t') else {
                 continue;
             };
-            // git matches the ends of names.
-            let asked = names.iter().any(|asked| match asked.strip_suffix('*') {
-                Some(folder) => name.starts_with(folder),
-                None => *asked == name,
-            });
-            if let (true, Ok(id)) = (asked, id.parse()) {
+            if let (true, Ok(id)) = (is_asked(name), id.parse()) {
                 refs.insert(name.to_owned(), id);
             }
         }
@@ -131,6 +189,17 @@ impl Remote<'_> {
     ///
     /// [`Error::Unreachable`] with what git said.
     pub fn fetch(&self, refs: &[(&str, &str)]) -> Result<(), Error> {
+        if let Way::Transport(transport) = &self.way {
+            let known = transport.refs().map_err(|why| self.unreachable(why))?;
+            for (there, here) in refs {
+                let missing = || self.unreachable(format!("couldn't find remote ref {there}"));
+                let id = *known.get(*there).ok_or_else(missing)?;
+                let fetched = transport.fetch(self.repository, id);
+                fetched.map_err(|why| self.unreachable(why))?;
+                self.repository.set_ref(here, id)?;
+            }
+            return Ok(());
+        }
         self.begin();
         let specs: Vec<String> = refs
             .iter()
@@ -148,6 +217,10 @@ impl Remote<'_> {
     pub fn fetch_commit(&self, commit: CommitId) -> Result<(), Error> {
         if self.repository.has(commit.0)? {
             return Ok(());
+        }
+        if let Way::Transport(transport) = &self.way {
+            let fetched = transport.fetch(self.repository, commit.0);
+            return fetched.map_err(|why| self.unreachable(why));
         }
         self.begin();
         self.fetch_specs(&[], &[&commit.to_string()])
@@ -192,7 +265,7 @@ impl Remote<'_> {
         if output.success {
             Ok(())
         } else {
-            Err(self.unreachable(&output))
+            Err(self.unreachable(output.stderr))
         }
     }
 
@@ -238,6 +311,14 @@ impl Remote<'_> {
     }
 
     fn try_push(&self, updates: &[RefUpdate], flags: &[&str]) -> Result<Output, Error> {
+        if let Way::Transport(transport) = &self.way {
+            let pushed = transport.push(self.repository, updates);
+            return Ok(Output {
+                success: pushed.is_ok(),
+                stdout: String::new(),
+                stderr: pushed.err().unwrap_or_default(),
+            });
+        }
         let shown = |id: Option<ObjectId>| id.map(|id| id.to_string()).unwrap_or_default();
         let leases: Vec<String> = updates
             .iter()
@@ -268,7 +349,9 @@ impl Remote<'_> {
             return Ok(Verdict::Over(PushOutcome::Published));
         }
         let names: Vec<&str> = updates.iter().map(|update| update.name.as_str()).collect();
-        let refs = self.list(&names).map_err(|_| self.unreachable(output))?;
+        let refs = self
+            .list(&names)
+            .map_err(|_| self.unreachable(output.stderr.clone()))?;
         let mut left = Vec::new();
         for update in updates {
             let found = refs.get(&update.name).copied();
@@ -327,7 +410,10 @@ impl Remote<'_> {
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Output, Error> {
-        let limit = self.patience.limit();
+        let Way::Program(patience) = self.way else {
+            return Err(self.unreachable("it is not reached by the `git` program".to_owned()));
+        };
+        let limit = patience.limit();
         let left = limit.saturating_sub(*self.spent());
         if left.is_zero() {
             return Err(Error::GitTimeout {
@@ -336,15 +422,15 @@ impl Remote<'_> {
             });
         }
         let began = Instant::now();
-        let output = self.repository.run_program(arguments, self.patience, left);
+        let output = self.repository.run_program(arguments, patience, left);
         *self.spent() += began.elapsed();
         output
     }
 
-    fn unreachable(&self, output: &Output) -> Error {
+    fn unreachable(&self, message: String) -> Error {
         Error::Unreachable {
             remote: self.name.clone(),
-            message: output.stderr.clone(),
+            message,
         }
     }
 }

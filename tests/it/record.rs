@@ -8,7 +8,7 @@ use trueup::record::{
     Checkpoint, Counts, Error, NodeRecord, Outcome, Packed, Phase, RunFile, RunRecord, Standing,
     State, Store,
 };
-use trueup::repository::{Patience, PushOutcome, Repository, Signature};
+use trueup::repository::{CommitId, Patience, PushOutcome, Repository, Signature};
 
 use crate::git::{Checkout, Origin};
 
@@ -50,6 +50,9 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         unverified: 0,
         counts: Counts::default(),
         tag: tag.map(|kind| Arc::from(format!("{kind}/one/{id}"))),
+        annotation: None,
+        tag_owed: false,
+        journal: None,
     }
 }
 
@@ -353,25 +356,21 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
 
     let third = run("R3", Outcome::Running, None);
     ours.checkpoint(&state, &checkpoint(&third, &[])).unwrap();
-    let error = ours.follow(&remote).unwrap_err();
-    assert!(matches!(error, Error::Diverged { .. }), "{error:?}");
-    let text = error.to_string();
-    assert!(
-        text.contains("run R3 here") && text.contains("run R2 at `origin`"),
-        "{text}"
-    );
-    let late = ours.read().unwrap();
+    // Both have gone on, and the remote does not know the run of ours: it is kept, and named.
+    let exchange = ours.follow(&remote).unwrap();
+    let kept = "refs/trueup-kept/runs/one/R3".to_owned();
+    let run_of_ours = RunId::from("R3");
     assert_eq!(
-        late.site.last_run,
-        Some(RunId::from("R3")),
-        "ours stay as they are"
+        exchange.standing,
+        Standing::SetAside {
+            run: run_of_ours.clone(),
+            kept: kept.clone()
+        }
     );
-    // The way out that is shown works.
-    let hint = error.hint().unwrap();
-    for command in hint.split('`').nth(3).unwrap().split("; ") {
-        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
-        ours_checkout.git(&arguments);
-    }
+    assert_eq!(ours.read().unwrap().tip, ahead.tip);
+    let aside = here.read_ref(&kept).unwrap().unwrap();
+    let aside = ours.read_at(CommitId(aside)).unwrap();
+    assert_eq!(aside.site.last_run, Some(run_of_ours));
     assert_eq!(ours.follow(&remote).unwrap().standing, Standing::Same);
     // In a shallow clone too.
     let fourth = run("R4", Outcome::Running, None);
@@ -384,6 +383,9 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
         .unwrap();
     let back = theirs.read().unwrap();
     theirs.checkpoint(&back, &checkpoint(&fourth, &[])).unwrap();
-    let error = theirs.follow(&their_remote).unwrap_err();
-    assert!(matches!(error, Error::Diverged { .. }), "{error:?}");
+    let exchange = theirs.follow(&their_remote).unwrap();
+    assert!(
+        matches!(exchange.standing, Standing::SetAside { .. }),
+        "{exchange:?}"
+    );
 }

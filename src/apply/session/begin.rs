@@ -7,15 +7,18 @@ use super::error::{self, Error};
 use super::files::RunFiles;
 use super::interrupted::abandon;
 use super::keep::{Parts, Session};
-use super::site::{Actor, Held, Site};
+use super::publish::{catch_up, mend_tag, settle_tags};
+use super::site::{Actor, Held, Records, SetAside, Site};
 use super::tag;
 use super::time::{Timekeeper, rfc3339};
 use crate::apply::Replay;
 use crate::design::{Digest, NodeDesign, NodeName, RunId};
 use crate::journal::Journal;
 use crate::plan::Plan;
-use crate::record::{self, Checkpoint, Counts, Outcome, Packed, RunRecord, State, Store};
-use crate::repository::{self, CommitId, RefUpdate};
+use crate::record::{
+    self, Checkpoint, Counts, Draft, JournalMark, Outcome, Packed, RunRecord, State, Store,
+};
+use crate::repository::{CommitId, PushOutcome, RefUpdate};
 
 /// A plan that is to be carried out.
 #[derive(Clone, Copy, Debug)]
@@ -64,51 +67,59 @@ pub fn begin<'a>(
 ) -> Result<Begun<'a>, Error> {
     site.remote()?;
     let store = site.store()?;
-    let (state, _) = site.records(&store)?;
+    let state = site.records(&store)?.state;
     let milliseconds = u64::try_from(time.seconds()).unwrap_or_default() * 1000;
     let run = state
         .site
         .next_run(ulid::Ulid::from_parts(milliseconds, actor.random));
     let mut held = acquire(site, actor, time, &proposal, &store, &state, &run)?;
     begin_locked(site, actor, time, proposal, store, &mut held, still_holds).inspect_err(|_| {
-        let _ = site.release(&held.lock);
+        let _ = site.release(held.lock.id);
     })
 }
 
+/// What a look at the site found before a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// A run that had ended, and whose end was not published, or whose tag was not made: that is done now.
+    pub ended: Option<RunRecord>,
+    /// Records of this clone that the remote has gone on without.
+    pub set_aside: Option<SetAside>,
+}
+
 /// Looks whether another run is in the way, before anything is planned; [`begin`] looks again. Where the
-/// last one ended and was killed before its tag was made and its lock released, that is done now: it may
-/// be that nothing is left to begin a run for. That run is given back where its tag was missing.
+/// last one ended and was killed before its end was published, that is done now: it may be that nothing is
+/// left to begin a run for.
 ///
 /// # Errors
 ///
-/// [`Error::Offline`]; [`Error::LockHeld`] where a process may still run; [`Error::Unfinished`]; the
-/// lock or the records cannot be read, or the tag not be made.
-pub fn look_out(
-    site: &Site<'_>,
-    actor: &Actor,
-    time: &dyn Timekeeper,
-) -> Result<Option<RunRecord>, Error> {
+/// [`Error::Offline`]; [`Error::LockHeld`] where a process may still run; [`Error::Unfinished`];
+/// [`Error::Unpublished`]; the lock or the records cannot be read, or the tag not be made.
+pub fn look_out(site: &Site<'_>, actor: &Actor, time: &dyn Timekeeper) -> Result<Outlook, Error> {
+    site.remote()?;
+    let caught_up = catch_up(site, actor, time)?;
     let left = site.lock()?;
-    if let Some(left) = &left {
-        let me = actor.holder(&RunId::from(""), time.seconds());
-        if !left.holder.is_gone(&me) {
-            return Err(Error::LockHeld {
-                site: site.name.clone(),
-                holder: Box::new(left.holder.clone()),
-            });
-        }
+    if let Some(left) = &left
+        && !site.is_dead(left, actor, time)?
+    {
+        return Err(site.held(left.clone()));
     }
     let store = site.store()?;
-    let (state, _) = site.records(&store)?;
-    if let Some(run) = unfinished(&store, &state)? {
+    let records = site.records(&store)?;
+    if let Some(run) = unfinished(&store, &records.state)? {
         return Err(Error::Unfinished {
             site: site.name.clone(),
             run: run.run,
         });
     }
-    let mended = mend_tag(site, &store, &state)?;
-    left.map_or(Ok(()), |left| site.release(&left))?;
-    Ok(mended)
+    let mended = mend_tag(site, &store, &records.state)?;
+    settle_tags(site, &store, &records.state)?;
+    // Its run has ended, or had begun nothing: the first records are published before the first step.
+    left.map_or(Ok(()), |left| site.release(left.id))?;
+    Ok(Outlook {
+        ended: caught_up.or(mended),
+        set_aside: records.set_aside,
+    })
 }
 
 /// Takes the lock; also where a dead process of this machine left it.
@@ -121,19 +132,15 @@ fn acquire(
     state: &State,
     run: &RunId,
 ) -> Result<Held, Error> {
-    let holder = match site.take(None, actor, time, run, proposal.plan_file) {
-        Err(Error::LockHeld { holder, .. }) => holder,
+    let held = match site.take(None, actor, time, run, proposal.plan_file) {
+        Err(error @ Error::LockHeld { .. }) => error,
         other => return other,
     };
-    let held = |holder| Error::LockHeld {
-        site: site.name.clone(),
-        holder,
-    };
     let Some(left) = site.lock()? else {
-        return Err(held(holder));
+        return Err(held);
     };
-    if !left.holder.is_gone(&actor.holder(run, time.seconds())) {
-        return Err(held(Box::new(left.holder)));
+    if !site.is_dead(&left, actor, time)? {
+        return Err(site.held(left));
     }
     if let Some(unfinished) = unfinished(store, state)?
         && !proposal.supersede
@@ -155,8 +162,18 @@ fn begin_locked<'a>(
     held: &mut Held,
     still_holds: &mut dyn FnMut(&State) -> Result<Vec<String>, record::Error>,
 ) -> Result<Begun<'a>, Error> {
-    let (mut state, mut remote_tip) = site.records(&store)?;
+    let Records {
+        mut state,
+        mut remote_tip,
+        ..
+    } = site.records(&store)?;
     mend_tag(site, &store, &state)?;
+    for settled in settle_tags(site, &store, &state)? {
+        let written = Checkpoint::of_run(&settled, actor.at(time.seconds()));
+        state = store
+            .checkpoint(&state, &written)
+            .map_err(error::records("write that a tag is published"))?;
+    }
     let mut check = |state: &State| {
         let reasons =
             still_holds(state).map_err(error::records("check whether the plan still holds"))?;
@@ -181,7 +198,7 @@ fn begin_locked<'a>(
         updates.extend(store.publication(&given_up.state, remote_tip));
         updates.extend(given_up.tag);
         state = given_up.state;
-        if site.publish(&updates)? {
+        if site.push(&updates)? == PushOutcome::Published {
             given_up.files.remove();
             if site.audience().is_some() {
                 remote_tip = state.tip;
@@ -198,6 +215,7 @@ fn begin_locked<'a>(
         *held = site.take(Some(held.lock.id), actor, time, &run, proposal.plan_file)?;
     }
     let plan = proposal.plan;
+    let journal_id: Arc<str> = Arc::from(held.lock.id.to_string());
     let record = RunRecord {
         run: run.clone(),
         site: site.name.clone(),
@@ -212,25 +230,26 @@ fn begin_locked<'a>(
         unverified: plan.unverified().count(),
         counts: Counts::default(),
         tag: None,
+        annotation: None,
+        tag_owed: false,
+        journal: Some(JournalMark {
+            id: journal_id.clone(),
+            entries: 0,
+        }),
     };
     let files = RunFiles::of(site.repository, &site.name, &run);
-    let journal = files.new_journal()?;
+    let journal = files.new_journal(&journal_id)?;
     files.note_plan(proposal.plan_digest)?;
+    let written = Checkpoint {
+        plan: Some(proposal.plan_file),
+        ..Checkpoint::of_run(&record, actor.at(time.seconds()))
+    };
     let draft = store
-        .draft(
-            &state,
-            &Checkpoint {
-                run: &record,
-                nodes: Vec::new(),
-                forgotten: &[],
-                plan: Some(proposal.plan_file),
-                events: &[],
-                report: None,
-                author: actor.at(time.seconds()),
-            },
-        )
+        .draft(&state, &written)
         .map_err(error::records("write the first records of the run"))?;
-    files.note_checkpoint(&draft)?;
+    // Before the first step everybody can see that there is this run: no clone takes it for one that never
+    // happened, whatever becomes of this process and of the remote.
+    publish_first(site, &store, &draft, &mut remote_tip, &run).inspect_err(|_| files.remove())?;
     let state = store
         .advance(draft)
         .map_err(error::records("write the first records of the run"))?;
@@ -248,13 +267,37 @@ fn begin_locked<'a>(
         remote_tip,
         run: record,
         held: held.clone(),
+        journal: journal_id,
+        entries: 0,
     })?;
-    session.publish_records();
     Ok(Begun {
         session,
         journal,
         replay: Replay::default(),
     })
+}
+
+/// Publishes the first records of a run, which has begun nothing yet.
+fn publish_first(
+    site: &Site<'_>,
+    store: &Store<'_>,
+    draft: &Draft,
+    remote_tip: &mut Option<CommitId>,
+    run: &RunId,
+) -> Result<(), Error> {
+    if site.audience().is_none() {
+        return Ok(());
+    }
+    let update = RefUpdate {
+        name: store.state_ref().to_owned(),
+        old: remote_tip.map(|tip| tip.0),
+        new: Some(draft.tip.0),
+    };
+    match site.push(&[update])? {
+        PushOutcome::Published => *remote_tip = Some(draft.tip),
+        PushOutcome::LostRace { .. } => return Err(Error::Fenced { run: run.clone() }),
+    }
+    Ok(())
 }
 
 /// The newest run, where it has not ended.
@@ -266,38 +309,4 @@ pub(super) fn unfinished(store: &Store<'_>, state: &State) -> Result<Option<RunR
         .run(state, last)
         .map_err(error::records("read the record of the last run"))?;
     Ok(record.filter(|record| matches!(record.outcome, Outcome::Running | Outcome::Interrupted)))
-}
-
-/// Makes the tag of the last site action, and publishes it, where that was not reached; gives the run
-/// that it is about.
-fn mend_tag(site: &Site<'_>, store: &Store<'_>, state: &State) -> Result<Option<RunRecord>, Error> {
-    let Some(action) = &state.site.last_action else {
-        return Ok(None);
-    };
-    let files = RunFiles::of(site.repository, &site.name, &action.run);
-    let Some(tag) = files.intended_tag()? else {
-        return Ok(None);
-    };
-    let id = match site.repository.create_tag(&tag) {
-        // Whoever went on with the run made it first, in other words: those stay.
-        Err(repository::Error::RefMoved { found: Some(_), .. }) => {
-            files.remove();
-            return Ok(None);
-        }
-        made => made.map_err(error::repository(
-            &site.name,
-            "make the tag of the last site action",
-        ))?,
-    };
-    let update = RefUpdate {
-        name: tag.ref_name(),
-        old: None,
-        new: Some(id),
-    };
-    // Whoever has another tag of that name there keeps it.
-    if site.publish(&[update])? {
-        files.remove();
-    }
-    let record = store.run(state, &action.run);
-    record.map_err(error::records("read the record of the last run"))
 }

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::history::History;
-use crate::design::{RunId, SiteName};
+use crate::design::{NodeName, RunId, SiteName};
 use crate::journal;
 use crate::plan::{Cause, IntermediateCommit};
 use crate::record::{self, Outcome};
@@ -24,6 +24,8 @@ pub enum Kind {
     LockHeld,
     /// An interrupted run is in the way: exit code 8.
     Interrupted,
+    /// A run is done, and its end is not published: exit code 9.
+    Unpublished,
 }
 
 /// A failure of a run as a whole.
@@ -129,6 +131,36 @@ pub enum Error {
         /// The run.
         run: RunId,
     },
+    /// The end of a run of this clone could still not be published.
+    #[error("run {run} has ended in this clone, and its records could not be published: {why}")]
+    Unpublished {
+        /// The run.
+        run: RunId,
+        /// Why.
+        why: String,
+    },
+    /// A run has ended in another clone, which alone has its records.
+    #[error("run {} of site `{site}` has ended in a clone on {}, where its records wait to be published", holder.run, holder.host)]
+    EndedElsewhere {
+        /// The site.
+        site: SiteName,
+        /// Who holds the lock.
+        holder: Box<Holder>,
+    },
+    /// A run has come to its end, and nodes that it built have no record.
+    #[error("run {run} has come to its end, and {} not in the records as deployed: {}", counted_nodes(nodes.len()), shown_nodes(nodes))]
+    Unrecorded {
+        /// The run.
+        run: RunId,
+        /// The nodes, sorted.
+        nodes: Vec<NodeName>,
+    },
+    /// The process was asked to stop while it waited for the lock.
+    #[error("stopped while waiting for the lock of site `{site}`")]
+    Stopped {
+        /// The site.
+        site: SiteName,
+    },
     /// The repository failed.
     #[error("failed to {attempt}")]
     Repository {
@@ -175,13 +207,14 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Stale { .. } => Kind::Stale,
-            Self::LockHeld { .. } => Kind::LockHeld,
+            Self::LockHeld { .. } | Self::EndedElsewhere { .. } => Kind::LockHeld,
+            Self::Unpublished { .. } => Kind::Unpublished,
             Self::IntermediateCommits { .. }
             | Self::Diverged { .. }
             | Self::Rollback { .. }
             | Self::Blocked { .. }
             | Self::Dirty { .. } => Kind::Guard,
-            Self::Unfinished { .. } => Kind::Interrupted,
+            Self::Unfinished { .. } | Self::Stopped { .. } => Kind::Interrupted,
             Self::Repository { .. }
             | Self::Records { .. }
             | Self::Offline { .. }
@@ -190,6 +223,7 @@ impl Error {
             | Self::NoSuchRun { .. }
             | Self::NotLocked { .. }
             | Self::Fenced { .. }
+            | Self::Unrecorded { .. }
             | Self::Journal(_)
             | Self::File { .. }
             | Self::Broken { .. } => Kind::Error,
@@ -223,9 +257,19 @@ impl Error {
             Self::Fenced { .. } => {
                 "what had begun is in its journal; look with `trueup log` at who goes on".to_owned()
             }
+            Self::Unpublished { .. } => {
+                "nothing is lost: every command in this clone that asks the remote publishes them first; repair the remote or the credential, then `trueup log`".to_owned()
+            }
+            Self::EndedElsewhere { holder, .. } => format!(
+                "run `trueup log` in that clone, which publishes them; if it is gone for good, `trueup apply --resume --take-over-dead` resumes run {} here",
+                holder.run
+            ),
+            Self::Unrecorded { .. } => {
+                "nothing is tagged; `trueup apply --resume` looks at these nodes again".to_owned()
+            }
             Self::Repository { source, .. } => return source.hint(),
             Self::Records { source, .. } => return source.hint(),
-            Self::NotLocked { .. } | Self::Journal(_) | Self::File { .. } | Self::Broken { .. } => {
+            Self::NotLocked { .. } | Self::Stopped { .. } | Self::Journal(_) | Self::File { .. } | Self::Broken { .. } => {
                 return None;
             }
         })
@@ -243,6 +287,34 @@ impl Error {
             }),
         }
     }
+}
+
+fn counted_nodes(number: usize) -> String {
+    match number {
+        1 => "one node is".to_owned(),
+        _ => format!("{number} nodes are"),
+    }
+}
+
+fn shown_nodes(nodes: &[NodeName]) -> String {
+    const SHOWN: usize = 10;
+    let mut names: Vec<&str> = nodes.iter().take(SHOWN).map(NodeName::as_str).collect();
+    if nodes.len() > SHOWN {
+        names.push("…");
+    }
+    names.join(", ")
+}
+
+/// An error with its causes, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
 }
 
 fn counted(number: usize) -> String {

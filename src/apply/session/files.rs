@@ -1,27 +1,23 @@
-//! The directory of a run: its journal, and beside it what ties the journal to records and tag.
+//! The directory of a run: its journal, and which plan this clone began it with.
 //!
-//! `<git-common-dir>/trueup/<site>/<run>/`. `checkpoint` names the newest commit of the state that the
-//! owner of this journal wrote, and the one before it: where the state has moved on, somebody resumed the run elsewhere and the
-//! journal is not the newest. `elsewhere` says that it once was not, and begins with what was gone on with since: what it
-//! does not tell of may have been begun all the same. `tag.json` is the intent of the tag, with all that its bytes are made of. `plan`
-//! is the digest of the plan that this clone began the run with.
+//! `<git-common-dir>/trueup/<site>/<run>/`. The first entry of the journal is its id, which the records name
+//! as that of their newest writer: where they name another, somebody resumed the run elsewhere and the
+//! journal is not the newest. `plan` is the digest of the plan that this clone began the run with.
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::error::Error;
 use crate::apply::Entry;
 use crate::design::{Digest, RunId, SiteName};
 use crate::journal::{self, Journal};
-use crate::record::Draft;
-use crate::repository::{CommitId, NewTag, Repository, Signature};
+use crate::record::JournalMark;
+use crate::repository::Repository;
 
-const CHECKPOINT: &str = "checkpoint";
-const ELSEWHERE: &str = "elsewhere";
-const TAG: &str = "tag.json";
+/// What a damaged journal is called, once another has taken its place.
+const DAMAGED: &str = "journal.damaged";
 const PLAN: &str = "plan";
 
 /// The directory of a run.
@@ -30,12 +26,38 @@ pub(super) struct RunFiles {
     pub(super) directory: PathBuf,
 }
 
-#[derive(Serialize, Deserialize)]
-struct TagIntent {
-    name: String,
-    target: CommitId,
-    tagger: (String, String, i64),
-    message: String,
+/// A journal that was read.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Its own id.
+    pub(super) id: Option<Arc<str>>,
+    /// The id that it had before.
+    before: Option<Arc<str>>,
+    /// Its entries, without the first one.
+    pub(super) entries: Vec<Entry>,
+    /// Whether another process may have begun steps of which it tells nothing.
+    pub(super) incomplete: bool,
+    /// Where it was damaged, in words.
+    pub(super) damage: Option<String>,
+}
+
+impl Found {
+    /// Whether an id is, or was, that of this journal.
+    pub(super) fn is_named(&self, id: &Arc<str>) -> bool {
+        self.id.as_ref() == Some(id) || self.before.as_ref() == Some(id)
+    }
+
+    /// Whether the newest records were written by a process that had this journal.
+    pub(super) fn is_of(&self, mark: Option<&JournalMark>) -> bool {
+        mark.is_some_and(|mark| self.is_named(&mark.id))
+    }
+
+    /// Whether entries are gone that were there when the newest records were written.
+    pub(super) fn is_shorter_than(&self, mark: Option<&JournalMark>) -> bool {
+        mark.is_some_and(|mark| {
+            self.id.as_ref() == Some(&mark.id) && self.entries.len() < mark.entries
+        })
+    }
 }
 
 impl RunFiles {
@@ -49,55 +71,96 @@ impl RunFiles {
         }
     }
 
-    /// The journal of a run that begins. One that is there and empty is that of a run that died before its
-    /// first records, so that its id was free again; nothing was begun by it.
-    pub(super) fn new_journal(&self) -> Result<Journal, Error> {
+    /// The journal of a run that begins. One that is there and tells of nothing is that of a run that died
+    /// before its first records, so that its id was free again; nothing was begun by it.
+    pub(super) fn new_journal(&self, id: &Arc<str>) -> Result<Journal, Error> {
+        let opened = Entry::Opened {
+            journal: id.clone(),
+            before: None,
+            incomplete: false,
+        };
         match Journal::create(&self.directory) {
             Err(exists @ journal::Error::Exists { .. }) => {
-                match Journal::open::<Entry>(&self.directory)? {
-                    (journal, entries) if entries.is_empty() => Ok(journal),
-                    _ => Err(exists.into()),
+                let (_, entries) = Journal::open::<Entry>(&self.directory)?;
+                if entries.iter().any(|entry| entry.step().is_some()) {
+                    return Err(exists.into());
                 }
+                Ok(Journal::replace(&self.directory, &[opened])?)
             }
-            other => Ok(other?),
+            Err(error) => Err(error.into()),
+            Ok(mut journal) => {
+                journal.append(&opened)?;
+                journal.commit()?;
+                Ok(journal)
+            }
         }
     }
 
-    /// Whether the newest commit of the state is one that the owner of this journal wrote, and nobody
-    /// has gone on since.
-    pub(super) fn is_newest(&self, tip: Option<CommitId>) -> bool {
-        let Ok(text) = fs::read_to_string(self.directory.join(CHECKPOINT)) else {
-            return false;
+    /// The journal of a run that is resumed: what is known of it, under a new id.
+    pub(super) fn resumed_journal(
+        &self,
+        id: &Arc<str>,
+        before: Option<Arc<str>>,
+        incomplete: bool,
+        entries: &[Entry],
+    ) -> Result<Journal, Error> {
+        let opened = Entry::Opened {
+            journal: id.clone(),
+            before,
+            incomplete,
         };
-        // The second is that of before: the state may not have been reached.
-        let mut written = text.lines().take(2).map(|line| line.parse().ok());
-        tip.is_some() && written.any(|own| own == tip)
+        let all: Vec<&Entry> = [&opened].into_iter().chain(entries).collect();
+        Ok(Journal::replace(&self.directory, &all)?)
     }
 
-    /// Whether somebody went on with the run elsewhere, before what this journal tells.
-    pub(super) fn went_on_elsewhere(&self) -> bool {
-        self.directory.join(ELSEWHERE).exists()
-    }
-
-    /// Writes down, durably, that somebody went on with the run elsewhere.
-    pub(super) fn note_elsewhere(&self) -> Result<(), Error> {
-        self.replace(ELSEWHERE, b"")
-    }
-
-    /// Notes a commit of the state that is about to be the newest. Lost in a crash, it only makes a
-    /// resume more careful.
-    pub(super) fn note_checkpoint(&self, draft: &Draft) -> Result<(), Error> {
-        let mut text = format!("{}\n", draft.tip);
-        if let Some(base) = draft.base {
-            text.push_str(&base.to_string());
-            text.push('\n');
+    /// Reads the journal, where there is one. One that is damaged is kept beside the new one, and what of it
+    /// can be read counts.
+    pub(super) fn read(&self) -> Result<Option<Found>, Error> {
+        if !Journal::is_in(&self.directory) {
+            return Ok(None);
         }
-        self.replace(CHECKPOINT, text.as_bytes())
+        let (entries, damage) = Journal::salvage::<Entry>(&self.directory)?;
+        let mut found = Found {
+            damage,
+            ..Found::default()
+        };
+        for entry in entries {
+            match entry {
+                Entry::Opened {
+                    journal,
+                    before,
+                    incomplete,
+                } => {
+                    found.id = Some(journal);
+                    found.before = before;
+                    found.incomplete |= incomplete;
+                }
+                entry => found.entries.push(entry),
+            }
+        }
+        if found.damage.is_some() {
+            let path = self.directory.join(DAMAGED);
+            fs::copy(Journal::path_in(&self.directory), &path)
+                .map_err(|source| Error::File { path, source })?;
+        }
+        Ok(Some(found))
     }
 
     /// Writes down, durably, which plan this clone began the run with: records and lock are shared, this file is not.
     pub(super) fn note_plan(&self, digest: &Digest) -> Result<(), Error> {
-        self.replace(PLAN, digest.as_bytes())
+        let path = self.directory.join(PLAN);
+        let draft = self.directory.join(format!("{PLAN}.new"));
+        let write = || {
+            let mut file = File::create(&draft)?;
+            file.write_all(digest.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)?;
+            File::open(&self.directory)?.sync_all()
+        };
+        write().map_err(|source| Error::File {
+            path: path.clone(),
+            source,
+        })
     }
 
     /// The digest of the plan with which this clone began the run, if it did.
@@ -106,95 +169,89 @@ impl RunFiles {
         Some(Digest::from(text.as_str()))
     }
 
-    /// Writes down, durably, the tag that is going to be made.
-    pub(super) fn intend_tag(&self, tag: &NewTag) -> Result<(), Error> {
-        let intent = TagIntent {
-            name: tag.name.clone(),
-            target: tag.target,
-            tagger: (
-                tag.tagger.name.clone(),
-                tag.tagger.email.clone(),
-                tag.tagger.seconds,
-            ),
-            message: tag.message.clone(),
-        };
-        let bytes = serde_json::to_vec(&intent).map_err(|error| self.broken(&error))?;
-        self.replace(TAG, &bytes)
-    }
-
-    /// The tag that was going to be made.
-    pub(super) fn intended_tag(&self) -> Result<Option<NewTag>, Error> {
-        let path = self.directory.join(TAG);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error::File { path, source }),
-        };
-        let intent: TagIntent =
-            serde_json::from_slice(&bytes).map_err(|error| self.broken(&error))?;
-        let (name, email, seconds) = intent.tagger;
-        Ok(Some(NewTag {
-            name: intent.name,
-            target: intent.target,
-            tagger: Signature {
-                name,
-                email,
-                seconds,
-            },
-            message: intent.message,
-        }))
+    /// Whether there is anything of the run here.
+    pub(super) fn exists(&self) -> bool {
+        self.directory.exists()
     }
 
     /// Removes the directory of a run that has ended and whose records and tag are published.
     pub(super) fn remove(&self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
-
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        let path = self.directory.join(name);
-        let draft = self.directory.join(format!("{name}.new"));
-        let write = || {
-            fs::create_dir_all(&self.directory)?;
-            let mut file = File::create(&draft)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&draft, &path)?;
-            sync(&self.directory)
-        };
-        write().map_err(|source| Error::File {
-            path: path.clone(),
-            source,
-        })
-    }
-
-    fn broken(&self, error: &dyn std::fmt::Display) -> Error {
-        Error::Broken {
-            what: format!("`{}`", self.directory.join(TAG).display()),
-            reason: error.to_string(),
-        }
-    }
-}
-
-fn sync(directory: &Path) -> std::io::Result<()> {
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn files(directory: &tempfile::TempDir) -> RunFiles {
+        RunFiles {
+            directory: directory.path().join("run"),
+        }
+    }
+
     #[test]
     fn a_run_that_died_before_it_had_begun_anything_is_in_nobodys_way() {
         let directory = tempfile::tempdir().unwrap();
-        let files = RunFiles {
-            directory: directory.path().join("run"),
-        };
-        drop(files.new_journal().unwrap());
-        let mut journal = files.new_journal().unwrap();
+        let files = files(&directory);
+        drop(files.new_journal(&"j1".into()).unwrap());
+        let mut journal = files.new_journal(&"j2".into()).unwrap();
         let step = "prepare/g/a".into();
         journal.append(&Entry::Intent { step }).unwrap();
         journal.commit().unwrap();
-        let error = files.new_journal().unwrap_err();
+        let error = files.new_journal(&"j3".into()).unwrap_err();
         assert!(error.to_string().contains("journal"), "{error}");
+    }
+
+    #[test]
+    fn a_journal_is_newest_under_its_own_id_and_the_one_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files(&directory);
+        drop(
+            files
+                .resumed_journal(&"j2".into(), Some("j1".into()), false, &[])
+                .unwrap(),
+        );
+        let found = files.read().unwrap().unwrap();
+        for (id, entries, is_of, is_shorter) in [
+            ("j1", 5, true, false),
+            ("j2", 0, true, false),
+            ("j2", 1, true, true),
+            ("j3", 0, false, false),
+        ] {
+            let mark = Some(&JournalMark {
+                id: id.into(),
+                entries,
+            })
+            .cloned();
+            assert_eq!(found.is_of(mark.as_ref()), is_of, "{id}");
+            assert_eq!(found.is_shorter_than(mark.as_ref()), is_shorter, "{id}");
+        }
+        assert!(!found.is_of(None));
+    }
+
+    #[test]
+    fn a_journal_that_is_damaged_anywhere_gives_what_can_be_read_and_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files(&directory);
+        let mut journal = files.new_journal(&"j1".into()).unwrap();
+        for step in ["a", "b", "c"] {
+            let step = step.into();
+            journal.append(&Entry::Intent { step }).unwrap();
+            journal.commit().unwrap();
+        }
+        let path = Journal::path_in(&files.directory);
+        let whole = fs::read(&path).unwrap();
+        for damaged in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[damaged] ^= 0x55;
+            fs::write(&path, bytes).unwrap();
+            let found = files.read().unwrap().unwrap();
+            assert!(found.damage.is_some(), "byte {damaged}");
+            assert!(found.entries.len() < 3, "byte {damaged}");
+        }
+        fs::write(&path, b"").unwrap();
+        let found = files.read().unwrap().unwrap();
+        assert!(found.id.is_none() && found.entries.is_empty());
     }
 }

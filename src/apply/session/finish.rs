@@ -2,26 +2,28 @@
 
 use std::sync::Arc;
 
-use super::error::{self, Error};
-use super::keep::{Session, chain, lock};
+use super::error::Error;
+use super::keep::{Session, lock};
+use super::publish::{End, Publication};
 use super::recorder::Recorder;
 use super::tag::{self, Deed};
 use super::time::rfc3339;
 use crate::apply::{Event, EventKind, Finished, RunReport};
+use crate::design::RunId;
 use crate::record::{Outcome, Packed};
-use crate::repository::{self, NewTag, RefUpdate};
+use crate::repository::Holder;
 
 impl Session<'_> {
-    /// Writes the end of the run: report, records and outcome, then the tag, then both to the remote
-    /// together with the release of the lock. A remote that cannot be reached is a warning: everything is
-    /// here, and the next run publishes it.
+    /// Writes the end of the run: report, records and outcome, then the tag, then all of it to the remote
+    /// together with the release of the lock ([`Session::publication`] says how far that came).
     ///
     /// An interrupted run gets no tag; its lock is released where everybody can see that it was
     /// interrupted, else it stays.
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] where somebody else has the site; the records or the tag cannot be written.
+    /// [`Error::Fenced`] where somebody else has the site; [`Error::Unrecorded`] where the run would have
+    /// succeeded and a node has no record; the records or the tag cannot be written.
     pub fn finish(&self, finished: &Finished) -> Result<RunReport, Error> {
         if self.is_lost() {
             return Err(Error::Fenced {
@@ -29,7 +31,15 @@ impl Session<'_> {
             });
         }
         let seconds = self.time.seconds();
-        let (report, tag) = {
+        if !finished.interrupted
+            && matches!(
+                finished.outcome,
+                Outcome::Succeeded | Outcome::SucceededWithFailures
+            )
+        {
+            self.check_records(finished)?;
+        }
+        let report = {
             let mut records = lock(&self.records);
             let past_verification = records.past_verification;
             let run = &mut records.run;
@@ -40,7 +50,6 @@ impl Session<'_> {
             };
             run.counts = finished.counts;
             run.tag = None;
-            let mut new_tag = None;
             if run.outcome != Outcome::Interrupted {
                 run.ended = Some(Arc::from(rfc3339(seconds)));
                 let deed = Deed {
@@ -48,9 +57,9 @@ impl Session<'_> {
                     is_no_op: tag::is_no_op(self.plan),
                 };
                 run.tag = tag::name(run, &self.before, deed).map(Arc::from);
-                new_tag = tag::tag(run, self.commit, self.actor.at(seconds));
+                run.annotation = tag::annotation(run, self.actor.at(seconds));
             }
-            let report = RunReport {
+            RunReport {
                 run: self.run.clone(),
                 outcome: run.outcome,
                 groups: finished.groups.clone(),
@@ -59,104 +68,68 @@ impl Session<'_> {
                 tag: run.tag.clone(),
                 next: next(&self.run, run.outcome, finished),
                 duration_ms: finished.duration_ms,
-            };
-            (report, new_tag)
+            }
         };
-        if let Some(tag) = &tag {
-            self.files.intend_tag(tag)?;
-        }
         let packed = Packed::new(|out| Ok(serde_json::to_writer(out, &report)?));
         let (packed, ()) = packed.map_err(|error| Error::Broken {
             what: "the report of the run".to_owned(),
             reason: error.to_string(),
         })?;
         self.checkpoint(Some(&packed))?;
-        let update = match &tag {
-            Some(tag) => Some(self.make(tag)?),
-            None => None,
-        };
-        let is_interrupted = report.outcome == Outcome::Interrupted;
-        let is_published = self.close(update)?;
-        if is_published && !is_interrupted {
-            self.files.remove();
-        }
+        self.close()?;
         Ok(report)
     }
 
-    fn make(&self, tag: &NewTag) -> Result<RefUpdate, Error> {
-        let id = self
-            .site
-            .repository
-            .create_tag(tag)
-            .map_err(error::repository(&self.site.name, "tag the commit"))?;
-        Ok(RefUpdate {
-            name: tag.ref_name(),
-            old: None,
-            new: Some(id),
-        })
-    }
-
-    /// Publishes the end and releases the lock; whether that reached everybody.
-    fn close(&self, tag: Option<RefUpdate>) -> Result<bool, Error> {
+    /// Publishes the end and releases the lock.
+    fn close(&self) -> Result<(), Error> {
         let mut renewal = lock(&self.held);
         let mut published = lock(&self.published);
-        let held = renewal.held.lock.clone();
-        if self.site.audience().is_none() {
-            renewal.stop();
-            if let Err(error) = self.site.release(&held) {
-                self.warn(chain(&error));
-            }
-            return Ok(true);
-        }
-        let (state, tip) = {
+        let (state, run) = {
             let records = lock(&self.records);
-            let update = self.store.publication(&records.state, published.tip);
-            (update, records.state.tip)
+            (records.state.clone(), records.run.clone())
         };
-        let release = RefUpdate {
-            name: self.site.lock_ref()?,
-            old: Some(held.id.0),
-            new: None,
-        };
-        let all: Vec<RefUpdate> = state.into_iter().chain(tag).chain([release]).collect();
-        let outcome = match self.site.publish(&all) {
-            Err(
-                ref error @ Error::Repository {
-                    source: repository::Error::Refused { .. },
-                    ..
-                },
-            ) => {
-                // One of them is refused: the others are published all the same, in their order.
-                self.warn(chain(error));
-                let one = |update: &RefUpdate| self.site.publish(std::slice::from_ref(update));
-                let mut all_taken = true;
-                for update in &all {
-                    all_taken &= matches!(one(update), Ok(true));
-                }
-                Ok((true, all_taken))
-            }
-            other => other.map(|won| (won, won)),
+        let end = End {
+            run: &run,
+            state: &state,
+            remote_tip: published.tip,
+            lock: Some(renewal.held.lock.id),
+            author: self.actor.at(self.time.seconds()),
         };
         renewal.stop();
-        match outcome {
-            Ok((true, all_taken)) => {
-                published.tip = tip;
-                self.site
-                    .repository
-                    .release_lock(self.site.name.as_str(), held.id, None)
-                    .map_err(error::repository(&self.site.name, "release the lock"))?;
-                Ok(all_taken)
-            }
-            Ok((false, _)) => Err(Error::Fenced {
-                run: self.run.clone(),
-            }),
-            Err(error) => {
+        let (publication, state) = self.site.publish_end(&self.store, &end)?;
+        match &publication {
+            Publication::Missing { why } => {
                 self.warn(format!(
-                    "{}; records and tag are in this clone, and the lock stays until the next run publishes them",
-                    chain(&error)
+                    "run {} has ended, and its end could not be published: {why}; records and tag are in this clone, and the lock stays until the next command here publishes them",
+                    self.run
                 ));
-                Ok(false)
+                self.mark_ended(&renewal.held.lock.holder, renewal.held.lock.id);
             }
+            Publication::Whole | Publication::TagOwed { .. } => {
+                published.tip = state.tip;
+                if run.outcome != Outcome::Interrupted {
+                    self.files.remove();
+                }
+            }
+        }
+        lock(&self.records).state = state;
+        *lock(&self.publication) = Some(publication);
+        Ok(())
+    }
+
+    /// Says in the lock that the run has ended, as far as the remote takes that: no other clone resumes it
+    /// at once, though its process is gone.
+    fn mark_ended(&self, holder: &Holder, seen: crate::repository::CommitId) {
+        let holder = Holder {
+            ended: true,
+            ..holder.clone()
+        };
+        let plan = self.plan_file.as_bytes();
+        let marked = self
+            .site
+            .take_as(Some(seen), self.actor, self.time, holder, plan);
+        if let Err(error) = marked {
+            log::info!("the lock does not say that the run has ended: {error}");
         }
     }
 }
@@ -189,7 +162,7 @@ impl Recorder<'_, '_> {
 }
 
 /// What to do next, one sentence each.
-fn next(run: &crate::design::RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
+fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
     let mut next: Vec<String> = Vec::new();
     for (step, evidence) in &finished.undecided {
         next.push(format!(

@@ -1,9 +1,10 @@
-//! Runs that were interrupted: found, gone on with, given up; and locks that dead runs left.
+//! Runs that were interrupted: found, resumed, aborted; and locks that dead runs left.
 //!
 //! A resumed run keeps its plan and its commit. What it knows is the journal of this clone, and what
-//! the checkpoints in the records say; where the records are newer than the journal, somebody resumed
-//! the run elsewhere: the journal begins anew, and from then on every step that has not ended counts as
-//! possibly begun, however often the run is resumed here.
+//! the checkpoints in the records tell. Where the records name another journal, somebody resumed the run
+//! elsewhere, and where the journal is damaged it has forgotten something: then the journal begins anew, and
+//! from then on every step that has no end in it counts as possibly begun, however often the run is resumed
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,20 +13,20 @@ use std::time::Duration;
 use super::begin::{Begun, unfinished};
 use super::error::{self, Error};
 use super::files::RunFiles;
-use super::keep::{Parts, Session, lock};
+use super::keep::{BOUND, Parts, Session, lock};
+use super::known::{Known, is_past_verification};
 use super::node;
-use super::site::{Actor, Held, Site};
+use super::publish::{End, Publication, catch_up};
+use super::site::{Actor, Held, Records, Site};
 use super::tag::{self, Deed};
 use super::time::{Timekeeper, rfc3339};
-use crate::apply::{Decision, Entry, Replay, StepOutcome};
+use crate::apply::{Decision, Replay};
 use crate::design::{Digest, NodeDesign, NodeName, RunId};
-use crate::journal::Journal;
 use crate::plan::Plan;
 use crate::record::{
     Checkpoint, Counts, NodeRecord, Outcome, Packed, Phase, RunFile, RunRecord, State, Store,
 };
-use crate::repository::{CommitId, RefUpdate};
-use crate::step::StepKind;
+use crate::repository::{CommitId, Lock, RefUpdate};
 
 /// How long a lock must not have moved before it counts as dead.
 const DEAD: Duration = Duration::from_secs(10 * 60);
@@ -93,7 +94,7 @@ pub enum HalfDone {
 /// cannot be read.
 pub fn find_interrupted(site: &Site<'_>, run: Option<&RunId>) -> Result<Interrupted, Error> {
     let store = site.store()?;
-    let (state, _) = site.records(&store)?;
+    let state = site.records(&store)?.state;
     let record = match run {
         Some(run) => named(site, &store, &state, run)?,
         None => unfinished(&store, &state)?.ok_or_else(|| Error::NothingInterrupted {
@@ -138,13 +139,24 @@ pub fn resume<'a>(
 ) -> Result<Begun<'a>, Error> {
     let run = &interrupted.record.run;
     let store = site.store()?;
-    let held = seize(site, actor, time, run, &interrupted.plan, take_over)?;
-    let (state, remote_tip) = site.records(&store)?;
+    let held = seize(
+        site,
+        actor,
+        time,
+        &interrupted.record,
+        &interrupted.plan,
+        take_over,
+    )?;
+    let Records {
+        state, remote_tip, ..
+    } = site.records(&store)?;
     let mut record = named(site, &store, &state, run)?;
     let files = RunFiles::of(site.repository, &site.name, run);
-    let Known { entries, is_newest } = Known::gather(&store, &state, &record, &files)?;
+    let known = Known::gather(&store, &state, &record, &files)?;
 
     record.outcome = Outcome::Running;
+    let journal_id: Arc<str> = Arc::from(held.lock.id.to_string());
+    let entries = known.entries(plan);
     let session = Session::new(Parts {
         site,
         actor,
@@ -159,31 +171,34 @@ pub fn resume<'a>(
         remote_tip,
         run: record,
         held,
+        journal: journal_id.clone(),
+        entries: entries.len(),
     })?;
-    let entries = match is_newest {
-        true => entries,
-        // Its journal is elsewhere: what its checkpoints told is known, and what its remediations noted is in the
-        // records.
-        false => {
-            let mut told = fitting(entries, plan);
-            told.extend(session.remembered());
-            told
-        }
-    };
-    if !is_newest {
-        session.files.note_elsewhere()?;
+    let mut entries = entries;
+    if !known.is_newest {
+        // Its journal is elsewhere: what its remediations noted is in the records.
+        entries.extend(session.remembered());
+    }
+    for damage in &known.damage {
+        session.warn(damage.clone());
     }
     // A process that held the lock before, and wakes up, has another file open.
-    let journal = Journal::replace(&session.files.directory, &entries)?;
+    let is_incomplete = known.is_incomplete();
+    let journal =
+        session
+            .files
+            .resumed_journal(&journal_id, known.id.clone(), is_incomplete, &entries)?;
     let replay = Replay {
         entries,
         decisions,
-        all_possibly_begun: session.files.went_on_elsewhere(),
+        all_possibly_begun: is_incomplete,
     };
     lock(&session.records).past_verification = is_past_verification(&replay.entries);
-    if is_newest {
+    if known.is_newest {
         session.recall(&replay);
-        for outcome in replay.node_outcomes(plan) {
+    }
+    for outcome in replay.node_outcomes(plan) {
+        if !known.is_recorded(&outcome) {
             session.node_changed(&outcome);
         }
     }
@@ -196,7 +211,7 @@ pub fn resume<'a>(
     })
 }
 
-/// Gives an interrupted run up: it is tagged as failed where it could have changed something, and what
+/// Aborts an interrupted run: it is tagged as failed where it could have changed something, and what
 /// it left half-done is said.
 ///
 /// # Errors
@@ -211,57 +226,84 @@ pub fn abort(
 ) -> Result<Aborted, Error> {
     let found = find_interrupted(site, Some(run))?;
     let store = site.store()?;
-    let held = seize(site, actor, time, run, &found.plan, take_over)?;
+    let held = seize(site, actor, time, &found.record, &found.plan, take_over)?;
     let give_up = || -> Result<Aborted, Error> {
-        let (state, remote_tip) = site.records(&store)?;
+        let Records {
+            state, remote_tip, ..
+        } = site.records(&store)?;
         let record = named(site, &store, &state, run)?;
         let given_up = abandon(site, actor, time, &store, &state, record)?;
-        let mut updates = Vec::new();
-        updates.extend(store.publication(&given_up.state, remote_tip));
-        updates.extend(given_up.tag.clone());
-        if site.publish(&updates)? {
-            given_up.files.remove();
+        let end = End {
+            run: &given_up.run,
+            state: &given_up.state,
+            remote_tip,
+            lock: Some(held.lock.id),
+            author: actor.at(time.seconds()),
+        };
+        match site.publish_end(&store, &end)?.0 {
+            Publication::Missing { why } => Err(Error::Unpublished {
+                run: run.clone(),
+                why,
+            }),
+            Publication::Whole | Publication::TagOwed { .. } => {
+                given_up.files.remove();
+                Ok(given_up.aborted)
+            }
         }
-        Ok(given_up.aborted)
     };
-    let result = give_up();
-    let released = site.release(&held.lock);
-    let aborted = result?;
-    released?;
-    Ok(aborted)
+    give_up().inspect_err(|error| {
+        // What is written and not published keeps its lock.
+        if !matches!(error, Error::Unpublished { .. }) {
+            let _ = site.release(held.lock.id);
+        }
+    })
 }
 
-/// Releases the lock that a dead run left.
+/// What a lock is released without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlock {
+    /// Only where its process is certainly gone.
+    Dead,
+    /// Also where it has not moved for ten minutes, which is waited for.
+    Unmoved,
+    /// Whatever its process does.
+    Forced,
+}
+
+/// Releases the lock that a dead run left: by the rule by which it would be taken over, unless forced.
 ///
 /// # Errors
 ///
-/// [`Error::NotLocked`]; [`Error::LockHeld`] where another run has it, or where the process of this run
-/// certainly still runs on this machine.
+/// [`Error::NotLocked`]; [`Error::LockHeld`] where another run has it, or its process may still run;
+/// [`Error::EndedElsewhere`].
 pub fn unlock(
     site: &Site<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
     run: &RunId,
+    how: Unlock,
 ) -> Result<(), Error> {
+    if how != Unlock::Forced {
+        catch_up(site, actor, time)?;
+    }
     let Some(left) = site.lock()? else {
         return Err(Error::NotLocked {
             site: site.name.clone(),
         });
     };
-    let me = actor.holder(run, time.seconds());
-    let holder = &left.holder;
-    let is_here = holder.host == me.host
-        && holder.boot_id.is_some()
-        && holder.boot_id == me.boot_id
-        && holder.pid_namespace.is_some()
-        && holder.pid_namespace == me.pid_namespace;
-    if holder.run != run.as_str() || (is_here && !holder.is_gone(&me)) {
-        return Err(Error::LockHeld {
-            site: site.name.clone(),
-            holder: Box::new(left.holder),
-        });
+    if left.holder.run != run.as_str() {
+        return Err(site.held(left));
     }
-    site.release(&left)
+    if how == Unlock::Forced || site.is_dead(&left, actor, time)? {
+        return site.release(left.id);
+    }
+    if how == Unlock::Dead {
+        return Err(site.held(left));
+    }
+    match wait_until_dead(site, time, left)? {
+        Some(left) => site.release(left.id),
+        None => Ok(()),
+    }
 }
 
 /// Takes the lock for a run that was interrupted.
@@ -269,49 +311,75 @@ fn seize(
     site: &Site<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
-    run: &RunId,
+    record: &RunRecord,
     plan: &Packed,
     take_over: TakeOver,
 ) -> Result<Held, Error> {
-    let Some(left) = site.lock()? else {
-        return site.take(None, actor, time, run, plan);
+    let run = &record.run;
+    let left = match site.lock()? {
+        None => None,
+        Some(left) if left.holder.run != run.as_str() => return Err(site.held(left)),
+        Some(left) if site.is_dead(&left, actor, time)? => Some(left),
+        Some(left) if take_over.dead => wait_until_dead(site, time, left)?,
+        Some(left) => return Err(site.held(left)),
     };
-    let held = |left: crate::repository::Lock| Error::LockHeld {
-        site: site.name.clone(),
-        holder: Box::new(left.holder),
+    let was_locked = left.is_some();
+    let taken = site.take(left.map(|left| left.id), actor, time, run, plan)?;
+    // Where somebody has released the lock of a process that goes on, it may not know that yet.
+    let unaware = match (was_locked, record.outcome) {
+        (false, Outcome::Running) => BOUND,
+        _ => Duration::ZERO,
     };
-    if left.holder.run != run.as_str() {
-        return Err(held(left));
-    }
-    if !left.holder.is_gone(&actor.holder(run, time.seconds())) {
-        if !take_over.dead {
-            return Err(held(left));
-        }
-        time.explain("for 10 min, in which the lock must not move: then its holder counts as dead");
-        // Judged by this clock alone: the holder's may be wrong.
-        let began = time.monotonic();
-        while time.monotonic().saturating_sub(began) < DEAD {
-            time.pause(GLANCE);
-            match site.lock()? {
-                Some(now) if now.id == left.id => {}
-                Some(now) => return Err(held(now)),
-                None => return site.take(None, actor, time, run, plan),
-            }
-        }
-    }
-    let taken = site.take(Some(left.id), actor, time, run, plan)?;
-    if !take_over.longest_request.is_zero() {
+    let wait = match was_locked || !unaware.is_zero() {
+        true => unaware + take_over.longest_request,
+        false => Duration::ZERO,
+    };
+    if !wait.is_zero() {
         time.explain(&format!(
-            "for {} s: so long may the last request of the process that died be on its way",
-            take_over.longest_request.as_secs()
+            "for {} s: so long may the last request of the interrupted process be on its way",
+            wait.as_secs()
         ));
-        time.pause(take_over.longest_request);
+        pause(site, time, wait).inspect_err(|_| {
+            let _ = site.release(taken.lock.id);
+        })?;
     }
     Ok(taken)
 }
 
+/// Waits until a lock has not moved for so long that its holder has stopped, whatever became of it; `None`
+/// where it was released meanwhile. Judged by this clock alone: the holder's may be wrong.
+fn wait_until_dead(
+    site: &Site<'_>,
+    time: &dyn Timekeeper,
+    left: Lock,
+) -> Result<Option<Lock>, Error> {
+    time.explain("for 10 min, in which the lock must not move: then its holder counts as dead");
+    let began = time.monotonic();
+    while time.monotonic().saturating_sub(began) < DEAD {
+        pause(site, time, GLANCE)?;
+        match site.lock()? {
+            Some(now) if now.id == left.id => {}
+            Some(now) => return Err(site.held(now)),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(left))
+}
+
+/// Waits, unless a stop is asked for.
+fn pause(site: &Site<'_>, time: &dyn Timekeeper, wait: Duration) -> Result<(), Error> {
+    time.pause(wait);
+    match time.is_stopped() {
+        true => Err(Error::Stopped {
+            site: site.name.clone(),
+        }),
+        false => Ok(()),
+    }
+}
+
 /// A run that was given up.
 pub(super) struct GivenUp {
+    run: RunRecord,
     pub(super) state: State,
     pub(super) tag: Option<RefUpdate>,
     pub(super) files: RunFiles,
@@ -365,230 +433,32 @@ pub(super) fn abandon(
     record.outcome = Outcome::Abandoned;
     record.ended = Some(Arc::from(rfc3339(seconds)));
     let deed = Deed {
-        past_verification: is_past_verification(&known.entries),
+        past_verification: is_past_verification(known.all()),
         is_no_op: false,
     };
     record.tag = tag::name(&record, &state.site, deed).map(Arc::from);
-    let new_tag = tag::tag(&record, commit_of(&record)?, actor.at(seconds));
-    if let Some(tag) = &new_tag {
-        files.intend_tag(tag)?;
-    }
+    record.annotation = tag::annotation(&record, actor.at(seconds));
     let written = changed.iter().filter_map(|node| nodes.get(node));
     let state = store
         .checkpoint(
             state,
             &Checkpoint {
-                run: &record,
                 nodes: written.collect(),
-                forgotten: &[],
-                plan: None,
-                events: &[],
-                report: None,
-                author: actor.at(seconds),
+                ..Checkpoint::of_run(&record, actor.at(seconds))
             },
         )
         .map_err(error::records("write that the run was given up"))?;
-    let mut update = None;
-    if let Some(tag) = &new_tag {
-        let id = site
-            .repository
-            .create_tag(tag)
-            .map_err(error::repository(&site.name, "tag the commit"))?;
-        update = Some(RefUpdate {
-            name: tag.ref_name(),
-            old: None,
-            new: Some(id),
-        });
-    }
+    let update = site.make_tag(&record)?;
     Ok(GivenUp {
         state,
         tag: update,
         files,
         aborted: Aborted {
-            run: record.run,
+            run: record.run.clone(),
             half_done,
-            tag: record.tag,
+            tag: record.tag.clone(),
         },
-    })
-}
-
-/// What is known of a run that was interrupted.
-struct Known {
-    entries: Vec<Entry>,
-    /// Whether nobody went on with the run since the journal of this clone was written.
-    is_newest: bool,
-}
-
-impl Known {
-    fn gather(
-        store: &Store<'_>,
-        state: &State,
-        record: &RunRecord,
-        files: &RunFiles,
-    ) -> Result<Self, Error> {
-        let has_journal = Journal::is_in(&files.directory);
-        let mut entries = match has_journal {
-            true => Journal::open::<Entry>(&files.directory)?.1,
-            false => Vec::new(),
-        };
-        let is_newest = has_journal && files.is_newest(state.tip);
-        if !is_newest {
-            let ended = entries.iter().filter_map(ended_step).collect();
-            let events = store
-                .events(state, &record.run)
-                .map_err(error::records("read the events of the run"))?;
-            entries.extend(told_in_events(&events, ended));
-        }
-        Ok(Self { entries, is_newest })
-    }
-
-    /// The nodes that were rebuilt or torn down, or were about to be, where their records do not say so:
-    /// what they are to say.
-    fn unrecorded(
-        &self,
-        nodes: &BTreeMap<NodeName, NodeRecord>,
-        run: &RunId,
-    ) -> BTreeMap<&str, (Phase, Option<Arc<str>>)> {
-        let mut last: BTreeMap<&str, (Phase, Option<Arc<str>>)> = BTreeMap::new();
-        let newest = if self.is_newest {
-            self.entries.as_slice()
-        } else {
-            &[]
-        };
-        for entry in newest {
-            let (step, seen) = match entry {
-                Entry::Intent { step } => {
-                    let message = Arc::from(format!("{step} had begun"));
-                    (step, Some((Phase::Unknown, Some(message))))
-                }
-                Entry::Ended { step, outcome, .. } => (step, reached(step, outcome)),
-                Entry::Note { .. } => continue,
-            };
-            if let (Some(node), Some(seen)) = (rebuilt_node(step), seen) {
-                last.insert(node, seen);
-            }
-        }
-        last.retain(|node, (phase, _)| {
-            nodes
-                .get(*node)
-                .is_none_or(|record| record.run != *run || record.phase != *phase)
-        });
-        for (phase, _) in last.values_mut() {
-            if *phase != Phase::Failed {
-                *phase = Phase::Unknown;
-            }
-        }
-        last
-    }
-
-    /// Steps that had begun and have not ended, sorted.
-    fn begun(&self) -> Vec<Arc<str>> {
-        let mut begun = BTreeSet::new();
-        for entry in &self.entries {
-            match entry {
-                Entry::Intent { step } => begun.insert(step.clone()),
-                Entry::Ended { step, .. } => begun.remove(step),
-                Entry::Note { .. } => false,
-            };
-        }
-        begun.into_iter().collect()
-    }
-}
-
-fn ended_step(entry: &Entry) -> Option<Arc<str>> {
-    match entry {
-        Entry::Ended { step, .. } => Some(step.clone()),
-        Entry::Intent { .. } | Entry::Note { .. } => None,
-    }
-}
-
-/// What began and what ended, as far as it fits together: a process that died told no checkpoint of its last
-/// steps, and whoever went on with its journal did not tell of them again. What waits for such a step is looked
-/// at like it.
-fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
-    let positions = plan.positions();
-    let mut ended = vec![false; plan.steps.len()];
-    let fits = |entry: &Entry| {
-        let Some(&index) = positions.get(&**entry.step()) else {
-            return false;
-        };
-        let mut needs = plan.steps[index].needs.iter();
-        let fits = needs.all(|need| ended[need.step.0 as usize]);
-        match entry {
-            Entry::Intent { .. } => fits,
-            Entry::Ended { .. } => {
-                ended[index] = fits;
-                fits
-            }
-            Entry::Note { .. } => false,
-        }
-    };
-    entries.retain(fits);
-    entries
-}
-
-/// What began and what ended, each once, as the events of checkpoints tell it, beside the steps that are known to
-/// have `ended`. A process that went on elsewhere may have told of a step again.
-fn told_in_events(events: &[u8], mut ended: BTreeSet<Arc<str>>) -> Vec<Entry> {
-    let mut begun = BTreeSet::new();
-    let mut told = Vec::new();
-    for line in events.split(|byte| *byte == b'\n') {
-        let Ok(event) = serde_json::from_slice::<serde_json::Value>(line) else {
-            continue;
-        };
-        let text = |key: &str| event.get(key).and_then(serde_json::Value::as_str);
-        let Some(step) = text("step").map(Arc::<str>::from) else {
-            continue;
-        };
-        match text("event") {
-            Some("step-started") if !ended.contains(&step) && begun.insert(step.clone()) => {
-                told.push(Entry::Intent { step });
-            }
-            Some("step-finished") => {
-                let duration = event.get("duration_ms").and_then(serde_json::Value::as_u64);
-                let Ok(outcome) = serde_json::from_value::<StepOutcome>(event) else {
-                    continue;
-                };
-                if ended.insert(step.clone()) {
-                    told.push(Entry::Ended {
-                        attempted: begun.contains(&step),
-                        step,
-                        outcome,
-                        duration_ms: duration.unwrap_or_default(),
-                    });
-                }
-            }
-            _ => {}
-        }
-    }
-    told
-}
-
-fn is_past_verification(entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| {
-        matches!(entry, Entry::Ended { step, outcome: StepOutcome::Succeeded, .. }
-            if **step == *StepKind::VerifySite.as_str())
-    })
-}
-
-/// The node of a step that rebuilds or tears it down.
-fn rebuilt_node(step: &str) -> Option<&str> {
-    let (kind, rest) = step.split_once('/')?;
-    [StepKind::Prepare, StepKind::Deploy, StepKind::Destroy]
-        .iter()
-        .any(|each| each.as_str() == kind)
-        .then(|| rest.rsplit('/').next())?
-}
-
-/// How far a step that ended brought its node; `None` where it was not attempted.
-fn reached(step: &str, outcome: &StepOutcome) -> Option<(Phase, Option<Arc<str>>)> {
-    Some(match outcome {
-        StepOutcome::Succeeded if step.starts_with("prepare/") => (Phase::Prepared, None),
-        StepOutcome::Succeeded if step.starts_with("deploy/") => (Phase::Deployed, None),
-        StepOutcome::Succeeded => (Phase::NotStarted, None),
-        StepOutcome::Failed { message } => (Phase::Failed, Some(message.clone())),
-        StepOutcome::Unknown { message } => (Phase::Unknown, Some(message.clone())),
-        StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return None,
+        run: record,
     })
 }
 

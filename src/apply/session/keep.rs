@@ -6,35 +6,41 @@
 
 use std::collections::{BTreeMap, hash_map};
 use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
-use super::error::{self, Error};
+use super::error::{self, Error, chain};
 use super::files::RunFiles;
 use super::node::{self, Context};
+use super::publish::Publication;
 use super::site::{Actor, Held, Site};
 use super::time::Timekeeper;
-use crate::apply::{Entry, Event, EventKind, NodeOutcome, Replay, StepOutcome, StopHandle};
+use crate::apply::{
+    Entry, Event, EventKind, Finished, NodeOutcome, Replay, StepOutcome, StopHandle,
+};
+use crate::backend::Fence;
 use crate::design::{Beside, NodeDesign, NodeName, RunId};
 use crate::identity;
-use crate::plan::{ChangeKind, Plan};
+use crate::plan::{ChangeKind, Plan, Standing};
 use crate::record::{
-    self, Checkpoint, NodeRecord, Packed, Packing, RunRecord, SiteState, State, Store,
+    self, Checkpoint, JournalMark, NodeRecord, Packed, Packing, Phase, RunRecord, SiteState, State,
+    Store,
 };
 use crate::remediation::Note;
-use crate::repository::{self, CommitId};
+use crate::repository::{self, CommitId, PushOutcome};
 use crate::step::{Effect, Parameters, Step, StepId, StepKind};
 
 /// How often the lock is renewed.
 const RENEWAL: Duration = Duration::from_secs(60);
 /// How long nothing is tried after the remote did not answer.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
-/// The age of the last renewal at which no step starts any more.
-const TOO_OLD: Duration = Duration::from_secs(5 * 60);
+/// The age of the last renewal at which no step starts any more, and none sends a request that changes
+/// something.
+pub(super) const BOUND: Duration = Duration::from_secs(5 * 60);
 /// How often the records are written and published while something changes.
 const CHECKPOINT: Duration = Duration::from_secs(30);
 /// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
@@ -60,12 +66,15 @@ pub struct Session<'a> {
     /// The records before the run, as the whole site counts them.
     pub(super) before: SiteState,
     pub(super) held: Mutex<Renewal>,
-    renewed: AtomicU64,
-    is_fenced: AtomicBool,
+    fence: Fence,
+    /// The id of the journal.
+    journal: Arc<str>,
     pub(super) records: Mutex<Records<'a>>,
     pub(super) published: Mutex<Published>,
     notices: Mutex<Vec<EventKind>>,
     stop: Mutex<Option<StopHandle>>,
+    /// How far the end is published; `None` before the end.
+    pub(super) publication: Mutex<Option<Publication>>,
 }
 
 /// The lock, and when it is to be renewed.
@@ -92,6 +101,8 @@ pub(super) struct Records<'a> {
     changed: FxHashSet<NodeName>,
     /// Nodes that are being rebuilt or torn down just now.
     begun: FxHashMap<NodeName, StepId>,
+    /// How many entries the journal has at least.
+    entries: usize,
     /// What happened since the last checkpoint, packed as it comes.
     events: Option<Packing>,
     /// What a checkpoint was to have, and was not written.
@@ -137,6 +148,9 @@ pub(super) struct Parts<'a> {
     pub(super) remote_tip: Option<CommitId>,
     pub(super) run: RunRecord,
     pub(super) held: Held,
+    /// The id of the journal, and how many entries it has.
+    pub(super) journal: Arc<str>,
+    pub(super) entries: usize,
 }
 
 impl<'a> Session<'a> {
@@ -175,12 +189,12 @@ impl<'a> Session<'a> {
                 .collect(),
             changes: changes.map(|change| (&change.node, change.kind)).collect(),
             before: parts.state.site.clone(),
-            renewed: AtomicU64::new(milliseconds(parts.held.renewed)),
+            fence: Fence::new(parts.time.lease_clock(), BOUND, parts.held.renewed),
+            journal: parts.journal,
             held: Mutex::new(Renewal {
                 next: parts.held.renewed + RENEWAL,
                 held: parts.held,
             }),
-            is_fenced: AtomicBool::new(false),
             records: Mutex::new(Records {
                 designs: Beside::of(parts.nodes),
                 state: parts.state,
@@ -188,6 +202,7 @@ impl<'a> Session<'a> {
                 nodes: nodes.into_iter().collect(),
                 changed: FxHashSet::default(),
                 begun: FxHashMap::default(),
+                entries: parts.entries,
                 events: None,
                 parts: Vec::new(),
                 written: now,
@@ -201,7 +216,47 @@ impl<'a> Session<'a> {
             }),
             notices: Mutex::new(Vec::new()),
             stop: Mutex::new(None),
+            publication: Mutex::new(None),
         })
+    }
+
+    /// How far the end of the run is published; `None` before its end.
+    #[must_use]
+    pub fn publication(&self) -> Option<Publication> {
+        lock(&self.publication).clone()
+    }
+
+    /// Whether each node that the run has built is in the records as deployed.
+    pub(super) fn check_records(&self, finished: &Finished) -> Result<(), Error> {
+        let built: FxHashSet<&NodeName> = self
+            .plan
+            .steps
+            .iter()
+            .filter(|step| {
+                let kind = step.id.kind;
+                matches!(kind, StepKind::Deploy | StepKind::Record | StepKind::Adopt)
+            })
+            .filter_map(|step| step.id.node.as_ref())
+            .collect();
+        let records = lock(&self.records);
+        let is_recorded = |node: &NodeName| {
+            let record = records.nodes.get(node);
+            record.is_some_and(|record| record.phase == Phase::Deployed && record.run == self.run)
+        };
+        let nodes: Vec<NodeName> = finished
+            .nodes
+            .iter()
+            .filter(|result| result.complete && result.standing == Standing::Deployed)
+            .filter(|result| built.contains(&result.node) && !is_recorded(&result.node))
+            .map(|result| result.node.clone())
+            .collect();
+        match nodes.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Unrecorded {
+                run: self.run.clone(),
+                nodes,
+            }),
+        }
     }
 
     /// Which run it is.
@@ -227,15 +282,19 @@ impl<'a> Session<'a> {
     /// Whether another step may start: the lock was renewed within five minutes, and is not lost.
     #[must_use]
     pub fn may_start(&self) -> bool {
-        let age = milliseconds(self.time.monotonic())
-            .saturating_sub(self.renewed.load(Ordering::Acquire));
-        !self.is_lost() && age < milliseconds(TOO_OLD)
+        self.fence.holds()
     }
 
     /// Whether somebody else has the site now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.is_fenced.load(Ordering::Acquire)
+        self.fence.is_lost()
+    }
+
+    /// What each step asks before a request that changes something.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
     }
 
     /// Renews the lock every 60 s; writes what has changed, and publishes it, every 30 s. To be called
@@ -268,8 +327,7 @@ impl<'a> Session<'a> {
         match taken {
             Ok(held) => {
                 renewal.next = held.renewed + RENEWAL;
-                self.renewed
-                    .store(milliseconds(held.renewed), Ordering::Release);
+                self.fence.confirm(held.renewed);
                 renewal.held = held;
             }
             Err(Error::Repository {
@@ -330,6 +388,10 @@ impl<'a> Session<'a> {
             records.parts.push(packed);
         }
         let written = nodes.len() + forgotten.len();
+        records.run.journal = Some(JournalMark {
+            id: self.journal.clone(),
+            entries: records.entries,
+        });
         let draft = self.store.draft(
             &records.state,
             &Checkpoint {
@@ -346,7 +408,6 @@ impl<'a> Session<'a> {
         records.cost = records.written.saturating_sub(began);
         let draft = draft.map_err(error::records("write the records"))?;
         log::info!("records of {written} nodes written in {:.1?}", records.cost);
-        self.files.note_checkpoint(&draft)?;
         match self.store.advance(draft) {
             Ok(state) => {
                 records.state = state;
@@ -378,9 +439,9 @@ impl<'a> Session<'a> {
             (update, records.state.tip)
         };
         let Some(update) = update else { return };
-        match self.site.publish(&[update]) {
-            Ok(true) => published.tip = tip,
-            Ok(false) => self.lose(),
+        match self.site.push(&[update]) {
+            Ok(PushOutcome::Published) => published.tip = tip,
+            Ok(PushOutcome::LostRace { .. }) => self.lose(),
             Err(error) => self.warn(chain(&error)),
         }
     }
@@ -398,11 +459,18 @@ impl<'a> Session<'a> {
             return;
         }
         let mut records = lock(&self.records);
-        if let Ok(mut line) = serde_json::to_vec(event) {
-            line.push(b'\n');
-            // Packing in memory does not fail.
-            let _ = records.events.get_or_insert_default().write_all(&line);
+        if records.events.is_none() {
+            let part = Part {
+                journal: self.journal.clone(),
+            };
+            records.note(&part);
         }
+        records.note(event);
+        // Each of these is behind an entry of the journal.
+        records.entries += usize::from(matches!(
+            event.kind,
+            EventKind::StepStarted { attempt: 1, .. } | EventKind::StepFinished { .. }
+        ));
         match &event.kind {
             EventKind::StepStarted {
                 step,
@@ -581,24 +649,41 @@ impl<'a> Session<'a> {
         lock(&self.notices).push(kind);
     }
 
-    /// Somebody else has the site: nothing more starts, and nothing more is written.
+    /// Somebody else has the site: nothing more starts, what runs is cancelled, and nothing more is written.
     fn lose(&self) {
-        if !self.is_fenced.swap(true, Ordering::AcqRel) {
-            self.warn(
-                "somebody else took the lock of the site: nothing more is started".to_owned(),
-            );
+        if self.fence.lose() {
+            self.warn(format!(
+                "the lock of site `{}` is another process's now: run {} is fenced here, and stops at once",
+                self.site.name, self.run
+            ));
             self.ask_to_stop();
         }
     }
 
     fn ask_to_stop(&self) {
         if let Some(stop) = &*lock(&self.stop) {
-            stop.stop();
+            stop.stop_at_once();
         }
     }
 }
 
+/// The first line of each part of the events of a run: whose they are.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Part {
+    /// The journal of the process that wrote them.
+    pub(super) journal: Arc<str>,
+}
+
 impl Records<'_> {
+    /// Adds a line to what happened.
+    fn note(&mut self, line: &impl Serialize) {
+        if let Ok(mut line) = serde_json::to_vec(line) {
+            line.push(b'\n');
+            // Packing in memory does not fail.
+            let _ = self.events.get_or_insert_default().write_all(&line);
+        }
+    }
+
     fn has_news(&self) -> bool {
         !self.changed.is_empty() || self.events.is_some() || !self.parts.is_empty()
     }
@@ -621,20 +706,4 @@ pub fn with_heartbeat<T>(session: &Session<'_>, pause: Duration, body: impl FnOn
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

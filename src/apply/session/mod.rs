@@ -4,11 +4,12 @@
 //! still holds, and writes the first checkpoint; while the dispatcher works, a [`Recorder`] turns its
 //! words into records, and [`Session::tick`] renews the lock, writes checkpoints and publishes them;
 //! [`Session::finish`] writes the end, tags the commit, and publishes all of it at once. A run that was
-//! interrupted is [found](find_interrupted), and then [resumed](resume) or [given up](abort).
+//! interrupted is [found](find_interrupted), and then [resumed](resume) or [aborted](abort).
 //!
 //! Everything is written so that a crash between any two writes leaves a state that the next run
-//! understands: the lock before the first record, the records before the tag, the tag's bytes before
-//! the records that name it.
+//! understands: the lock before the first record, that before the first step, and the tag's words in the
+//! records that name it. With a remote nothing counts before it is there: a run whose end could not be
+//! published keeps its lock, and the next process in its clone publishes it ([`catch_up`]).
 
 mod admission;
 mod begin;
@@ -18,7 +19,9 @@ mod finish;
 mod history;
 mod interrupted;
 mod keep;
+mod known;
 mod node;
+mod publish;
 mod recorder;
 mod site;
 mod tag;
@@ -26,14 +29,15 @@ mod time;
 mod unfinished;
 
 pub use admission::admit;
-pub use begin::{Begun, Proposal, begin, look_out};
+pub use begin::{Begun, Outlook, Proposal, begin, look_out};
 pub use error::{Error, Kind};
 pub use history::{History, intermediate_commits};
 pub use interrupted::{
-    Aborted, HalfDone, Interrupted, TakeOver, abort, find_interrupted, resume, unlock,
+    Aborted, HalfDone, Interrupted, TakeOver, Unlock, abort, find_interrupted, resume, unlock,
 };
 pub use keep::{Session, with_heartbeat};
+pub use publish::{Publication, Unpublished, catch_up, unpublished};
 pub use recorder::Recorder;
-pub use site::{Actor, Connection, Site};
+pub use site::{Actor, Connection, SetAside, Site};
 pub use time::Timekeeper;
 pub use unfinished::unfinished_run;

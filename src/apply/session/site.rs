@@ -3,7 +3,7 @@
 use super::error::{self, Error};
 use super::time::{Timekeeper, rfc3339};
 use crate::design::{RunId, SiteName};
-use crate::record::{Exchange, Packed, State, Store};
+use crate::record::{Packed, Standing, State, Store};
 use crate::repository::{
     CommitId, Holder, Lock, NewLock, PushOutcome, RefUpdate, Remote, Repository, Signature,
 };
@@ -90,7 +90,7 @@ impl<'a> Site<'a> {
     }
 
     /// The newest records, and what the remote has of them.
-    pub(super) fn records(&self, store: &Store<'_>) -> Result<(State, Option<CommitId>), Error> {
+    pub(super) fn records(&self, store: &Store<'_>) -> Result<Records, Error> {
         let exchange = match self.remote()? {
             Some(remote) => Some(
                 store
@@ -100,8 +100,21 @@ impl<'a> Site<'a> {
             None => None,
         };
         let state = store.read().map_err(error::records("read the records"))?;
-        let remote_tip = exchange.and_then(|Exchange { remote_tip, .. }| remote_tip);
-        Ok((state, remote_tip))
+        let remote_tip = exchange.as_ref().and_then(|exchange| exchange.remote_tip);
+        let set_aside = exchange.and_then(|exchange| match exchange.standing {
+            Standing::SetAside { run, kept } => Some(SetAside { run, kept }),
+            _ => None,
+        });
+        Ok(Records {
+            state,
+            remote_tip,
+            set_aside,
+        })
+    }
+
+    /// Whether there is a remote, and it must not be asked.
+    pub(super) fn is_offline(&self) -> bool {
+        matches!(self.connection, Connection::Offline)
     }
 
     /// The lock as it counts: the remote's where there is one.
@@ -136,16 +149,38 @@ impl<'a> Site<'a> {
         run: &RunId,
         plan: &Packed,
     ) -> Result<Held, Error> {
-        let seconds = time.seconds();
+        self.take_as(
+            seen,
+            actor,
+            time,
+            actor.holder(run, time.seconds()),
+            plan.as_bytes(),
+        )
+    }
+
+    /// Takes the lock for a holder.
+    pub(super) fn take_as(
+        &self,
+        seen: Option<CommitId>,
+        actor: &Actor,
+        time: &dyn Timekeeper,
+        holder: Holder,
+        plan: &[u8],
+    ) -> Result<Held, Error> {
         let asked = time.monotonic();
-        let holder = actor.holder(run, seconds);
-        let nonce = format!("{:032x}-{run}-{}", actor.random, asked.as_nanos());
+        let nonce = format!(
+            "{:032x}-{}-{}-{}",
+            actor.random,
+            holder.run,
+            asked.as_nanos(),
+            seen.map(|seen| seen.to_string()).unwrap_or_default()
+        );
         let new = NewLock {
             site: self.name.as_str(),
             holder: &holder,
-            plan: plan.as_bytes(),
+            plan,
             nonce: &nonce,
-            author: actor.at(seconds),
+            author: actor.at(time.seconds()),
         };
         let remote = self.remote()?;
         let lock = match seen {
@@ -153,7 +188,11 @@ impl<'a> Site<'a> {
             None => self.repository.acquire_lock(&new, remote),
         };
         let lock = lock.map_err(error::repository(&self.name, "take the lock"))?;
-        log::info!("the lock of `{}` is held for run {run}", self.name);
+        log::info!(
+            "the lock of `{}` is held for run {}",
+            self.name,
+            lock.holder.run
+        );
         Ok(Held {
             lock,
             holder,
@@ -161,23 +200,78 @@ impl<'a> Site<'a> {
         })
     }
 
+    /// Whether a lock is that of a process that is certainly gone, so that it can be taken over at once. Not
+    /// where its run has ended in another clone, which alone has its records.
+    pub(super) fn is_dead(
+        &self,
+        lock: &Lock,
+        actor: &Actor,
+        time: &dyn Timekeeper,
+    ) -> Result<bool, Error> {
+        let me = actor.holder(&RunId::from(lock.holder.run.as_str()), time.seconds());
+        if !lock.holder.is_gone(&me) {
+            return Ok(false);
+        }
+        Ok(!lock.holder.ended || self.is_of_this_clone(lock)?)
+    }
+
+    /// Whether a lock was last taken in this clone.
+    fn is_of_this_clone(&self, lock: &Lock) -> Result<bool, Error> {
+        let here = self
+            .repository
+            .read_lock(self.name.as_str())
+            .map_err(error::repository(&self.name, "read the lock"))?;
+        Ok(here.is_some_and(|here| here.id == lock.id))
+    }
+
+    /// The error for a lock that may not be taken.
+    pub(super) fn held(&self, lock: Lock) -> Error {
+        match lock.holder.ended {
+            true => Error::EndedElsewhere {
+                site: self.name.clone(),
+                holder: Box::new(lock.holder),
+            },
+            false => Error::LockHeld {
+                site: self.name.clone(),
+                holder: Box::new(lock.holder),
+            },
+        }
+    }
+
     /// Gives the lock back.
-    pub(super) fn release(&self, lock: &Lock) -> Result<(), Error> {
+    pub(super) fn release(&self, lock: CommitId) -> Result<(), Error> {
         self.repository
-            .release_lock(self.name.as_str(), lock.id, self.remote()?)
+            .release_lock(self.name.as_str(), lock, self.remote()?)
             .map_err(error::repository(&self.name, "release the lock"))
     }
 
-    /// Publishes refs to the audience, all or none. `Ok(false)`: somebody else was faster.
-    pub(super) fn publish(&self, updates: &[RefUpdate]) -> Result<bool, Error> {
+    /// Publishes refs to the audience, all or none.
+    pub(super) fn push(&self, updates: &[RefUpdate]) -> Result<PushOutcome, Error> {
         let Some(remote) = self.audience() else {
-            return Ok(true);
+            return Ok(PushOutcome::Published);
         };
-        let outcome = remote
+        remote
             .push(updates)
-            .map_err(error::repository(&self.name, "publish the records"))?;
-        Ok(outcome == PushOutcome::Published)
+            .map_err(error::repository(&self.name, "publish the records"))
     }
+}
+
+/// The records as they were found.
+pub(super) struct Records {
+    pub(super) state: State,
+    /// What the remote has of them.
+    pub(super) remote_tip: Option<CommitId>,
+    /// What this clone had beside them.
+    pub(super) set_aside: Option<SetAside>,
+}
+
+/// Records of this clone that the remote does not know, and has gone on without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// The newest run in them.
+    pub run: RunId,
+    /// The ref that keeps them.
+    pub kept: String,
 }
 
 /// A lock that this process holds.

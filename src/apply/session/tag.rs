@@ -4,9 +4,11 @@
 //! both from different runs, and the words carry `dag_id: <run>`. The state of the site is the
 //! authority; the tags publish it.
 
+use std::sync::Arc;
+
 use crate::plan::{ChangeKind, Plan};
-use crate::record::{Outcome, RunRecord, SiteState};
-use crate::repository::{CommitId, NewTag, Signature};
+use crate::record::{Annotation, Outcome, RunRecord, SiteState};
+use crate::repository::{NewTag, Signature};
 
 /// The action that brings the whole site true. The others are targeted and make no tag.
 pub(super) const SITE_ACTION: &str = "update";
@@ -49,18 +51,19 @@ fn is_applied(run: &RunRecord, before: &SiteState) -> bool {
             .is_some_and(|success| success.revision == run.revision)
 }
 
-/// The tag of a run that names one, with all its bytes.
-pub(super) fn tag(run: &RunRecord, target: CommitId, tagger: Signature) -> Option<NewTag> {
+/// What the tag of a run that names one says.
+pub(super) fn annotation(run: &RunRecord, tagger: Signature) -> Option<Box<Annotation>> {
+    run.tag.as_ref()?;
     let counts = run.counts;
     let unverified = match run.unverified {
         0 => String::new(),
         number => format!("unverified: {number}\n"),
     };
-    Some(NewTag {
-        name: run.tag.as_ref()?.to_string(),
-        target,
-        tagger,
-        message: format!(
+    Some(Box::new(Annotation {
+        name: Arc::from(tagger.name),
+        email: Arc::from(tagger.email),
+        seconds: tagger.seconds,
+        message: Arc::from(format!(
             "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n{unverified}",
             run.run,
             run.action,
@@ -71,7 +74,22 @@ pub(super) fn tag(run: &RunRecord, target: CommitId, tagger: Signature) -> Optio
             counts.succeeded,
             counts.failed,
             counts.not_started,
-        ),
+        )),
+    }))
+}
+
+/// The tag of a run that names one, with all its bytes: the same in every clone.
+pub(super) fn tag(run: &RunRecord) -> Option<NewTag> {
+    let annotation = run.annotation.as_ref()?;
+    Some(NewTag {
+        name: run.tag.as_ref()?.to_string(),
+        target: run.revision.parse().ok()?,
+        tagger: Signature {
+            name: annotation.name.to_string(),
+            email: annotation.email.to_string(),
+            seconds: annotation.seconds,
+        },
+        message: annotation.message.to_string(),
     })
 }
 
@@ -94,8 +112,6 @@ pub(super) fn is_no_op(plan: &Plan) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::record::{Counts, SiteAction};
 
@@ -114,6 +130,9 @@ mod tests {
             unverified: 0,
             counts: Counts::default(),
             tag: None,
+            annotation: None,
+            tag_owed: false,
+            journal: None,
         }
     }
 

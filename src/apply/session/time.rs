@@ -1,17 +1,28 @@
-//! The clock of a run, handed in: this room reads none of its own.
+//! The clock of a run, handed in: this module reads none of its own.
 
 use std::time::Duration;
+
+use crate::backend::LeaseClock;
 
 /// Tells the time and lets it pass.
 pub trait Timekeeper: Sync {
     /// Seconds since 1970, UTC.
     fn seconds(&self) -> i64;
 
-    /// Time that only goes forward, whatever is done to the wall clock; from any beginning.
+    /// Time that only goes forward, whatever is done to the wall clock, and goes on while the system is
+    /// suspended; from any beginning.
     fn monotonic(&self) -> Duration;
 
-    /// Waits.
+    /// The same time, for steps that run on their own.
+    fn lease_clock(&self) -> LeaseClock;
+
+    /// Waits, or until somebody asks for a stop.
     fn pause(&self, time: Duration);
+
+    /// Whether somebody asked for a stop.
+    fn is_stopped(&self) -> bool {
+        false
+    }
 
     /// Tells people what is waited for, before pauses that they would wonder at.
     fn explain(&self, _waits_for: &str) {}

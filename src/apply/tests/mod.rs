@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
+use crate::backend::Fence;
 use crate::design::RunId;
 use crate::journal;
 use crate::plan::Plan;
@@ -154,6 +155,7 @@ impl<'a> Run<'a> {
             stop_after: self.stop_after,
             preconditions: Arc::new(NoPreconditions),
             may_start: &may_start,
+            fence: Fence::default(),
         };
         super::execute(work, &mut self.heard).await
     }

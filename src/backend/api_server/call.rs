@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
@@ -22,8 +22,8 @@ use tokio::time::{Instant, timeout};
 
 use super::connect::chain;
 use super::page::Page;
-use crate::backend::ActError;
 use crate::backend::masked::masked;
+use crate::backend::{ActError, fence};
 
 /// How long one request may take. A server gives itself sixty seconds at most.
 pub(in crate::backend) const REQUEST: Duration = Duration::from_secs(65);
@@ -341,6 +341,9 @@ impl Server {
     ) -> Result<(StatusCode, Body), Trouble> {
         let request = request.map_err(|error| Trouble::Unreadable(error.to_string()))?;
         let asked = format!("{} {}", request.method(), request.uri().path());
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            fence::pass().await;
+        }
         let began = Instant::now();
         let answer = self.client.send(request.map(Body::from)).await;
         let answer = answer.map_err(|error| Trouble::Unreachable(chain(&error)));

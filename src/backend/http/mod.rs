@@ -25,6 +25,8 @@ use tokio::time::Instant;
 
 use answer::Origin;
 
+use crate::backend::fence;
+
 pub use answer::Answer;
 pub use endpoint::{Endpoint, EndpointError, is_loopback};
 pub use failure::{Class, Failure, plain};
@@ -197,6 +199,9 @@ impl Client {
             return Err(Failure::new(origin.clone(), Class::Permanent, text));
         }
         let prepared = request.prepare(&self.inner, url, origin)?;
+        if request.changes_something() {
+            fence::pass().await;
+        }
         let lost = |error: &reqwest::Error| failure::of_transport(origin, request, error);
         let mut response = self.inner.execute(prepared).await.map_err(|e| lost(&e))?;
         let status = response.status();

@@ -168,6 +168,12 @@ impl<'a> Request<'a> {
         self.header(CONNECTION.as_str(), "close")
     }
 
+    /// Whether the service may be another after it: a request that only reads, or can be sent again and
+    /// again, may still be one that changes something.
+    pub(super) fn changes_something(&self) -> bool {
+        !matches!(self.method, Method::GET | Method::HEAD)
+    }
+
     /// What it means that no answer came though the request may have arrived.
     pub(super) fn when_lost(&self) -> Class {
         if self.is_repeatable {

@@ -34,7 +34,7 @@ pub(in crate::cli) fn of_failure(action: Option<Action>, failure: &Failure) -> S
         FailureKind::Usage | FailureKind::Error => Reason::BadRequest,
         FailureKind::NotFound => Reason::NotFound,
         FailureKind::Guard | FailureKind::Stale | FailureKind::Locked => Reason::Conflict,
-        FailureKind::Failed | FailureKind::Interrupted => failed(action),
+        FailureKind::Failed | FailureKind::Interrupted | FailureKind::Unpublished => failed(action),
     };
     let messages = failure
         .hints

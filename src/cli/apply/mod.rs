@@ -20,7 +20,9 @@ use clap::{Args, ValueEnum};
 use self::process::listen;
 use self::resume::resume;
 use self::saved::{apply_saved, not_before_its_day};
-use crate::apply::session::{self, Begun, Proposal, Recorder, admit, begin, with_heartbeat};
+use crate::apply::session::{
+    self, Begun, Proposal, Publication, Recorder, admit, begin, with_heartbeat,
+};
 use crate::apply::{self, Event, EventKind, Finished, StillHolds, Stop, Work};
 use crate::backend::Backends;
 use crate::cli::action;
@@ -30,7 +32,7 @@ use crate::cli::planning::{self, PlanArguments, Planned, RemoteArguments};
 use crate::cli::revision::Checkout;
 use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
-use crate::design::{Design, NodeDesign, NodeName};
+use crate::design::{Design, NodeDesign, NodeName, RunId};
 use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
 use crate::record::{Outcome, Packed, RunRecord, Store};
 use crate::report::airship::Reason;
@@ -270,21 +272,24 @@ fn look_out(
 ) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
-    match session::look_out(site, &actor, &clock) {
+    let outlook = match session::look_out(site, &actor, &clock) {
         Err(session::Error::Unfinished { run, .. }) if command.supersede => {
             let text = interrupted::give_up(context, checkout, site, &run, false)?;
             context.printer.tell(&text);
-            Ok(None)
+            return Ok(None);
         }
-        Ok(Some(run)) => {
-            context.printer.tell(&format!(
-                "Run {} had ended, and was killed before its tag was made: that is done now.",
-                Visible(run.run.as_str())
-            ));
-            Ok(Some(run))
-        }
-        other => other.map_err(|error| session_failure(&error)),
+        other => other.map_err(|error| session_failure(&error))?,
+    };
+    if let Some(aside) = &outlook.set_aside {
+        planning::tell_of_set_aside(context, aside);
     }
+    if let Some(run) = &outlook.ended {
+        context.printer.tell(&format!(
+            "Run {} had ended, and its end was not published: that is done now.",
+            Visible(run.run.as_str())
+        ));
+    }
+    Ok(outlook.ended)
 }
 
 /// Plans what is committed, shows it, asks, and carries it out.
@@ -470,6 +475,7 @@ fn carry_out(
                 .refusing(task.refused.clone()),
         ),
         may_start: &|| session.may_start(),
+        fence: session.fence(),
     };
     let finished = with_heartbeat(&session, HEARTBEAT, || {
         task.runtime.block_on(async {
@@ -501,8 +507,14 @@ fn carry_out(
         let status = heard.into_status(action, &report);
         context.printer.print(&airship::line(&status))?;
     }
+    let (publication, run) = (session.publication(), report.run.clone());
     if !command.watching.watch {
         std::mem::forget((session, report, finished));
+    }
+    if let Some(failure) = unpublished(publication, &run, outcome) {
+        // It follows the report, which has said all about the run itself.
+        context.printer.fail(&failure);
+        return Err(Failure::shown(failure.kind));
     }
     match reason {
         // What a step found out is what a plan would have found, and exits like it.
@@ -510,6 +522,23 @@ fn carry_out(
         Some(Reason::Conflict) => Err(Failure::shown(FailureKind::Guard)),
         Some(Reason::BadRequest) => Err(Failure::shown(FailureKind::Error)),
         _ => exit_code(outcome),
+    }
+}
+
+/// That not everybody can see how a run ended. One that was interrupted is to be resumed in any case.
+fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) -> Option<Failure> {
+    let failure = |text: String| Failure::new(FailureKind::Unpublished, text);
+    match publication {
+        None | Some(Publication::Whole) => None,
+        Some(_) if outcome == Outcome::Interrupted => None,
+        Some(Publication::TagOwed { tag, why }) => Some(failure(format!(
+            "run {run} is done ({outcome}), and the remote refuses its tag `{tag}`: {why}"
+        ))
+        .hint("its records are published and say that the tag is owed; the next `trueup apply` tries again")),
+        Some(Publication::Missing { why }) => Some(failure(format!(
+            "run {run} is done ({outcome}), and not published: {why}"
+        ))
+        .hint("nothing is lost: its records and its lock wait in this clone, and the next command here that asks the remote publishes them first, such as `trueup log`")),
     }
 }
 

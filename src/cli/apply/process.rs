@@ -2,10 +2,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::apply;
+use crate::apply::Stop;
 use crate::apply::session::{self, Actor, Timekeeper};
+use crate::backend::LeaseClock;
 use crate::cli::context::Printer;
 use crate::cli::{Failure, FailureKind};
 use crate::report::Visible;
@@ -18,24 +20,47 @@ pub(in crate::cli) fn session_failure(error: &session::Error) -> Failure {
         session::Kind::LockHeld => FailureKind::Locked,
         session::Kind::Guard => FailureKind::Guard,
         session::Kind::Interrupted => FailureKind::Interrupted,
+        session::Kind::Unpublished => FailureKind::Unpublished,
         session::Kind::Error => FailureKind::Error,
     };
     Failure::from_error(kind, error, error.hint())
 }
 
+/// How often is looked whether a stop was asked for, while something is waited for.
+const TICK: Duration = Duration::from_millis(200);
+
 /// The clocks of this process.
 pub(in crate::cli) struct ProcessClock {
-    begun: Instant,
+    begun: Duration,
     printer: Printer,
+    stop: Option<Stop>,
 }
 
 impl ProcessClock {
     pub(in crate::cli) fn new(printer: Printer) -> Self {
         Self {
-            begun: Instant::now(),
+            begun: since_boot(),
             printer,
+            stop: None,
         }
     }
+
+    /// The same, whose waits end when a stop is asked for.
+    pub(super) fn stopped_by(mut self, stop: Option<Stop>) -> Self {
+        self.stop = stop;
+        self
+    }
+}
+
+/// The time since the system was started, with that in which it was suspended.
+fn since_boot() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let now = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
 impl Timekeeper for ProcessClock {
@@ -44,11 +69,27 @@ impl Timekeeper for ProcessClock {
     }
 
     fn monotonic(&self) -> Duration {
-        self.begun.elapsed()
+        since_boot().saturating_sub(self.begun)
+    }
+
+    fn lease_clock(&self) -> LeaseClock {
+        let begun = self.begun;
+        Arc::new(move || since_boot().saturating_sub(begun))
     }
 
     fn pause(&self, time: Duration) {
-        std::thread::sleep(time);
+        let began = self.monotonic();
+        loop {
+            let left = time.saturating_sub(self.monotonic().saturating_sub(began));
+            if left.is_zero() || self.is_stopped() {
+                return;
+            }
+            std::thread::sleep(left.min(TICK));
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(Stop::is_asked)
     }
 
     fn explain(&self, waits_for: &str) {

@@ -99,7 +99,7 @@ pub(super) fn resume(
     } = equip(checkout, opened, &store, &plan, site, &backends)?;
     let nodes = &design.nodes;
     let actor = actor(site.repository)?;
-    let clock = ProcessClock::new(context.printer);
+    let clock = ProcessClock::new(context.printer).stopped_by(command.hooks.process_stop());
     let take_over = TakeOver {
         dead: command.take_over_dead,
         longest_request: backend::longest_request(&design),

@@ -4,6 +4,7 @@
 //! old designs that are needed for reasons, and calls [`plan::make`].
 
 mod arguments;
+mod follow;
 mod opened;
 mod short;
 
@@ -24,6 +25,7 @@ use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
 pub(in crate::cli) use self::opened::Opened;
 pub(in crate::cli) use arguments::{PlanArguments, RemoteArguments};
+pub(in crate::cli) use follow::{follow, tell_of_set_aside};
 
 use crate::cli::context::Context;
 use crate::cli::revision::Checkout;
@@ -116,24 +118,6 @@ pub(in crate::cli) fn runtime(design: &Design) -> Result<tokio::runtime::Runtime
         .start_paused(backend::clock(design) == Clock::Virtual)
         .build()
         .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))
-}
-
-/// Follows the remote's records into ours.
-pub(in crate::cli) fn follow(
-    context: &Context,
-    store: &Store<'_>,
-    connection: &Connection<'_>,
-) -> Result<(), Failure> {
-    match connection {
-        Connection::Alone => {}
-        Connection::Offline => context
-            .printer
-            .tell("warning: the remote was not asked (--offline): its records may be newer"),
-        Connection::Shared { remote, .. } => {
-            store.follow(remote)?;
-        }
-    }
-    Ok(())
 }
 
 /// The commit that a record names, fetched where this clone does not have it.

@@ -144,6 +144,9 @@ fn record() -> RunRecord {
         unverified: 0,
         counts: ending().counts,
         tag: None,
+        annotation: None,
+        tag_owed: false,
+        journal: None,
     }
 }
 

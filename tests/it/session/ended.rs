@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trueup::apply::EventKind;
 use trueup::apply::session::{
-    Error, History, Kind, TakeOver, Timekeeper, abort, admit, begin, find_interrupted,
+    Error, History, Kind, TakeOver, Timekeeper, Unlock, abort, admit, begin, find_interrupted,
     intermediate_commits, unlock,
 };
 use trueup::design::{Digest, NodeName, RunId, SiteName};
@@ -231,7 +231,7 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
     let error = apply(&site, &time, &order, &[], true).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld);
     assert!(error.to_string().contains("held by Ada"), "{error}");
-    let error = unlock(&site, &actor, &time, &run).unwrap_err();
+    let error = unlock(&site, &actor, &time, &run, Unlock::Dead).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld, "this very process runs");
     assert!(begun.session.may_start());
     time.pass(MINUTE);

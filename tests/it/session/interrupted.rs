@@ -226,6 +226,7 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
             Entry::Ended { step, outcome, .. } if *outcome == failed => format!("{step} failed"),
             Entry::Ended { step, .. } => format!("{step} ended"),
             Entry::Note { step, .. } => format!("{step} noted"),
+            Entry::Opened { .. } => "opened".to_owned(),
         })
         .collect();
     let expected = [

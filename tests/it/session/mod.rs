@@ -14,7 +14,7 @@ use trueup::apply::session::{
     begin, resume,
 };
 use trueup::apply::{Clock, Event, NoPreconditions, RunReport, Stop, Work, execute};
-use trueup::backend::{ActError, Hardware, Order, Pending, Probe};
+use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
 use trueup::observed::ObservedNode;
 use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
@@ -30,7 +30,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A clock that only moves when it is told to.
 #[derive(Default)]
 struct Hand {
-    seconds: AtomicU64,
+    seconds: Arc<AtomicU64>,
     explained: Mutex<Vec<String>>,
 }
 
@@ -51,6 +51,11 @@ impl Timekeeper for Hand {
 
     fn monotonic(&self) -> Duration {
         Duration::from_secs(self.seconds.load(Ordering::SeqCst))
+    }
+
+    fn lease_clock(&self) -> LeaseClock {
+        let seconds = self.seconds.clone();
+        Arc::new(move || Duration::from_secs(seconds.load(Ordering::SeqCst)))
     }
 
     fn pause(&self, time: Duration) {
@@ -311,6 +316,7 @@ fn carry_out(
         stop_after: None,
         preconditions: Arc::new(NoPreconditions),
         may_start: &|| session.may_start(),
+        fence: session.fence(),
     };
     let finished = runtime.block_on(execute(work, &mut recorder)).unwrap();
     recorder.finish(&finished, &Noon.now(), 0)

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use trueup::apply::session::{Connection, Error, Kind, Site, TakeOver, begin, find_interrupted};
+use trueup::apply::session::{
+    Connection, Error, Kind, Outlook, Publication, Site, TakeOver, begin, find_interrupted,
+    look_out, unpublished,
+};
 use trueup::apply::{Event, EventKind};
 use trueup::record::Outcome;
 
-use super::{Hand, Job, PATIENCE, actor, alone, apply, carry_out, go_on, holds, plan, shared};
+use super::{Hand, Job, actor, alone, apply, carry_out, go_on, holds, plan, shared};
 use crate::git::{Checkout, Origin};
 
 #[test]
@@ -66,7 +69,6 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
         }
     };
     let report = carry_out(&mut begun, &order, &[], &mut sink).unwrap();
-    std::fs::rename(&away, origin.path()).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(
         warnings
@@ -74,19 +76,34 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
             .any(|message| message.contains("in this clone")),
         "{warnings:?}"
     );
+    assert!(matches!(
+        begun.session.publication(),
+        Some(Publication::Missing { .. })
+    ));
+    drop(begun);
+    let left = unpublished(&site, &actor, &time).unwrap().unwrap();
+    assert_eq!(
+        (left.run, left.outcome),
+        (report.run.clone(), report.outcome)
+    );
+    let error = look_out(&site, &actor, &time).unwrap_err();
+    assert_eq!(error.kind(), Kind::Error, "nothing can be asked: {error}");
+
+    std::fs::rename(&away, origin.path()).unwrap();
     let tag = format!("refs/tags/{}", report.tag.unwrap());
-    assert!(!origin.git(&["for-each-ref"]).contains(&tag));
-    // The lock stayed: here it is this living process's, which a person may know better.
-    let lock = repository.read_lock("one").unwrap().unwrap();
-    repository
-        .release_lock(
-            "one",
-            lock.id,
-            Some(&repository.remote("origin", PATIENCE).unwrap()),
-        )
-        .unwrap();
-    apply(&site, &time, &order, &[], false).unwrap();
-    assert!(origin.git(&["for-each-ref"]).contains(&tag));
+    let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
+    assert!(!refs.contains(&tag) && refs.contains("refs/trueup/one/lock"));
+    // The next process publishes it before anything else, and says so once.
+    let outlook = look_out(&site, &actor, &time).unwrap();
+    assert_eq!(outlook.ended.unwrap().run, report.run);
+    let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
+    assert!(refs.contains(&tag) && !refs.contains("lock"), "{refs}");
+    assert_eq!(
+        origin.git(&["rev-parse", "refs/trueup/one/state"]),
+        ours.git(&["rev-parse", "refs/trueup/one/state"])
+    );
+    assert_eq!(look_out(&site, &actor, &time).unwrap(), Outlook::default());
+    assert_eq!(unpublished(&site, &actor, &time).unwrap(), None);
 }
 
 #[test]

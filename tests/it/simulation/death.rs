@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use trueup::apply::session::Timekeeper;
 use trueup::apply::{self, Entry, Log, Preconditions};
-use trueup::backend::{ActError, Hardware, Order, Pending, Probe};
+use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{NodeDesign, NodeName};
 use trueup::journal::{self, Journal};
 use trueup::observed::ObservedNode;
@@ -247,9 +247,7 @@ impl apply::Clock for Noon {
 /// The time of a stage: it passes as tokio's does while something runs, and stands still else.
 #[derive(Default)]
 pub(super) struct Hand {
-    /// In milliseconds, up to the beginning of what runs.
-    base: AtomicU64,
-    origin: Mutex<Option<Instant>>,
+    time: Arc<Passed>,
     /// How far the clock on the wall is off, in seconds.
     pub(super) off: AtomicI64,
     looks: AtomicUsize,
@@ -257,10 +255,33 @@ pub(super) struct Hand {
     fatal: AtomicUsize,
 }
 
+/// The time that has passed on a stage.
+#[derive(Default)]
+struct Passed {
+    /// In milliseconds, up to the beginning of what runs.
+    base: AtomicU64,
+    origin: Mutex<Option<Instant>>,
+}
+
+impl Passed {
+    fn now(&self) -> Duration {
+        let runs = self
+            .origin
+            .lock()
+            .unwrap()
+            .map_or(Duration::ZERO, |origin| origin.elapsed());
+        Duration::from_millis(self.base.load(Ordering::SeqCst)) + runs
+    }
+}
+
 impl Hand {
     pub(super) fn copy(&self) -> Self {
+        let base = self.time.base.load(Ordering::SeqCst);
         Self {
-            base: AtomicU64::new(self.base.load(Ordering::SeqCst)),
+            time: Arc::new(Passed {
+                base: AtomicU64::new(base),
+                ..Passed::default()
+            }),
             off: AtomicI64::new(self.off.load(Ordering::SeqCst)),
             ..Self::default()
         }
@@ -274,7 +295,7 @@ impl Hand {
             .build()
             .unwrap();
         runtime.block_on(async {
-            *self.origin.lock().unwrap() = Some(Instant::now());
+            *self.time.origin.lock().unwrap() = Some(Instant::now());
             let result = future.await;
             self.arrive();
             result
@@ -283,11 +304,12 @@ impl Hand {
 
     /// What ran is over; also where it was unwound, and nobody knows how long it ran.
     fn arrive(&self) {
-        let origin = self.origin.lock().unwrap().take();
+        let origin = self.time.origin.lock().unwrap().take();
         if let Some(origin) = origin
             && tokio::runtime::Handle::try_current().is_ok()
         {
-            self.base
+            self.time
+                .base
                 .fetch_add(milliseconds(origin.elapsed()), Ordering::SeqCst);
         }
     }
@@ -303,12 +325,7 @@ impl Hand {
 
     /// The time, for whoever is no part of the process.
     pub(super) fn now(&self) -> Duration {
-        let runs = self
-            .origin
-            .lock()
-            .unwrap()
-            .map_or(Duration::ZERO, |origin| origin.elapsed());
-        Duration::from_millis(self.base.load(Ordering::SeqCst)) + runs
+        self.time.now()
     }
 }
 
@@ -322,8 +339,15 @@ impl Timekeeper for Hand {
         Duration::from_millis(self.look())
     }
 
+    fn lease_clock(&self) -> LeaseClock {
+        let time = self.time.clone();
+        Arc::new(move || time.now())
+    }
+
     fn pause(&self, time: Duration) {
-        self.base.fetch_add(milliseconds(time), Ordering::SeqCst);
+        self.time
+            .base
+            .fetch_add(milliseconds(time), Ordering::SeqCst);
     }
 }
 

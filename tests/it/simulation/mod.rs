@@ -549,6 +549,7 @@ impl Stage {
                 undertaker.clone(),
             )),
             may_start: &may_start,
+            fence: session.fence(),
         };
         let finished = self.clock.run(async {
             // Whoever opens a simulated site outside of a runtime begins its time by another clock.

@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
 use crate::backend::masked::masked;
-use crate::backend::{ActError, Secret};
+use crate::backend::{ActError, Secret, fence};
 
 /// The most that is read of each of the program's outputs, in bytes.
 const MOST_OUTPUT: u64 = 64 << 10;
@@ -112,6 +112,9 @@ impl Program {
         command
             .args(request)
             .env("IPMI_PASSWORD", session.password.reveal());
+        if !only_reads(request) {
+            fence::pass().await;
+        }
         let began = Instant::now();
         let said = run(command, self.limit).await;
         log::debug!(
@@ -154,6 +157,18 @@ impl Program {
         command.arg("-V");
         run(command, self.limit).await.map(|_| ())
     }
+}
+
+/// Whether a request changes nothing. What is not known to read is taken for one that writes.
+fn only_reads(request: &[&str]) -> bool {
+    matches!(
+        request,
+        ["chassis", "status"]
+            | ["chassis", "power", "status"]
+            | ["chassis", "bootparam", "get", ..]
+            | ["mc", "info" | "guid"]
+            | ["fru", ..]
+    )
 }
 
 struct Said {

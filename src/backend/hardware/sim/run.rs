@@ -11,7 +11,7 @@ use super::{
     Effect, Fault, Machine, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods,
     with_source,
 };
-use crate::backend::{ActError, Order, Probe};
+use crate::backend::{ActError, Order, Probe, fence};
 use crate::design::NodeDesign;
 use crate::remediation::Note;
 use crate::step::{Actor, StepKind};
@@ -356,6 +356,7 @@ impl Simulator {
         }
         let mut awaited = None;
         loop {
+            fence::pass().await;
             match self.advance(order, node, awaited).map_err(broken)? {
                 Standing::Ended(Ok(())) if puts_back(order) => {
                     return order.reporter.note(Note::Restored.to_text()).await;

@@ -58,6 +58,11 @@ impl std::fmt::Debug for Hooks {
 }
 
 impl Hooks {
+    /// What a watcher waits for its whole life, also between two runs.
+    pub(super) fn process_stop(&self) -> Option<Stop> {
+        self.0.as_ref()?.process.clone()
+    }
+
     /// A run begins, which ends when the Lease is lost.
     pub(super) fn begin(&self, stop: StopHandle) {
         let Some(shared) = &self.0 else { return };
@@ -84,6 +89,8 @@ struct Shared {
     /// When the Lease was last asked for, and answered.
     heard: Mutex<Option<Instant>>,
     stop: Mutex<Option<StopHandle>>,
+    /// How the process is asked to end.
+    process: Option<Stop>,
     metrics: Metrics,
     printer: Option<Printer>,
     /// What was said last of each cluster or collection that could not be asked.
@@ -207,11 +214,12 @@ pub(super) fn watch(
     request: &Request,
 ) -> Result<u8, Failure> {
     let watcher = open(context, checkout)?;
+    let stop = Stop::new();
     let shared = Arc::new(Shared {
         printer: Some(context.printer),
+        process: Some(stop.clone()),
         ..Shared::default()
     });
-    let stop = Stop::new();
     let identity = format!("{}_{}", host_name(), actor(site.repository)?.random);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

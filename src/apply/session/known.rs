@@ -1,0 +1,343 @@
+//! What is known of a run that was interrupted: its journal in this clone, and what checkpoints told.
+//!
+//! A journal that is whole and that the newest records name is all there is to know. Else what checkpoints
+//! told is put beside it: where both tell of the end of a step, the checkpoint counts; what only the journal
+//! tells counts unless another process has worked on that node since.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::error::{self, Error};
+use super::files::{Found, RunFiles};
+use super::keep::Part;
+use crate::apply::{Entry, NodeOutcome, StepEvent, StepOutcome};
+use crate::design::{NodeName, RunId};
+use crate::plan::Plan;
+use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
+use crate::step::StepKind;
+
+/// What is known of a run that was interrupted.
+pub(super) struct Known {
+    /// The id of the journal.
+    pub(super) id: Option<Arc<str>>,
+    /// All entries, of the journal and of checkpoints.
+    entries: Vec<Entry>,
+    /// How many of them are of the journal.
+    journal: usize,
+    /// Steps of whose end checkpoints tell, so that it is in the records.
+    recorded: BTreeSet<Arc<str>>,
+    /// Whether the journal is whole, and nobody resumed the run since it was written.
+    pub(super) is_newest: bool,
+    is_incomplete: bool,
+    /// What is wrong with the journal, in words.
+    pub(super) damage: Vec<String>,
+}
+
+impl Known {
+    pub(super) fn gather(
+        store: &Store<'_>,
+        state: &State,
+        record: &RunRecord,
+        files: &RunFiles,
+    ) -> Result<Self, Error> {
+        let mark = record.journal.as_ref();
+        let found = files.read()?;
+        let mut damage = Vec::new();
+        if let Some(found) = &found {
+            let path = files.directory.display();
+            let careful = "every step that has no end in the records may have been begun, and is looked at first";
+            if let Some(place) = &found.damage {
+                damage.push(format!(
+                    "the journal in `{path}` is damaged ({place}) and kept as `journal.damaged`: {careful}"
+                ));
+            } else if found.is_shorter_than(mark) {
+                damage.push(format!(
+                    "the journal in `{path}` has lost entries that it had: {careful}"
+                ));
+            }
+        }
+        let found = found.unwrap_or_default();
+        if found.is_of(mark) && damage.is_empty() {
+            return Ok(Self {
+                journal: found.entries.len(),
+                is_incomplete: found.incomplete,
+                id: found.id,
+                entries: found.entries,
+                recorded: BTreeSet::new(),
+                is_newest: true,
+                damage,
+            });
+        }
+        let events = store
+            .events(state, &record.run)
+            .map_err(error::records("read the events of the run"))?;
+        let told = Told::read(&events, &found);
+        let mut known = Self {
+            id: found.id,
+            entries: Vec::new(),
+            journal: 0,
+            recorded: told.ends.keys().cloned().collect(),
+            is_newest: false,
+            is_incomplete: true,
+            damage,
+        };
+        known.merge(found.entries, told);
+        Ok(known)
+    }
+
+    /// Takes in what the journal and the checkpoints tell.
+    fn merge(&mut self, journal: Vec<Entry>, told: Told) {
+        let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
+        for entry in journal {
+            let Some(step) = entry.step().cloned() else {
+                continue;
+            };
+            let entry = match entry {
+                Entry::Ended { .. } => match told.ends.get(&step) {
+                    Some(end) => end.clone(),
+                    None if told.is_doubtful(&step) => continue,
+                    None => entry,
+                },
+                // A remediation's notes are in the records; those of a step that others have begun are not
+                // those of what they began.
+                Entry::Note { .. }
+                    if step.starts_with(StepKind::Remediate.as_str())
+                        || told.is_doubtful(&step) =>
+                {
+                    continue;
+                }
+                entry => entry,
+            };
+            match entry {
+                Entry::Ended { .. } if !ended.insert(step.clone()) => continue,
+                Entry::Intent { .. } => {
+                    begun.insert(step);
+                }
+                _ => {}
+            }
+            self.entries.push(entry);
+        }
+        self.journal = self.entries.len();
+        for entry in told.entries {
+            let Some(step) = entry.step().cloned() else {
+                continue;
+            };
+            let is_new = match entry {
+                Entry::Intent { .. } => !ended.contains(&step) && begun.insert(step),
+                _ => ended.insert(step),
+            };
+            if is_new {
+                self.entries.push(entry);
+            }
+        }
+    }
+
+    /// All entries, in whatever order they were found.
+    pub(super) fn all(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What a resumed run of this plan begins with.
+    pub(super) fn entries(&self, plan: &Plan) -> Vec<Entry> {
+        match self.is_newest {
+            true => self.entries.clone(),
+            false => fitting(self.entries.clone(), plan),
+        }
+    }
+
+    /// Whether steps may have been begun of which nothing is known.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.is_incomplete
+    }
+
+    /// Whether the records have what a step did to its node.
+    pub(super) fn is_recorded(&self, outcome: &NodeOutcome) -> bool {
+        self.recorded.contains(&*outcome.step.to_string())
+    }
+
+    /// The nodes that were rebuilt or torn down, or were about to be, where their records do not say so:
+    /// what they are to say.
+    pub(super) fn unrecorded(
+        &self,
+        nodes: &BTreeMap<NodeName, NodeRecord>,
+        run: &RunId,
+    ) -> BTreeMap<&str, (Phase, Option<Arc<str>>)> {
+        let mut last: BTreeMap<&str, (Phase, Option<Arc<str>>)> = BTreeMap::new();
+        for entry in &self.entries[..self.journal] {
+            let (step, seen) = match entry {
+                Entry::Intent { step } => {
+                    let message = Arc::from(format!("{step} had begun"));
+                    (step, Some((Phase::Unknown, Some(message))))
+                }
+                Entry::Ended { step, outcome, .. } => (step, reached(step, outcome)),
+                Entry::Opened { .. } | Entry::Note { .. } => continue,
+            };
+            if !self.recorded.contains(step)
+                && let (Some(node), Some(seen)) = (rebuilt_node(step), seen)
+            {
+                last.insert(node, seen);
+            }
+        }
+        last.retain(|node, (phase, _)| {
+            nodes
+                .get(*node)
+                .is_none_or(|record| record.run != *run || record.phase != *phase)
+        });
+        for (phase, _) in last.values_mut() {
+            if *phase != Phase::Failed {
+                *phase = Phase::Unknown;
+            }
+        }
+        last
+    }
+
+    /// Steps that had begun and have not ended, sorted.
+    pub(super) fn begun(&self) -> Vec<Arc<str>> {
+        let mut begun = BTreeSet::new();
+        for entry in &self.entries {
+            match entry {
+                Entry::Intent { step } => begun.insert(step.clone()),
+                Entry::Ended { step, .. } => begun.remove(step),
+                Entry::Opened { .. } | Entry::Note { .. } => false,
+            };
+        }
+        begun.into_iter().collect()
+    }
+}
+
+/// What checkpoints tell of a run.
+#[derive(Default)]
+struct Told {
+    /// What began and what ended, each once, in order.
+    entries: Vec<Entry>,
+    ends: FxHashMap<Arc<str>, Entry>,
+    /// The nodes that other processes have worked on since the journal was written; `None`: nobody has
+    /// resumed the run since.
+    others: Option<BTreeSet<Arc<str>>>,
+}
+
+impl Told {
+    /// Reads the events of all checkpoints; `found` is the journal of this clone.
+    fn read(events: &[u8], found: &Found) -> Self {
+        let mut told = Self::default();
+        let mut begun: BTreeSet<Arc<str>> = BTreeSet::new();
+        for line in events.split(|byte| *byte == b'\n') {
+            if let Ok(part) = serde_json::from_slice::<Part>(line) {
+                told.others = match found.is_named(&part.journal) {
+                    true => None,
+                    false => Some(told.others.unwrap_or_default()),
+                };
+                continue;
+            }
+            match serde_json::from_slice::<StepEvent>(line) {
+                Ok(StepEvent::StepStarted { step, node }) => {
+                    told.touched(node.as_ref());
+                    if !told.ends.contains_key(&step) && begun.insert(step.clone()) {
+                        told.entries.push(Entry::Intent { step });
+                    }
+                }
+                Ok(StepEvent::StepFinished {
+                    step,
+                    node,
+                    outcome,
+                    duration_ms,
+                }) => {
+                    told.touched(node.as_ref());
+                    let end = Entry::Ended {
+                        attempted: begun.contains(&step),
+                        step: step.clone(),
+                        outcome,
+                        duration_ms,
+                    };
+                    if !told.ends.contains_key(&step) {
+                        told.entries.push(end.clone());
+                        told.ends.insert(step, end);
+                    }
+                }
+                // What a newer trueup tells beside that is of no use here.
+                Ok(StepEvent::Other) | Err(_) => {}
+            }
+        }
+        told
+    }
+
+    fn touched(&mut self, node: Option<&NodeName>) {
+        if let (Some(others), Some(node)) = (&mut self.others, node) {
+            others.insert(Arc::from(node.as_str()));
+        }
+    }
+
+    /// Whether the end of a step that only the journal tells of may not count any more.
+    fn is_doubtful(&self, step: &str) -> bool {
+        let Some(others) = &self.others else {
+            return false;
+        };
+        // What is of no node is judged again.
+        let node = step.rsplit('/').next().filter(|_| step.contains('/'));
+        node.is_none_or(|node| is_of_no_node(step) || others.contains(node))
+    }
+}
+
+/// Whether a step with a group in its id is of that, and not of a node.
+fn is_of_no_node(step: &str) -> bool {
+    let kind = step.split('/').next().unwrap_or_default();
+    [
+        StepKind::StartGroup,
+        StepKind::StartWave,
+        StepKind::GatePrepared,
+        StepKind::GateDeployed,
+    ]
+    .iter()
+    .any(|each| each.as_str() == kind)
+}
+
+/// What began and what ended, as far as it fits together: a process that died told no checkpoint of its last
+/// steps, and whoever went on with its journal did not tell of them again. What waits for such a step is looked
+/// at like it.
+fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
+    let positions = plan.positions();
+    let mut ended = vec![false; plan.steps.len()];
+    let fits = |entry: &Entry| {
+        let Some(&index) = entry.step().and_then(|step| positions.get(&**step)) else {
+            return false;
+        };
+        let mut needs = plan.steps[index].needs.iter();
+        let fits = needs.all(|need| ended[need.step.0 as usize]);
+        if let Entry::Ended { .. } = entry {
+            ended[index] = fits;
+        }
+        fits
+    };
+    entries.retain(fits);
+    entries
+}
+
+pub(super) fn is_past_verification(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| {
+        matches!(entry, Entry::Ended { step, outcome: StepOutcome::Succeeded, .. }
+            if **step == *StepKind::VerifySite.as_str())
+    })
+}
+
+/// The node of a step that rebuilds or tears it down.
+fn rebuilt_node(step: &str) -> Option<&str> {
+    let (kind, rest) = step.split_once('/')?;
+    [StepKind::Prepare, StepKind::Deploy, StepKind::Destroy]
+        .iter()
+        .any(|each| each.as_str() == kind)
+        .then(|| rest.rsplit('/').next())?
+}
+
+/// How far a step that ended brought its node; `None` where it was not attempted.
+fn reached(step: &str, outcome: &StepOutcome) -> Option<(Phase, Option<Arc<str>>)> {
+    Some(match outcome {
+        StepOutcome::Succeeded if step.starts_with("prepare/") => (Phase::Prepared, None),
+        StepOutcome::Succeeded if step.starts_with("deploy/") => (Phase::Deployed, None),
+        StepOutcome::Succeeded => (Phase::NotStarted, None),
+        StepOutcome::Failed { message } => (Phase::Failed, Some(message.clone())),
+        StepOutcome::Unknown { message } => (Phase::Unknown, Some(message.clone())),
+        StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return None,
+    })
+}

@@ -1,0 +1,67 @@
+//! What every command does first that asks the remote: it publishes what an earlier command of this clone
+//! could not, and follows the remote's records.
+
+use crate::apply::session::{self, Connection, SetAside};
+use crate::cli::Failure;
+use crate::cli::apply::{ProcessClock, actor, session_failure};
+use crate::cli::context::Context;
+use crate::record::{Standing, Store};
+
+/// Publishes what an earlier command of this clone could not, and follows the remote's records into ours.
+pub(in crate::cli) fn follow(
+    context: &Context,
+    store: &Store<'_>,
+    connection: &Connection<'_>,
+) -> Result<(), Failure> {
+    let site = session::Site {
+        repository: store.repository(),
+        name: store.site().clone(),
+        connection: connection.clone(),
+    };
+    let actor = actor(site.repository)?;
+    let clock = ProcessClock::new(context.printer);
+    match connection {
+        Connection::Alone => {}
+        Connection::Offline => {
+            context
+                .printer
+                .tell("warning: the remote was not asked (--offline): its records may be newer");
+            if let Ok(Some(left)) = session::unpublished(&site, &actor, &clock) {
+                context.printer.tell(&format!(
+                    "warning: run {} has ended here ({}), and its end is not published",
+                    left.run, left.outcome
+                ));
+            }
+        }
+        Connection::Shared { remote, .. } => {
+            match session::catch_up(&site, &actor, &clock) {
+                Ok(None) => {}
+                Ok(Some(run)) => context.printer.tell(&format!(
+                    "Run {} had ended, and its end was not published: that is done now.",
+                    run.run
+                )),
+                Err(error @ session::Error::Unpublished { .. }) => {
+                    context.printer.tell(&format!("warning: {error}"));
+                }
+                Err(error) => return Err(session_failure(&error)),
+            }
+            if let Standing::SetAside { run, kept } = store.follow(remote)?.standing {
+                tell_of_set_aside(context, &SetAside { run, kept });
+            }
+        }
+    }
+    for run in store.read()?.site.tags_owed {
+        context.printer.tell(&format!(
+            "warning: the tag of run {run} is owed: the remote has refused it; the next `trueup apply` tries again"
+        ));
+    }
+    Ok(())
+}
+
+/// Tells of records of this clone that the remote has gone on without.
+pub(in crate::cli) fn tell_of_set_aside(context: &Context, aside: &SetAside) {
+    context.printer.tell(&format!(
+        "warning: run {} of this clone is not in the remote's records, which have gone on without it: its records are kept as `{}` and count no more; plan again, which observes its machines",
+        aside.run, aside.kept
+    ));
+}
