@@ -50,7 +50,7 @@ pub async fn execute(work: Work<'_>, listener: &mut dyn Listener) -> Result<Fini
 pub(super) enum Saying {
     Event(Event),
     Node(NodeOutcome),
-    Note(usize, Arc<str>),
+    Note(usize, Arc<str>, oneshot::Sender<()>),
 }
 
 /// Steps that compete for the same places: those of one group, or those outside groups.
@@ -102,8 +102,6 @@ pub(super) struct Dispatcher<'a> {
     pub(super) began: Instant,
     /// What steps noted for themselves, in this run and before.
     pub(super) notes: BTreeMap<usize, Vec<Arc<str>>>,
-    /// Steps that wait until what they noted is durable.
-    noting: Vec<oneshot::Sender<()>>,
     reports: UnboundedSender<Report>,
     reports_received: UnboundedReceiver<Report>,
 }
@@ -167,7 +165,6 @@ impl<'a> Dispatcher<'a> {
             sayings: Vec::new(),
             began: Instant::now(),
             notes: BTreeMap::new(),
-            noting: Vec::new(),
             reports,
             reports_received,
             tally,
@@ -194,12 +191,9 @@ impl<'a> Dispatcher<'a> {
             };
             self.work.log.commit()?;
             self.speak(listener);
-            for noted in self.noting.drain(..) {
-                // Nobody waits any more where its time was up.
-                let _ = noted.send(());
-            }
-            for runner in starting {
+            for mut runner in starting {
                 let index = runner.index;
+                runner.gate = listener.starting(&self.plan.steps[index].id);
                 let handle = runners.spawn(runner.run());
                 tasks.insert(handle.id(), index);
             }
@@ -378,6 +372,7 @@ impl<'a> Dispatcher<'a> {
             stop: self.work.stop.clone(),
             fence: self.work.fence.clone(),
             reports: self.reports.clone(),
+            gate: None,
             attempted: false,
         }))
     }
@@ -420,9 +415,8 @@ impl<'a> Dispatcher<'a> {
                     step: self.plan.steps[index].id.to_string().into(),
                     text: text.clone(),
                 })?;
-                self.sayings.push(Saying::Note(index, text.clone()));
-                self.notes.entry(index).or_default().push(text);
-                self.noting.push(durable);
+                self.notes.entry(index).or_default().push(text.clone());
+                self.sayings.push(Saying::Note(index, text, durable));
             }
         }
         Ok(())
@@ -595,7 +589,9 @@ impl<'a> Dispatcher<'a> {
         for saying in self.sayings.drain(..) {
             match saying {
                 Saying::Event(event) => listener.event(event),
-                Saying::Note(index, text) => listener.noted(&self.plan.steps[index].id, &text),
+                Saying::Note(index, text, go_on) => {
+                    listener.noted(&self.plan.steps[index].id, &text, go_on);
+                }
                 Saying::Node(outcome) => listener.node_changed(outcome),
             }
         }

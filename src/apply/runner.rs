@@ -133,6 +133,8 @@ pub(super) struct Runner {
     pub(super) stop: Stop,
     pub(super) fence: Fence,
     pub(super) reports: UnboundedSender<Report>,
+    /// What it waits for before it starts; its time runs from then on.
+    pub(super) gate: Option<oneshot::Receiver<()>>,
     /// Whether anything was asked of the world.
     pub(super) attempted: bool,
 }
@@ -141,6 +143,12 @@ impl Runner {
     /// Runs the step to its end.
     pub(super) async fn run(mut self) -> (usize, End) {
         self.order.reporter = Reporter::new(self.ear.clone());
+        if let Some(gate) = self.gate.take() {
+            tokio::select! {
+                _ = gate => {}
+                () = self.stop.asked() => return (self.index, End::Stopped),
+            }
+        }
         let fence = self.fence.clone();
         let end = fence::within(&fence, self.in_time()).await;
         (self.index, end.unwrap_or(End::Fenced))

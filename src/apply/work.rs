@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::{Event, GroupResult, Log, NodeOutcome, NodeResult, Replay};
 use crate::backend::{Fence, Hardware, Order, Pending};
@@ -82,8 +82,17 @@ pub trait Listener {
     /// Something happens.
     fn event(&mut self, event: Event);
 
-    /// A step noted something for itself.
-    fn noted(&mut self, _step: &StepId, _text: &Arc<str>) {}
+    /// A step noted something for itself, and goes on when `go_on` is sent. What others have to find before
+    /// that is published first, by somebody else: this does not wait for it.
+    fn noted(&mut self, _step: &StepId, _text: &Arc<str>, go_on: oneshot::Sender<()>) {
+        // Nobody waits any more where the step's time was up.
+        let _ = go_on.send(());
+    }
+
+    /// A step is about to start, whose start was told: what it waits for.
+    fn starting(&mut self, _step: &StepId) -> Option<oneshot::Receiver<()>> {
+        None
+    }
 
     /// The record of a node changes.
     fn node_changed(&mut self, outcome: NodeOutcome);

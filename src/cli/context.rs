@@ -87,11 +87,12 @@ impl Printer {
     pub(super) fn stream_bytes<T>(
         &self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
-    ) -> Result<T, Failure> {
+    ) -> Result<(), Failure> {
         let mut out = BufWriter::with_capacity(PIECE, std::io::stdout().lock());
-        let written = write(&mut out)?;
-        out.flush()?;
-        Ok(written)
+        let written = write(&mut out).and_then(|_| out.flush());
+        // What is left in the buffer goes nowhere else.
+        let (_, _) = out.into_parts();
+        unread(written)
     }
 
     /// Writes something for people to stderr.

@@ -456,3 +456,140 @@ fn git_may_tidy_up_and_others_may_push_in_the_middle_of_a_run() {
     let runs = third.run(&["log", "--format", "json"]).with(0).json();
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1);
 }
+
+/// Lets the origin refuse refs that begin so.
+#[cfg(unix)]
+fn refuse(origin: &Origin, prefix: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let hook = origin.path().join("hooks/update");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let script =
+        format!("#!/bin/sh\ncase \"$1\" in {prefix}*) echo protected >&2; exit 1;; esac\nexit 0\n");
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_whose_end_is_refused_ends_with_nine_and_the_next_command_publishes_it() {
+    let (first, origin) = shared(in_real_time("[]"));
+    let run = first.start(&["apply", "--yes"]);
+    wait_for_effect(&first, "control01 prepared");
+    // The token has expired in the middle of the run.
+    refuse(&origin, "refs/trueup/one-rack/state");
+    wait(run)
+        .with(9)
+        .saying("is done (succeeded), and not published");
+    assert!(origin.git(&["tag", "--list"]).is_empty());
+    let second = clone(&first, &origin);
+    let before = second.ledger();
+    for command in [
+        &["apply", "--yes"][..],
+        &["apply", "--resume"],
+        &["apply", "--yes", "--supersede"],
+    ] {
+        second
+            .run(command)
+            .with(6)
+            .saying("records wait to be published");
+    }
+    assert_eq!(second.ledger(), before, "nothing is done a second time");
+    // Here a plan can be made, and says so; an apply begins nothing.
+    first
+        .run(&["plan", "--detailed-exitcode"])
+        .with(0)
+        .saying("could not be published");
+    first.run(&["apply", "--yes"]).with(9);
+    refuse(&origin, "no-ref");
+    first.run(&["log"]).with(0).saying("that is done now");
+    assert_eq!(origin.git(&["tag", "--list"]), first.tag_names()[0]);
+    assert!(!origin.git(&["for-each-ref"]).contains("/lock"));
+    second.run(&["plan", "--detailed-exitcode"]).with(0);
+    second
+        .run(&["apply", "--yes"])
+        .with(0)
+        .saying("Nothing to do");
+    everything_happened_once(&first);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_tag_that_is_refused_is_owed_until_the_next_apply() {
+    let (first, origin) = shared(World::one_rack());
+    refuse(&origin, "refs/tags/site-action");
+    first
+        .run(&["apply", "--yes"])
+        .with(9)
+        .saying("refuses its tag");
+    let second = clone(&first, &origin);
+    second
+        .run(&["plan", "--detailed-exitcode"])
+        .with(0)
+        .saying("is owed");
+    refuse(&origin, "no-ref");
+    second.run(&["apply", "--yes"]).with(0);
+    assert_eq!(origin.git(&["tag", "--list"]), first.tag_names()[0]);
+}
+
+#[test]
+fn a_run_goes_from_clone_to_clone_and_back() {
+    let (first, origin) = shared(in_real_time("[]"));
+    let mut run = first.start(&["apply", "--yes"]);
+    wait_for_effect(&first, "control01 prepared");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let second = clone(&first, &origin);
+    let mut run = second.start(&["apply", "--resume"]);
+    wait_for_effect(&second, "control01 deployed");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    same_machines(&second, &first);
+    first.run(&["apply", "--resume"]).with(0);
+    everything_happened_once(&first);
+    assert_eq!(origin.git(&["tag", "--list"]).lines().count(), 1);
+    same_machines(&first, &second);
+    second.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_lock_of_a_suspended_run_is_not_released_without_a_word() {
+    let (first, origin) = shared(in_real_time("[]"));
+    let run = first.start(&["apply", "--yes"]);
+    wait_for_effect(&first, "control01 prepared");
+    signal(&run, "STOP");
+    let second = clone(&first, &origin);
+    second.run(&["apply", "--resume"]).with(6);
+    let lock = origin.git(&["rev-parse", "refs/trueup/one-rack/lock"]);
+    let holder = origin.git(&["show", &format!("{lock}:holder.json")]);
+    let holder: serde_json::Value = serde_json::from_str(&holder).unwrap();
+    let id = holder["run"].as_str().unwrap();
+    second.run(&["unlock", id]).with(6);
+    second
+        .run(&["unlock", id, "--force"])
+        .with(64)
+        .saying("not a terminal");
+    signal(&run, "CONT");
+    wait(run).with(0);
+    everything_happened_once(&first);
+}
+
+#[test]
+fn a_reader_that_goes_away_changes_no_exit_code() {
+    let world = World::one_rack();
+    let mut run = world.start(&["apply", "--yes", "--format", "json"]);
+    drop(run.stdout.take());
+    wait(run).with(0);
+    assert_eq!(world.tags(), ["success"]);
+    for command in [
+        &["log"][..],
+        &["plan"],
+        &["plan", "--format", "json"],
+        &["render"],
+        &["apply", "--yes"],
+    ] {
+        let mut run = world.start(command);
+        drop(run.stdout.take());
+        wait(run).with(0);
+    }
+}

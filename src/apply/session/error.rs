@@ -126,7 +126,9 @@ pub enum Error {
         site: SiteName,
     },
     /// Somebody else took the lock or wrote the records while the run held the lock.
-    #[error("run {run} lost the site: somebody else took its lock or wrote the records")]
+    #[error(
+        "run {run} is fenced: the lock or the records of its site are another process's now, and this one has stopped"
+    )]
     Fenced {
         /// The run.
         run: RunId,
@@ -255,7 +257,7 @@ impl Error {
                 "`trueup log` lists the runs".to_owned()
             }
             Self::Fenced { .. } => {
-                "what had begun is in its journal; look with `trueup log` at who goes on".to_owned()
+                "what had begun is in its journal; `trueup log` shows how the run goes on, or ended".to_owned()
             }
             Self::Unpublished { .. } => {
                 "nothing is lost: every command in this clone that asks the remote publishes them first; repair the remote or the credential, then `trueup log`".to_owned()

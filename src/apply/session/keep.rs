@@ -1,8 +1,10 @@
 //! What a run keeps while it goes on: its lock, its records, and their copy at the remote.
 //!
-//! A [`Session`] is shared between the thread that dispatches, which tells it what happens, and one
-//! that ticks, which renews and publishes: a slow remote never holds a step up. Whoever lost the lock,
-//! or finds that somebody else wrote the records, starts nothing more.
+//! A [`Session`] is shared between the thread that dispatches, which tells it what happens, and one that
+//! does all that takes git: it renews the lock, writes checkpoints and publishes them, when it is time and
+//! when it is asked ([`with_heartbeat`]). The dispatcher never waits for it; only a step that others have to
+//! know of before it acts does. Whoever lost the lock, or finds that somebody else wrote the records, starts
+//! nothing more.
 
 use std::collections::{BTreeMap, hash_map};
 use std::io::Write as _;
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use super::error::{self, Error, chain};
 use super::files::RunFiles;
@@ -71,6 +74,11 @@ pub struct Session<'a> {
     journal: Arc<str>,
     pub(super) records: Mutex<Records<'a>>,
     pub(super) published: Mutex<Published>,
+    /// Held while a checkpoint is written.
+    writing: Mutex<()>,
+    /// The thread that does what takes git; without one it is done at once.
+    helper: Mutex<Option<mpsc::Sender<Errand>>>,
+    gate: Mutex<Gate>,
     notices: Mutex<Vec<EventKind>>,
     stop: Mutex<Option<StopHandle>>,
     /// How far the end is published; `None` before the end.
@@ -113,6 +121,32 @@ pub(super) struct Records<'a> {
     /// Whether the next destructive step is the first one of its wave.
     is_new_wave: bool,
     pub(super) past_verification: bool,
+}
+
+/// What takes git, and is asked for while the run goes on.
+#[derive(Clone, Copy, Debug)]
+enum Errand {
+    /// Write what has changed.
+    Checkpoint,
+    /// Write what has changed, publish it, and open the gate.
+    Publish,
+}
+
+/// Who waits until the records are published.
+#[derive(Default)]
+struct Gate {
+    is_closed: bool,
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// What goes into a checkpoint.
+struct Taken {
+    state: State,
+    run: RunRecord,
+    nodes: Vec<NodeRecord>,
+    forgotten: Vec<NodeName>,
+    changed: FxHashSet<NodeName>,
+    parts: Vec<Packed>,
 }
 
 /// What the remote has of the records.
@@ -214,6 +248,9 @@ impl<'a> Session<'a> {
                 tip: parts.remote_tip,
                 next: now,
             }),
+            writing: Mutex::new(()),
+            helper: Mutex::new(None),
+            gate: Mutex::default(),
             notices: Mutex::new(Vec::new()),
             stop: Mutex::new(None),
             publication: Mutex::new(None),
@@ -359,70 +396,45 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Writes what has changed; gives the number of nodes in it.
+    /// Writes what has changed; gives the number of nodes in it. The records can be changed meanwhile.
     pub(super) fn checkpoint(&self, report: Option<&Packed>) -> Result<usize, Error> {
-        let mut guard = lock(&self.records);
+        let _writing = lock(&self.writing);
         let began = self.time.monotonic();
-        let records = &mut *guard;
-        let mut nodes = Vec::with_capacity(records.changed.len());
-        let (mut begun, mut forgotten) = (Vec::new(), Vec::new());
-        let mut changed: Vec<&NodeName> = records.changed.iter().collect();
-        changed.sort_unstable();
-        for name in changed {
-            // Whatever had begun counts as unknown, should this be the last that is heard of it.
-            match (records.begun.get(name), records.nodes.get(name)) {
-                (Some(step), record) => {
-                    let revision = &records.run.revision;
-                    begun.push(node::under_way(record, name, step, &self.run, revision));
-                }
-                (None, Some(record)) => nodes.push(record),
-                (None, None) => forgotten.push(name.clone()),
-            }
-        }
-        nodes.extend(&begun);
-        if let Some(events) = records.events.take() {
-            let packed = events.finish().map_err(|error| Error::Broken {
-                what: "what happened in the run".to_owned(),
-                reason: error.to_string(),
-            })?;
-            records.parts.push(packed);
-        }
-        let written = nodes.len() + forgotten.len();
-        records.run.journal = Some(JournalMark {
-            id: self.journal.clone(),
-            entries: records.entries,
-        });
+        let taken = lock(&self.records).take(self)?;
+        let written = taken.nodes.len() + taken.forgotten.len();
         let draft = self.store.draft(
-            &records.state,
+            &taken.state,
             &Checkpoint {
-                run: &records.run,
-                nodes,
-                forgotten: &forgotten,
+                run: &taken.run,
+                nodes: taken.nodes.iter().collect(),
+                forgotten: &taken.forgotten,
                 plan: None,
-                events: &records.parts,
+                events: &taken.parts,
                 report,
                 author: self.actor.at(self.time.seconds()),
             },
         );
+        let advanced = draft.and_then(|draft| self.store.advance(draft));
+        let mut records = lock(&self.records);
         records.written = self.time.monotonic();
         records.cost = records.written.saturating_sub(began);
-        let draft = draft.map_err(error::records("write the records"))?;
         log::info!("records of {written} nodes written in {:.1?}", records.cost);
-        match self.store.advance(draft) {
+        match advanced {
             Ok(state) => {
                 records.state = state;
-                records.changed.clear();
-                records.parts.clear();
                 Ok(written)
             }
-            Err(record::Error::LostRace { .. }) => {
-                drop(guard);
-                self.lose();
-                Err(Error::Fenced {
-                    run: self.run.clone(),
-                })
+            Err(error) => {
+                records.give_back(taken);
+                drop(records);
+                if matches!(error, record::Error::LostRace { .. }) {
+                    self.lose();
+                    return Err(Error::Fenced {
+                        run: self.run.clone(),
+                    });
+                }
+                Err(error::records("write the records")(error))
             }
-            Err(error) => Err(error::records("write the records")(error)),
         }
     }
 
@@ -446,10 +458,61 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Writes what has changed, and publishes it at once.
-    fn make_known(&self) {
+    /// Does what takes git, or lets the thread do it that is there for that.
+    fn ask(&self, errand: Errand) {
+        let helper = lock(&self.helper).clone();
+        let is_taken = helper.is_some_and(|helper| helper.send(errand).is_ok());
+        if !is_taken {
+            self.run_errand(errand);
+        }
+    }
+
+    fn run_errand(&self, errand: Errand) {
         self.write_checkpoint();
-        self.publish_records();
+        match errand {
+            Errand::Checkpoint => {}
+            Errand::Publish => {
+                self.publish_records();
+                // Whether it could be published or not: what was to be found is in this clone at least.
+                let mut gate = lock(&self.gate);
+                gate.is_closed = false;
+                for waiting in gate.waiting.drain(..) {
+                    let _ = waiting.send(());
+                }
+            }
+        }
+    }
+
+    /// Lets `go_on` be sent once the records are published.
+    fn when_published(&self, go_on: oneshot::Sender<()>) {
+        let mut gate = lock(&self.gate);
+        gate.is_closed = true;
+        gate.waiting.push(go_on);
+        drop(gate);
+        self.ask(Errand::Publish);
+    }
+
+    /// What a step that is about to start waits for: the first that destroys something in a wave until
+    /// everybody can see what was begun, and those after it until then, too.
+    pub(super) fn starting(&self, step: &StepId) -> Option<oneshot::Receiver<()>> {
+        if !node::rebuilds(step.kind) || step.node.is_none() {
+            return None;
+        }
+        let step = self.steps.get(step)?;
+        if step.effect != Effect::Destructive {
+            return None;
+        }
+        let is_first = std::mem::take(&mut lock(&self.records).is_new_wave);
+        let (go_on, gate) = oneshot::channel();
+        if is_first {
+            self.when_published(go_on);
+            return Some(gate);
+        }
+        let mut closed = lock(&self.gate);
+        closed.is_closed.then(|| {
+            closed.waiting.push(go_on);
+            gate
+        })
     }
 
     /// Takes in what happens.
@@ -480,16 +543,6 @@ impl<'a> Session<'a> {
             } if node::rebuilds(*kind) => {
                 records.begun.insert(node.clone(), step.clone());
                 records.changed.insert(node.clone());
-                let is_first = records.is_new_wave
-                    && self
-                        .steps
-                        .get(step)
-                        .is_some_and(|step| step.effect == Effect::Destructive);
-                if is_first {
-                    records.is_new_wave = false;
-                    drop(records);
-                    self.make_known();
-                }
             }
             EventKind::StepStarted {
                 kind: StepKind::StartGroup | StepKind::StartWave,
@@ -521,12 +574,12 @@ impl<'a> Session<'a> {
                 let is_worth_it = age >= records.cost * CHECKPOINT_SHARE;
                 drop(records);
                 if is_worth_it {
-                    self.write_checkpoint();
+                    self.ask(Errand::Checkpoint);
                 }
             }
             EventKind::Stopping { .. } => {
                 drop(records);
-                self.make_known();
+                self.ask(Errand::Publish);
             }
             _ => {}
         }
@@ -551,11 +604,15 @@ impl<'a> Session<'a> {
         records.changed.insert(node.clone());
     }
 
-    /// Publishes the records where a remediation noted what others must find, should this process vanish: who
-    /// goes on in another clone has its records, and not its journal.
-    pub(super) fn share(&self, step: &StepId, text: &str) {
+    /// Lets a step go on that noted something: at once, or where a remediation noted what others must find,
+    /// should this process vanish, when that is published: who resumes the run in another clone has its
+    /// records, and not its journal.
+    pub(super) fn share(&self, step: &StepId, text: &str, go_on: oneshot::Sender<()>) {
         if is_recorded(step.kind) && Note::binds_others(text) {
-            self.make_known();
+            self.when_published(go_on);
+        } else {
+            // Nobody waits any more where the step's time was up.
+            let _ = go_on.send(());
         }
     }
 
@@ -684,24 +741,83 @@ impl Records<'_> {
         }
     }
 
+    /// Takes what has changed, for a checkpoint.
+    fn take(&mut self, session: &Session<'_>) -> Result<Taken, Error> {
+        let mut changed: Vec<&NodeName> = self.changed.iter().collect();
+        changed.sort_unstable();
+        let (mut nodes, mut forgotten) = (Vec::with_capacity(changed.len()), Vec::new());
+        for name in changed {
+            // Whatever had begun counts as unknown, should this be the last that is heard of it.
+            match (self.begun.get(name), self.nodes.get(name)) {
+                (Some(step), record) => {
+                    let revision = &self.run.revision;
+                    nodes.push(node::under_way(record, name, step, &session.run, revision));
+                }
+                (None, Some(record)) => nodes.push(record.clone()),
+                (None, None) => forgotten.push(name.clone()),
+            }
+        }
+        if let Some(events) = self.events.take() {
+            let packed = events.finish().map_err(|error| Error::Broken {
+                what: "what happened in the run".to_owned(),
+                reason: error.to_string(),
+            })?;
+            self.parts.push(packed);
+        }
+        self.run.journal = Some(JournalMark {
+            id: session.journal.clone(),
+            entries: self.entries,
+        });
+        Ok(Taken {
+            state: self.state.clone(),
+            run: self.run.clone(),
+            nodes,
+            forgotten,
+            changed: std::mem::take(&mut self.changed),
+            parts: std::mem::take(&mut self.parts),
+        })
+    }
+
+    /// Takes back what could not be written.
+    fn give_back(&mut self, taken: Taken) {
+        self.changed.extend(taken.changed);
+        let later = std::mem::replace(&mut self.parts, taken.parts);
+        self.parts.extend(later);
+    }
+
     fn has_news(&self) -> bool {
         !self.changed.is_empty() || self.events.is_some() || !self.parts.is_empty()
     }
 }
 
-/// Runs `body` while another thread lets the session tick every `pause` of real time.
+/// Runs `body` while another thread does what takes git: what is asked for at once, and what is due every
+/// `pause` of real time.
 pub fn with_heartbeat<T>(session: &Session<'_>, pause: Duration, body: impl FnOnce() -> T) -> T {
-    let (end, ended) = mpsc::channel::<()>();
+    let (helper, errands) = mpsc::channel();
+    *lock(&session.helper) = Some(helper);
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            loop {
+                match errands.recv_timeout(pause) {
+                    Ok(errand) => session.run_errand(errand),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
                 session.tick();
             }
         });
-        let result = body();
-        drop(end);
-        result
+        let _over = Over(session);
+        body()
     })
+}
+
+/// Ends the thread that does what takes git, however the run ends.
+struct Over<'a, 'b>(&'a Session<'b>);
+
+impl Drop for Over<'_, '_> {
+    fn drop(&mut self) {
+        *lock(&self.0.helper) = None;
+    }
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

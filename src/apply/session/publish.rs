@@ -227,6 +227,16 @@ fn left_over(
     let reading = "read the record of the last run";
     let store = site.store()?;
     let state = store.read().map_err(error::records(reading))?;
+    // Where these are the remote's records, as they were fetched, somebody has published them.
+    let fetched = site
+        .repository
+        .refs("refs/trueup-remotes")
+        .map_err(error::repository(&site.name, "read what was fetched"))?;
+    let ending = format!("/{}/state", site.name);
+    let mut fetched = fetched.iter().filter(|(name, _)| name.ends_with(&ending));
+    if fetched.any(|(_, tip)| Some(CommitId(*tip)) == state.tip) {
+        return Ok(None);
+    }
     let run = store
         .run(&state, &RunId::from(lock.holder.run.as_str()))
         .map_err(error::records(reading))?;

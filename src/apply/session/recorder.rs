@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use super::keep::Session;
 use crate::apply::{Event, Listener, NodeOutcome};
 use crate::step::StepId;
@@ -39,9 +41,13 @@ impl Listener for Recorder<'_, '_> {
         self.relay(&event.time, event.elapsed_ms);
     }
 
-    fn noted(&mut self, step: &StepId, text: &Arc<str>) {
+    fn noted(&mut self, step: &StepId, text: &Arc<str>, go_on: oneshot::Sender<()>) {
         self.session.noted(step, text);
-        self.session.share(step, text);
+        self.session.share(step, text, go_on);
+    }
+
+    fn starting(&mut self, step: &StepId) -> Option<oneshot::Receiver<()>> {
+        self.session.starting(step)
     }
 
     fn node_changed(&mut self, outcome: NodeOutcome) {

@@ -106,6 +106,10 @@ impl Timekeeper for Now {
         Duration::ZERO
     }
 
+    fn lease_clock(&self) -> trueup::backend::LeaseClock {
+        Arc::new(|| Duration::ZERO)
+    }
+
     fn pause(&self, _: Duration) {}
 
     fn explain(&self, _: &str) {}

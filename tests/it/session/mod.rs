@@ -2,6 +2,7 @@
 
 mod ended;
 mod interrupted;
+mod publishing;
 mod remote;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -231,14 +231,13 @@ fn a_tag_that_somebody_else_made_of_the_same_run_is_in_nobodys_way() {
     let run = state.site.last_run.unwrap();
     // Its process slept when it was about to make the tag, and woke up when the run had ended.
     let target = stage.repository.head().unwrap().unwrap();
-    let name = tags[0].trim_start_matches("refs/tags/");
-    let tagger = ("Bob", "bob@example.org", 1_800_000_000);
-    let intent = serde_json::json!({
-        "name": name, "target": target.to_string(), "tagger": tagger, "message": "of somebody else",
-    });
+    let made = stage.repository.read_ref(&tags[0]).unwrap();
+    stage
+        .repository
+        .update_ref(&tags[0], made, target.0)
+        .unwrap();
     let files = stage.run_files(&run);
     std::fs::create_dir_all(&files).unwrap();
-    std::fs::write(files.join("tag.json"), intent.to_string()).unwrap();
     let value = stage.repository.read_ref(&tags[0]).unwrap();
 
     let end = stage.live(&Errand::Resume(BTreeMap::new()), None).end;

@@ -5,10 +5,12 @@
 //! run or goes on with one, and comes to its end or to the death that it was given. Nothing in it depends on
 //! the machine that the test runs on, so that a life can be told again.
 
+mod clones;
 mod death;
 mod decide;
 mod drawn;
 mod exhaustive;
+mod hub;
 mod ledger;
 mod model;
 mod seeds;
@@ -35,12 +37,16 @@ use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::site::{At, Depth, Loader, Settings, locate};
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
+use hub::Hub;
 
 /// The name of every simulated site.
 const SITE: &str = "stage";
 
 /// The day of every plan.
 const TODAY: &str = "2027-01-15";
+
+/// How often a session looks at its lock and its records.
+const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// Something that happens elsewhere; it may let the time of the process pass.
 type Elsewhere = Box<dyn FnOnce(&Stage) + Send>;
@@ -54,10 +60,17 @@ enum Moment {
     Time(Duration),
 }
 
-/// A site in a repository of its own.
+/// The clones of a stage that has a remote; the first of them is the one of a stage without.
+const CLONES: [&str; 3] = ["repository", "clone-1", "clone-2"];
+
+/// A site in a repository of its own, or in one of the clones of a remote.
 struct Stage {
     folder: Arc<TempDir>,
     repository: Repository,
+    /// Which of the clones that is.
+    clone: usize,
+    /// The remote, where there is one.
+    hub: Option<Arc<Hub>>,
     clock: Hand,
     /// The designs of commits, which never change.
     loaded: RefCell<BTreeMap<CommitId, Arc<Loaded>>>,
@@ -142,6 +155,8 @@ impl Stage {
         std::fs::write(root.join(".git/config"), config).unwrap();
         Self {
             repository: Repository::discover(&root).unwrap(),
+            clone: 0,
+            hub: None,
             folder: Arc::new(folder),
             clock: Hand::default(),
             loaded: RefCell::default(),
@@ -149,11 +164,45 @@ impl Stage {
         }
     }
 
+    /// Empty clones of an empty remote.
+    fn shared() -> Self {
+        let folder = folder();
+        hub::place(folder.path(), "origin");
+        for clone in CLONES {
+            hub::place(folder.path(), clone);
+        }
+        Self {
+            repository: Repository::discover(&folder.path().join(CLONES[0])).unwrap(),
+            clone: 0,
+            hub: Some(Arc::new(Hub::open(folder.path()))),
+            folder: Arc::new(folder),
+            clock: Hand::default(),
+            loaded: RefCell::default(),
+            elsewhere: RefCell::default(),
+        }
+    }
+
+    /// Goes to another clone.
+    fn move_to(&mut self, clone: usize) {
+        self.clone = clone;
+        self.repository = Repository::discover(&self.folder.path().join(CLONES[clone])).unwrap();
+    }
+
+    /// Where records, lock and tags count: the remote, where there is one.
+    fn authority(&self) -> &Repository {
+        self.hub
+            .as_ref()
+            .map_or(&self.repository, |hub| &hub.repository)
+    }
+
     /// The same stage, for another process at the same time.
     fn alias(&self) -> Self {
-        let repository = Repository::discover(&self.folder.path().join("repository")).unwrap();
+        let root = self.folder.path().join(CLONES[self.clone]);
+        let repository = Repository::discover(&root).unwrap();
         Self {
             folder: self.folder.clone(),
+            clone: self.clone,
+            hub: self.hub.clone(),
             repository,
             clock: self.clock.copy(),
             loaded: RefCell::new(self.loaded.borrow().clone()),
@@ -164,13 +213,16 @@ impl Stage {
     /// The same as it is now, to be used up.
     fn copy(&self) -> Self {
         let folder = folder();
-        copy(
-            &self.folder.path().join("repository"),
-            &folder.path().join("repository"),
-        );
-        let repository = Repository::discover(&folder.path().join("repository")).unwrap();
+        copy(self.folder.path(), folder.path());
+        let repository = Repository::discover(&folder.path().join(CLONES[self.clone])).unwrap();
+        let hub = self
+            .hub
+            .as_ref()
+            .map(|_| Arc::new(Hub::open(folder.path())));
         Self {
             folder: Arc::new(folder),
+            clone: self.clone,
+            hub,
             repository,
             clock: self.clock.copy(),
             loaded: RefCell::new(self.loaded.borrow().clone()),
@@ -200,23 +252,32 @@ impl Stage {
         let commit = handle
             .commit(Some("HEAD"), &author, &author, "Documents", &tree, &parents)
             .unwrap();
+        if self.hub.is_some() {
+            for clone in CLONES {
+                let main = self.folder.path().join(clone).join(".git/refs/heads/main");
+                std::fs::write(main, format!("{commit}\n")).unwrap();
+            }
+        }
         commit.to_string().parse().unwrap()
     }
 
     /// The file of the simulated machines.
     fn machines(&self) -> PathBuf {
-        self.repository.common_dir().join("trueup/machines.json")
+        match self.hub {
+            Some(_) => self.folder.path().join("machines.json"),
+            None => self.repository.common_dir().join("trueup/machines.json"),
+        }
     }
 
     /// The tags of the site, sorted.
     fn tags(&self) -> Vec<String> {
-        let refs = self.repository.refs("refs/tags/").unwrap();
+        let refs = self.authority().refs("refs/tags/").unwrap();
         refs.into_keys().collect()
     }
 
     /// The tags that the runs in the records say they have made, sorted.
     fn tags_of_runs(&self) -> String {
-        let store = Store::open(&self.repository, &SiteName::from(SITE)).unwrap();
+        let store = Store::open(self.authority(), &SiteName::from(SITE)).unwrap();
         let (state, _) = self.records();
         let runs = store.runs(&state).unwrap().into_iter();
         let tags = runs.filter_map(|run| store.run(&state, &run).unwrap()?.tag);
@@ -227,7 +288,7 @@ impl Stage {
 
     /// The records as they are.
     fn records(&self) -> (State, BTreeMap<NodeName, NodeRecord>) {
-        let store = Store::open(&self.repository, &SiteName::from(SITE)).unwrap();
+        let store = Store::open(self.authority(), &SiteName::from(SITE)).unwrap();
         let state = store.read().unwrap();
         let nodes = store.nodes(&state).unwrap();
         (state, nodes)
@@ -235,7 +296,7 @@ impl Stage {
 
     /// The report of the last run, which nobody may have heard.
     fn last_report(&self) -> RunReport {
-        let store = Store::open(&self.repository, &SiteName::from(SITE)).unwrap();
+        let store = Store::open(self.authority(), &SiteName::from(SITE)).unwrap();
         let (state, _) = self.records();
         let run = state.site.last_run.as_ref().unwrap();
         let report = store
@@ -249,7 +310,13 @@ impl Stage {
         Site {
             repository: &self.repository,
             name: SiteName::from(SITE),
-            connection: Connection::Alone,
+            connection: match &self.hub {
+                Some(hub) => Connection::Shared {
+                    remote: self.repository.remote_through("origin", hub.clone()),
+                    publish: true,
+                },
+                None => Connection::Alone,
+            },
         }
     }
 
@@ -375,9 +442,8 @@ impl Stage {
             Some(Err(Error::NothingInterrupted { .. })) => End::Nothing,
             Some(Err(error)) => End::Failed(chain(&error)),
         };
-        if matches!(end, End::Died | End::Failed(_)) {
-            self.bury();
-        }
+        // What is left of its lock is that of a process that is gone.
+        self.bury();
         Life {
             end,
             told,
@@ -526,7 +592,6 @@ impl Stage {
         let mut recorder = Recorder::new(&session, &mut sink);
         let stop = Stop::new();
         session.stop_when_lost(stop.handle());
-        // Elsewhere it is another thread that ticks.
         let may_start = || {
             pass();
             session.tick();
@@ -554,9 +619,17 @@ impl Stage {
         let finished = self.clock.run(async {
             // Whoever opens a simulated site outside of a runtime begins its time by another clock.
             let work = work(self.backends(&planned.loaded.design), &mut log);
+            // Elsewhere it is another thread that does so.
+            let ticks = async {
+                loop {
+                    tokio::time::sleep(HEARTBEAT).await;
+                    session.tick();
+                }
+            };
             tokio::select! {
                 biased;
                 () = undertaker.comes() => None,
+                () = ticks => None,
                 finished = apply::execute(work, &mut recorder) => Some(finished),
             }
         });
@@ -603,7 +676,7 @@ impl Stage {
 
     /// Who has the site.
     fn lock(&self) -> Option<trueup::repository::Lock> {
-        self.repository.read_lock(SITE).unwrap()
+        self.authority().read_lock(SITE).unwrap()
     }
 
     /// The lock of the process that died is one of a process that is gone.
@@ -611,7 +684,7 @@ impl Stage {
         let Some(lock) = self.lock() else {
             return;
         };
-        let plan = self.repository.lock_plan(&lock).unwrap();
+        let plan = self.authority().lock_plan(&lock).unwrap();
         let holder = Holder {
             pid: 1,
             process_start: Some(u64::MAX),
@@ -624,7 +697,15 @@ impl Stage {
             nonce: &lock.id.to_string(),
             author: ada(lock.renewed),
         };
-        self.repository.move_lock(lock.id, &new, None).unwrap();
+        let buried = self.authority().move_lock(lock.id, &new, None).unwrap();
+        // The clone that had it knows it as its own all the same.
+        for clone in CLONES.iter().filter(|_| self.hub.is_some()) {
+            let path = format!("{clone}/.git/refs/trueup/{SITE}/lock");
+            let path = self.folder.path().join(path);
+            if std::fs::read_to_string(&path).is_ok_and(|id| id.trim() == lock.id.to_string()) {
+                std::fs::write(&path, format!("{}\n", buried.id)).unwrap();
+            }
+        }
     }
 }
 
@@ -652,7 +733,10 @@ fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
+        if entry.file_type().unwrap().is_symlink() {
+            let link = std::fs::read_link(entry.path()).unwrap();
+            std::os::unix::fs::symlink(link, target).unwrap();
+        } else if entry.file_type().unwrap().is_dir() {
             copy(&entry.path(), &target);
         } else {
             std::fs::copy(entry.path(), &target).unwrap();

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use trueup::apply::{Decision, Entry, Finished, RunReport, session::Timekeeper as _};
+use trueup::apply::session::{Error, Timekeeper as _, look_out, unpublished};
+use trueup::apply::{Decision, Entry, Finished, RunReport};
 use trueup::design::{NodeName, RunId};
 use trueup::journal::Journal;
 use trueup::lifecycle::PowerState;
@@ -22,6 +23,7 @@ use crate::dice::Dice;
 
 use super::death::Death;
 use super::drawn::{edit, text};
+use super::hub::{How, Refusal};
 use super::ledger::Ledger;
 use super::model;
 use super::sites::Text;
@@ -53,9 +55,35 @@ enum Trouble {
     Moved(Receiver<()>),
     /// Somebody goes on with its run while it sleeps.
     TakenOver(Receiver<Life>),
+    /// The remote does not take some of its pushes.
+    Refused,
+}
+
+/// Lets the remote of a stage that has one not take some of the next pushes.
+fn refusal(dice: &mut Dice, stage: &Stage) -> bool {
+    let Some(hub) = &stage.hub else { return false };
+    if !dice.chance(25) {
+        return false;
+    }
+    let how = dice.pick(&[
+        How::Refused,
+        How::StateRefused,
+        How::TagsRefused,
+        How::Away,
+        How::AnswerLost,
+    ]);
+    hub.refuse(Some(Refusal {
+        from: dice.below(12),
+        count: dice.pick(&[1, 2, 5, 1000]),
+        how,
+    }));
+    true
 }
 
 fn trouble(dice: &mut Dice, stage: &Stage) -> Trouble {
+    if refusal(dice, stage) {
+        return Trouble::Refused;
+    }
     let event = dice.below(60);
     let time = Duration::from_secs(dice.pick(&[1, 40, 200, 400, 1500]));
     match dice.below(10) {
@@ -127,10 +155,12 @@ struct Told {
     given_up: usize,
     /// Runs whose journal is in another clone.
     lost: usize,
+    /// Lives of which the remote did not take all.
+    refused: usize,
 }
 
 impl Told {
-    fn all(&self) -> [usize; 7] {
+    fn all(&self) -> [usize; 8] {
         let Self {
             runs,
             deaths,
@@ -139,8 +169,11 @@ impl Told {
             failed,
             given_up,
             lost,
+            refused,
         } = *self;
-        [runs, deaths, taken_over, moved, failed, given_up, lost]
+        [
+            runs, deaths, taken_over, moved, failed, given_up, lost, refused,
+        ]
     }
 }
 
@@ -161,10 +194,15 @@ impl Tale {
     fn new(seed: u64, is_loud: bool) -> Self {
         let mut dice = Dice(seed);
         let text = text(&mut dice);
+        // Every other site is in three clones of a remote.
+        let stage = match seed % 2 {
+            0 => Stage::new(),
+            _ => Stage::shared(),
+        };
         let tale = Self {
             seed,
             dice,
-            stage: Stage::new(),
+            stage,
             text,
             trace: String::new(),
             told: Told::default(),
@@ -259,7 +297,11 @@ impl Tale {
                 Next::Apply => Errand::Apply(&planned, false),
             };
             let lived = self.stage.live(&errand, death);
+            if matches!(trouble, Trouble::Refused) {
+                self.told.refused += 1;
+            }
             let end = self.outlived(lived, trouble, &mut fails);
+            self.publishes();
             Ledger::of(&self.stage).check();
             match end {
                 End::Died => {
@@ -269,7 +311,7 @@ impl Tale {
                     let time = Duration::from_secs(self.dice.next() % 1000);
                     self.stage.clock.pause(time);
                     next = Next::Resume;
-                    if self.dice.chance(12) && self.stage.move_elsewhere() {
+                    if self.moves() {
                         self.told.lost += 1;
                         self.tell("lost");
                         fails.is_untold = true;
@@ -326,6 +368,34 @@ impl Tale {
             }
         }
         panic!("seed {}: it does not come to its end", self.seed);
+    }
+
+    /// Whether whoever goes on does so in another clone, or in one that has lost what it kept of the run.
+    fn moves(&mut self) -> bool {
+        if self.stage.hub.is_none() {
+            return self.dice.chance(12) && self.stage.move_elsewhere();
+        }
+        if !self.dice.chance(40) {
+            return false;
+        }
+        let clone = self.dice.below(super::CLONES.len());
+        let is_another = clone != self.stage.clone;
+        self.stage.move_to(clone);
+        is_another && self.stage.interrupted_run().is_some()
+    }
+
+    /// The remote takes everything again, and the next command brings there what it did not take.
+    fn publishes(&self) {
+        let Some(hub) = &self.stage.hub else { return };
+        hub.refuse(None);
+        let site = self.stage.site();
+        match look_out(&site, &super::actor(), &self.stage.clock) {
+            Ok(found) => assert_eq!(found.set_aside, None, "seed {}", self.seed),
+            Err(Error::Unfinished { .. }) => {}
+            Err(error) => panic!("seed {}: {error}", self.seed),
+        }
+        let left = unpublished(&site, &super::actor(), &self.stage.clock).unwrap();
+        assert_eq!(left, None, "seed {}", self.seed);
     }
 
     /// Gives up the run that was interrupted, if there is one, though that may die a few times, too.
@@ -388,7 +458,7 @@ impl Tale {
                     end => end,
                 }
             }
-            Trouble::Disk => match lived.end {
+            Trouble::Disk | Trouble::Refused => match lived.end {
                 End::Failed(error) => {
                     self.told.failed += 1;
                     self.tell(&error);
@@ -499,7 +569,7 @@ enum Next {
 }
 
 /// What somebody is told who has the site no more.
-const FENCED: &str = "lost the site";
+const FENCED: &str = "is fenced";
 
 /// What did not succeed, as events told it.
 #[derive(Default)]
@@ -621,7 +691,7 @@ const PARTS: u64 = 4;
 
 fn every_seed(part: u64) {
     let (first, count) = wanted();
-    let mut all = [0; 7];
+    let mut all = [0; 8];
     for seed in (first..first + count).filter(|seed| count == 1 || seed % PARTS == part) {
         let tale = tell(seed, count == 1);
         for (all, told) in all.iter_mut().zip(tale.told.all()) {
@@ -629,7 +699,7 @@ fn every_seed(part: u64) {
         }
     }
     eprintln!(
-        "runs, deaths, taken over, records moved, disks failed, given up, journals lost: {all:?}"
+        "runs, deaths, taken over, records moved, disks failed, given up, journals lost, pushes refused: {all:?}"
     );
     assert!(
         count < SEEDS || !all.contains(&0),

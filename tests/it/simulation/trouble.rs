@@ -32,7 +32,10 @@ pub(super) fn taken_over(stage: &Stage, event: usize, death: Option<Death>) -> R
     let (sender, receiver) = channel();
     at(stage, event, move |stage| {
         stage.clock.pause(Duration::from_secs(11 * 60));
-        let other = stage.alias();
+        let mut other = stage.alias();
+        if stage.hub.is_some() {
+            other.move_to((stage.clone + 1) % super::CLONES.len());
+        }
         // Its time begins where that of the one that sleeps has come to.
         let time = stage.clock.now().saturating_sub(other.clock.now());
         other.clock.pause(time);
@@ -61,7 +64,7 @@ pub(super) fn clock_is_set(stage: &Stage, event: usize, off: i64) {
 pub(super) fn records_are_moved(stage: &Stage, event: usize) -> Receiver<()> {
     let (sender, receiver) = channel();
     at(stage, event, move |stage| {
-        let root = stage.folder.path().join("repository");
+        let root = stage.folder.path().join(super::CLONES[stage.clone]);
         let handle = git2::Repository::open(root).unwrap();
         let name = format!("refs/trueup/{SITE}/state");
         let mut state = handle.find_reference(&name).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Each can be begun anew at any point: it looks where the node is and goes on from there.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::{Value, json};
 
@@ -37,6 +37,8 @@ const INVENTORY: u32 = 81;
 pub(super) struct Carrier<'a> {
     mover: Mover<'a>,
     node: &'a NodeDesign,
+    /// How automated cleaning was before this step switched it for its own time.
+    switched: OnceLock<Option<bool>>,
 }
 
 /// A step of the whole site.
@@ -84,6 +86,11 @@ impl<'a> Carrier<'a> {
                 first: Mutex::default(),
             },
             node,
+            switched: order
+                .notes
+                .iter()
+                .find_map(|note| cleaning_noted(note))
+                .map_or_else(OnceLock::new, OnceLock::from),
         }
     }
 
@@ -111,7 +118,7 @@ impl<'a> Carrier<'a> {
         has_left || self.parameters().is_some_and(|each| each.forget)
     }
 
-    /// How far the step is.
+    /// How far the step is: done only when what it changed for its own time is as it was.
     pub(super) async fn probe(&self) -> Probe {
         let node = match self.mover.look().await {
             Ok(Some(node)) => node,
@@ -121,6 +128,14 @@ impl<'a> Carrier<'a> {
             Ok(None) => return Probe::NotBegun,
             Err(error) => return Probe::Ambiguous(Arc::from(error.to_string())),
         };
+        match self.probe_node(&node) {
+            Probe::Done if self.cleaning_to_restore(&node).is_some() => Probe::UnderWay,
+            probe => probe,
+        }
+    }
+
+    /// How far the step is, by its node alone.
+    fn probe_node(&self, node: &Node) -> Probe {
         let at = |is_there: bool| {
             if is_there {
                 Probe::Done
@@ -134,20 +149,39 @@ impl<'a> Carrier<'a> {
             }
             StepKind::PowerOn => at(node.power() == Some(PowerState::On)),
             StepKind::PowerOff => at(node.power() == Some(PowerState::Off)),
-            StepKind::SetRetired => at(self.is_retired_as_wanted(&node)),
+            StepKind::SetRetired => at(self.is_retired_as_wanted(node)),
             StepKind::UnsetRetired => at(!node.retired),
             StepKind::SetMaintenance => at(node.maintenance),
             StepKind::UnsetMaintenance => at(!node.maintenance),
             StepKind::Manage => at(node.is_idle() && node.state() == ProvisionState::Manageable),
             StepKind::Provide => at(node.is_idle() && node.state() == ProvisionState::Available),
-            _ => mark::probe(self.order(), &node, self.leaves(&node)),
+            _ => mark::probe(self.order(), node, self.leaves(node)),
         }
     }
 
-    /// Carries the step out.
+    /// Carries the step out, and leaves automated cleaning as it was before.
     pub(super) async fn carry_out(&self) -> Result<()> {
+        self.mover.admit(self.node).await?;
+        // What an earlier process had done but for that is not done again.
+        let is_done = self.switched.get().is_some()
+            && matches!(self.mover.look().await?, Some(node) if self.probe_node(&node) == Probe::Done);
+        let done = match is_done {
+            true => Ok(()),
+            false => self.carry_kind_out().await,
+        };
+        // What can pass is tried again, and then finds what it noted.
+        if self.switched.get().is_none() || !matches!(done, Ok(()) | Err(ActError::Permanent(_))) {
+            return done;
+        }
+        let restored = match self.mover.look().await? {
+            Some(node) => self.restore_cleaning(node).await.map(drop),
+            None => Ok(()),
+        };
+        done.and(restored)
+    }
+
+    async fn carry_kind_out(&self) -> Result<()> {
         let mover = &self.mover;
-        mover.admit(self.node).await?;
         match self.order().step.id.kind {
             StepKind::Prepare => self.prepare().await,
             StepKind::Deploy => self.deploy().await,
@@ -447,14 +481,43 @@ impl<'a> Carrier<'a> {
     async fn without_cleaning(&self, node: Node, verb: Verb) -> Result<Node> {
         let mover = &self.mover;
         mover.gate(&node, verb)?;
-        let before = node.automated_clean;
-        let operation = automated_clean(Some(false));
-        let node = mover.patch(node, None, vec![operation], None).await?;
+        let node = self.switch_cleaning(node, false).await?;
         let node = mover.ask(node, verb, json!({})).await?;
+        self.restore_cleaning(node).await
+    }
+
+    /// Switches automated cleaning for the time of this step. How it was is noted first, so that whoever
+    /// resumes the run after a crash restores it.
+    async fn switch_cleaning(&self, node: Node, wanted: bool) -> Result<Node> {
+        if self.switched.get().is_none() {
+            let before = node.automated_clean;
+            let note = format!("{CLEANING_WAS}{}", cleaning_word(before));
+            self.order().reporter.note(note).await?;
+            let _ = self.switched.set(before);
+        }
+        if node.automated_clean == Some(wanted) {
+            return Ok(node);
+        }
+        let operation = automated_clean(Some(wanted));
+        self.mover.patch(node, None, vec![operation], None).await
+    }
+
+    /// How automated cleaning has to be set, where this step has switched it and it is not so yet: as the
+    /// site's policy has it, else as it was.
+    fn cleaning_to_restore(&self, node: &Node) -> Option<Option<bool>> {
+        let before = *self.switched.get()?;
         let wanted = self.ironic().automated_clean(self.node).or(before);
-        mover
-            .patch(node, None, vec![automated_clean(wanted)], None)
-            .await
+        (node.automated_clean != wanted).then_some(wanted)
+    }
+
+    async fn restore_cleaning(&self, node: Node) -> Result<Node> {
+        match self.cleaning_to_restore(&node) {
+            Some(wanted) => {
+                let operation = automated_clean(wanted);
+                self.mover.patch(node, None, vec![operation], None).await
+            }
+            None => Ok(node),
+        }
     }
 
     /// Deploys the system.
@@ -527,7 +590,6 @@ impl<'a> Carrier<'a> {
             return Err(mover.permanent(format!("Ironic has no node `{}`", mover.name)));
         };
         let preserve = self.preserves();
-        let before = node.clone();
         let node = self.mark(node, Vec::new()).await?;
         let is_begun = mark::has_moved(self.order(), &node);
         let mut node = match node.state() {
@@ -560,18 +622,6 @@ impl<'a> Carrier<'a> {
             // With cleaning off Ironic lets a retired machine become available, and would deploy to it.
             mover.say("retired: taken out of available");
             node = mover.ask(node, Verb::Manage, json!({})).await?;
-        }
-        if preserve {
-            // A run that broke off may have left cleaning switched off.
-            let wanted = self
-                .ironic()
-                .automated_clean(self.node)
-                .or(before.automated_clean);
-            if node.automated_clean != wanted {
-                node = mover
-                    .patch(node, None, vec![automated_clean(wanted)], None)
-                    .await?;
-            }
         }
         if node.state() != ProvisionState::Enroll {
             node = mover.power(node, PowerState::Off).await?;
@@ -645,20 +695,12 @@ impl<'a> Carrier<'a> {
         }
         node = self.mark(node, Vec::new()).await?;
         if steps.is_empty() {
-            let before = node.automated_clean;
-            if before == Some(false) {
-                node = mover
-                    .patch(node, None, vec![automated_clean(Some(true))], None)
-                    .await?;
+            if node.automated_clean == Some(false) || self.switched.get().is_some() {
+                node = self.switch_cleaning(node, true).await?;
             }
             node = mover.ask(node, Verb::Provide, json!({})).await?;
             node = mover.ask(node, Verb::Manage, json!({})).await?;
-            if before == Some(false) {
-                mover
-                    .patch(node, None, vec![automated_clean(before)], None)
-                    .await?;
-            }
-            return Ok(());
+            return self.restore_cleaning(node).await.map(drop);
         }
         let written = steps
             .iter()
@@ -719,6 +761,26 @@ fn boot_macs(node: &NodeDesign) -> Vec<Arc<str>> {
 
 /// What a teardown notes before it takes the node out of Ironic.
 const LEAVING: &str = "leaves Ironic";
+
+/// What a step notes before it switches automated cleaning for its own time, followed by how that was.
+const CLEANING_WAS: &str = "automated cleaning was ";
+
+fn cleaning_word(clean: Option<bool>) -> &'static str {
+    match clean {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "as Ironic has it",
+    }
+}
+
+/// How automated cleaning was, where a note says so.
+fn cleaning_noted(note: &str) -> Option<Option<bool>> {
+    let word = note.strip_prefix(CLEANING_WAS)?;
+    let known = [Some(true), Some(false), None];
+    known
+        .into_iter()
+        .find(|clean| cleaning_word(*clean) == word)
+}
 
 /// The change that switches automated cleaning; absent: as Ironic's own settings have it.
 fn automated_clean(wanted: Option<bool>) -> Value {

@@ -356,7 +356,10 @@ impl Simulator {
         }
         let mut awaited = None;
         loop {
-            fence::pass().await;
+            // A machine goes on by itself; what a client does bit by bit is a request each time.
+            if awaited.is_none() || kind.facts().actor == Actor::Cluster {
+                fence::pass().await;
+            }
             match self.advance(order, node, awaited).map_err(broken)? {
                 Standing::Ended(Ok(())) if puts_back(order) => {
                     return order.reporter.note(Note::Restored.to_text()).await;

@@ -740,3 +740,61 @@ async fn a_deploy_that_ends_with_the_machine_off_switches_it_on() {
         assert_eq!(asked, stays_off, "{:?}", changes(&server));
     }
 }
+
+/// Keeps what a step notes.
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<Arc<str>>>);
+
+impl crate::backend::Listener for Notes {
+    fn progress(&self, _: Arc<str>) {}
+
+    fn note<'a>(&'a self, text: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+        self.0.lock().unwrap().push(text);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test]
+async fn cleaning_that_a_step_switched_off_is_restored_by_whoever_resumes_it() {
+    for was in [json!(null), json!(true), json!(false)] {
+        let world = StandIn::new().with("n04", "active");
+        world.set("n04", "automated_clean", was.clone());
+        world.slow("n04");
+        let server = world.serve().await;
+        let (ironic, design) = opened(&server.url, &["n04"]);
+        let preserve = Parameters {
+            preserve_local_storage: true,
+            ..Parameters::default()
+        };
+        let mut first = order(&design, StepKind::Destroy, "n04", preserve);
+        let notes = Arc::new(Notes::default());
+        first.reporter = Reporter::new(notes.clone());
+        // The process dies while Ironic takes the instance away, with cleaning switched off.
+        let is_asked = async {
+            while world.state("n04") == "active" {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            ended = ironic.act(&first) => panic!("{was}: {ended:?}"),
+            () = is_asked => {}
+        }
+        assert_eq!(world.node("n04")["automated_clean"], json!(false));
+        world.end("n04");
+
+        let mut second = first.clone();
+        second.notes = notes.0.lock().unwrap().clone();
+        let (ironic, _) = opened(&server.url, &["n04"]);
+        if was != json!(false) {
+            assert_ne!(ironic.probe(&second).await, Probe::Done, "{was}");
+        }
+        ironic.act(&second).await.unwrap();
+        assert_eq!(world.node("n04")["automated_clean"], was);
+        assert_eq!(ironic.probe(&second).await, Probe::Done, "{was}");
+        let deletes = changes(&server)
+            .iter()
+            .filter(|line| line.contains("provision"))
+            .count();
+        assert_eq!(deletes, 1, "{:?}", changes(&server));
+    }
+}
