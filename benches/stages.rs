@@ -188,6 +188,9 @@ impl Records {
             unverified: 0,
             counts: Counts::default(),
             tag: None,
+            annotation: None,
+            journal: None,
+            tag_owed: Default::default(),
         };
         let nodes = (0..nodes).map(|number| {
             let name = format!("node-{number:06}");
@@ -217,6 +220,7 @@ impl Records {
                 manageable: false,
                 remediation: None,
                 identity: None,
+                owed: None,
             }
         });
         Self {
