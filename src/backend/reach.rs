@@ -16,7 +16,7 @@ use super::api_server::{self, kubeconfig_facts};
 use super::{SecretError, Secrets, cluster};
 use crate::design::{BackendKind, Design, HardwareBackend, Reference};
 use crate::diagnostic::is_credential;
-use crate::document::{Node, Value};
+use crate::document::{Node, REDACTED, Value};
 
 /// Fields that change how long or how carefully something is done, but not what is used for it.
 const HARMLESS: [&str; 13] = [
@@ -224,6 +224,7 @@ impl Reach {
                     self.leaves(path, item);
                 }
             }
+            _ if node.secret => self.push(path, &told_apart(node)),
             Value::Bool(flag) => self.push(path, if *flag { "true" } else { "false" }),
             _ => {
                 if let Some(text) = node.scalar_text() {
@@ -232,6 +233,13 @@ impl Reach {
             }
         }
     }
+}
+
+/// Returns what stands for a value that an encrypted document holds, so that a change of it shows.
+fn told_apart(node: &Node) -> String {
+    let text = node.scalar_text().unwrap_or_default();
+    let digest = HEXLOWER.encode(&Sha256::digest(text.as_bytes()));
+    format!("{REDACTED} sha256:{digest}")
 }
 
 /// Returns the digest of a sorted list of entries.

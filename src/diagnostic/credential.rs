@@ -32,8 +32,7 @@ pub fn is_credential(key: &str) -> bool {
         })
     };
     let last = key.bytes().last().map(|last| last.to_ascii_lowercase());
-    matches!(last, Some(b'd' | b'e' | b't' | b'n' | b'l' | b'y'))
-        && KEYS.iter().any(ends)
+    matches!(last, Some(b'd' | b'e' | b't' | b'n' | b'l' | b'y')) && KEYS.iter().any(ends)
 }
 
 /// Whether a line of a text shows a credential, among the lines before it.

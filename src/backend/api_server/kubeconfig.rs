@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::settings::Settings;
-use crate::backend::{SecretError, Secrets};
+use crate::backend::{SecretError, Secrets, masked};
 use crate::design::Reference;
 
 /// Fields of a user that are rotated, or are secrets.
@@ -59,12 +59,27 @@ pub(super) fn read(
     if let Found::Config(config) = &mut found {
         let users = config.auth_infos.iter_mut();
         for user in users.filter_map(|named| named.auth_info.as_mut()) {
+            remember_secrets(user);
             if let Some(exec) = &mut user.exec {
                 exec.drop_env = Some(secrets.withheld());
             }
         }
     }
     Ok(found)
+}
+
+/// Makes the token and the password of a user known, which a server may repeat.
+fn remember_secrets(user: &AuthInfo) {
+    let fields = serde_json::to_value(user).unwrap_or_default();
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    if let Some(token) = text("token") {
+        masked::remember(token);
+    }
+    if let Some(password) = text("password") {
+        let username = text("username").unwrap_or_default();
+        masked::remember(password);
+        masked::remember(&format!("{username}:{password}"));
+    }
 }
 
 fn read_referred(
