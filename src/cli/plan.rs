@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use crate::observed::{self, Observations};
 use crate::plan::{ChangeKind, Plan, PlanEffect, effect, saved};
 use crate::report;
+use crate::report::json::Escaped;
 use crate::site::At;
 
 use super::action;
@@ -92,7 +93,7 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
             printer.stream(|out| report::plan::text(out, plan, view))
         }
         Format::Json => {
-            printer.stream_bytes(|out| saved::write_to(plan, out))?;
+            printer.stream_bytes(|out| saved::write_to(plan, &mut Escaped::new(out)))?;
             Ok(())
         }
         Format::Markdown => {

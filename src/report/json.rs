@@ -56,6 +56,61 @@ impl io::Write for Bytes<'_> {
     }
 }
 
+/// JSON that somebody else writes, with the same escapes.
+///
+/// What is escaped stands in JSON inside texts only, so that its place need not be known. A piece goes on
+/// when a sign has come that is part of nothing that is escaped.
+pub struct Escaped<W: io::Write> {
+    out: W,
+    pending: Vec<u8>,
+}
+
+impl<W: io::Write> Escaped<W> {
+    /// Escapes what is written to `out`. The last piece has to end in a sign of JSON's own, or a line break.
+    pub fn new(out: W) -> Self {
+        Self {
+            out,
+            pending: Vec::new(),
+        }
+    }
+}
+
+impl<W: io::Write> io::Write for Escaped<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        let ends = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphabetic() && *byte != b'#';
+        if let Some(last) = self.pending.iter().rposition(ends) {
+            let piece = std::str::from_utf8(&self.pending[..=last]).map_err(io::Error::other)?;
+            escape(&mut self.out, piece)?;
+            self.pending.drain(..=last);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Writes a part of a JSON text with what it must not hold as escapes. Line breaks are between values.
+fn escape<W: ?Sized + io::Write>(out: &mut W, text: &str) -> io::Result<()> {
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    for (at, character) in text.char_indices() {
+        let is_break = matches!(character, '\n' | '\t' | '\r');
+        if is_break || (!is_hidden(character) && !is_command_mark(bytes, at)) {
+            continue;
+        }
+        out.write_all(&bytes[from..at])?;
+        let mut units = [0; 2];
+        for unit in character.encode_utf16(&mut units) {
+            write!(out, "\\u{unit:04x}")?;
+        }
+        from = at + character.len_utf8();
+    }
+    out.write_all(&bytes[from..])
+}
+
 struct Safe {
     pretty: Option<PrettyFormatter<'static>>,
 }
@@ -93,26 +148,30 @@ impl Formatter for Safe {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        let bytes = fragment.as_bytes();
-        let mut from = 0;
-        for (at, character) in fragment.char_indices() {
-            if !is_hidden(character) && !is_command_mark(bytes, at) {
-                continue;
-            }
-            writer.write_all(&bytes[from..at])?;
-            let mut units = [0; 2];
-            for unit in character.encode_utf16(&mut units) {
-                write!(writer, "\\u{unit:04x}")?;
-            }
-            from = at + character.len_utf8();
-        }
-        writer.write_all(&bytes[from..])
+        escape(writer, fragment)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_of_another_writer_is_escaped_wherever_it_is_cut() {
+        let value = serde_json::json!({"##": ["##[x]\u{ad}y##vso[\u{e0001}", "::a ##"], "b": "\n"});
+        let plain = serde_json::to_vec(&value).unwrap();
+        for length in 1..plain.len() {
+            let mut out = Vec::new();
+            let mut escaped = Escaped::new(&mut out);
+            for piece in plain.chunks(length) {
+                io::Write::write_all(&mut escaped, piece).unwrap();
+            }
+            let text = String::from_utf8(out).unwrap();
+            assert!(!text.contains("##[") && !text.contains("##vso[") && text.is_ascii());
+            let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, value);
+        }
+    }
 
     #[test]
     fn what_json_would_let_through_to_a_terminal_is_escaped_and_read_back_the_same() {

@@ -227,7 +227,7 @@ fn the_definition_of_a_site_is_read_like_every_other_file() {
     // Who may read everything is refused nothing.
     let world = edge();
     let path = world.checkout.path().join(NAME);
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::read(&path).is_err() {
         refused(&world, "Permission denied");
     }
@@ -266,6 +266,107 @@ fn a_plan_or_a_snapshot_is_a_regular_file_of_a_size() {
                 "{arguments:?}: {}",
                 ended.stderr
             );
+        }
+    }
+}
+
+/// Whether a text is harmless to a terminal and to the pipeline that prints it.
+#[track_caller]
+fn harmless(what: &[&str], text: &str) {
+    use trueup::document::{has_command_mark, is_hidden, leading_command};
+    for line in text.lines() {
+        assert!(
+            !line.chars().any(is_hidden) && !has_command_mark(line),
+            "{what:?}: {line:?}"
+        );
+        assert_eq!(leading_command(line), None, "{what:?}: {line}");
+    }
+}
+
+#[test]
+fn no_output_of_any_command_is_a_command_of_the_pipeline_that_prints_it() {
+    const EVIL: &str = "::error file=x::y ##[set-output name=x]y ##vso[z]\u{ad}\u{3164}\u{202e}";
+    let world = edge();
+    world.edit(
+        "backends.yaml",
+        "clock: virtual\n",
+        &format!(
+            "clock: virtual\n      faults: [{{nodes: [edge-2], step: deploy, outcome: fail, message: '{EVIL}'}}]\n"
+        ),
+    );
+    world.edit(
+        "profiles.yaml",
+        "image: ubuntu-24.04",
+        &format!("image: '{EVIL}'"),
+    );
+    world.edit(
+        "profiles.yaml",
+        "kernel_params: {console: ttyS0}",
+        &format!("kernel_params: {{'{EVIL}': '{EVIL}'}}"),
+    );
+    world.checkout.commit(EVIL);
+    let run = |arguments: &[&str]| {
+        let ended = world.run(&[arguments, &["-vvv"]].concat());
+        harmless(arguments, &ended.stdout);
+        harmless(arguments, &ended.stderr);
+        ended
+    };
+    let applied = run(&["apply", "--yes", "--allow-intermediate-commits"]);
+    assert!(
+        applied.stdout.contains("#\\u{23}[set-output"),
+        "{applied:?}"
+    );
+    run(&["apply", "maintenance", "edge-1", "--reason", EVIL, "--yes"]).with(0);
+    world.edit(
+        "profiles.yaml",
+        &format!("image: '{EVIL}'"),
+        "image: \"::warning::x\\n##[group]y\"",
+    );
+    world.checkout.commit(&format!("Another\n\n{EVIL}"));
+    for format in ["text", "json"] {
+        for command in ["diff", "nodes", "status", "log", "etcd"] {
+            run(&[command, "--format", format]);
+        }
+        run(&["diff", "--base", "HEAD~1", "--format", format]).with(0);
+    }
+    for format in ["text", "json", "markdown", "dot", "mermaid"] {
+        run(&[
+            "plan",
+            "--steps",
+            "--full",
+            "--allow-redeploy",
+            "all",
+            "--format",
+            format,
+        ])
+        .with(0);
+    }
+    let rendered = run(&["render"]).with(0).stdout;
+    assert!(rendered.contains("\\x23[set-output"), "{rendered}");
+    let rendered = run(&["render", "--format", "json"]).with(0).json();
+    assert!(
+        rendered.to_string().contains(EVIL),
+        "JSON reads back the same"
+    );
+    run(&["nodes", "--format", "names"]).with(0);
+    let log = run(&["log", "--format", "json"]).json();
+    for at in 0..2 {
+        let id = log["runs"][at]["run"].as_str().unwrap();
+        for format in ["text", "json"] {
+            run(&["show", id, "--full", "--format", format]);
+            run(&["show", id, "--plan", "--format", format]);
+        }
+    }
+    for evil in ["::error::x", "##[group]", "a\u{ad}b"] {
+        for command in [
+            &["validate", "--rev", evil][..],
+            &["show", evil],
+            &["plan", "--target", evil],
+            &["abort", evil],
+            &["nodes", "--format", evil],
+            &[evil],
+        ] {
+            assert_ne!(run(command).code, 0);
         }
     }
 }

@@ -44,7 +44,8 @@ mod forged;
 mod git;
 #[cfg(test)]
 mod hostile;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod hostile_repositories;
 #[cfg(test)]
 mod killed;

@@ -3,6 +3,7 @@
 use crate::apply::{Event, EventKind, RunReport, StepOutcome};
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
+use crate::report;
 use crate::report::airship::{Message, MessageKind, Reason, Status};
 
 use super::super::{Failure, FailureKind};
@@ -140,5 +141,5 @@ impl Heard {
 
 /// A status object in one line.
 pub(in crate::cli) fn line(status: &Status) -> String {
-    serde_json::to_string(status).unwrap_or_default() + "\n"
+    report::json::line(status).unwrap_or_default() + "\n"
 }

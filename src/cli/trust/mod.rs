@@ -13,7 +13,7 @@ use super::planning::backend_context;
 use super::revision::{Checkout, load_sound};
 use super::{Failure, FailureKind};
 use crate::backend::{Reach, ReachEntry, Secrets, reach_digest};
-use crate::report::{Visible, counted};
+use crate::report::{self, Visible, counted};
 use crate::site::{Depth, Loader, Settings};
 
 pub(super) use gate::TrustGate;
@@ -145,8 +145,9 @@ fn show(
                 trusted,
                 reach: entries,
             };
-            let text = serde_json::to_string_pretty(&shown).map_err(std::io::Error::from)?;
-            context.printer.print(&format!("{text}\n"))?;
+            context
+                .printer
+                .stream(|out| report::json::pretty(out, &shown))?;
         }
     }
     if let Err(error) = &resolved {
@@ -165,8 +166,9 @@ fn list(
 ) -> Result<u8, Failure> {
     let all = store.read().map_err(Failure::error)?;
     if command.format == Format::Json {
-        let text = serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?;
-        context.printer.print(&format!("{text}\n"))?;
+        context
+            .printer
+            .stream(|out| report::json::pretty(out, &all))?;
         return Ok(0);
     }
     for each in &all {
