@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::error::Error;
 use super::keep::{Session, lock};
 use super::publish::{End, Publication};
@@ -9,9 +11,11 @@ use super::recorder::Recorder;
 use super::tag::{self, Deed};
 use super::time::rfc3339;
 use crate::apply::{Event, EventKind, Finished, RunReport};
-use crate::design::RunId;
-use crate::record::{Outcome, Packed};
+use crate::design::{NodeName, RunId};
+use crate::plan::Standing;
+use crate::record::{Outcome, Packed, Phase};
 use crate::repository::Holder;
+use crate::step::StepKind;
 
 impl Session<'_> {
     /// Writes the end of the run: report, records and outcome, then the tag, then all of it to the remote
@@ -78,6 +82,39 @@ impl Session<'_> {
         self.checkpoint(Some(&packed))?;
         self.close()?;
         Ok(report)
+    }
+
+    /// Whether each node that the run has built is in the records as deployed.
+    fn check_records(&self, finished: &Finished) -> Result<(), Error> {
+        let built: FxHashSet<&NodeName> = self
+            .plan
+            .steps
+            .iter()
+            .filter(|step| {
+                let kind = step.id.kind;
+                matches!(kind, StepKind::Deploy | StepKind::Record | StepKind::Adopt)
+            })
+            .filter_map(|step| step.id.node.as_ref())
+            .collect();
+        let records = lock(&self.records);
+        let is_recorded = |node: &NodeName| {
+            let record = records.nodes.get(node);
+            record.is_some_and(|record| record.phase == Phase::Deployed && record.run == self.run)
+        };
+        let nodes: Vec<NodeName> = finished
+            .nodes
+            .iter()
+            .filter(|result| result.complete && result.standing == Standing::Deployed)
+            .filter(|result| built.contains(&result.node) && !is_recorded(&result.node))
+            .map(|result| result.node.clone())
+            .collect();
+        match nodes.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Unrecorded {
+                run: self.run.clone(),
+                nodes,
+            }),
+        }
     }
 
     /// Publishes the end and releases the lock.

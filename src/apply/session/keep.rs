@@ -2,36 +2,33 @@
 //!
 //! A [`Session`] is shared between the thread that dispatches, which tells it what happens, and one that
 //! does all that takes git: it renews the lock, writes checkpoints and publishes them, when it is time and
-//! when it is asked ([`with_heartbeat`]). The dispatcher never waits for it; only a step that others have to
+//! when it is asked ([`with_heartbeat`](super::with_heartbeat)). The dispatcher never waits for it; only a step that others have to
 //! know of before it acts does. Whoever lost the lock, or finds that somebody else wrote the records, starts
 //! nothing more.
 
 use std::collections::{BTreeMap, hash_map};
 use std::io::Write as _;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
 use super::error::{self, Error, chain};
 use super::files::RunFiles;
+use super::helper::{Errand, Gate};
 use super::node::{self, Context};
 use super::publish::Publication;
 use super::site::{Actor, Held, Site};
 use super::time::Timekeeper;
-use crate::apply::{
-    Entry, Event, EventKind, Finished, NodeOutcome, Replay, StepOutcome, StopHandle,
-};
+use crate::apply::{Entry, Event, EventKind, NodeOutcome, Replay, StepOutcome, StopHandle};
 use crate::backend::Fence;
 use crate::design::{Beside, NodeDesign, NodeName, RunId};
 use crate::identity;
-use crate::plan::{ChangeKind, Plan, Standing};
+use crate::plan::{ChangeKind, Plan};
 use crate::record::{
-    self, Checkpoint, JournalMark, NodeRecord, Packed, Packing, Phase, RunRecord, SiteState, State,
-    Store,
+    self, Checkpoint, JournalMark, NodeRecord, Packed, Packing, RunRecord, SiteState, State, Store,
 };
 use crate::remediation::Note;
 use crate::repository::{self, CommitId, PushOutcome};
@@ -62,7 +59,7 @@ pub struct Session<'a> {
     pub(super) store: Store<'a>,
     pub(super) files: RunFiles,
     /// Steps that destroy what was there, and those that somebody said more of than their kind.
-    steps: FxHashMap<&'a StepId, &'a Step>,
+    pub(super) steps: FxHashMap<&'a StepId, &'a Step>,
     changes: FxHashMap<&'a NodeName, ChangeKind>,
     /// Nodes that the plan takes out of the cluster.
     leaving: FxHashSet<&'a NodeName>,
@@ -77,8 +74,8 @@ pub struct Session<'a> {
     /// Held while a checkpoint is written.
     writing: Mutex<()>,
     /// The thread that does what takes git; without one it is done at once.
-    helper: Mutex<Option<mpsc::Sender<Errand>>>,
-    gate: Mutex<Gate>,
+    pub(super) helper: Mutex<Option<mpsc::Sender<Errand>>>,
+    pub(super) gate: Mutex<Gate>,
     notices: Mutex<Vec<EventKind>>,
     stop: Mutex<Option<StopHandle>>,
     /// How far the end is published; `None` before the end.
@@ -105,7 +102,7 @@ pub(super) struct Records<'a> {
     pub(super) state: State,
     pub(super) run: RunRecord,
     /// As they are now, with what is not in a checkpoint yet.
-    nodes: FxHashMap<NodeName, NodeRecord>,
+    pub(super) nodes: FxHashMap<NodeName, NodeRecord>,
     changed: FxHashSet<NodeName>,
     /// Nodes that are being rebuilt or torn down just now.
     begun: FxHashMap<NodeName, StepId>,
@@ -119,24 +116,8 @@ pub(super) struct Records<'a> {
     /// How long the last checkpoint took.
     cost: Duration,
     /// Whether the next destructive step is the first one of its wave.
-    is_new_wave: bool,
+    pub(super) is_new_wave: bool,
     pub(super) past_verification: bool,
-}
-
-/// What takes git, and is asked for while the run goes on.
-#[derive(Clone, Copy, Debug)]
-enum Errand {
-    /// Write what has changed.
-    Checkpoint,
-    /// Write what has changed, publish it, and open the gate.
-    Publish,
-}
-
-/// Who waits until the records are published.
-#[derive(Default)]
-struct Gate {
-    is_closed: bool,
-    waiting: Vec<oneshot::Sender<()>>,
 }
 
 /// What goes into a checkpoint.
@@ -156,7 +137,7 @@ pub(super) struct Published {
 }
 
 /// Whether what a step of this kind notes stands in the record of its node.
-fn is_recorded(kind: StepKind) -> bool {
+pub(super) fn is_recorded(kind: StepKind) -> bool {
     matches!(
         kind,
         StepKind::Remediate
@@ -261,39 +242,6 @@ impl<'a> Session<'a> {
     #[must_use]
     pub fn publication(&self) -> Option<Publication> {
         lock(&self.publication).clone()
-    }
-
-    /// Whether each node that the run has built is in the records as deployed.
-    pub(super) fn check_records(&self, finished: &Finished) -> Result<(), Error> {
-        let built: FxHashSet<&NodeName> = self
-            .plan
-            .steps
-            .iter()
-            .filter(|step| {
-                let kind = step.id.kind;
-                matches!(kind, StepKind::Deploy | StepKind::Record | StepKind::Adopt)
-            })
-            .filter_map(|step| step.id.node.as_ref())
-            .collect();
-        let records = lock(&self.records);
-        let is_recorded = |node: &NodeName| {
-            let record = records.nodes.get(node);
-            record.is_some_and(|record| record.phase == Phase::Deployed && record.run == self.run)
-        };
-        let nodes: Vec<NodeName> = finished
-            .nodes
-            .iter()
-            .filter(|result| result.complete && result.standing == Standing::Deployed)
-            .filter(|result| built.contains(&result.node) && !is_recorded(&result.node))
-            .map(|result| result.node.clone())
-            .collect();
-        match nodes.is_empty() {
-            true => Ok(()),
-            false => Err(Error::Unrecorded {
-                run: self.run.clone(),
-                nodes,
-            }),
-        }
     }
 
     /// Which run it is.
@@ -458,63 +406,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Does what takes git, or lets the thread do it that is there for that.
-    fn ask(&self, errand: Errand) {
-        let helper = lock(&self.helper).clone();
-        let is_taken = helper.is_some_and(|helper| helper.send(errand).is_ok());
-        if !is_taken {
-            self.run_errand(errand);
-        }
-    }
-
-    fn run_errand(&self, errand: Errand) {
-        self.write_checkpoint();
-        match errand {
-            Errand::Checkpoint => {}
-            Errand::Publish => {
-                self.publish_records();
-                // Whether it could be published or not: what was to be found is in this clone at least.
-                let mut gate = lock(&self.gate);
-                gate.is_closed = false;
-                for waiting in gate.waiting.drain(..) {
-                    let _ = waiting.send(());
-                }
-            }
-        }
-    }
-
-    /// Lets `go_on` be sent once the records are published.
-    fn when_published(&self, go_on: oneshot::Sender<()>) {
-        let mut gate = lock(&self.gate);
-        gate.is_closed = true;
-        gate.waiting.push(go_on);
-        drop(gate);
-        self.ask(Errand::Publish);
-    }
-
-    /// What a step that is about to start waits for: the first that destroys something in a wave until
-    /// everybody can see what was begun, and those after it until then, too.
-    pub(super) fn starting(&self, step: &StepId) -> Option<oneshot::Receiver<()>> {
-        if !node::rebuilds(step.kind) || step.node.is_none() {
-            return None;
-        }
-        let step = self.steps.get(step)?;
-        if step.effect != Effect::Destructive {
-            return None;
-        }
-        let is_first = std::mem::take(&mut lock(&self.records).is_new_wave);
-        let (go_on, gate) = oneshot::channel();
-        if is_first {
-            self.when_published(go_on);
-            return Some(gate);
-        }
-        let mut closed = lock(&self.gate);
-        closed.is_closed.then(|| {
-            closed.waiting.push(go_on);
-            gate
-        })
-    }
-
     /// Takes in what happens.
     pub(super) fn hear(&self, event: &Event) {
         if matches!(event.kind, EventKind::StepProgress { .. }) {
@@ -602,18 +493,6 @@ impl<'a> Session<'a> {
         };
         records.nodes.insert(node.clone(), record);
         records.changed.insert(node.clone());
-    }
-
-    /// Lets a step go on that noted something: at once, or where a remediation noted what others must find,
-    /// should this process vanish, when that is published: who resumes the run in another clone has its
-    /// records, and not its journal.
-    pub(super) fn share(&self, step: &StepId, text: &str, go_on: oneshot::Sender<()>) {
-        if is_recorded(step.kind) && Note::binds_others(text) {
-            self.when_published(go_on);
-        } else {
-            // Nobody waits any more where the step's time was up.
-            let _ = go_on.send(());
-        }
     }
 
     /// Takes in again what the journal of a run says that its steps noted for the records.
@@ -787,36 +666,6 @@ impl Records<'_> {
 
     fn has_news(&self) -> bool {
         !self.changed.is_empty() || self.events.is_some() || !self.parts.is_empty()
-    }
-}
-
-/// Runs `body` while another thread does what takes git: what is asked for at once, and what is due every
-/// `pause` of real time.
-pub fn with_heartbeat<T>(session: &Session<'_>, pause: Duration, body: impl FnOnce() -> T) -> T {
-    let (helper, errands) = mpsc::channel();
-    *lock(&session.helper) = Some(helper);
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            loop {
-                match errands.recv_timeout(pause) {
-                    Ok(errand) => session.run_errand(errand),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
-                }
-                session.tick();
-            }
-        });
-        let _over = Over(session);
-        body()
-    })
-}
-
-/// Ends the thread that does what takes git, however the run ends.
-struct Over<'a, 'b>(&'a Session<'b>);
-
-impl Drop for Over<'_, '_> {
-    fn drop(&mut self) {
-        *lock(&self.0.helper) = None;
     }
 }
 

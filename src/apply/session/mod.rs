@@ -16,6 +16,7 @@ mod begin;
 mod error;
 mod files;
 mod finish;
+mod helper;
 mod history;
 mod interrupted;
 mod keep;
@@ -31,11 +32,12 @@ mod unfinished;
 pub use admission::admit;
 pub use begin::{Begun, Outlook, Proposal, begin, look_out};
 pub use error::{Error, Kind};
+pub use helper::with_heartbeat;
 pub use history::{History, intermediate_commits};
 pub use interrupted::{
     Aborted, HalfDone, Interrupted, TakeOver, Unlock, abort, find_interrupted, resume, unlock,
 };
-pub use keep::{Session, with_heartbeat};
+pub use keep::Session;
 pub use publish::{Publication, Unpublished, catch_up, unpublished};
 pub use recorder::Recorder;
 pub use site::{Actor, Connection, SetAside, Site};

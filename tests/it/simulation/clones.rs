@@ -15,7 +15,7 @@ use super::ledger::{Ledger, Outcome};
 use super::{CLONES, End, Errand, Stage, actor, allowing_all, chain, request};
 
 /// Trips that are tried of each kind, spread evenly, unless `TRUEUP_TEST_CRASHES=all` asks for every one.
-const TRIPS: usize = 40;
+const TRIPS: usize = 24;
 
 /// What a file is like that lost something.
 #[derive(Clone, Copy, Debug)]

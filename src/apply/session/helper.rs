@@ -1,0 +1,131 @@
+//! The thread that does what takes git while a run goes on, and the steps that wait for it.
+//!
+//! Whoever dispatches asks for a checkpoint or a publication and goes on. Only a step that others have to know
+//! of before it acts waits at the gate, which opens when the records are published.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::keep::{Session, is_recorded, lock};
+use super::node;
+use crate::remediation::Note;
+use crate::step::{Effect, StepId};
+
+/// What takes git, and is asked for while the run goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Errand {
+    /// Write what has changed.
+    Checkpoint,
+    /// Write what has changed, publish it, and open the gate.
+    Publish,
+}
+
+/// Who waits until the records are published.
+#[derive(Default)]
+pub(super) struct Gate {
+    is_closed: bool,
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+impl Session<'_> {
+    /// Does what takes git, or lets the thread do it that is there for that.
+    pub(super) fn ask(&self, errand: Errand) {
+        let helper = lock(&self.helper).clone();
+        let is_taken = helper.is_some_and(|helper| helper.send(errand).is_ok());
+        if !is_taken {
+            self.run_errand(errand);
+        }
+    }
+
+    fn run_errand(&self, errand: Errand) {
+        self.write_checkpoint();
+        match errand {
+            Errand::Checkpoint => {}
+            Errand::Publish => {
+                self.publish_records();
+                // Whether it could be published or not: what was to be found is in this clone at least.
+                let mut gate = lock(&self.gate);
+                gate.is_closed = false;
+                for waiting in gate.waiting.drain(..) {
+                    let _ = waiting.send(());
+                }
+            }
+        }
+    }
+
+    /// Lets `go_on` be sent once the records are published.
+    fn when_published(&self, go_on: oneshot::Sender<()>) {
+        let mut gate = lock(&self.gate);
+        gate.is_closed = true;
+        gate.waiting.push(go_on);
+        drop(gate);
+        self.ask(Errand::Publish);
+    }
+
+    /// What a step that is about to start waits for: the first that destroys something in a wave until
+    /// everybody can see what was begun, and those after it until then, too.
+    pub(super) fn starting(&self, step: &StepId) -> Option<oneshot::Receiver<()>> {
+        if !node::rebuilds(step.kind) || step.node.is_none() {
+            return None;
+        }
+        let step = self.steps.get(step)?;
+        if step.effect != Effect::Destructive {
+            return None;
+        }
+        let is_first = std::mem::take(&mut lock(&self.records).is_new_wave);
+        let (go_on, gate) = oneshot::channel();
+        if is_first {
+            self.when_published(go_on);
+            return Some(gate);
+        }
+        let mut closed = lock(&self.gate);
+        closed.is_closed.then(|| {
+            closed.waiting.push(go_on);
+            gate
+        })
+    }
+
+    /// Lets a step go on that noted something: at once, or where a remediation noted what others must find,
+    /// should this process vanish, when that is published: who resumes the run in another clone has its
+    /// records, and not its journal.
+    pub(super) fn share(&self, step: &StepId, text: &str, go_on: oneshot::Sender<()>) {
+        if is_recorded(step.kind) && Note::binds_others(text) {
+            self.when_published(go_on);
+        } else {
+            // Nobody waits any more where the step's time was up.
+            let _ = go_on.send(());
+        }
+    }
+}
+
+/// Runs `body` while another thread does what takes git: what is asked for at once, and what is due every
+/// `pause` of real time.
+pub fn with_heartbeat<T>(session: &Session<'_>, pause: Duration, body: impl FnOnce() -> T) -> T {
+    let (helper, errands) = mpsc::channel();
+    *lock(&session.helper) = Some(helper);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            loop {
+                match errands.recv_timeout(pause) {
+                    Ok(errand) => session.run_errand(errand),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                session.tick();
+            }
+        });
+        let _over = Over(session);
+        body()
+    })
+}
+
+/// Ends the thread that does what takes git, however the run ends.
+struct Over<'a, 'b>(&'a Session<'b>);
+
+impl Drop for Over<'_, '_> {
+    fn drop(&mut self) {
+        *lock(&self.0.helper) = None;
+    }
+}
