@@ -206,9 +206,12 @@ impl Runner {
             if !begun && let Err(message) = self.preconditions.check(step, &self.order).await {
                 return End::Outcome(StepOutcome::Failed { message }, self.attempted);
             }
-            self.attempted = true;
+            let was_attempted = std::mem::replace(&mut self.attempted, true);
             let message = match self.hardware.act(&self.order).await {
                 Ok(()) => return End::Outcome(StepOutcome::Succeeded, true),
+                Err(ActError::Refused(message)) => {
+                    return End::Outcome(StepOutcome::Failed { message }, was_attempted);
+                }
                 Err(ActError::Permanent(message)) => {
                     return End::Outcome(StepOutcome::Failed { message }, true);
                 }

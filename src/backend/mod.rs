@@ -66,6 +66,9 @@ pub enum ActError {
     /// The answer was lost; what was asked for may have happened.
     #[error("{0}")]
     Ambiguous(Arc<str>),
+    /// It was refused before anything was asked for: the machine is what it was.
+    #[error("{0}")]
+    Refused(Arc<str>),
 }
 
 impl ActError {
@@ -76,6 +79,7 @@ impl ActError {
             Self::Passing(old) => Self::Passing(text(old)),
             Self::Permanent(old) => Self::Permanent(text(old)),
             Self::Ambiguous(old) => Self::Ambiguous(text(old)),
+            Self::Refused(old) => Self::Refused(text(old)),
         }
     }
 }

@@ -201,11 +201,11 @@ impl Registry {
         }
         let why = match by_record {
             Some(_) => "it was recorded without proof",
-            None if observed.is_empty() => {
-                "it shows no UUID, serial number or MAC address that distinguishes it from other machines"
-            }
             None if known.is_none() && designed.is_empty() => {
                 "neither document nor record names its UUID, serial number or boot MAC address"
+            }
+            None if observed.is_empty() => {
+                "it shows no UUID, serial number or MAC address that distinguishes it from other machines"
             }
             None => {
                 "it shows nothing of what document and record name, or only what several boards share"

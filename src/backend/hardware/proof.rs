@@ -25,7 +25,7 @@ pub(super) async fn admit(
 ) -> Result<(), ActError> {
     let (observed, proof) = seen;
     let name = node.name.as_str();
-    let refuse = |text: String| Err(ActError::Permanent(Arc::from(text)));
+    let refuse = |text: String| Err(ActError::Refused(Arc::from(text)));
     match proof {
         Proof::Refused(why) => {
             return refuse(format!(

@@ -272,7 +272,9 @@ impl Walk<'_> {
         let released = timeout(bound, self.cluster.act(&order)).await;
         match released {
             Ok(Ok(())) => Ok(self.note(Note::Released { uid }).await?),
-            Ok(Err(ActError::Permanent(reason))) => Err(Failure::Last(reason)),
+            Ok(Err(ActError::Permanent(reason) | ActError::Refused(reason))) => {
+                Err(Failure::Last(reason))
+            }
             Ok(Err(ActError::Passing(reason) | ActError::Ambiguous(reason))) => {
                 Err(Failure::Attempt(reason))
             }
@@ -450,7 +452,10 @@ async fn within(
     match timeout(bound, task).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(
-            ActError::Permanent(reason) | ActError::Passing(reason) | ActError::Ambiguous(reason),
+            ActError::Permanent(reason)
+            | ActError::Passing(reason)
+            | ActError::Ambiguous(reason)
+            | ActError::Refused(reason),
         )) => Err(Failure::Attempt(reason)),
         Err(_) => Err(Failure::Attempt(
             format!("{too_late} within {} s", bound.as_secs()).into(),

@@ -65,7 +65,7 @@ fn documents(kubeconfig: &Path, nodes: usize, policy: &str) -> Vec<(String, Stri
         ),
         (
             "policy.yaml",
-            format!("schema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{remediation: {policy}}}\n"),
+            format!("schema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{unverified: [{{node_names: []}}], remediation: {policy}}}\n"),
         ),
     ]
     .map(|(path, text)| (path.to_owned(), text))

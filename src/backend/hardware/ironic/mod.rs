@@ -139,24 +139,15 @@ impl Ironic {
     }
 
     async fn see(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
-        let listed = match self.api.list().await {
-            Ok(listed) => listed,
-            Err(trouble) => {
-                let unknown = ObservedNode::unknown(&trouble.to_string());
-                let each = nodes
-                    .iter()
-                    .map(|node| (node.name.clone(), unknown.clone()));
-                return each.collect();
-            }
-        };
-        let mut by_name: HashMap<&str, &node::Node> = HashMap::with_capacity(listed.len() * 2);
-        for node in &listed {
-            by_name.insert(&node.uuid, node);
-            if let Some(name) = &node.name {
-                by_name.insert(name, node);
-            }
+        let listed = self.watch.list().await;
+        if let Err(why) = &listed.nodes {
+            let unknown = ObservedNode::unknown(why);
+            let each = nodes
+                .iter()
+                .map(|node| (node.name.clone(), unknown.clone()));
+            return each.collect();
         }
-        let found = |node: &NodeDesign| by_name.get(&*self.name_of(&node.name)).copied();
+        let found = |node: &NodeDesign| listed.find(&self.name_of(&node.name));
         let ports = self.ports_where_needed(nodes, found).await;
         let observed = |node: &Arc<NodeDesign>| {
             let name = self.name_of(&node.name);

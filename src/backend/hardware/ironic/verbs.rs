@@ -63,7 +63,11 @@ impl Mover<'_> {
         if first.is_some() {
             return Ok(first);
         }
-        let found = self.backend.api.node(&self.subject, &self.name).await?;
+        // What a list does not show, or could not be had, is asked for by itself.
+        let found = match self.backend.watch.list().await.find(&self.name) {
+            Some(node) => Some(node.clone()),
+            None => self.backend.api.node(&self.subject, &self.name).await?,
+        };
         let node = self.order.node.as_ref();
         let known = node.and_then(|node| self.backend.identities.known(node.name.as_str()));
         if let (Some(found), Some(id)) = (&found, known.and_then(|known| known.provisioner))

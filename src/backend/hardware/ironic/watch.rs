@@ -24,6 +24,35 @@ pub(super) struct Round {
     begun: Instant,
     /// All nodes by UUID, or why they could not be seen.
     pub(super) nodes: Result<HashMap<Arc<str>, Node>, Arc<str>>,
+    /// The UUIDs of nodes by their names.
+    names: HashMap<Arc<str>, Arc<str>>,
+}
+
+impl Round {
+    fn new(begun: Instant, listed: Result<Vec<Node>, Arc<str>>) -> Self {
+        let mut names = HashMap::new();
+        let nodes = listed.map(|listed| {
+            let nodes = listed.into_iter().map(|node| {
+                if let Some(name) = &node.name {
+                    names.insert(name.clone(), node.uuid.clone());
+                }
+                (node.uuid.clone(), node)
+            });
+            nodes.collect()
+        });
+        Self {
+            begun,
+            nodes,
+            names,
+        }
+    }
+
+    /// The node of this name or UUID, where it was listed.
+    pub(super) fn find(&self, name: &str) -> Option<&Node> {
+        let nodes = self.nodes.as_ref().ok()?;
+        let uuid = self.names.get(name).map_or(name, |uuid| uuid);
+        nodes.get(uuid)
+    }
 }
 
 /// Looks at all nodes for all who wait.
@@ -61,6 +90,13 @@ impl Watch {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All nodes, by a list that began after this call: one for all who ask meanwhile.
+    pub(super) async fn list(self: &Arc<Self>) -> Arc<Round> {
+        /// No node has this UUID: nothing of it is waited for.
+        const NONE: &str = "";
+        self.wait_for(&Arc::from(NONE)).next().await
     }
 
     /// Begins to look at a node.
@@ -121,24 +157,17 @@ async fn look(watch: Arc<Watch>) {
     let mut before: HashMap<Arc<str>, String> = HashMap::new();
     loop {
         let begun = Instant::now();
-        let nodes = watch.api.list().await;
-        let nodes = match nodes {
-            Ok(nodes) => Ok(nodes
-                .into_iter()
-                .map(|node| (node.uuid.clone(), node))
-                .collect::<HashMap<_, _>>()),
-            Err(trouble) => Err(Arc::from(trouble.to_string())),
-        };
-        let seen = watched(&watch, nodes.as_ref().ok());
+        let listed = watch.api.list().await;
+        let listed = listed.map_err(|trouble| Arc::from(trouble.to_string()));
+        let round = Round::new(begun, listed);
+        let seen = watched(&watch, round.nodes.as_ref().ok());
         pause = if seen == before {
             pause.mul_f64(1.5).min(LONGEST)
         } else {
             SHORTEST
         };
         before = seen;
-        watch
-            .rounds
-            .send_replace(Some(Arc::new(Round { begun, nodes })));
+        watch.rounds.send_replace(Some(Arc::new(round)));
         {
             let mut inner = watch.inner();
             if inner.waiting.is_empty() {

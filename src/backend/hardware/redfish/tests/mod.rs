@@ -455,7 +455,7 @@ async fn a_machine_that_is_another_one_is_refused() {
         let site = site(&[bmc.port()], "", own);
         match (site.act(StepKind::Prepare).await, expected) {
             (Ok(()), None) => {}
-            (Err(ActError::Permanent(text)), Some(expected)) => {
+            (Err(ActError::Refused(text)), Some(expected)) => {
                 assert!(text.contains(expected), "{text}")
             }
             (found, _) => panic!("{own}: {found:?}"),

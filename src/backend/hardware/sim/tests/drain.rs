@@ -155,6 +155,7 @@ async fn a_drain_takes_as_long_as_its_pods_and_budgets_let_it() {
             Err(ActError::Passing(message)) => format!("passing: {message}"),
             Err(ActError::Permanent(message)) => format!("permanent: {message}"),
             Err(ActError::Ambiguous(message)) => format!("ambiguous: {message}"),
+            Err(ActError::Refused(message)) => format!("refused: {message}"),
         };
         let machine = site.machine(&simulator, 0);
         let count = |which: fn(&Effect) -> bool| {

@@ -124,6 +124,7 @@ async fn each_fault_does_what_it_says() {
                 Ok(Err(ActError::Passing(message))) => format!("passing: {message}"),
                 Ok(Err(ActError::Permanent(message))) => format!("permanent: {message}"),
                 Ok(Err(ActError::Ambiguous(message))) => format!("ambiguous: {message}"),
+                Ok(Err(ActError::Refused(message))) => format!("refused: {message}"),
                 Err(_) => "no answer".to_owned(),
             };
             assert_eq!(
