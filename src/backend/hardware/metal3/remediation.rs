@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -152,18 +152,30 @@ pub(super) async fn remediations(
         management.metal3_machines(),
         management.machines()
     )?;
+    Ok(chained(nodes, &hosts.0, &metal3_machines.0, &machines.0))
+}
+
+/// What asks for the remediation of nodes, by their hosts and by Machines that have lost theirs.
+fn chained(
+    nodes: &FxHashMap<Arc<str>, NodeName>,
+    hosts: &[Host],
+    metal3_machines: &[Metal3Machine],
+    machines: &[Machine],
+) -> BTreeMap<NodeName, RemediationSeen> {
     let metal3_machines: FxHashMap<&str, &Metal3Machine> = metal3_machines
-        .0
         .iter()
         .map(|each| (&*each.metadata.name, each))
         .collect();
     let machines: FxHashMap<&str, &Machine> = machines
-        .0
         .iter()
         .map(|each| (&*each.metadata.name, each))
         .collect();
-    let seen = hosts.0.iter().filter_map(|host| {
-        let node = nodes.get(&host.metadata.name)?;
+    let mut reached: FxHashSet<&str> = FxHashSet::default();
+    let mut seen: BTreeMap<NodeName, RemediationSeen> = BTreeMap::new();
+    for host in hosts {
+        let Some(node) = nodes.get(&host.metadata.name) else {
+            continue;
+        };
         let metal3_machine = user(host).and_then(|name| metal3_machines.get(name).copied());
         let machine = metal3_machine.and_then(owner);
         let chain = Chain {
@@ -171,9 +183,52 @@ pub(super) async fn remediations(
             metal3_machine,
             machine: machine.and_then(|name| machines.get(name).copied()),
         };
-        Some((node.clone(), chain.seen()))
-    });
-    Ok(seen.collect())
+        reached.extend(chain.machine.map(|machine| &*machine.metadata.name));
+        seen.insert(node.clone(), chain.seen());
+    }
+    for machine in machines.values() {
+        let asks = machine.metadata.annotations.contains_key(NEEDS_REMEDIATION);
+        if asks && !reached.contains(&*machine.metadata.name) {
+            let mut users = metal3_machines.values();
+            let user = users.find(|user| owner(user) == Some(&machine.metadata.name));
+            if let Some(node) = node_of_lost(machine, user.copied(), nodes) {
+                let of_node = seen.entry(node.clone()).or_default();
+                lose(of_node, machine);
+            }
+        }
+    }
+    seen
+}
+
+/// The node of a Machine that no host is used by: by the host that its Metal3Machine names, else by the Node
+/// that it names itself.
+fn node_of_lost<'n>(
+    machine: &Machine,
+    metal3_machine: Option<&Metal3Machine>,
+    nodes: &'n FxHashMap<Arc<str>, NodeName>,
+) -> Option<&'n NodeName> {
+    let annotations = metal3_machine.map(|machine| &machine.metadata.annotations);
+    let named = annotations.and_then(|annotations| annotations.get(key::HOST));
+    let host = named.and_then(|named| named.rsplit('/').next());
+    let by_host = host.and_then(|host| nodes.get(host));
+    let node = machine.status.node_ref.as_ref();
+    let by_node = || {
+        nodes
+            .values()
+            .find(|name| Some(name.as_str()) == node.map(|it| &*it.name))
+    };
+    by_host.or_else(by_node)
+}
+
+/// Says of a node that its Machine asks for remediation, and that its host is not used by it any more.
+fn lose(seen: &mut RemediationSeen, machine: &Machine) {
+    let path = format!("{}/{}", machine.metadata.namespace, machine.metadata.name);
+    seen.refused = Some(Arc::from(format!(
+        "Machine `{path}` asks for its remediation, and no BareMetalHost is used by that Machine: its host was \
+         deleted, or has lost it (`spec.consumerRef`); needs manual intervention"
+    )));
+    seen.machine = Some(Arc::from(path));
+    seen.needs_remediation = true;
 }
 
 /// Holds the annotations of one machine.
@@ -478,5 +533,52 @@ mod tests {
         let hard: Value = serde_json::from_str(HARD).unwrap();
         assert_eq!(hard, json!({"mode": "hard"}));
         assert_eq!(hard.to_string(), HARD, "canonical");
+    }
+
+    #[test]
+    fn a_machine_that_its_host_has_lost_is_refused_and_not_passed_over() {
+        let nodes = FxHashMap::from_iter([(Arc::from("n1"), NodeName::from("n1"))]);
+        let user = |named: &str| -> Metal3Machine {
+            of(json!({"metadata": {"name": "i1", "namespace": "metal3",
+                "annotations": {"metal3.io/BareMetalHost": named},
+                "ownerReferences": [{"kind": "Machine", "name": "m1"}]}}))
+        };
+        let machine = |asks: Value, node: &str| -> Machine {
+            of(
+                json!({"metadata": {"name": "m1", "namespace": "metal3", "annotations": asks},
+                "status": {"nodeRef": {"name": node}}}),
+            )
+        };
+        let asks = || json!({NEEDS_REMEDIATION: ""});
+        let released = host(|host| host["spec"]["consumerRef"] = Value::Null);
+        for (hosts, users, node) in [
+            (vec![released.clone()], vec![user("metal3/n1")], "elsewhere"),
+            (vec![], vec![user("metal3/n1")], "elsewhere"),
+            (vec![released.clone()], vec![], "n1"),
+            (vec![], vec![], "n1"),
+        ] {
+            let seen = chained(&nodes, &hosts, &users, &[machine(asks(), node)]);
+            let of_node = &seen[&NodeName::from("n1")];
+            let refused = of_node.refused.as_deref().unwrap();
+            assert!(
+                of_node.needs_remediation && refused.contains("has lost it"),
+                "{of_node:?}"
+            );
+            assert_eq!(of_node.machine.as_deref(), Some("metal3/m1"));
+        }
+        let quiet = chained(
+            &nodes,
+            &[released],
+            &[user("metal3/n1")],
+            &[machine(json!({}), "n1")],
+        );
+        assert!(!quiet[&NodeName::from("n1")].needs_remediation);
+        let used = chained(
+            &nodes,
+            &[host(|_| {})],
+            &[user("metal3/n1")],
+            &[machine(asks(), "n1")],
+        );
+        assert_eq!(used[&NodeName::from("n1")].refused, None);
     }
 }
