@@ -101,7 +101,9 @@ fn notes(row: &StatusRow<'_>) -> Cell {
     if !row.designed {
         notes.insert(0, "not in the design".to_owned());
     }
-    notes.extend(unseen(row).map(|why| format!("not observed: {why}")));
+    // What the plan says of it may be the same.
+    let unseen = unseen(row).filter(|why| !notes.iter().any(|note| note.contains(why)));
+    notes.extend(unseen.map(|why| format!("not observed: {why}")));
     let retired = row.observed.and_then(|node| node.retired.as_deref());
     let retired = retired.or_else(|| row.record.and_then(|record| record.retired.as_deref()));
     notes.extend(retired.map(|reason| format!("retired: {reason}")));

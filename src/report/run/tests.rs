@@ -357,10 +357,9 @@ fn status_shows_each_node_from_all_sides() {
         designed: index != 2,
         record: (index == 0).then_some(&record),
         observed: [Some(&observed), Some(&unknown), None][index],
-        differs: if index == 0 {
-            vec!["is off".into()]
-        } else {
-            Vec::new()
+        differs: match index {
+            0 => vec!["is off".into()],
+            _ => Vec::new(),
         },
     };
     let rows = [row(0), row(1), row(2)];
@@ -373,6 +372,11 @@ fn status_shows_each_node_from_all_sides() {
     n3      -         -             -        -         not in the design
     3 nodes, 2 differ, 1 could not be observed
     ");
+    let mut told = row(1);
+    told.differs = vec!["it could not be observed: no answer".into()];
+    let mut line = String::new();
+    status(&mut line, &[told], Palette::Plain).unwrap();
+    assert_eq!(line.matches("no answer").count(), 1, "{line}");
     let mut json = String::new();
     status_json(&mut json, &rows, None).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();

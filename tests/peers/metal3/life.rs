@@ -67,22 +67,7 @@ impl Lab {
 
     /// Begins a run that goes on beside the test.
     fn begin(&self, arguments: &[&str]) -> std::process::Child {
-        Command::new(env!("CARGO_BIN_EXE_trueup"))
-            .args(arguments)
-            .current_dir(self.site.path())
-            .env("HOME", self.site.path())
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_AUTHOR_NAME", "Ada")
-            .env("GIT_AUTHOR_EMAIL", "ada@example.org")
-            .env("GIT_COMMITTER_NAME", "Ada")
-            .env("GIT_COMMITTER_EMAIL", "ada@example.org")
-            .env("BMC_PASSWORD", PASSWORD)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        self.site.start(arguments, ENVIRONMENT, Stdio::piped())
     }
 }
 
