@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::harness::Peer;
-use crate::kubernetes::World;
+use crate::kubernetes::{World, until};
 use crate::metal3::report;
 use crate::site::{Ended, Site, trueup_meanwhile};
 
@@ -168,6 +168,122 @@ impl Lab {
     }
 }
 
+impl Lab {
+    async fn patch(&self, patch: Value) {
+        let (nodes, parameters) = (self.world.nodes(), PatchParams::default());
+        let patched = nodes.patch(NODE, &parameters, &Patch::Merge(patch)).await;
+        patched.unwrap();
+    }
+
+    /// The reasons of the one change that an update plans.
+    async fn drift(&self) -> String {
+        let plan = self.trueup(&["plan", "--format", "json"]).await;
+        let plan = plan.with(0).json();
+        plan["changes"][0]["reasons"].to_string()
+    }
+
+    /// What clear-labels takes is put back by uncordon, and on a node of that name that registers later by
+    /// the next apply; taints that went with the node too.
+    async fn cleared_and_given_back(&self) {
+        let taint = json!({"key": "dedicated", "value": "gpu", "effect": "NoSchedule"});
+        self.patch(json!({"spec": {"taints": [taint]}})).await;
+        for action in ["drain", "clear-labels"] {
+            self.trueup(&["apply", action, NODE, "--yes"]).await.with(0);
+        }
+        assert!(self.node().await["metadata"]["labels"]["role"].is_null());
+        self.trueup(&["apply", "uncordon", NODE, "--yes"])
+            .await
+            .with(0);
+        let node = self.node().await;
+        assert_eq!(node["metadata"]["labels"]["role"], "storage");
+        assert!(node["spec"]["unschedulable"].is_null());
+        self.trueup(&["plan", "--detailed-exitcode"]).await.with(0);
+
+        for action in ["drain", "clear-labels"] {
+            self.trueup(&["apply", action, NODE, "--yes"]).await.with(0);
+        }
+        let old = self.node().await;
+        let nodes = self.world.nodes();
+        nodes.delete(NODE, &Default::default()).await.unwrap();
+        until("its kubelet registers again", || async {
+            let node = self.node().await;
+            node["metadata"]["uid"].is_string() && node["metadata"]["uid"] != old["metadata"]["uid"]
+        })
+        .await;
+        until("it is Ready", || async { self.is_ready().await }).await;
+        let drift = self.drift().await;
+        assert!(drift.contains("not back: role"), "{drift}");
+        self.trueup(&["apply", "--yes"]).await.with(0);
+        let node = self.node().await;
+        assert_eq!(node["metadata"]["labels"]["role"], "storage");
+        let taints = node["spec"]["taints"].to_string();
+        assert!(taints.contains("dedicated"), "{taints}");
+        self.trueup(&["plan", "--detailed-exitcode"]).await.with(0);
+    }
+
+    async fn is_ready(&self) -> bool {
+        let node = self.node().await;
+        let conditions = node["status"]["conditions"].as_array().cloned();
+        let mut conditions = conditions.unwrap_or_default().into_iter();
+        conditions.any(|each| each["type"] == "Ready" && each["status"] == "True")
+    }
+
+    /// A node that comes back after its remediation was aborted gets what the one before carried.
+    async fn aborted_and_given_back(&self) {
+        let old = self.node().await;
+        let remediate = ["apply", "remediate", NODE, "--yes"];
+        let mut killed = self.site.start(&remediate, &PASSWORD, Stdio::null());
+        until("its node is deleted", || async {
+            self.node().await.is_null()
+        })
+        .await;
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let log = self.trueup(&["log", "--format", "json"]).await.stdout;
+        let resumed = self.trueup(&["apply", "--yes"]).await.with(8);
+        let run = resumed
+            .stderr
+            .split_whitespace()
+            .find(|word| word.trim_matches('`').len() == 26);
+        let run = run
+            .unwrap_or_else(|| panic!("{resumed:?}\n{log}"))
+            .trim_matches('`')
+            .to_owned();
+        self.trueup(&["abort", &run]).await.with(0);
+        if !(self.is_on)() {
+            self.trueup(&["apply", "power", "on", NODE, "--yes"])
+                .await
+                .with(0);
+        }
+        until("its kubelet registers again", || async {
+            self.is_ready().await
+        })
+        .await;
+        assert!(self.node().await["metadata"]["labels"]["role"].is_null());
+        let drift = self.drift().await;
+        assert!(drift.contains("not back: role"), "{drift}");
+        self.trueup(&["apply", "--yes"]).await.with(0);
+        self.is_healed(&old).await;
+    }
+
+    /// A cluster that cannot be read is a failure of the step, in its own words.
+    async fn unreadable(&self) {
+        self.world.kill();
+        for (action, reason) in [
+            ("drain", "DrainNodeError"),
+            ("clear-labels", "ClearLabelsError"),
+            ("decommission", "DisassociateStepFailure"),
+        ] {
+            let apply = ["apply", action, NODE, "--yes", "--format", "json"];
+            let status = self.trueup(&apply).await.with(7).json();
+            assert_eq!(
+                json!([status["reason"], status["code"]]),
+                json!([reason, 500])
+            );
+        }
+    }
+}
+
 /// A kubelet: it registers when the machine is on and has no node, and is silent when it is off.
 fn play(world: &World, is_on: Power) -> tokio::task::JoinHandle<()> {
     let nodes = world.nodes();
@@ -183,11 +299,9 @@ fn play(world: &World, is_on: Power) -> tokio::task::JoinHandle<()> {
     })
 }
 
-#[tokio::test]
-async fn a_machine_behind_ipmi_is_remediated_with_annotations_of_our_own() {
-    let Some(controller) = Peer::start("ipmi-up.sh", |ports| vec![ports.at(0).to_string()]) else {
-        return;
-    };
+/// A machine behind a simulated controller.
+async fn behind_ipmi() -> Option<Lab> {
+    let controller = Peer::start("ipmi-up.sh", |ports| vec![ports.at(0).to_string()])?;
     let hardware = format!(
         "{{kind: ipmi, ipmi: {{networks: [127.0.0.0/8], credentials: {{username: ipmiusr, password: {{env: BMC_PASSWORD}}}}, port: {}, \
          cipher_suite: 3, settling_time: 0.5}}}}",
@@ -197,10 +311,25 @@ async fn a_machine_behind_ipmi_is_remediated_with_annotations_of_our_own() {
     let is_on: Power =
         Arc::new(move || std::fs::read_to_string(&power).is_ok_and(|power| power.trim() == "1"));
     let oob = "{type: ipmi, network: oob, uuid: a1234567-89ab-cdef-a123-456789abcdef}";
-    let Some(lab) = Lab::start(controller, &hardware, oob, is_on).await else {
+    Lab::start(controller, &hardware, oob, is_on).await
+}
+
+#[tokio::test]
+async fn a_machine_behind_ipmi_is_remediated_with_annotations_of_our_own() {
+    let Some(lab) = behind_ipmi().await else {
         return;
     };
     lab.remediated().await;
+}
+
+#[tokio::test]
+async fn what_was_taken_off_a_node_comes_back_also_after_a_remediation_was_aborted() {
+    let Some(lab) = behind_ipmi().await else {
+        return;
+    };
+    lab.cleared_and_given_back().await;
+    lab.aborted_and_given_back().await;
+    lab.unreadable().await;
 }
 
 #[tokio::test]

@@ -10,4 +10,4 @@ mod nodes;
 mod remedy;
 mod world;
 
-pub(crate) use world::{World, parameters};
+pub(crate) use world::{World, parameters, until};
