@@ -1,7 +1,7 @@
 //! The life of machines on Metal3, as a user leads it: the program, a site, and who is in the way.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
