@@ -230,6 +230,9 @@ impl Lab {
 
     /// A node that comes back after its remediation was aborted gets what the one before carried.
     async fn aborted_and_given_back(&self) {
+        // Who makes a node anew brings no annotation back.
+        self.patch(json!({"metadata": {"annotations": {"note": "mine"}}}))
+            .await;
         let old = self.node().await;
         let remediate = ["apply", "remediate", NODE, "--yes"];
         let mut killed = self.site.start(&remediate, &PASSWORD, Stdio::null());

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-use trueup::backend::Look;
+use serde_json::{Value, json};
+use trueup::backend::{Look, Rights};
 use trueup::design::NodeName;
 use trueup::observed::Fact;
+use trueup::step::{Parameters, StepKind};
 
-use super::World;
-use super::world::{open, secret, until};
+use super::world::{open, permanent, secret, until};
+use super::{World, parameters};
+
+/// A cluster whose nodes are called as in the design.
+const ALIKE: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
 
 const CLUSTERS: &str =
     "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\nnames: {n1: {kubernetes: worker-a}}\n";
@@ -24,7 +28,7 @@ async fn nodes_are_seen_by_the_names_of_the_design_with_what_a_drain_would_meet(
     world.say_ready("n3", false).await;
     let front = json!({"metadata": {"labels": {"app": "front"}}, "spec": {"volumes": [
         {"name": "tmp", "emptyDir": {}}, {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
-    let pod_uid = world.run("front-1", "worker-a", front).await;
+    world.run("front-1", "worker-a", front).await;
     world
         .run(
             "etcd-a",
@@ -96,7 +100,13 @@ async fn nodes_are_seen_by_the_names_of_the_design_with_what_a_drain_would_meet(
         .iter()
         .map(|data| (&*data.owner, &*data.kind))
         .collect();
-    assert_eq!(lost, [(&*pod_uid, "emptyDir"), (&*pod_uid, "local volume")]);
+    assert_eq!(
+        lost,
+        [
+            ("Pod default/front-1", "emptyDir"),
+            ("Pod default/front-1", "local volume")
+        ]
+    );
     assert_eq!(seen.pods[&names[1]].evicted, 0);
 
     // Where nobody answers, all that is known is that.
@@ -129,4 +139,107 @@ async fn a_list_longer_than_a_page_is_read_to_its_end() {
         .observe(&Default::default(), Look::default())
         .await;
     assert_eq!(seen.nodes.known().unwrap().len(), 1001);
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_named_before_it_is_needed() {
+    let Some(world) = World::start(ALIKE).await else {
+        return;
+    };
+    world.register("n1").await;
+    let asked = [NodeName::from("n1")].into();
+    let missing = |kind| {
+        let look = Look {
+            rights: Rights::Of(kind),
+            ..Look::default()
+        };
+        let (world, asked) = (&world, &asked);
+        async move {
+            let facts = world.backend.observe(asked, look).await.facts.unwrap();
+            let rights = facts.missing_rights.into_iter();
+            rights
+                .map(|right| right.right.to_string())
+                .collect::<Vec<_>>()
+        }
+    };
+    // The rights that the documentation lists suffice for every step.
+    for kind in StepKind::ALL {
+        assert_eq!(missing(kind).await, Vec::<String>::new(), "{kind}");
+    }
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let rules = json!({"rules": [
+        {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get"]},
+        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["storage.k8s.io"], "resources": ["volumeattachments"], "verbs": ["list"]},
+    ]});
+    let patch = kube::core::Request::new(role);
+    let patch = patch.patch(
+        "trueup",
+        &Default::default(),
+        &kube::api::Patch::Merge(rules),
+    );
+    world.client.request_text(patch.unwrap()).await.unwrap();
+    until("the server knows of it", || async {
+        missing(StepKind::Drain).await == ["patch nodes", "create pods/eviction", "delete pods"]
+    })
+    .await;
+    assert_eq!(missing(StepKind::ClearLabels).await, ["patch nodes"]);
+    assert_eq!(missing(StepKind::RemoveEtcd).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_last_api_server_that_is_ready_is_not_drained() {
+    let Some(world) = World::start(ALIKE).await else {
+        return;
+    };
+    let slices = "/apis/discovery.k8s.io/v1beta1/namespaces/default/endpointslices";
+    let address = || async {
+        let list = kube::core::Request::new(slices).list(&Default::default());
+        let found: Value = world.client.request(list.unwrap()).await.unwrap();
+        found["items"][0]["endpoints"][0]["addresses"][0].clone()
+    };
+    until("the server says where it is", || async {
+        address().await.is_string()
+    })
+    .await;
+    let address = address().await;
+    world.register("n1").await;
+    let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
+    let patch = kube::api::Patch::Merge(status);
+    world
+        .nodes()
+        .patch_status("n1", &Default::default(), &patch)
+        .await
+        .unwrap();
+    let asked = [NodeName::from("n1")].into();
+    let seen = world.backend.observe(&asked, Look::default()).await;
+    assert_eq!(seen.facts.unwrap().api_servers, Some(Fact::Known(1)));
+    assert_eq!(seen.nodes.known().unwrap()["n1"].api_servers, 1);
+    let grace = Parameters {
+        grace_period: Some(1),
+        ..parameters()
+    };
+    for kind in [StepKind::Drain, StepKind::ShutdownKubelet] {
+        let refused = permanent(world.act(kind, "n1", 30, grace.clone()).await);
+        assert!(
+            refused.starts_with("Conflict: node `n1` cannot be ")
+                && refused.contains("no other API server of its cluster is ready"),
+            "{refused}"
+        );
+    }
+    let node = world.nodes().get("n1").await.unwrap();
+    assert!(node.spec.unwrap().unschedulable.is_none());
+    // Another one that is not ready does not count, and one that is does.
+    let other = |name: &str, address: &str, ready: bool| {
+        json!({"apiVersion": "discovery.k8s.io/v1beta1", "kind": "EndpointSlice",
+            "metadata": {"name": name, "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": {"ready": ready}}]})
+    };
+    world.create(&other("second", "192.0.2.2", false)).await;
+    permanent(world.act(StepKind::Drain, "n1", 30, grace.clone()).await);
+    world.create(&other("third", "192.0.2.3", true)).await;
+    world.act(StepKind::Drain, "n1", 30, grace).await.unwrap();
 }
