@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::begin::{Begun, unfinished};
 use super::error::{self, Error};
 use super::files::RunFiles;
-use super::keep::{BOUND, Parts, Session, lock};
+use super::keep::{Parts, Session, lock};
 use super::known::{Known, is_past_verification};
 use super::node;
 use super::publish::{End, Publication, catch_up};
@@ -325,13 +325,9 @@ fn seize(
     };
     let was_locked = left.is_some();
     let taken = site.take(left.map(|left| left.id), actor, time, run, plan)?;
-    // Where somebody has released the lock of a process that goes on, it may not know that yet.
-    let unaware = match (was_locked, record.outcome) {
-        (false, Outcome::Running) => BOUND,
-        _ => Duration::ZERO,
-    };
-    let wait = match was_locked || !unaware.is_zero() {
-        true => unaware + take_over.longest_request,
+    // One that was interrupted in good order has released its lock, and asks for nothing any more.
+    let wait = match was_locked || record.outcome == Outcome::Running {
+        true => take_over.longest_request,
         false => Duration::ZERO,
     };
     if !wait.is_zero() {

@@ -40,7 +40,7 @@ const RENEWAL: Duration = Duration::from_secs(60);
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// The age of the last renewal at which no step starts any more, and none sends a request that changes
 /// something.
-pub(super) const BOUND: Duration = Duration::from_secs(5 * 60);
+const BOUND: Duration = Duration::from_secs(5 * 60);
 /// How often the records are written and published while something changes.
 const CHECKPOINT: Duration = Duration::from_secs(30);
 /// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
