@@ -100,10 +100,10 @@ impl Known {
                     None if told.is_doubtful(&step) => continue,
                     None => entry,
                 },
-                // A remediation's notes are in the records; those of a step that others have begun are not
-                // those of what they began.
+                // What the session remembers from the records counts; the notes of a step that others have begun
+                // are not those of what they began.
                 Entry::Note { .. }
-                    if step.starts_with(StepKind::Remediate.as_str())
+                    if is_kind(&step, &[StepKind::Remediate, StepKind::ClearLabels])
                         || told.is_doubtful(&step) =>
                 {
                     continue;
@@ -282,15 +282,19 @@ impl Told {
 
 /// Whether a step with a group in its id is of that, and not of a node.
 fn is_of_no_node(step: &str) -> bool {
-    let kind = step.split('/').next().unwrap_or_default();
-    [
+    let kinds = [
         StepKind::StartGroup,
         StepKind::StartWave,
         StepKind::GatePrepared,
         StepKind::GateDeployed,
-    ]
-    .iter()
-    .any(|each| each.as_str() == kind)
+    ];
+    is_kind(step, &kinds)
+}
+
+/// Whether the step of an id is of one of these kinds.
+fn is_kind(step: &str, kinds: &[StepKind]) -> bool {
+    let kind = step.split('/').next().unwrap_or_default();
+    kinds.iter().any(|each| each.as_str() == kind)
 }
 
 /// What began and what ended, as far as it fits together: a process that died told no checkpoint of its last
@@ -323,11 +327,9 @@ pub(super) fn is_past_verification(entries: &[Entry]) -> bool {
 
 /// The node of a step that rebuilds or tears it down.
 fn rebuilt_node(step: &str) -> Option<&str> {
-    let (kind, rest) = step.split_once('/')?;
-    [StepKind::Prepare, StepKind::Deploy, StepKind::Destroy]
-        .iter()
-        .any(|each| each.as_str() == kind)
-        .then(|| rest.rsplit('/').next())?
+    let kinds = [StepKind::Prepare, StepKind::Deploy, StepKind::Destroy];
+    let (_, rest) = step.split_once('/')?;
+    is_kind(step, &kinds).then(|| rest.rsplit('/').next())?
 }
 
 /// How far a step that ended brought its node; `None` where it was not attempted.
