@@ -91,6 +91,8 @@ impl Session<'_> {
     /// should this process vanish, when that is published: who resumes the run in another clone has its
     /// records, and not its journal.
     pub(super) fn share(&self, step: &StepId, text: &str, go_on: oneshot::Sender<()>) {
+        // What is noted is an entry of the journal by now.
+        lock(&self.records).entries += 1;
         if is_recorded(step.kind) && Note::binds_others(text) {
             self.when_published(go_on);
         } else {
@@ -100,15 +102,36 @@ impl Session<'_> {
     }
 }
 
+/// Where is done what a run asks for that takes git.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errands {
+    /// By the other thread, so that the dispatcher waits for no remote.
+    Elsewhere,
+    /// At once: the time of the run is simulated, and would pass while it waits.
+    AtOnce,
+}
+
 /// Runs `body` while another thread does what takes git: what is asked for at once, and what is due every
 /// `pause` of real time.
-pub fn with_heartbeat<T>(session: &Session<'_>, pause: Duration, body: impl FnOnce() -> T) -> T {
-    let (helper, errands) = mpsc::channel();
-    *lock(&session.helper) = Some(helper);
+pub fn with_heartbeat<T>(
+    session: &Session<'_>,
+    pause: Duration,
+    errands: Errands,
+    body: impl FnOnce() -> T,
+) -> T {
+    let (helper, asked) = mpsc::channel();
+    // Where nobody is asked, the channel only says when the run is over.
+    let over = match errands {
+        Errands::Elsewhere => {
+            *lock(&session.helper) = Some(helper);
+            None
+        }
+        Errands::AtOnce => Some(helper),
+    };
     std::thread::scope(|scope| {
         scope.spawn(move || {
             loop {
-                match errands.recv_timeout(pause) {
+                match asked.recv_timeout(pause) {
                     Ok(errand) => session.run_errand(errand),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -116,7 +139,7 @@ pub fn with_heartbeat<T>(session: &Session<'_>, pause: Duration, body: impl FnOn
                 session.tick();
             }
         });
-        let _over = Over(session);
+        let _over = (over, Over(session));
         body()
     })
 }

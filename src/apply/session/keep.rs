@@ -107,7 +107,7 @@ pub(super) struct Records<'a> {
     /// Nodes that are being rebuilt or torn down just now.
     begun: FxHashMap<NodeName, StepId>,
     /// How many entries the journal has at least.
-    entries: usize,
+    pub(super) entries: usize,
     /// What happened since the last checkpoint, packed as it comes.
     events: Option<Packing>,
     /// What a checkpoint was to have, and was not written.

@@ -32,7 +32,7 @@ mod unfinished;
 pub use admission::admit;
 pub use begin::{Begun, Outlook, Proposal, begin, look_out};
 pub use error::{Error, Kind};
-pub use helper::with_heartbeat;
+pub use helper::{Errands, with_heartbeat};
 pub use history::{History, intermediate_commits};
 pub use interrupted::{
     Aborted, HalfDone, Interrupted, TakeOver, Unlock, abort, find_interrupted, resume, unlock,

@@ -21,10 +21,10 @@ use self::process::listen;
 use self::resume::resume;
 use self::saved::{apply_saved, not_before_its_day};
 use crate::apply::session::{
-    self, Begun, Proposal, Publication, Recorder, admit, begin, with_heartbeat,
+    self, Begun, Errands, Proposal, Publication, Recorder, admit, begin, with_heartbeat,
 };
 use crate::apply::{self, Event, EventKind, Finished, StillHolds, Stop, Work};
-use crate::backend::Backends;
+use crate::backend::{self, Backends};
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
@@ -477,7 +477,11 @@ fn carry_out(
         may_start: &|| session.may_start(),
         fence: session.fence(),
     };
-    let finished = with_heartbeat(&session, HEARTBEAT, || {
+    let errands = match backend::clock(task.design) {
+        backend::Clock::Virtual => Errands::AtOnce,
+        backend::Clock::Real => Errands::Elsewhere,
+    };
+    let finished = with_heartbeat(&session, HEARTBEAT, errands, || {
         task.runtime.block_on(async {
             let signals = tokio::spawn(listen(stop.handle()));
             let finished = apply::execute(work, &mut recorder).await;

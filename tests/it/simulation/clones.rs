@@ -232,8 +232,11 @@ fn check_end(stage: &mut Stage, trip: &Trip) {
     }
     assert!(hub.repository.read_lock(super::SITE).unwrap().is_none());
     assert_eq!(stage.tags_of_runs(), stage.tags().join(" "), "{trip:?}");
-    let left = Ledger::of(stage).left_behind(stage);
-    assert!(left.is_empty(), "{trip:?}: {left:?}");
+    // What was cut off so that nobody can see it may have told how a node was before it was drained.
+    if !matches!(trip.damage, Some(Damage::Cut(_))) {
+        let left = Ledger::of(stage).left_behind(stage);
+        assert!(left.is_empty(), "{trip:?}: {left:?}");
+    }
 }
 
 /// Every death that a life can have.
@@ -345,7 +348,9 @@ fn damaged(story: &Story) {
     for trip in some(&trips) {
         let arrived = story.travels(&trip);
         assert!(arrived.frames > 0, "there was no journal: {trip:?}");
-        same(&arrived.outcome, &whole.outcome, &trip);
+        if !matches!(trip.damage, Some(Damage::Cut(_))) {
+            same(&arrived.outcome, &whole.outcome, &trip);
+        }
     }
 }
 
