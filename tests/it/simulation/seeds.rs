@@ -194,8 +194,8 @@ impl Tale {
     fn new(seed: u64, is_loud: bool) -> Self {
         let mut dice = Dice(seed);
         let text = text(&mut dice);
-        // Every other site is in three clones of a remote.
-        let stage = match seed % 2 {
+        // Every other site of each part of the seeds is in three clones of a remote.
+        let stage = match seed / PARTS % 2 {
             0 => Stage::new(),
             _ => Stage::shared(),
         };
