@@ -4,6 +4,7 @@
 //! apart by looking at the node: held by somebody, it is waited for; idle, it is a rule. An answer that
 //! was lost is never sent again from here: the error says so, and who ordered the step looks first.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -402,6 +403,7 @@ impl Mover<'_> {
 struct Busy {
     until: Instant,
     delay: Duration,
+    hasher: DefaultHasher,
 }
 
 impl Busy {
@@ -410,18 +412,26 @@ impl Busy {
             0 => BUSY,
             seconds => BUSY.min(Duration::from_secs(seconds).mul_f64(0.9)),
         };
+        let mut hasher = DefaultHasher::new();
+        order.step.id.hash(&mut hasher);
         Self {
             until: Instant::now() + limit,
             delay: BUSY_DELAY.0,
+            hasher,
         }
     }
 
     /// The wait before the next request; `None`: it would be too late.
     fn next(&mut self, trouble: &Trouble) -> Option<Duration> {
-        let asked = trouble.retry_after();
-        let delay = asked.map_or(self.delay, |asked| {
-            asked.clamp(Duration::from_secs(1), BUSY)
-        });
+        // Many machines that ask in the same moment would find the same few workers, again and again.
+        self.delay.hash(&mut self.hasher);
+        let part = f64::from((self.hasher.finish() % 256) as u8) / 512.0;
+        let delay = match trouble.retry_after() {
+            Some(asked) => asked
+                .clamp(Duration::from_secs(1), BUSY)
+                .mul_f64(1.0 + part),
+            None => self.delay.mul_f64(0.5 + part),
+        };
         self.delay = (self.delay * 2).min(BUSY_DELAY.1);
         (Instant::now() + delay <= self.until).then_some(delay)
     }
