@@ -162,8 +162,19 @@ pub struct Difference {
     pub node: Option<NodeName>,
     /// What, in words.
     pub what: String,
-    /// Whether it is a step that is about the site.
-    pub is_step: bool,
+    /// Of what it is a part.
+    pub part: Part,
+}
+
+/// What a difference is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Which kinds of steps there are.
+    Steps,
+    /// What a teardown brings along: it destroys, disks, etcd members, clean steps, the Kubernetes node.
+    Teardown,
+    /// Anything else.
+    Rest,
 }
 
 impl fmt::Display for Difference {
@@ -257,7 +268,7 @@ impl<'p> PlanEffect<'p> {
             .map(|what| Difference {
                 node: None,
                 what,
-                is_step: false,
+                part: Part::Rest,
             })
             .collect();
         let steps = self.steps.without(reviewed.steps);
@@ -265,7 +276,7 @@ impl<'p> PlanEffect<'p> {
             found.push(Difference {
                 node: None,
                 what: format!("{steps} added"),
-                is_step: true,
+                part: Part::Steps,
             });
         }
         let known: FxHashMap<&NodeName, &NodeEffect<'_>> = reviewed
@@ -275,13 +286,13 @@ impl<'p> PlanEffect<'p> {
             .collect();
         for node in &self.nodes {
             let added = match known.get(node.node) {
-                None => vec![format!("{} added", node.steps)],
+                None => vec![(Part::Steps, format!("{} added", node.steps))],
                 Some(before) => node.adds_to(before),
             };
-            found.extend(added.into_iter().map(|what| Difference {
+            found.extend(added.into_iter().map(|(part, what)| Difference {
                 node: Some(node.node.clone()),
                 what,
-                is_step: false,
+                part,
             }));
         }
         found
@@ -298,7 +309,7 @@ impl<'p> PlanEffect<'p> {
             (!left.is_empty()).then(|| Difference {
                 node: Some(node.node.clone()),
                 what: format!("{left} left out"),
-                is_step: false,
+                part: Part::Steps,
             })
         });
         left.collect()
@@ -314,7 +325,8 @@ impl<'p> PlanEffect<'p> {
         found.is_ok_and(|position| self.nodes[position].steps.contains(kind))
     }
 
-    /// Whether machines are erased, or taken out of a cluster for good.
+    /// Whether machines are erased or taken out of a cluster for good, or their records dropped or given to others:
+    /// what an action does to the nodes that an operator names, and to no other.
     #[must_use]
     pub fn takes_away(&self) -> bool {
         let kinds = Kinds::of(&[
@@ -322,6 +334,8 @@ impl<'p> PlanEffect<'p> {
             StepKind::Clean,
             StepKind::RemoveEtcd,
             StepKind::RemoveFromCluster,
+            StepKind::Forget,
+            StepKind::AcceptIdentity,
         ]);
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.steps.without(kinds) != node.steps)
@@ -458,7 +472,18 @@ impl<'p> NodeEffect<'p> {
         self.forget |= all.forget;
     }
 
-    fn adds_to(&self, before: &NodeEffect<'_>) -> Vec<String> {
+    fn adds_to(&self, before: &NodeEffect<'_>) -> Vec<(Part, String)> {
+        let steps = self.steps.without(before.steps);
+        let steps = (!steps.is_empty()).then(|| (Part::Steps, format!("{steps} added")));
+        let of = |part: Part| move |what: String| (part, what);
+        let teardown = self.teardown_adds(before).into_iter();
+        let rest = self.meant_adds(before).into_iter();
+        let all = teardown.map(of(Part::Teardown)).chain(steps);
+        all.chain(rest.map(of(Part::Rest))).collect()
+    }
+
+    /// What is destroyed, taken out and taken away.
+    fn teardown_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
         let mut added = Vec::new();
         if weight(self.change) > weight(before.change) {
             added.push(format!(
@@ -470,21 +495,8 @@ impl<'p> NodeEffect<'p> {
         if self.destructive && !before.destructive {
             added.push("data is destroyed, or a machine taken away".to_owned());
         }
-        let steps = self.steps.without(before.steps);
-        if !steps.is_empty() {
-            added.push(format!("{steps} added"));
-        }
         if let Some(disk) = self.disks.iter().find(|disk| !before.disks.contains(disk)) {
             added.push(format!("disk `{disk}` is erased or written"));
-        }
-        // What was not seen when it was reviewed is no other than it was.
-        if let (Some(now), Some(then)) = (self.serials, before.serials)
-            && now != then
-        {
-            added.push(format!("the serials of its disks are {now}, not {then}"));
-        }
-        if before.preserve_local_storage && !self.preserve_local_storage {
-            added.push("disks that were to be preserved are erased".to_owned());
         }
         for member in self.etcd_members {
             if !before.etcd_members.contains(member) {
@@ -494,24 +506,34 @@ impl<'p> NodeEffect<'p> {
                 ));
             }
         }
-        added.extend(self.meant_adds(before));
+        if self.node_uid.is_some() && self.node_uid != before.node_uid {
+            added.push("another Kubernetes node of that name is meant".to_owned());
+        }
+        if !self.clean_steps.is_empty() && self.clean_steps != before.clean_steps {
+            added.push("other clean steps are run".to_owned());
+        }
         added
     }
 
     /// What is meant, set and allowed.
     fn meant_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
         let mut added = Vec::new();
-        let differs = |mine: Option<&str>, theirs: Option<&str>| mine.is_some() && mine != theirs;
+        // What was not seen when it was reviewed is no other than it was.
+        if let (Some(now), Some(then)) = (self.serials, before.serials)
+            && now != then
+        {
+            added.push(format!("the serials of its disks are {now}, not {then}"));
+        }
+        if before.preserve_local_storage && !self.preserve_local_storage {
+            added.push("disks that were to be preserved are erased".to_owned());
+        }
         if self.unverified && !before.unverified {
             added.push("nothing proves any more that it is the machine that is meant".to_owned());
         }
         if self.identity.is_some() && self.identity != before.identity {
             added.push("another machine is recorded for it".to_owned());
         }
-        if differs(self.node_uid, before.node_uid) {
-            added.push("another Kubernetes node of that name is meant".to_owned());
-        }
-        if differs(self.image, before.image) {
+        if self.image.is_some() && self.image != before.image {
             added.push(format!(
                 "image `{}` is deployed",
                 self.image.unwrap_or_default()
@@ -523,9 +545,6 @@ impl<'p> NodeEffect<'p> {
         let removed = self.remove_labels.iter();
         let removed = removed.filter(|label| !before.remove_labels.contains(label));
         added.extend(removed.map(|key| format!("label `{key}` is removed")));
-        if !self.clean_steps.is_empty() && self.clean_steps != before.clean_steps {
-            added.push("other clean steps are run".to_owned());
-        }
         if self.remediation.is_some() && self.remediation != before.remediation {
             added.push("the bounds of its remediation are others".to_owned());
         }

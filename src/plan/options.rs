@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::Policy;
+use super::select::Patterns;
+use crate::design::{NodeName, Policy};
 use crate::remediation::{MaxUnhealthy, Release};
 use crate::step::OnDrainTimeout;
 
@@ -20,6 +21,12 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// Whether it names a node, by its name or a glob.
+    #[must_use]
+    pub fn names(&self, node: &NodeName) -> bool {
+        Patterns::of(self).match_name(node.as_str())
+    }
+
     fn is_none(&self) -> bool {
         *self == Self::default()
     }

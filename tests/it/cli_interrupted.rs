@@ -316,6 +316,16 @@ fn the_lock_holds_across_clones() {
         .run(&["apply", "--yes"])
         .with(6)
         .saying("held by Ada");
+    let planned = second.run(&["plan"]).with(0).stdout;
+    assert!(
+        planned.contains("(update) is running, by Ada on "),
+        "{planned}"
+    );
+    assert!(!planned.contains("No changes"), "{planned}");
+    second
+        .run(&["log"])
+        .with(0)
+        .saying("is running, by Ada on ");
     run.kill().unwrap();
     run.wait().unwrap();
     // The process is gone, and this machine can tell.

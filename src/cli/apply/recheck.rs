@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::consent::{Consent, is_pinned};
 use super::saved::{in_history, listed};
@@ -16,7 +16,10 @@ use crate::apply::session::{Interrupted, unfinished_run};
 use crate::cli::planning::Planned;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{NodeName, RunId};
-use crate::plan::{Change, Plan, PlanEffect, Reliance, RunState};
+use crate::lifecycle::PowerState;
+use crate::observed::Fact;
+use crate::plan::effect::{Difference, Part};
+use crate::plan::{Change, ChangeKind, Options, Plan, PlanEffect, Reliance, RunState};
 use crate::report;
 use crate::step::{Effect, StepIndex, StepKind};
 
@@ -55,17 +58,29 @@ pub(super) fn recheck(
         }
         Err(failure) => return Err(failure),
     };
-    let planned = match is_pinned {
-        true => planned,
-        false => {
-            let (planned, missing) = consent.agreed(planned)?;
-            if let Some(missing) = missing {
-                consent.ask(consent.reviewed, &missing)?;
-            }
-            planned
-        }
+    let plan = consent.reviewed;
+    let beyond = |planned: &Planned, allowed: &Options| {
+        Beyond::of(plan, &planned.plan).without_half_done(plan, planned, allowed)
     };
-    covered(consent.reviewed, &planned, run)
+    if is_pinned {
+        let beyond = beyond(&planned, &plan.options);
+        return covered(plan, &planned, run, beyond);
+    }
+    let given = planned.plan.options.clone();
+    let (planned, mut missing) = consent.agreed(planned)?;
+    let own = beyond(&planned, &given);
+    let whole = beyond(&planned, &plan.options);
+    // What is left of a machine that is half done is in no plan that is made now.
+    if missing.is_none() && own.nodes.len() != whole.nodes.len() {
+        let given = given.allowances();
+        let mut all = plan.options.allowances();
+        all.retain(|flag| !given.contains(flag));
+        missing = Some(all);
+    }
+    if let Some(missing) = missing {
+        consent.ask(plan, &missing)?;
+    }
+    covered(plan, &planned, run, whole)
 }
 
 /// A run whose process may be at work is somebody else's.
@@ -96,76 +111,120 @@ fn nothing_covered(plan: &Plan) -> Rechecked {
     }
 }
 
-fn covered(plan: &Plan, planned: &Planned, run: &RunId) -> Result<Rechecked, Failure> {
-    let now = PlanEffect::of(&planned.plan);
-    let changes: FxHashMap<&NodeName, &Change> = planned
-        .plan
-        .changes
-        .iter()
-        .map(|change| (&change.node, change))
-        .collect();
-    let (mut refusals, mut adds) = (Vec::new(), FxHashMap::default());
-    for difference in PlanEffect::of(plan).adds_to(&now) {
-        match &difference.node {
-            Some(node) => adds
-                .entry(node.clone())
-                .or_insert_with(Vec::new)
-                .push(difference),
-            None if difference.is_step => {}
-            None => refusals.push(difference),
+/// What a run does and a plan made now does not, by node.
+struct Beyond {
+    nodes: BTreeMap<NodeName, Vec<Difference>>,
+    site: Vec<Difference>,
+}
+
+impl Beyond {
+    fn of(plan: &Plan, now: &Plan) -> Self {
+        let (mut nodes, mut site) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
+        for difference in PlanEffect::of(plan).adds_to(&PlanEffect::of(now)) {
+            match &difference.node {
+                Some(node) => nodes.entry(node.clone()).or_default().push(difference),
+                None if difference.part == Part::Steps => {}
+                None => site.push(difference),
+            }
         }
+        Self { nodes, site }
     }
+
+    /// Leaves out the machines that are in the middle of what was allowed: nothing of them is in service.
+    fn without_half_done(mut self, plan: &Plan, planned: &Planned, allowed: &Options) -> Self {
+        let changes = plan.changes.iter();
+        let changes: FxHashMap<_, _> = changes.map(|change| (&change.node, change.kind)).collect();
+        let action = plan.request.action;
+        self.nodes.retain(|node, differences| {
+            let designed = planned.site.design.nodes.contains_key(node);
+            let (is_allowed, most) = match changes.get(node) {
+                Some(ChangeKind::Create) => (designed, Part::Steps),
+                Some(ChangeKind::Redeploy) => (
+                    designed && (action.is_targeted() || allowed.allow_redeploy.names(node)),
+                    Part::Teardown,
+                ),
+                Some(ChangeKind::Destroy) => (
+                    action.is_targeted() || (!designed && allowed.allow_destroy.names(node)),
+                    Part::Teardown,
+                ),
+                _ => (false, Part::Steps),
+            };
+            let within = differences.iter().all(|each| each.part <= most);
+            !(is_allowed && within && is_out_of_service(planned, node))
+        });
+        self
+    }
+}
+
+/// Whether a machine was seen to carry no system, and nobody holds it.
+fn is_out_of_service(planned: &Planned, node: &NodeName) -> bool {
+    let seen = planned.observations.as_ref();
+    let Some(seen) = seen.and_then(|seen| seen.node(node.as_str())) else {
+        return false;
+    };
+    let carries_none = match (&seen.provision, &seen.power) {
+        (Fact::Known(state), _) if !seen.kept_by_records => !state.is_deployed(),
+        (_, power) => *power == Fact::Known(PowerState::Off),
+    };
+    carries_none && seen.maintenance.is_none() && seen.retired.is_none() && !seen.protected
+}
+
+fn covered(
+    plan: &Plan,
+    planned: &Planned,
+    run: &RunId,
+    beyond: Beyond,
+) -> Result<Rechecked, Failure> {
+    let Beyond { mut nodes, site } = beyond;
+    let mut refusals = site;
     let mut refused = BTreeMap::new();
-    let mut is_harmful = FxHashMap::default();
+    let mut is_harmful = FxHashSet::default();
     for (position, step) in plan.steps.iter().enumerate() {
-        let Some(node) = step
+        let kind = step.id.kind;
+        let known = step
             .id
             .node
             .as_ref()
-            .filter(|node| adds.contains_key(*node))
-        else {
+            .filter(|node| nodes.contains_key(*node));
+        let Some(node) = known else {
             continue;
         };
-        let harms = step.id.kind.facts().effect == Effect::Destructive
-            || matches!(step.id.kind, StepKind::Adopt | StepKind::Forget);
-        *is_harmful.entry(node).or_insert(false) |= harms;
+        let drops = matches!(
+            kind,
+            StepKind::Adopt | StepKind::Forget | StepKind::AcceptIdentity
+        );
+        if drops || kind.facts().effect == Effect::Destructive {
+            is_harmful.insert(node);
+        }
         refused.insert(position, Arc::from(NOT_COVERED));
     }
-    for (node, differences) in &mut adds {
+    let changes = planned.plan.changes.iter();
+    let changes: FxHashMap<&NodeName, &Change> =
+        changes.map(|change| (&change.node, change)).collect();
+    for (node, differences) in &mut nodes {
         let record = planned.records.get(node);
         let is_of_run = record.is_some_and(|record| record.run == *run);
         // A machine in the middle of something is held, and one that ended it is there without a record.
         let is_held = changes.get(node).is_some_and(|change| {
-            change.shown_only
-                || change
-                    .blocked
-                    .as_ref()
-                    .is_some_and(|block| block.flag.is_none())
+            let block = change.blocked.as_ref();
+            let never = block.is_some_and(|block| block.flag.is_none());
+            let is_there = matches!(change.kind, ChangeKind::Adopt | ChangeKind::Unknown);
+            change.shown_only || never || is_there
         });
-        let is_done = changes.get(node).is_some_and(|change| is_there(change));
-        if is_harmful.get(node) == Some(&true) && !is_of_run && !is_held && !is_done {
+        if is_harmful.contains(node) && !is_of_run && !is_held {
             refusals.append(differences);
         }
     }
     if !refusals.is_empty() {
         refusals.sort_unstable();
         let text = format!("a plan made now does not hold what run {run} would do:");
-        return Err(
-            Failure::new(FailureKind::Stale, listed(&text, &refusals)).hint(format!(
-                "`trueup abort {run}` aborts it, and a new plan does what is left"
-            )),
-        );
+        let way_out = format!("`trueup abort {run}` aborts it, and a new plan does what is left");
+        return Err(Failure::new(FailureKind::Stale, listed(&text, &refusals)).hint(way_out));
     }
     Ok(Rechecked {
         relies_on: relied_on(plan, &planned.plan),
         refused,
     })
-}
-
-/// Whether a machine is deployed, or could not be observed.
-fn is_there(change: &Change) -> bool {
-    use crate::plan::ChangeKind as K;
-    matches!(change.kind, K::Adopt | K::Unknown)
 }
 
 /// What the steps of a plan made now rely on, for the same steps of the run's plan.

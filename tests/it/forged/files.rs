@@ -186,6 +186,19 @@ fn a_teardown_in_a_file_wants_its_effect_pinned() {
 }
 
 #[test]
+fn dropping_a_record_by_a_file_wants_its_effect_pinned() {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    let file = save(&world, &["forget", "monitor03"]);
+    world.run(&["apply", &file]).with(4).saying("`forget`");
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    world
+        .run(&["apply", &file, "--effect", &pin(&file)])
+        .with(0);
+    assert_eq!(world.planned(&[])["monitor03"], "adopt");
+}
+
+#[test]
 fn documents_that_nobody_merged_are_not_applied() {
     let world = World::one_rack();
     world.run(&["apply", "--yes"]).with(0);

@@ -2,6 +2,7 @@
 //! operator allows, would not do.
 
 mod drawn;
+mod elsewhere;
 mod files;
 mod honest;
 mod runs;

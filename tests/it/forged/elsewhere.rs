@@ -1,0 +1,85 @@
+//! Honest runs that stop and are resumed in another clone, where their plan is held to one that is made now: none gets
+//! stuck, whenever it stopped.
+
+use super::{World, changed, pin, save};
+use crate::git::{Checkout, Origin};
+
+/// After how many seconds of the simulated machines a run stops, with whatever goes on then.
+const LIVES: [&str; 8] = ["1", "20", "100", "300", "500", "900", "1500", "1900"];
+
+/// A clone of what a run of another one left, with the same machines.
+fn clone(first: &World, origin: &Origin) -> World {
+    let second = World::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+    let target = second.simulated_site();
+    std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+    std::fs::copy(first.simulated_site(), target).unwrap();
+    second
+}
+
+fn shared() -> (World, Origin) {
+    let first = changed();
+    let origin = Origin::new();
+    let git = |arguments: &[&str]| first.checkout.git(arguments);
+    git(&["remote", "add", "origin", &origin.url()]);
+    git(&["push", "--quiet", "--set-upstream", "origin", "main"]);
+    git(&["push", "--quiet", "origin", "refs/trueup/*:refs/trueup/*"]);
+    (first, origin)
+}
+
+#[test]
+fn a_run_with_allowances_that_stops_anywhere_is_resumed_elsewhere_by_who_allows_the_same() {
+    let allowed = ["--allow-redeploy", "all", "--allow-destroy", "all"];
+    let mut resumed = 0;
+    for seconds in LIVES {
+        let (first, origin) = shared();
+        let before = first.ledger();
+        let stop = ["--yes", "--stop-grace", "0", "--stop-after", seconds];
+        let ended = first.run(&[&["apply"], &stop[..], &allowed].concat());
+        assert_eq!(ended.code, 8, "{seconds}: {ended:?}");
+        let second = clone(&first, &origin);
+        // What it allows is nobody's word here.
+        let ended = second.run(&["apply", "--resume"]);
+        assert_eq!(ended.code, 4, "{seconds}: {ended:?}");
+        let ended = second.run(&[&["apply", "--resume"], &allowed[..]].concat());
+        assert!([0, 7].contains(&ended.code), "{seconds}: {ended:?}");
+        resumed += usize::from(ended.code == 0);
+        for (what, times) in second.ledger() {
+            let earlier = before.get(&what).copied().unwrap_or_default();
+            assert!(
+                times <= earlier + 1,
+                "{seconds}: {what} happened {times} times"
+            );
+        }
+        // Whatever it left, a new plan does it.
+        let more = ["--yes", "--adopt", "all"];
+        let last = second.run(&[&["apply"], &more[..], &allowed].concat());
+        assert_eq!(last.code, 0, "{seconds}: {last:?}");
+        second.run(&["plan", "--detailed-exitcode"]).with(0);
+        let gone = second.ledger().get("monitor02 destroyed").copied();
+        assert_eq!(gone, Some(1), "{seconds}");
+        eprintln!("{seconds}: {}", ended.code);
+    }
+    assert_eq!(resumed, LIVES.len());
+}
+
+#[test]
+fn a_run_that_stopped_is_resumed_elsewhere_with_its_effect() {
+    let (first, origin) = shared();
+    let file = save(&first, &["--allow-destroy", "all", "--skip-blocked"]);
+    let pinned = pin(&file);
+    let stop = ["--stop-grace", "0", "--stop-after", "1"];
+    first
+        .run(&[&["apply", &file, "--effect", &pinned], &stop[..]].concat())
+        .with(8);
+    let second = clone(&first, &origin);
+    let again = format!("trueup apply --resume --effect {pinned}");
+    second.run(&["apply", "--resume"]).with(4).saying(&again);
+    let other = "0123456789abcdef";
+    second
+        .run(&["apply", "--resume", "--effect", other])
+        .with(5);
+    second
+        .run(&["apply", "--resume", "--effect", &pinned])
+        .with(0);
+    assert_eq!(second.ledger()["monitor02 destroyed"], 1);
+}
