@@ -18,6 +18,7 @@ const BY_HAND: &[&str] = &[
     "decide",
     "destroy-etcd",
     "effect",
+    "force",
     "forget",
     "i-have-checked",
     "identity",
