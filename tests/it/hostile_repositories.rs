@@ -197,7 +197,7 @@ fn strange(world: &World, trace: &str) -> Vec<String> {
             }
         }
     }
-    assert!(programs.len() > 0, "nothing was watched: {trace}");
+    assert!(!programs.is_empty(), "nothing was watched: {trace}");
     strange
 }
 

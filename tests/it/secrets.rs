@@ -335,6 +335,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     run(&world, &["show", &run_id]).with(0);
     run(&world, &["show", &run_id, "--full"]).with(0);
     plan_every_action(&world);
+    run(&world, &["accept", "compute11", "--identity", "--yes"]);
     for format in ["text", "json"] {
         run(&world, &["trust", "--list", "--format", format]).with(0);
     }

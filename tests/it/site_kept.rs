@@ -211,7 +211,7 @@ fn no_secret_is_kept() {
     let checkout = checkout();
     let secret = "site/large/secrets/bmc.yaml";
     edit(&checkout, secret, "not-a-password", "very-secret-word");
-    // One machine takes it as a tag, all of one profile as a label.
+    // One machine takes it as a parameter of its kernel, all of one profile as another one.
     let from = "  substitutions:\n    - src:\n        schema: deckhand/Passphrase/v1\n        name: bmc_password\n        \
                 path: .\n      dest:\n        path: ";
     let to = |path: &str| format!("{from}{path}\n  storagePolicy");
@@ -219,13 +219,13 @@ fn no_secret_is_kept() {
         &checkout,
         &node(3),
         "  storagePolicy",
-        &to(".metadata.tags[1]"),
+        &to(".platform.kernel_params.unlock"),
     );
     edit(
         &checkout,
         "site/large/profiles/host/profile-4.yaml",
         "      dest:\n        path: .oob.credential",
-        "      dest:\n        - path: .oob.credential\n        - path: .metadata.owner_data.secret",
+        "      dest:\n        - path: .oob.credential\n        - path: .platform.kernel_params.secret",
     );
     let repository = open(&checkout);
     load(&repository, &mut Loader::new(&repository));

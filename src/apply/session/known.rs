@@ -234,7 +234,9 @@ impl Told {
             match serde_json::from_slice::<StepEvent>(line) {
                 Ok(StepEvent::StepStarted { step, node }) => {
                     told.touched(node.as_ref());
-                    if !told.ends.contains_key(&step) && begun.insert(step.clone()) {
+                    // Another process began it again without knowing of its end: how it stands now is open.
+                    told.ends.remove(&step);
+                    if begun.insert(step.clone()) {
                         told.entries.push(Entry::Intent { step });
                     }
                 }
@@ -260,7 +262,27 @@ impl Told {
                 Ok(StepEvent::Other) | Err(_) => {}
             }
         }
+        told.keep_last_ends();
         told
+    }
+
+    /// Drops the ends that a later beginning has made void.
+    fn keep_last_ends(&mut self) {
+        let mut found: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut kept: Vec<Entry> = Vec::with_capacity(self.entries.len());
+        for entry in self.entries.drain(..).rev() {
+            let is_kept = match &entry {
+                Entry::Ended { step, .. } => {
+                    self.ends.contains_key(step) && found.insert(step.clone())
+                }
+                _ => true,
+            };
+            if is_kept {
+                kept.push(entry);
+            }
+        }
+        kept.reverse();
+        self.entries = kept;
     }
 
     fn touched(&mut self, node: Option<&NodeName>) {
