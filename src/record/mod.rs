@@ -113,6 +113,14 @@ impl NodeRecord {
     }
 }
 
+impl NodeRecord {
+    /// Whether it says that a run has deployed the node, and nothing happened to it since.
+    #[must_use]
+    pub fn is_deployed_by(&self, run: &RunId) -> bool {
+        self.phase == Phase::Deployed && self.run == *run
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -13,7 +13,7 @@ use super::time::rfc3339;
 use crate::apply::{Event, EventKind, Finished, RunReport};
 use crate::design::{NodeName, RunId};
 use crate::plan::Standing;
-use crate::record::{Outcome, Packed, Phase};
+use crate::record::{Outcome, Packed};
 use crate::repository::Holder;
 use crate::step::StepKind;
 
@@ -99,7 +99,7 @@ impl Session<'_> {
         let records = lock(&self.records);
         let is_recorded = |node: &NodeName| {
             let record = records.nodes.get(node);
-            record.is_some_and(|record| record.phase == Phase::Deployed && record.run == self.run)
+            record.is_some_and(|record| record.is_deployed_by(&self.run))
         };
         let nodes: Vec<NodeName> = finished
             .nodes

@@ -198,7 +198,7 @@ pub fn resume<'a>(
         session.recall(&replay);
     }
     for outcome in replay.node_outcomes(plan) {
-        if !known.is_recorded(&outcome) {
+        if !known.is_recorded(&outcome) || session.is_behind(&outcome) {
             session.node_changed(&outcome);
         }
     }

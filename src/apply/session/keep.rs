@@ -28,7 +28,8 @@ use crate::design::{Beside, NodeDesign, NodeName, RunId};
 use crate::identity;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{
-    self, Checkpoint, JournalMark, NodeRecord, Packed, Packing, RunRecord, SiteState, State, Store,
+    self, Checkpoint, JournalMark, NodeRecord, Packed, Packing, Phase, RunRecord, SiteState, State,
+    Store,
 };
 use crate::remediation::Note;
 use crate::repository::{self, CommitId, PushOutcome};
@@ -533,6 +534,14 @@ impl<'a> Session<'a> {
             })
         });
         of_node.collect()
+    }
+
+    /// Whether the record of a node does not say that this run has deployed it, as an outcome does.
+    pub(super) fn is_behind(&self, outcome: &NodeOutcome) -> bool {
+        let records = lock(&self.records);
+        let record = records.nodes.get(&outcome.node);
+        let is_deployed = record.is_some_and(|record| record.is_deployed_by(&self.run));
+        outcome.phase == Some(Phase::Deployed) && !is_deployed
     }
 
     /// Takes in what a step did to the record of its node.
