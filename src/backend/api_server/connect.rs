@@ -131,7 +131,10 @@ impl Connection {
 fn unusable(error: &KubeconfigError) -> String {
     let why = match error {
         KubeconfigError::CurrentContextNotSet => "it has no current context",
-        KubeconfigError::LoadContext(_) => "it does not have that context",
+        // The name is the document's, or that of the current one.
+        KubeconfigError::LoadContext(name) => {
+            return format!("the kubeconfig cannot be used: it has no context `{name}`");
+        }
         KubeconfigError::LoadClusterOfContext(_) => {
             "its context names a cluster that it does not have"
         }

@@ -351,7 +351,7 @@ async fn a_server_that_is_not_there_is_named_and_may_come_back() {
     let backend = super::world::open(nowhere, secrets);
     let text = permanent(backend.act(&order).await);
     assert!(
-        text.contains("failed to load current context: other"),
+        text.contains("the kubeconfig cannot be used: it has no context `other`"),
         "{text}"
     );
     assert!(
@@ -360,5 +360,5 @@ async fn a_server_that_is_not_there_is_named_and_may_come_back() {
     );
     let backend = super::world::open(CLUSTERS, super::world::no_secrets());
     let text = permanent(backend.act(&order).await);
-    assert!(text.contains("its kubeconfig cannot be had"), "{text}");
+    assert!(text.contains("the kubeconfig cannot be read"), "{text}");
 }

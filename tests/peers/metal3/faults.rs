@@ -266,7 +266,10 @@ async fn a_remediation_asks_the_server_for_no_more_than_it_needs() {
         for_all.len(),
         count(&for_all)
     );
-    let writes = for_all.iter().filter(|it| !it.starts_with("GET"));
+    // A question about one's own rights is asked with POST, and writes nothing.
+    let is_write =
+        |it: &&String| !it.starts_with("GET") && !it.ends_with("/selfsubjectaccessreviews");
+    let writes = for_all.iter().filter(is_write);
     assert_eq!(writes.count(), 9, "{:#?}", count(&for_all));
     assert!(for_all.len() <= 110, "{:#?}", count(&for_all));
 }

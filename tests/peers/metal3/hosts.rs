@@ -9,6 +9,11 @@ use super::life::{ENVIRONMENT, Lab};
 use super::operator::Failure;
 use super::{Management, NAMESPACE};
 
+/// The address from which the document of a node (`m002`) says that it boots.
+fn boot_address(name: &str) -> String {
+    format!("52:54:00:00:00:{}", &name[2..])
+}
+
 /// A host as another tool makes it, with an account of its own.
 async fn create(management: &Management, name: &str, more: Value) {
     let secret = json!({"apiVersion": "v1", "kind": "Secret",
@@ -17,7 +22,7 @@ async fn create(management: &Management, name: &str, more: Value) {
     management.world.create(&secret).await;
     let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": name, "labels": {"team": "blue"}}, "spec": {"online": false,
-            "bootMACAddress": "52:54:00:ff:ff:ff", "description": "rack 7",
+            "bootMACAddress": boot_address(name), "description": "rack 7",
             "bmc": {"address": "redfish://10.1.0.3/redfish/v1/Systems/1",
                 "credentialsName": format!("{name}-account")}}});
     for (key, value) in more.as_object().unwrap() {
@@ -48,8 +53,8 @@ async fn a_host_that_is_there_is_adopted_and_outlives_its_machine() {
     assert_eq!(host["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(host["metadata"]["labels"]["team"], "blue");
     assert_eq!(host["spec"]["description"], "rack 7");
+    assert_eq!(host["spec"]["bootMACAddress"], boot_address("m002"));
     // What cannot be changed once it is set stays.
-    assert_eq!(host["spec"]["bootMACAddress"], "52:54:00:ff:ff:ff");
     assert_eq!(host["spec"]["bmc"]["credentialsName"], "m002-bmc");
     assert!(is_in("provisioned")(&host));
 
