@@ -37,6 +37,15 @@ impl Right {
         format!("cannot {verb} resource \"{resource}\" in API group \"{group}\"")
     }
 
+    /// Whether a text names it as missing: in the server's words, or as a plan does.
+    fn is_named(&self, text: &str) -> bool {
+        let planned = format!(
+            "rights are missing in its Kubernetes cluster: `{} {}",
+            self.verb, self.resource
+        );
+        text.contains(&self.refusal()) || text.contains(&planned)
+    }
+
     /// Only who watches needs it.
     fn is_of_the_watcher(&self) -> bool {
         self.verb == "watch" || self.resource == "leases"
@@ -228,7 +237,7 @@ async fn each_right_of_the_manifest_is_needed_and_is_named_where_it_is_missing()
             for run in runs {
                 let ended = trueup(site.clone(), &run).await;
                 let said = ended.stdout + &ended.stderr;
-                if ended.code == 0 || !said.contains(&right.refusal()) {
+                if ended.code == 0 || !right.is_named(&said) {
                     return Some(format!("{right:?}: {run:?}: {} {said}", ended.code));
                 }
             }
