@@ -271,7 +271,7 @@ fn a_wrong_password_and_a_certificate_that_nobody_signed_are_told_from_each_othe
     for (more, problem) in [
         (
             format!("{}, ca: {{env: CA}}", account("BMC_WRONG")),
-            "401 Unauthorized: Incorrect username or password",
+            "401 Unauthorized: Incorrect username or …",
         ),
         (
             "ca: {env: CA}".to_owned(),
