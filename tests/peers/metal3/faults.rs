@@ -271,5 +271,6 @@ async fn a_remediation_asks_the_server_for_no_more_than_it_needs() {
         |it: &&String| !it.starts_with("GET") && !it.ends_with("/selfsubjectaccessreviews");
     let writes = for_all.iter().filter(is_write);
     assert_eq!(writes.count(), 9, "{:#?}", count(&for_all));
-    assert!(for_all.len() <= 110, "{:#?}", count(&for_all));
+    // Of them nine look at rights and at the API servers, three times each.
+    assert!(for_all.len() <= 125, "{:#?}", count(&for_all));
 }
