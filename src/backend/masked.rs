@@ -2,7 +2,8 @@
 //!
 //! A service may say again what it was sent: a password, the header that carried it, a token. Each secret
 //! that is revealed in this process is known here from then on, with the forms in which it is sent; a text
-//! from outside goes through [`masked`] before anything is cut off or quoted.
+//! from outside goes through [`masked`] before anything is cut off or quoted, an answer in JSON through
+//! [`masked_json`] before it is decoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use aho_corasick::{AhoCorasick, MatchKind};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use regex::Regex;
+use serde_json::Value;
 
 /// What stands in a secret's place.
 const MASK: &str = "…";
@@ -133,11 +135,57 @@ pub(super) fn remember(secret: &str) {
     }
 }
 
+/// Returns a JSON answer without any known secret in its values, whose facts may be shown and recorded.
+pub(super) fn masked_json(body: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(text) = std::str::from_utf8(body) else {
+        return Cow::Borrowed(body);
+    };
+    if matches!(known(text), Cow::Borrowed(_)) && !has_needless_escape(body) {
+        return Cow::Borrowed(body);
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let Some(Ok(mut value)) = values.next() else {
+        return Cow::Borrowed(body);
+    };
+    mask_values(&mut value);
+    Cow::Owned(value.to_string().into_bytes())
+}
+
+/// Whether a text in JSON may hold a secret that its bytes do not show: a letter or digit that is escaped, or
+/// a `/`. Go escapes `<`, `>` and `&` in every text.
+fn has_needless_escape(body: &[u8]) -> bool {
+    body.windows(2).enumerate().any(|(at, pair)| match pair {
+        br"\/" => true,
+        br"\u" => {
+            let digits = body.get(at + 2..at + 6).unwrap_or_default();
+            digits.starts_with(b"00")
+                && digits[2] >= b'2'
+                && !["3c", "3e", "26"]
+                    .iter()
+                    .any(|each| digits[2..].eq_ignore_ascii_case(each.as_bytes()))
+        }
+        _ => false,
+    })
+}
+
+fn mask_values(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = known(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_values),
+        Value::Object(fields) => fields.values_mut().for_each(mask_values),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// A text without any secret that is known, nor what a header of credentials carries.
 pub(super) fn masked(text: &str) -> Cow<'_, str> {
     static HEADER: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"(?i)\b(bearer|basic)(\s+|%20)([A-Za-z0-9._~+/=-]{8,})").ok());
-    let mut text = match &*HEADER {
+    let text = match &*HEADER {
         Some(header) => header.replace_all(text, |found: &regex::Captures<'_>| {
             // A word of a sentence (`basic authentication`) is none.
             let carried = &found[3];
@@ -149,6 +197,15 @@ pub(super) fn masked(text: &str) -> Cow<'_, str> {
         }),
         None => Cow::Borrowed(text),
     };
+    if let Cow::Owned(clean) = known(&text) {
+        return Cow::Owned(clean);
+    }
+    text
+}
+
+/// A text without any secret that is known; borrowed where it holds none.
+fn known(text: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(text);
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(together) = &known.together
         && together.is_match(&*text)
@@ -185,6 +242,35 @@ mod tests {
         );
         assert_eq!(masked("no basic authentication"), "no basic authentication");
         assert_eq!(masked("nothing"), "nothing");
+    }
+
+    #[test]
+    fn a_secret_in_a_value_of_an_answer_is_masked_however_it_is_escaped() {
+        remember("hunter2/serial");
+        for escaped in [
+            "hunter2/serial",
+            r"hunter2\/serial",
+            r"\u0068unter2/serial",
+            r"hunter2\u002Fserial",
+        ] {
+            let body = format!(r#"{{"hunter2/serial":1,"a":["{escaped}"]}} "#);
+            let masked = masked_json(body.as_bytes());
+            let value: Value = serde_json::from_slice(&masked).unwrap();
+            assert_eq!(
+                value,
+                serde_json::json!({"hunter2/serial": 1, "a": ["…"]}),
+                "{escaped}"
+            );
+        }
+        for untouched in [
+            r#"{"a":"b \u003c \u003E \u0026 \u0001 ü"}"#,
+            "{\"a\":",
+            "",
+            r#"{"a":"\u00"#,
+        ] {
+            let masked = masked_json(untouched.as_bytes());
+            assert!(matches!(masked, Cow::Borrowed(_)), "{untouched}");
+        }
     }
 
     #[test]

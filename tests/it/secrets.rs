@@ -7,7 +7,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{Read, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use trueup::plan::Action;
@@ -182,8 +184,8 @@ fn read_in_every_way(world: &World) {
     std::fs::remove_file(world.checkout.path().join("seen.json")).ok();
 }
 
-/// All files that trueup wrote, and every object of the records and tags.
-fn look_at_what_was_left(world: &World) {
+/// All files that trueup wrote, and every object of the records and tags. Returns the number of records' files.
+fn look_at_what_was_left(world: &World) -> usize {
     let is_design = |path: &Path| path == world.checkout.path();
     // Of the checkout only its own folder: the rest is the design, where the secrets are.
     for path in files_below(world.checkout.path().join(".git/trueup"), &|_| false)
@@ -215,7 +217,7 @@ fn look_at_what_was_left(world: &World) {
             }
         }
     }
-    assert!(blobs > 2, "the records are there to be looked at");
+    blobs
 }
 
 /// The content of a blob, taken apart where it is compressed.
@@ -343,7 +345,10 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
         let ended = run(&world, &[command, &run_id]);
         assert_ne!(ended.code, 0, "nothing was interrupted");
     }
-    look_at_what_was_left(&world);
+    assert!(
+        look_at_what_was_left(&world) > 2,
+        "the records are there to be looked at"
+    );
     everything_was_run();
 }
 
@@ -482,5 +487,158 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
                 .replace("[\"echo\",\"hunter2-printed\"]", "");
             unseen(&format!("{arguments:?} with {reference}"), &said);
         }
+    }
+}
+
+/// Answers every request of every connection with what it was sent: its credentials as they came, decoded, and
+/// in the forms of other formats.
+fn echo() -> u16 {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // Ends with the process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut bytes = [0; 8192];
+            let read = stream.read(&mut bytes).unwrap_or(0);
+            let request = String::from_utf8_lossy(&bytes[..read]).into_owned();
+            let (status, body) = echoed(&request);
+            let head =
+                format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: ");
+            let answer = format!("{head}{}\r\nconnection: close\r\n\r\n{body}", body.len());
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+/// A Redfish system whose every text is what was sent, or a refusal in the form that the path's service has.
+fn echoed(request: &str) -> (&'static str, String) {
+    let header = request.lines().find_map(|line| {
+        line.split_once(':')
+            .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    });
+    let sent = header.map_or("", |(_, value)| value.trim());
+    let carried = sent.rsplit(' ').next().unwrap_or_default();
+    let decoded = data_encoding::BASE64
+        .decode(carried.as_bytes())
+        .unwrap_or_default();
+    let decoded = String::from_utf8_lossy(&decoded).into_owned();
+    let password = decoded
+        .split_once(':')
+        .map_or(carried, |(_, password)| password);
+    let escaped = password.replace('/', "%2F").replace('ü', "%C3%BC");
+    let encoded = data_encoding::BASE64.encode(password.as_bytes());
+    let words = format!("{sent} | {decoded} | {password} | {encoded} | {escaped}");
+    let path = request.split(' ').nth(1).unwrap_or_default();
+    let body = match path.trim_end_matches('/') {
+        "/redfish/v1" => serde_json::json!({
+            "@odata.id": "/redfish/v1/", "RedfishVersion": "1.6.0", "Name": words,
+            "Systems": {"@odata.id": "/redfish/v1/Systems"}
+        }),
+        "/redfish/v1/Systems" => serde_json::json!({
+            "@odata.id": path, "Members": [{"@odata.id": "/redfish/v1/Systems/1"}]
+        }),
+        "/redfish/v1/Systems/1" => serde_json::json!({
+            "@odata.id": path, "Id": password, "UUID": password, "SerialNumber": password, "SKU": words,
+            "Model": words, "Manufacturer": words, "PowerState": "On", "BiosVersion": password,
+            "Status": {"State": words, "Health": words}, "Boot": {"BootSourceOverrideTarget": words}
+        }),
+        _ => {
+            let body = serde_json::json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": password, "code": 403,
+                "message": words, "error": {"code": "Base.1.0.GeneralError", "message": words},
+            });
+            return ("403 Forbidden", body.to_string());
+        }
+    };
+    ("200 OK", body.to_string())
+}
+
+/// An `ipmitool` that prints its password wherever a controller could have it.
+const IPMITOOL: &str = r#"#!/bin/sh
+encoded=$(printf %s "$IPMI_PASSWORD" | base64)
+case "$*" in
+-V) echo 'ipmitool version 1.8.19' ;;
+*'raw 0x06 0x37') echo 'Invalid command' >&2; exit 1 ;;
+*'fru print 0') echo " Product Serial        : $IPMI_PASSWORD"; echo " Product Name : $encoded" ;;
+*' power status') echo 'Chassis Power is on' ;;
+*' mc info') echo "IPMI Version : 2.0 $IPMI_PASSWORD" ;;
+*) echo "denied $IPMI_PASSWORD $encoded"; echo "denied $IPMI_PASSWORD $encoded admin:$IPMI_PASSWORD" >&2; exit 1 ;;
+esac
+"#;
+
+#[test]
+fn what_a_service_repeats_of_its_credentials_is_not_shown() {
+    let port = echo();
+    let world = World::one_rack();
+    world.on_loopback();
+    let tools = world.checkout.outside().join("tools");
+    std::fs::create_dir_all(&tools).unwrap();
+    let ipmitool = tools.join("ipmitool");
+    std::fs::write(&ipmitool, IPMITOOL).unwrap();
+    std::fs::set_permissions(&ipmitool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let kubeconfig = |user: &str| {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+             contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n\
+             clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\nusers: [{{name: u, user: {user}}}]\n"
+        )
+    };
+    let hardware = [
+        format!(
+            "redfish\n    redfish: {{port: {port}, scheme: http, networks: [127.0.0.0/8], CREDENTIALS}}\n"
+        ),
+        "ipmi\n    ipmi: {networks: [127.0.0.0/8], CREDENTIALS}\n".to_owned(),
+        format!(
+            "ironic\n    ironic: {{endpoint: 'http://127.0.0.1:{port}', networks: [127.0.0.0/8], CREDENTIALS}}\n"
+        ),
+    ];
+    let users = [
+        "{token: hunter2-token}",
+        "{username: admin, password: hunter2-basic}",
+    ];
+    for (kind, user) in hardware.iter().zip(users.iter().cycle()) {
+        let kind = kind.replace(
+            "CREDENTIALS",
+            "credentials: {username: admin, password: {env: TRUEUP_TEST_PASSWORD}}",
+        );
+        world.checkout.write("kubeconfig", kubeconfig(user));
+        world.checkout.write(
+            "backends.yaml",
+            format!(
+                "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: {kind}  \
+                 clusters: {{kubernetes: {{kubeconfig: {{file: kubeconfig}}}}}}\n"
+            ),
+        );
+        world.checkout.commit("Another service");
+        run(&world, &["trust", "--yes"]).with(0);
+        for arguments in [
+            &["status"][..],
+            &["status", "--format", "json"],
+            &["plan", "--save-observed", "observed.json"],
+            &["plan", "--format", "json"],
+            &["nodes", "--clean-steps"],
+            &[
+                "apply",
+                "--yes",
+                "--adopt",
+                "all",
+                "--allow-intermediate-commits",
+                "--allow-unverified",
+                "all",
+            ],
+        ] {
+            let mut command = world.command(&[arguments, &["-vvv"]].concat());
+            command
+                .env("TRUEUP_TEST_PASSWORD", "hunter2-sent/ü")
+                .env("PATH", &path);
+            let ended: Ended = command.output().unwrap().into();
+            let said = [ended.stdout, ended.stderr].concat();
+            unseen(&format!("{arguments:?} with {kind}"), &said);
+        }
+        unseen("the file of observations", &world.read("observed.json"));
+        look_at_what_was_left(&world);
     }
 }

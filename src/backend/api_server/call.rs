@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use super::connect::chain;
 use super::page::Page;
-use crate::backend::masked::masked;
+use crate::backend::masked::{masked, masked_json};
 use crate::backend::{ActError, fence};
 
 /// How long one request may take. A server gives itself sixty seconds at most.
@@ -69,12 +69,13 @@ struct Said<'a>(&'a Status);
 
 impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text: String = masked(&self.0.message)
+        let text = format!("{}: {}", self.0.reason, self.0.message);
+        let text: String = masked(&text)
             .chars()
             .filter(|each| !each.is_control())
             .take(600)
             .collect();
-        write!(f, "{} {}: {text}", self.0.code, self.0.reason)?;
+        write!(f, "{} {text}", self.0.code)?;
         match self.0.code {
             401 => f.write_str("; its kubeconfig's user is not known to it, or no longer"),
             403 => f.write_str(
@@ -305,7 +306,8 @@ impl Server {
             if !status.is_success() {
                 return Err(refusal(status, &body));
             }
-            serde_json::from_slice(&body).map_err(|error| Trouble::Unreadable(error.to_string()))
+            serde_json::from_slice(&masked_json(&body))
+                .map_err(|error| Trouble::Unreadable(masked(&error.to_string()).into_owned()))
         };
         let late = || Trouble::Unreachable(format!("nothing within {} s", REQUEST.as_secs()));
         let answer = timeout(REQUEST, answer).await;

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 
 use super::call::{REQUEST, Server, Trouble, read, refusal};
+use crate::backend::masked::masked_json;
 
 /// After how many seconds the server ends a watch, and what came is listed again.
 const LENGTH: u32 = 120;
@@ -93,7 +94,7 @@ impl<T: DeserializeOwned> Watch<T> {
     pub(in crate::backend) async fn next(&mut self) -> Option<Event<T>> {
         loop {
             while let Some(line) = self.line() {
-                let line: Line<T> = serde_json::from_slice(&line).ok()?;
+                let line: Line<T> = serde_json::from_slice(&masked_json(&line)).ok()?;
                 match &*line.kind {
                     "ADDED" | "MODIFIED" => return Some(Event::There(Box::new(line.object))),
                     "DELETED" => return Some(Event::Gone(Box::new(line.object))),

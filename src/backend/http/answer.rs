@@ -11,7 +11,7 @@ use super::endpoint::authority;
 use super::failure::{Class, Failure, plain};
 use super::request::Request;
 use super::retry_after;
-use crate::backend::masked::Forms;
+use crate::backend::masked::{Forms, masked_json};
 
 /// For whom, to whom and what was asked: the beginning of every failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,8 @@ impl Answer {
     ///
     /// There is none, or not of this shape.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        let mut values = serde_json::Deserializer::from_slice(&self.body).into_iter();
+        let body = masked_json(&self.body);
+        let mut values = serde_json::Deserializer::from_slice(&body).into_iter();
         let text = match values.next() {
             Some(Ok(value)) => return Ok(value),
             Some(Err(error)) if self.looks_like_json() => {

@@ -134,6 +134,7 @@ impl Program {
         if !said.success && !password.is_empty() {
             said.err = said.err.replace(password, "(secret)");
         }
+        said.out = masked(&said.out).into_owned();
         Ok(said)
     }
 
