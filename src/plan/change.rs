@@ -44,6 +44,8 @@ pub(super) struct Rules<'a> {
     pub(super) allow_unverified: Allowed<'a>,
     pub(super) leaving: &'a Leaving,
     pub(super) gone: Allowed<'a>,
+    /// Nodes that look as if they ran etcd, and do not.
+    pub(super) no_etcd_here: Allowed<'a>,
     /// How failed machines are brought back.
     pub(super) remedy: Remedy<'a>,
 }
@@ -59,6 +61,13 @@ pub(super) enum Retired<'a> {
     ByHand,
     /// The entry that retired it is gone.
     NoLonger,
+}
+
+impl Retired<'_> {
+    /// Whether it is retired now.
+    pub(super) fn is_retired(self) -> bool {
+        matches!(self, Self::By(_) | Self::ByHand)
+    }
 }
 
 impl<'a> Rules<'a> {

@@ -1,4 +1,4 @@
-//! The whole way from what was last applied to what is designed, as a value.
+//! The plan: changes and steps from what was last applied to what is designed, as a value.
 //!
 //! Planning is a function: (design before, design after, observations, records, options) → [`Plan`].
 //! Same input, same bytes; no clock, no network. What a plan may not yet do is in it as blocked.
@@ -37,6 +37,7 @@ mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
@@ -372,4 +373,68 @@ pub struct Plan {
     pub summary: Summary,
     /// What is expected to happen to what runs on the nodes; not part of the plan's digest.
     pub forecast: Forecast,
+}
+
+impl Summary {
+    /// Counts changes.
+    pub(super) fn count<'c>(&mut self, changes: impl IntoIterator<Item = &'c Change>) {
+        for change in changes {
+            if change.excluded {
+                self.excluded += 1;
+            } else if change.blocked.is_some() {
+                *self.blocked.entry(change.kind).or_default() += 1;
+            } else if !change.shown_only {
+                *self.changes.entry(change.kind).or_default() += 1;
+                if change.destructive {
+                    self.wiped_disks += change.disks.len();
+                }
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Whether a run of it leaves something out, so that it cannot mark the revision as reached.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        let skipped = |change: &Change| change.blocked.is_some() || change.excluded;
+        !self.options.targets.is_empty()
+            || !self.options.excludes.is_empty()
+            || self.changes.iter().any(skipped)
+    }
+
+    /// Whether there is nothing to be done, not even a tag to be made.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The machines that are changed though nothing proves that they are the ones that are meant.
+    pub fn unverified(&self) -> impl Iterator<Item = &NodeName> {
+        let is_carried_out = |change: &&Change| {
+            change.unverified && change.blocked.is_none() && !change.excluded && !change.shown_only
+        };
+        let changes = self.changes.iter().filter(is_carried_out);
+        changes.map(|change| &change.node)
+    }
+
+    /// The changes that wait for a flag, or that nothing allows.
+    pub fn blocked(&self) -> impl Iterator<Item = &Change> {
+        self.changes
+            .iter()
+            .filter(|change| change.blocked.is_some())
+    }
+
+    /// By its id, where each step stands.
+    #[must_use]
+    pub fn positions(&self) -> FxHashMap<String, usize> {
+        let ids = self.steps.iter().map(|step| step.id.to_string());
+        ids.zip(0..).collect()
+    }
+
+    /// How many changes of a kind are carried out.
+    #[must_use]
+    pub fn count(&self, kind: ChangeKind) -> usize {
+        self.summary.changes.get(&kind).copied().unwrap_or_default()
+    }
 }

@@ -1,0 +1,267 @@
+//! Makes a plan in named stages, each a function of what the one before gave: select the nodes, judge
+//! each by itself, guard them together, build the steps, sum up.
+
+mod check;
+mod judge;
+mod subjects;
+mod warnings;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::action::{Action, Request};
+use super::change::{Item, Retired, Rules};
+use super::etcd::Clusters;
+use super::input::{Error, Input};
+use super::remediate::Remedy;
+use super::select::Names;
+use super::{
+    Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, remediate, steps,
+};
+use crate::design::{Design, NodeName};
+use crate::guard::Limits;
+use crate::record::NodeRecord;
+use crate::step::Step;
+
+use judge::Judge;
+use subjects::{Subjects, retirements};
+
+/// Nodes worked on at the same time, where neither flag nor policy says otherwise.
+const PARALLELISM: usize = 10;
+
+/// The changes that are carried out, by node.
+type Carried<'a> = BTreeMap<&'a NodeName, &'a Item<'a>>;
+
+/// Makes the plan. The same input gives the same plan.
+///
+/// # Errors
+///
+/// A pattern of a flag names nothing, or is none; groups that cannot be put in an order, which
+/// validation finds before.
+pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
+    let options = effective(input);
+    let retired = retirements(input);
+    let left_out = left_out(&retired);
+    let groups = groups::in_order(input.after, &left_out)?;
+    let is_targeted = input.request.action.is_targeted();
+    let is_narrowed = is_targeted || !(options.targets.is_empty() && options.excludes.is_empty());
+    let names = Names::new(input.after, input.records, &groups, is_narrowed);
+    let selection = Selection::of(input, &options, &names)?;
+    let mut clusters = Clusters::of(input);
+    check::request(input, &options, &selection.asked, &clusters)?;
+
+    let judge = Judge {
+        input,
+        options: &options,
+        groups: &groups,
+        first_groups: first_groups(&groups),
+        retired: &retired,
+        selection: &selection,
+        rules: rules(input, &options, &names)?,
+    };
+    let mut judged = judge.each(names.all());
+    let limits = judge.together(&mut judged, &mut clusters, names.all());
+
+    let items = judged.items;
+    let carried: Carried<'_> = items
+        .iter()
+        .filter(|item| item.change.blocked.is_none() && !item.work.is_empty())
+        .map(|item| (item.subject.name, item))
+        .collect();
+    let planned_groups = match is_targeted {
+        true => asked_groups(&groups, &carried, input.request.action),
+        false => groups.clone(),
+    };
+    let skipped = |item: &Item<'_>| item.change.blocked.is_some() || item.change.excluded;
+    let is_partial = is_narrowed || items.iter().any(skipped);
+    let steps = match judge.has_steps(&carried, is_partial) {
+        true => build(&judge, &limits, &planned_groups, &carried),
+        false => Vec::new(),
+    };
+    check::grace_of(input.after, &options, &steps)?;
+
+    let mut summary = Summary {
+        retired: if is_targeted { 0 } else { left_out.len() },
+        longest_path: graph::longest_path(&steps),
+        ..Summary::default()
+    };
+    summary.count(items.iter().map(|item| &item.change));
+    let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
+    let has_daemon_set = facts.is_none_or(|cluster| cluster.shutdown_daemon_set);
+    let relies_on = relies::all(&carried, &steps, &clusters, input.observations.is_some());
+    let forecast = forecast::of(&carried, &steps, &clusters, has_daemon_set);
+    let records_digest = relies::records_digest(&steps, input.records);
+    let mut warnings = judged.notes.into_warnings(input);
+    warnings.extend(warnings::of_plan(input, &options, &carried, &steps));
+    let changed_here = items.iter().filter(|item| item.subject.after.is_some());
+    let unchanged = match is_targeted {
+        true => 0,
+        false => input.after.nodes.len() - changed_here.count(),
+    };
+    let mut changes: Vec<super::Change> = items.into_iter().map(|item| item.change).collect();
+    // They stand where the work stood that went with them, and a large plan is kept for hours.
+    changes.shrink_to_fit();
+    Ok(Plan {
+        site: input.after.site.clone(),
+        request: input.request.clone(),
+        unfinished: None,
+        target: input.target.clone(),
+        base: input.base.clone(),
+        intermediate_commits: input.intermediate_commits.clone(),
+        unchanged,
+        changes,
+        groups: planned_groups,
+        steps,
+        relies_on,
+        records_digest,
+        notices: warnings::notices(input.after),
+        warnings,
+        summary,
+        forecast,
+        options,
+    })
+}
+
+/// The nodes that flags and the request name.
+struct Selection<'a> {
+    /// Those that the action is asked for.
+    asked: FxHashSet<&'a NodeName>,
+    targets: FxHashSet<&'a NodeName>,
+    excludes: FxHashSet<&'a NodeName>,
+}
+
+impl<'a> Selection<'a> {
+    fn of(input: &Input<'a>, options: &Options, names: &Names<'a>) -> Result<Self, Error> {
+        let request = &input.request;
+        let mut asked = names.asked(&request.nodes)?;
+        if request.action == Action::Remediate && request.nodes.is_empty() {
+            let mut subjects = Subjects::of(input);
+            for name in names.all() {
+                let subject = subjects.get(name);
+                if let Some(reason) = remediate::unseen(&subject) {
+                    let reason = reason.clone();
+                    return Err(Error::RemediationUnseen { reason });
+                }
+                if remediate::is_asked_for(&subject) {
+                    asked.insert(name);
+                }
+            }
+        }
+        Ok(Self {
+            asked,
+            targets: names.select("--target", &options.targets)?,
+            excludes: names.select("--exclude", &options.excludes)?,
+        })
+    }
+}
+
+/// The rules by which a node is judged, with what the flags allow.
+fn rules<'a>(
+    input: &'a Input<'a>,
+    options: &'a Options,
+    names: &Names<'a>,
+) -> Result<Rules<'a>, Error> {
+    Ok(Rules {
+        design: input.after,
+        records: input.records,
+        reasons: input.reasons,
+        allow_redeploy: names.allow("--allow-redeploy", &options.allow_redeploy)?,
+        allow_destroy: names.allow("--allow-destroy", &options.allow_destroy)?,
+        adopt: names.allow("--adopt", &options.adopt)?,
+        allow_unverified: names.allow("--allow-unverified", &options.allow_unverified)?,
+        no_etcd_here: names.named("--no-etcd-here", &options.leaving.no_etcd_here)?,
+        leaving: &options.leaving,
+        gone: names.named("--node-is-gone", &options.leaving.gone)?,
+        remedy: Remedy::of(input, options),
+    })
+}
+
+/// Builds the steps of what is carried out, node by node in the order of their groups.
+fn build(
+    judge: &Judge<'_>,
+    limits: &Limits<'_>,
+    groups: &[PlannedGroup],
+    carried: &Carried<'_>,
+) -> Vec<Step> {
+    let mut order: Vec<&NodeName> = carried.keys().copied().collect();
+    order.sort_by_cached_key(|name| judge.group_of(name).unwrap_or(usize::MAX));
+    let ground = steps::Ground {
+        design: judge.input.after,
+        options: judge.options,
+        limits,
+        groups,
+        order: &order,
+        items: carried,
+    };
+    steps::build(&ground, judge.input.request.action)
+}
+
+/// The nodes that a request names, before anything is observed: those whose pods are wanted. `None`: all,
+/// or what is named cannot be told, which making the plan says.
+#[must_use]
+pub fn named(
+    design: &Design,
+    records: &BTreeMap<NodeName, NodeRecord>,
+    request: &Request,
+) -> Option<BTreeSet<NodeName>> {
+    if request.nodes.is_empty() {
+        return None;
+    }
+    let groups = groups::in_order(design, &FxHashSet::default()).ok()?;
+    let names = Names::new(design, records, &groups, true);
+    let named = names.asked(&request.nodes).ok()?;
+    Some(named.into_iter().cloned().collect())
+}
+
+/// The nodes that retirement leaves out of every group.
+fn left_out<'a>(retired: &FxHashMap<&'a NodeName, Retired<'a>>) -> FxHashSet<&'a NodeName> {
+    let retired = retired.iter().filter(|(_, retired)| retired.is_retired());
+    retired.map(|(name, _)| *name).collect()
+}
+
+/// The groups of the nodes that are built again, in their order; those without one take no part, and
+/// nothing waits for them.
+fn asked_groups(
+    groups: &[PlannedGroup],
+    carried: &Carried<'_>,
+    action: Action,
+) -> Vec<PlannedGroup> {
+    if action != Action::Redeploy {
+        return Vec::new();
+    }
+    let holds = |group: &PlannedGroup| group.nodes.iter().any(|name| carried.contains_key(name));
+    let mut groups: Vec<PlannedGroup> = groups
+        .iter()
+        .filter(|group| holds(group))
+        .cloned()
+        .collect();
+    let names: FxHashSet<_> = groups.iter().map(|group| group.name.clone()).collect();
+    for group in &mut groups {
+        group.depends_on.retain(|name| names.contains(name));
+    }
+    groups
+}
+
+/// The options, with the policy's values where no flag gave one.
+fn effective(input: &Input<'_>) -> Options {
+    let policy = &input.after.policy;
+    let mut options = input.options.clone();
+    if options.parallelism == 0 {
+        options.parallelism = policy.parallelism.unwrap_or(PARALLELISM).max(1);
+    }
+    options.parallel_groups = options.parallel_groups.max(1);
+    options.max_failures = options.max_failures.or(policy.max_failures);
+    options
+}
+
+/// The first group, in run order, that holds each node.
+fn first_groups(groups: &[PlannedGroup]) -> FxHashMap<&NodeName, usize> {
+    let mut result = FxHashMap::default();
+    for (position, group) in groups.iter().enumerate() {
+        for name in &group.nodes {
+            result.entry(name).or_insert(position);
+        }
+    }
+    result
+}

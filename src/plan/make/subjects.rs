@@ -1,0 +1,112 @@
+//! All that is known of each node, put together from design, records and observed state.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::design::{Beside, NodeDesign, NodeName};
+use crate::observed::{Fact, ObservedNode};
+use crate::plan::asked::BY_HAND;
+use crate::plan::change::Retired;
+use crate::plan::input::Input;
+use crate::plan::subject::{Membership, Seen, Subject};
+use crate::record::NodeRecord;
+
+/// Goes through all nodes, in the order of their names, with all that is known of each.
+pub(super) struct Subjects<'a> {
+    input: &'a Input<'a>,
+    after: Beside<'a, Arc<NodeDesign>>,
+    records: Beside<'a, NodeRecord>,
+    seen: Option<Beside<'a, Box<ObservedNode>>>,
+    has_cluster: bool,
+}
+
+impl<'a> Subjects<'a> {
+    pub(super) fn of(input: &'a Input<'a>) -> Self {
+        Self {
+            input,
+            after: Beside::of(&input.after.nodes),
+            records: Beside::of(input.records),
+            seen: input.observations.map(|seen| Beside::of(&seen.nodes)),
+            has_cluster: has_cluster(input),
+        }
+    }
+
+    pub(super) fn get(&mut self, name: &'a NodeName) -> Subject<'a> {
+        let input = self.input;
+        let record = self.records.get(name.as_str());
+        let revision = record.and_then(|record| record.revision.as_ref());
+        let old = revision.and_then(|revision| input.designs.get(revision));
+        let old = old.map(|design| &**design);
+        let before = old.and_then(|design| design.nodes.get(name));
+        let seen = self.seen.as_mut();
+        let seen = seen.map(|seen| seen.get(name.as_str()).map(|node| &**node));
+        let observations = input.observations;
+        Subject {
+            name,
+            after: self.after.get(name.as_str()).map(|node| &**node),
+            old,
+            before: before.map(|node| &**node),
+            record,
+            machine: seen.flatten(),
+            seen: match seen {
+                None => Seen::NotAsked,
+                Some(node) => Seen::of(node, record),
+            },
+            membership: match seen {
+                None => Membership::NotAsked,
+                Some(node) => membership(self.has_cluster, node),
+            },
+            pods: observations.and_then(|observations| observations.pods.get(name)),
+            remediation: observations.and_then(|observations| observations.remediation.get(name)),
+        }
+    }
+}
+
+/// Whether the site has a Kubernetes cluster that somebody can ask.
+pub(super) fn has_cluster(input: &Input<'_>) -> bool {
+    let named = || {
+        let backends = input.after.backends.data.as_ref();
+        backends.is_some_and(|data| data.at(&["clusters", "kubernetes"]).is_some())
+    };
+    let seen = input.observations;
+    seen.is_some_and(|seen| seen.cluster.is_some()) || named()
+}
+
+/// How a node that was asked for stands to the cluster.
+pub(super) fn membership(has_cluster: bool, seen: Option<&ObservedNode>) -> Membership<'_> {
+    if !has_cluster {
+        return Membership::NoCluster;
+    }
+    match seen.map(|node| &node.cluster) {
+        None => Membership::Unseen("it was not looked at"),
+        Some(Fact::Unknown(reason)) => Membership::Unseen(reason),
+        Some(Fact::Known(None)) => Membership::Out,
+        Some(Fact::Known(Some(node))) => Membership::In(node),
+    }
+}
+
+/// How each node stands to retirement; those that have nothing to do with it are not in it.
+pub(super) fn retirements<'a>(input: &Input<'a>) -> FxHashMap<&'a NodeName, Retired<'a>> {
+    let mut result = FxHashMap::default();
+    let entries = input.after.retired(&input.options.as_of);
+    let mut records = Beside::of(input.records);
+    let mut seen = input.observations.map(|seen| Beside::of(&seen.nodes));
+    for name in input.after.nodes.keys() {
+        if let Some(entry) = entries.get(name) {
+            result.insert(name, Retired::By(entry));
+            continue;
+        }
+        let record = records.get(name.as_str());
+        let seen = seen.as_mut().and_then(|seen| seen.get(name.as_str()));
+        let flagged = seen.is_some_and(|node| node.retired.is_some());
+        let recorded = record.and_then(|record| record.retired.as_deref());
+        let by_hand = recorded.is_some_and(|reason| reason.starts_with(BY_HAND));
+        if recorded.is_some() && !by_hand {
+            result.insert(name, Retired::NoLonger);
+        } else if flagged || by_hand {
+            result.insert(name, Retired::ByHand);
+        }
+    }
+    result
+}

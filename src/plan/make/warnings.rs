@@ -1,0 +1,200 @@
+//! What a reader of a plan has to know: notices before everything else, warnings behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Carried;
+use crate::design::{Design, HardwareBackend, NodeName};
+use crate::document::Node;
+use crate::guard;
+use crate::plan::Options;
+use crate::plan::change::{Item, cannot_be_compared};
+use crate::plan::input::Input;
+use crate::plan::subject::{Seen, Subject};
+use crate::step::{OnDrainTimeout, Step, StepKind};
+
+/// Names of nodes that a warning lists before it only counts.
+const NAMED: usize = 8;
+
+/// What a reader has to know first: which guards count, and where credentials can be read on their way.
+pub(super) fn notices(design: &Design) -> Vec<Arc<str>> {
+    let mut notices = Vec::new();
+    if let Some(source) = &design.guards_from
+        && !source.changed.is_empty()
+    {
+        notices.push(format!(
+            "this revision changes documents that guard the site: {}; the plan uses those of `{}`",
+            source.changed.join(", "),
+            source.revision
+        ));
+    }
+    let backends = &design.backends;
+    if backends.allow_plain_http {
+        notices.push(
+            "credentials may be sent over plain HTTP (`allow_plain_http: true`), where anybody between can \
+             read them"
+                .to_owned(),
+        );
+    }
+    let all = backends.overrides.iter().map(|(_, backend)| backend);
+    let all = all.chain([&backends.hardware]);
+    let is_unverified = |backend: &&HardwareBackend| {
+        let verify = backend
+            .settings
+            .as_ref()
+            .and_then(|settings| settings.get("verify"));
+        verify.and_then(Node::as_bool) == Some(false)
+    };
+    let kinds: BTreeSet<&str> = all
+        .filter(is_unverified)
+        .map(|each| each.kind.as_str())
+        .collect();
+    for kind in kinds {
+        notices.push(format!(
+            "certificates of `{kind}` are not verified (`verify: false`): anybody between can read the \
+             password and act in the place of the service"
+        ));
+    }
+    notices.into_iter().map(Arc::from).collect()
+}
+
+/// Returns the warnings of what is carried out.
+pub(super) fn of_plan(
+    input: &Input<'_>,
+    options: &Options,
+    carried: &Carried<'_>,
+    steps: &[Step],
+) -> Vec<Arc<str>> {
+    let mut warnings: Vec<Arc<str>> = Vec::new();
+    let mut about = |what: &str, nodes: &[&NodeName]| {
+        if !nodes.is_empty() {
+            warnings.push(format!("{what}: {}", listed(nodes)).into());
+        }
+    };
+    about(
+        "are deployed unverified: their backend sees them switched on, and nothing proves that the new \
+         system has come up (plain Redfish: name `deploy.url` or `deploy.port`)",
+        &unproven(carried),
+    );
+    let unverified = carried.values().filter(|item| item.change.unverified);
+    let unverified: Vec<&NodeName> = unverified.map(|item| item.subject.name).collect();
+    about(
+        "are changed though nothing proves that they are the machines that are meant (unverified)",
+        &unverified,
+    );
+    let kinds = || steps.iter().map(|step| step.id.kind);
+    if kinds().any(|kind| kind == StepKind::Drain) {
+        warnings.extend(round_budgets(options.leaving.on_drain_timeout));
+    }
+    let windows = &input.after.policy.maintenance_windows;
+    if !windows.is_empty()
+        && input.request.action.waits_for_window()
+        && kinds().any(|kind| kind.facts().touches_world())
+    {
+        let windows = guard::windows::in_words(windows);
+        let text = format!("this plan is carried out in maintenance windows only: {windows}");
+        warnings.push(text.into());
+    }
+    warnings
+}
+
+/// What somebody should know who lets pods go round their budgets at the end of a drain's time.
+fn round_budgets(policy: Option<OnDrainTimeout>) -> Option<Arc<str>> {
+    let when = match policy? {
+        OnDrainTimeout::Fail => return None,
+        OnDrainTimeout::ForceDelete => "when a drain's time is over",
+        OnDrainTimeout::Continue => "when their machine was seen off",
+    };
+    let text =
+        format!("pods that a drain could not evict are deleted {when}, whatever their budgets say");
+    Some(Arc::from(text))
+}
+
+/// What somebody should know, gathered node by node.
+#[derive(Default)]
+pub(super) struct Notes<'a> {
+    pub(super) ungrouped: Vec<&'a NodeName>,
+    /// By why.
+    unobserved: BTreeMap<&'a str, Vec<&'a NodeName>>,
+    not_comparable: Vec<&'a NodeName>,
+    pub(super) unwiped: Vec<&'a NodeName>,
+}
+
+/// The nodes whose deploys nothing proves to have come up.
+fn unproven<'a>(carried: &Carried<'a>) -> Vec<&'a NodeName> {
+    let is_unproven = |item: &&&Item<'a>| {
+        let machine = item.subject.machine;
+        item.work.deploy && machine.is_some_and(|machine| machine.deploys_unverified)
+    };
+    let items = carried.values().filter(is_unproven);
+    items.map(|item| item.subject.name).collect()
+}
+
+impl<'a> Notes<'a> {
+    pub(super) fn about(&mut self, input: &Input<'_>, subject: &Subject<'a>) {
+        if let (Some(_), Seen::Unknown(why)) = (input.observations, subject.seen) {
+            let known = subject.after.is_some() && subject.record.is_some();
+            if known {
+                self.unobserved.entry(why).or_default().push(subject.name);
+            }
+        }
+        if cannot_be_compared(subject) {
+            self.not_comparable.push(subject.name);
+        }
+    }
+
+    pub(super) fn into_warnings(self, input: &Input<'_>) -> Vec<Arc<str>> {
+        let mut warnings: Vec<String> = Vec::new();
+        if input.observations.is_none() {
+            warnings.push(
+                "nothing was observed: whether machines are as recorded, and whether those without a \
+                 record are free, is not known; a machine that turns out to be deployed is not deployed over"
+                    .to_owned(),
+            );
+        }
+        let mut about = |nodes: &[&NodeName], what: &str| {
+            if !nodes.is_empty() {
+                warnings.push(format!("{what}: {}", listed(nodes)));
+            }
+        };
+        for (why, nodes) in self.unobserved.iter().take(NAMED) {
+            let what = format!("could not be observed, and are planned on their records ({why})");
+            about(nodes, &what);
+        }
+        let others = self.unobserved.values().skip(NAMED).flatten();
+        about(
+            &others.copied().collect::<Vec<_>>(),
+            "could not be observed for other reasons, and are planned on their records",
+        );
+        about(
+            &self.not_comparable,
+            "were recorded by other rules, at a revision that is not at hand, and count as unchanged",
+        );
+        about(
+            &self.ungrouped,
+            "are selected by no deployment group, and are left alone",
+        );
+        about(
+            &self.unwiped,
+            "are torn down without their disks being erased (`wipe: skip`), since their backend cannot",
+        );
+        if !input.target.dirty.is_empty() {
+            warnings.push(format!(
+                "planned from a worktree with changes in {} of the site's files; it cannot be applied \
+                 before they are committed",
+                input.target.dirty.len()
+            ));
+        }
+        warnings.into_iter().map(Arc::from).collect()
+    }
+}
+
+/// Names, the first few of them.
+fn listed(nodes: &[&NodeName]) -> String {
+    let shown: Vec<_> = nodes.iter().take(NAMED).map(|name| name.as_str()).collect();
+    let shown = shown.join(", ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
