@@ -46,4 +46,7 @@ pub mod render;
 pub mod report;
 pub mod repository;
 pub mod site;
+#[cfg(test)]
+#[path = "../tests/it/skipped.rs"]
+mod skipped;
 pub mod step;

@@ -111,7 +111,7 @@ fn shared_rows(name: &str) -> Option<Vec<Vec<String>>> {
         "/../shared/data/ironic"
     ));
     let Ok(text) = std::fs::read_to_string(folder.join(name)) else {
-        eprintln!("SKIPPED: there is no {name} beside the repository");
+        crate::skipped::skipped(&format!("there is no {name} beside the repository"));
         return None;
     };
     let fields = |line: &str| line.split(',').map(str::to_owned).collect();

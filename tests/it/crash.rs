@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::git::Checkout;
+use super::skipped::skipped;
 use super::world::{Ended, World, copy_folder};
 
 /// Calls that write, make durable, give a name to or take one away.
@@ -77,7 +78,7 @@ fn strace_works() -> bool {
         .status()
         .is_ok_and(|status| status.success());
     if !works {
-        eprintln!("SKIPPED: strace is not there or may not watch processes");
+        skipped("strace is not there or may not watch processes");
     }
     works
 }

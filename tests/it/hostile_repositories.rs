@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::git::Checkout;
+use super::skipped::skipped;
 use super::world::{Ended, World, copy_folder};
 
 /// What a pipeline runs on a pull request: what contacts nothing, and what contacts nothing that is not trusted.
@@ -152,9 +153,7 @@ fn strace_works() -> bool {
     let works = quiet.args(["-f", "-e", "trace=open", "true"]).status();
     let works = cfg!(target_os = "linux") && works.is_ok_and(|status| status.success());
     if !works {
-        eprintln!(
-            "SKIPPED: strace is not there or may not watch processes: opens are not looked at"
-        );
+        skipped("strace is not there or may not watch processes: opens are not looked at");
     }
     works
 }

@@ -72,6 +72,8 @@ mod site_examples;
 #[cfg(test)]
 mod site_kept;
 #[cfg(test)]
+mod skipped;
+#[cfg(test)]
 mod verbose;
 #[cfg(test)]
 mod world;

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
+use super::skipped::skipped;
+
 /// A file or folder of the shared data, or `None`, said loudly, where there is none.
 pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     let found = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")).join(path);
     if found.exists() {
         return Some(found);
     }
-    eprintln!("SKIPPED: there is no {}", found.display());
+    skipped(&format!("there is no {}", found.display()));
     None
 }
 

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::skipped::skipped;
+
 /// How long anything on loopback may take to come up or to go away.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -58,13 +60,13 @@ impl Ports {
     }
 }
 
-/// Says that a test is left out so that nobody overlooks it; fails it where counterparts are required.
+/// Tells that a test is left out; fails it where counterparts are required.
 pub(crate) fn skip(why: &str) {
     assert!(
         std::env::var_os("TRUEUP_TEST_PEERS").is_none_or(|wanted| wanted != "required"),
         "a counterpart is required: {why}"
     );
-    eprintln!("SKIPPED: {why}");
+    skipped(why);
 }
 
 /// A file or folder beside the repository; `None`, said loudly, where it is not there.

@@ -57,7 +57,7 @@ fn the_table_is_the_specifications() {
         "/../shared/data/metal3/remediation-truth-table.csv"
     );
     let Ok(text) = std::fs::read_to_string(Path::new(path)) else {
-        eprintln!("SKIPPED: there is no {path}");
+        crate::skipped::skipped(&format!("there is no {path}"));
         return;
     };
     let mut rows = 0;

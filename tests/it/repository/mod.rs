@@ -11,6 +11,7 @@ use trueup::repository::{
 };
 
 use crate::git::Checkout;
+use crate::skipped::skipped;
 
 const LIMIT: u64 = 1 << 20;
 
@@ -124,7 +125,7 @@ fn a_repository_with_reftable_is_named_and_the_way_out_works() {
         .output()
         .unwrap();
     if !tried.status.success() {
-        eprintln!("SKIPPED: this git cannot make a reftable");
+        skipped("this git cannot make a reftable");
         return;
     }
     let error = Repository::discover(checkout.path()).unwrap_err();
@@ -142,7 +143,7 @@ fn a_repository_of_another_user_is_named_with_the_command_that_trusts_it() {
     let checkout = Checkout::new();
     for path in [checkout.path().to_owned(), checkout.path().join(".git")] {
         if std::os::unix::fs::lchown(&path, Some(12_345), None).is_err() {
-            eprintln!("SKIPPED: only root can give a folder away");
+            skipped("only root can give a folder away");
             return;
         }
     }
