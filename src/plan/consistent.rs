@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::action::Does;
 use super::effect::{Kinds, word};
 use super::select::Patterns;
-use super::{Action, Change, ChangeKind, Plan, Summary, graph};
+use super::{Action, Change, ChangeKind, Plan, Summary, graph, order};
 use crate::design::{GroupName, NodeName};
 use crate::step::{Effect, OnDrainTimeout, Step, StepId, StepKind};
 
@@ -37,9 +37,25 @@ pub enum Contradiction {
         /// The step.
         id: StepId,
     },
-    /// A step is about a node that its group does not have, or lacks one.
+    /// A step is about a node that its group does not have, or lacks one, or stands before what it has to wait for.
     #[error("step `{id}` is not where steps of its kind are")]
     Place {
+        /// The step.
+        id: StepId,
+    },
+    /// A step does not wait for another one that has to come before it.
+    #[error("step `{id}` does not wait for `{other}` as steps of its kind do")]
+    Waits {
+        /// The step.
+        id: StepId,
+        /// What it has to wait for.
+        other: StepId,
+    },
+    /// More machines are taken out of service together than the limits allow.
+    #[error(
+        "the wave that begins with `{id}` takes more machines out of service together than the limits of the site allow"
+    )]
+    Wave {
         /// The step.
         id: StepId,
     },
@@ -148,6 +164,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Contradiction> {
     if !plan.intermediate_commits.is_empty() && !plan.options.allow_intermediate_commits {
         return Err(Contradiction::Commits);
     }
+    order::check(plan)?;
     match counted(plan) == plan.summary {
         true => Ok(()),
         false => Err(Contradiction::Summary),

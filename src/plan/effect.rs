@@ -89,6 +89,9 @@ struct NodeEffect<'p> {
     remediation: Option<remediation::Limits>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_drain_timeout: Option<OnDrainTimeout>,
+    /// Seconds that its pods are given to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grace_period: Option<u64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     destroy_etcd: &'p [ClusterName],
     #[serde(skip_serializing_if = "is_false")]
@@ -171,8 +174,12 @@ pub struct Difference {
 pub enum Part {
     /// Which kinds of steps there are.
     Steps,
+    /// Which members are taken out of their etcd clusters.
+    Etcd,
     /// What a teardown brings along: it destroys, disks, etcd members, clean steps, the Kubernetes node.
     Teardown,
+    /// Which groups there are, and their order.
+    Groups,
     /// Anything else.
     Rest,
 }
@@ -265,10 +272,10 @@ impl<'p> PlanEffect<'p> {
         let mut found: Vec<Difference> = self
             .site_adds(reviewed)
             .into_iter()
-            .map(|what| Difference {
+            .map(|(part, what)| Difference {
                 node: None,
                 what,
-                part: Part::Rest,
+                part,
             })
             .collect();
         let steps = self.steps.without(reviewed.steps);
@@ -315,6 +322,37 @@ impl<'p> PlanEffect<'p> {
         left.collect()
     }
 
+    /// The steps that go before a machine is taken away, or say that it is back, and that `now` has and this effect has
+    /// not, of nodes that both take away: to leave them out is to do more.
+    #[must_use]
+    pub fn takes_without(&self, now: &Self) -> Vec<Difference> {
+        let taking = Kinds::of(&[
+            StepKind::ShutdownKubelet,
+            StepKind::Destroy,
+            StepKind::RemoveFromCluster,
+        ]);
+        let guarding = Kinds::of(&[
+            StepKind::Drain,
+            StepKind::RemoveEtcd,
+            StepKind::CheckEtcd,
+            StepKind::AwaitReady,
+        ]);
+        let takes = |node: &&NodeEffect<'_>| node.steps.without(taking) != node.steps;
+        let taken = self.nodes.iter().filter(takes);
+        let taken: FxHashMap<&NodeName, Kinds> =
+            taken.map(|node| (node.node, node.steps)).collect();
+        let missing = now.nodes.iter().filter(takes).filter_map(|node| {
+            let missing = node.steps.without(*taken.get(node.node)?);
+            let missing = missing.without(missing.without(guarding));
+            (!missing.is_empty()).then(|| Difference {
+                node: Some(node.node.clone()),
+                what: format!("{missing} left out"),
+                part: Part::Rest,
+            })
+        });
+        missing.collect()
+    }
+
     /// Whether a step of a kind on a node is part of it.
     #[must_use]
     pub fn holds(&self, node: Option<&NodeName>, kind: StepKind) -> bool {
@@ -341,13 +379,11 @@ impl<'p> PlanEffect<'p> {
         nodes.any(|node| node.steps.without(kinds) != node.steps)
     }
 
-    fn site_adds(&self, reviewed: &Self) -> Vec<String> {
+    fn site_adds(&self, reviewed: &Self) -> Vec<(Part, String)> {
         let mut added = Vec::new();
         if self.action != reviewed.action {
-            added.push(format!(
-                "the action is `{}`, not `{}`",
-                self.action, reviewed.action
-            ));
+            let what = format!("the action is `{}`, not `{}`", self.action, reviewed.action);
+            added.push((Part::Rest, what));
         }
         let mut order = reviewed.groups.iter();
         if let Some(group) = self
@@ -355,11 +391,11 @@ impl<'p> PlanEffect<'p> {
             .iter()
             .find(|group| !order.any(|other| other == *group))
         {
-            added.push(format!(
-                "group `{group}` is added, or has another place in the order"
-            ));
+            let what = format!("group `{group}` is added, or has another place in the order");
+            added.push((Part::Groups, what));
         }
-        added.extend(self.limits.looser_than(&reviewed.limits));
+        let looser = self.limits.looser_than(&reviewed.limits).into_iter();
+        added.extend(looser.map(|what| (Part::Rest, what)));
         added
     }
 }
@@ -425,6 +461,7 @@ impl<'p> NodeEffect<'p> {
             clean_steps: &[],
             remediation: None,
             on_drain_timeout: None,
+            grace_period: None,
             destroy_etcd: &[],
             node_is_gone: false,
             forget: false,
@@ -465,6 +502,7 @@ impl<'p> NodeEffect<'p> {
         self.image = all.image.as_deref().or(self.image);
         self.remediation = all.remediation.or(self.remediation);
         self.on_drain_timeout = all.on_drain_timeout.or(self.on_drain_timeout);
+        self.grace_period = all.grace_period.or(self.grace_period);
         if kind == StepKind::AcceptIdentity {
             self.identity = all.identity.as_deref();
         }
@@ -476,13 +514,26 @@ impl<'p> NodeEffect<'p> {
         let steps = self.steps.without(before.steps);
         let steps = (!steps.is_empty()).then(|| (Part::Steps, format!("{steps} added")));
         let of = |part: Part| move |what: String| (part, what);
+        let members = self.members_added(before).map(of(Part::Etcd));
         let teardown = self.teardown_adds(before).into_iter();
         let rest = self.meant_adds(before).into_iter();
-        let all = teardown.map(of(Part::Teardown)).chain(steps);
+        let all = teardown.map(of(Part::Teardown)).chain(members).chain(steps);
         all.chain(rest.map(of(Part::Rest))).collect()
     }
 
-    /// What is destroyed, taken out and taken away.
+    /// The members that are taken out of etcd clusters.
+    fn members_added(&self, before: &NodeEffect<'_>) -> impl Iterator<Item = String> {
+        let members = self.etcd_members.iter();
+        let added = members.filter(|member| !before.etcd_members.contains(member));
+        added.map(|member| {
+            format!(
+                "member {} (`{}`) of etcd cluster `{}` is removed",
+                member.member_id, member.name, member.cluster
+            )
+        })
+    }
+
+    /// What is destroyed and taken away.
     fn teardown_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
         let mut added = Vec::new();
         if weight(self.change) > weight(before.change) {
@@ -497,14 +548,6 @@ impl<'p> NodeEffect<'p> {
         }
         if let Some(disk) = self.disks.iter().find(|disk| !before.disks.contains(disk)) {
             added.push(format!("disk `{disk}` is erased or written"));
-        }
-        for member in self.etcd_members {
-            if !before.etcd_members.contains(member) {
-                added.push(format!(
-                    "member {} (`{}`) of etcd cluster `{}` is removed",
-                    member.member_id, member.name, member.cluster
-                ));
-            }
         }
         if self.node_uid.is_some() && self.node_uid != before.node_uid {
             added.push("another Kubernetes node of that name is meant".to_owned());
@@ -547,6 +590,11 @@ impl<'p> NodeEffect<'p> {
         added.extend(removed.map(|key| format!("label `{key}` is removed")));
         if self.remediation.is_some() && self.remediation != before.remediation {
             added.push("the bounds of its remediation are others".to_owned());
+        }
+        if let (Some(now), Some(then)) = (self.grace_period, before.grace_period)
+            && now < then
+        {
+            added.push(format!("its pods are given {now} s to end, not {then} s"));
         }
         let allowances = [
             (

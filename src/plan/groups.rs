@@ -13,7 +13,11 @@ use super::input::Error;
 use crate::design::{Design, GroupName, NodeName};
 
 /// All groups in run order, retired nodes left out.
-pub(super) fn in_order(
+///
+/// # Errors
+///
+/// Groups that cannot be put in an order.
+pub fn in_order(
     design: &Design,
     retired: &FxHashSet<&NodeName>,
 ) -> Result<Vec<PlannedGroup>, Error> {

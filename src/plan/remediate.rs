@@ -13,7 +13,7 @@ use super::input::Input;
 use super::leaving::Leave;
 use super::options::Options;
 use super::subject::{Membership, Seen, Subject};
-use crate::design::EtcdCluster;
+use crate::design::{Design, EtcdCluster};
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, Observations};
 use crate::record::NodeRecord;
@@ -36,13 +36,19 @@ pub(super) struct Remedy<'a> {
     etcd: &'a [EtcdCluster],
 }
 
+/// How many machines are remediated at the same time.
+pub(super) fn at_once(design: &Design, options: &Options) -> usize {
+    let policy = design.policy.remediation.max_at_once;
+    let at_once = options.remediation.max_at_once.or(policy);
+    at_once.unwrap_or(AT_ONCE).max(1)
+}
+
 impl<'a> Remedy<'a> {
     pub(super) fn of(input: &Input<'a>, options: &Options) -> Self {
         let (policy, given) = (&input.after.policy.remediation, &options.remediation);
         let cluster = input.observations.and_then(|seen| seen.cluster.as_ref());
-        let at_once = given.max_at_once.or(policy.max_at_once);
         Self {
-            max_at_once: at_once.unwrap_or(AT_ONCE).max(1),
+            max_at_once: at_once(input.after, options),
             max_unhealthy: given.max_unhealthy.unwrap_or(policy.max_unhealthy),
             limits: Limits {
                 attempts: given.attempts.unwrap_or(policy.limits.attempts),

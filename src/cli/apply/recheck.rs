@@ -15,13 +15,13 @@ use super::saved::{in_history, listed};
 use crate::apply::session::{Interrupted, unfinished_run};
 use crate::cli::planning::Planned;
 use crate::cli::{Failure, FailureKind};
-use crate::design::{NodeName, RunId};
+use crate::design::{GroupName, NodeName, RunId};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::plan::effect::{Difference, Part};
-use crate::plan::{Change, ChangeKind, Options, Plan, PlanEffect, Reliance, RunState};
+use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Reliance, RunState};
 use crate::report;
-use crate::step::{Effect, StepIndex, StepKind};
+use crate::step::{Effect, Step, StepIndex, StepKind};
 
 /// Why a step is not begun.
 const NOT_COVERED: &str =
@@ -34,6 +34,8 @@ pub(super) struct Rechecked {
     pub(super) relies_on: Vec<Reliance>,
     /// Steps that are not begun, by their positions, and why.
     pub(super) refused: BTreeMap<usize, Arc<str>>,
+    /// How long steps may take, by their positions, where a plan made now gives them another time.
+    timeouts: BTreeMap<usize, u64>,
 }
 
 /// Makes the plan of a run again and compares; `consent.reviewed` is the run's plan.
@@ -59,8 +61,9 @@ pub(super) fn recheck(
         Err(failure) => return Err(failure),
     };
     let plan = consent.reviewed;
+    in_order(plan, &planned, run)?;
     let beyond = |planned: &Planned, allowed: &Options| {
-        Beyond::of(plan, &planned.plan).without_half_done(plan, planned, allowed)
+        Beyond::of(plan, planned).without_half_done(plan, planned, allowed)
     };
     if is_pinned {
         let beyond = beyond(&planned, &plan.options);
@@ -99,6 +102,16 @@ fn is_not_running(consent: &Consent<'_>) -> Result<(), Failure> {
     }
 }
 
+/// Refuses a run that takes more machines out of service together than the documents allow.
+fn in_order(plan: &Plan, planned: &Planned, run: &RunId) -> Result<(), Failure> {
+    plan::check_limits(plan, &planned.site.design).map_err(|error| {
+        let text = format!("the plan of run {run} is not one of its documents: {error}");
+        Failure::new(FailureKind::Stale, text).hint(format!(
+            "`trueup abort {run}` aborts it, and a new plan does what is left"
+        ))
+    })
+}
+
 /// Every step may only be found out about.
 fn nothing_covered(plan: &Plan) -> Rechecked {
     let touching = plan.steps.iter().enumerate();
@@ -118,12 +131,19 @@ struct Beyond {
 }
 
 impl Beyond {
-    fn of(plan: &Plan, now: &Plan) -> Self {
-        let (mut nodes, mut site) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
-        for difference in PlanEffect::of(plan).adds_to(&PlanEffect::of(now)) {
+    fn of(plan: &Plan, planned: &Planned) -> Self {
+        let now = &planned.plan;
+        let mut nodes = BTreeMap::<_, Vec<_>>::new();
+        let mut site = judged_otherwise(plan, planned);
+        let (effect, fresh) = (PlanEffect::of(plan), PlanEffect::of(now));
+        let mut differences = effect.adds_to(&fresh);
+        differences.append(&mut effect.takes_without(&fresh));
+        differences.append(&mut taken_for_off(plan, now));
+        for difference in differences {
             match &difference.node {
                 Some(node) => nodes.entry(node.clone()).or_default().push(difference),
-                None if difference.part == Part::Steps => {}
+                // A plan for nodes that are done does not have their groups any more.
+                None if matches!(difference.part, Part::Steps | Part::Groups) => {}
                 None => site.push(difference),
             }
         }
@@ -156,6 +176,81 @@ impl Beyond {
     }
 }
 
+/// Groups of a plan that are not those of its documents: by their order, their criteria, or the nodes that count.
+fn judged_otherwise(plan: &Plan, planned: &Planned) -> Vec<Difference> {
+    let documented = plan::in_order(&planned.site.design, &FxHashSet::default());
+    let mut documented = documented.unwrap_or_default().into_iter();
+    let names: FxHashSet<&GroupName> = plan.groups.iter().map(|group| &group.name).collect();
+    let now = planned.plan.groups.iter();
+    let now: FxHashMap<_, _> = now.map(|group| (&group.name, &group.nodes)).collect();
+    let differs = plan.groups.iter().filter_map(|group| {
+        let is_same = documented
+            .find(|other| other.name == group.name)
+            .is_some_and(|mut other| {
+                if plan.request.action.is_targeted() {
+                    other.depends_on.retain(|name| names.contains(name));
+                }
+                let own: FxHashSet<&NodeName> = group.nodes.iter().collect();
+                let left = now.get(&group.name).copied().into_iter().flatten();
+                let is_whole = own.len() + group.retired == other.nodes.len()
+                    && left.into_iter().all(|node| own.contains(node));
+                is_whole
+                    && group.critical == other.critical
+                    && group.success_criteria == other.success_criteria
+                    && group.depends_on == other.depends_on
+            });
+        (!is_same).then(|| Difference {
+            node: None,
+            what: format!(
+                "group `{}` is judged otherwise, or has another place in the order",
+                group.name
+            ),
+            part: Part::Rest,
+        })
+    });
+    differs.collect()
+}
+
+/// Nodes whose machines a plan takes for switched off, and one made now does not.
+fn taken_for_off(plan: &Plan, now: &Plan) -> Vec<Difference> {
+    let is_off = |step: &Step| {
+        let parameters = step.parameters.as_deref();
+        parameters.is_some_and(|all| all.machine_is_off)
+    };
+    let on = now.steps.iter().filter(|step| !is_off(step));
+    let on: FxHashSet<_> = on
+        .map(|step| (step.id.kind, step.id.node.as_ref()))
+        .collect();
+    let wrong = plan
+        .steps
+        .iter()
+        .filter(|step| is_off(step) && on.contains(&(step.id.kind, step.id.node.as_ref())));
+    let wrong = wrong.map(|step| Difference {
+        node: step.id.node.clone(),
+        what: format!("`{}` as of a machine that is off", step.id.kind),
+        part: Part::Rest,
+    });
+    wrong.collect()
+}
+
+/// How long steps may take, where a plan made now gives the same step, or else its kind, another time.
+fn timeouts(plan: &Plan, now: &Plan) -> BTreeMap<usize, u64> {
+    let mut of_step: FxHashMap<(StepKind, Option<&NodeName>), u64> = FxHashMap::default();
+    let mut of_kind: FxHashMap<StepKind, u64> = FxHashMap::default();
+    for step in &now.steps {
+        of_step.insert((step.id.kind, step.id.node.as_ref()), step.timeout);
+        let longest = of_kind.entry(step.id.kind).or_default();
+        *longest = step.timeout.max(*longest);
+    }
+    let steps = plan.steps.iter().enumerate();
+    let others = steps.filter_map(|(position, step)| {
+        let own = of_step.get(&(step.id.kind, step.id.node.as_ref()));
+        let timeout = *own.or_else(|| of_kind.get(&step.id.kind))?;
+        (timeout != step.timeout).then_some((position, timeout))
+    });
+    others.collect()
+}
+
 /// Whether a machine was seen to carry no system, and nobody holds it.
 fn is_out_of_service(planned: &Planned, node: &NodeName) -> bool {
     let seen = planned.observations.as_ref();
@@ -179,22 +274,22 @@ fn covered(
     let mut refusals = site;
     let mut refused = BTreeMap::new();
     let mut is_harmful = FxHashSet::default();
+    let fresh = PlanEffect::of(&planned.plan);
     for (position, step) in plan.steps.iter().enumerate() {
         let kind = step.id.kind;
-        let known = step
-            .id
-            .node
-            .as_ref()
-            .filter(|node| nodes.contains_key(*node));
-        let Some(node) = known else {
+        let known = step.id.node.as_ref();
+        let Some((node, differences)) = known.and_then(|node| nodes.get_key_value(node)) else {
             continue;
         };
+        if is_covered(kind, node, differences, &fresh) {
+            continue;
+        }
         let drops = matches!(
             kind,
             StepKind::Adopt | StepKind::Forget | StepKind::AcceptIdentity
         );
         if drops || kind.facts().effect == Effect::Destructive {
-            is_harmful.insert(node);
+            is_harmful.insert(node.clone());
         }
         refused.insert(position, Arc::from(NOT_COVERED));
     }
@@ -203,7 +298,9 @@ fn covered(
         changes.map(|change| (&change.node, change)).collect();
     for (node, differences) in &mut nodes {
         let record = planned.records.get(node);
-        let is_of_run = record.is_some_and(|record| record.run == *run);
+        // One that the run has torn down has no record any more, and nothing is left of it in the documents.
+        let is_gone = record.is_none() && !planned.site.design.nodes.contains_key(node);
+        let is_of_run = is_gone || record.is_some_and(|record| record.run == *run);
         // A machine in the middle of something is held, and one that ended it is there without a record.
         let is_held = changes.get(node).is_some_and(|change| {
             let block = change.blocked.as_ref();
@@ -224,7 +321,26 @@ fn covered(
     Ok(Rechecked {
         relies_on: relied_on(plan, &planned.plan),
         refused,
+        timeouts: timeouts(plan, &planned.plan),
     })
+}
+
+/// Whether a plan made now has the same step on a node all the same, where it does less to that node.
+fn is_covered(
+    kind: StepKind,
+    node: &NodeName,
+    differences: &[Difference],
+    fresh: &PlanEffect<'_>,
+) -> bool {
+    let only_done = differences.iter().all(|each| each.part <= Part::Etcd);
+    let members = differences.iter().any(|each| each.part == Part::Etcd);
+    let is_same = match kind {
+        // It takes nothing away: what is waited for is what the deploy has brought.
+        StepKind::AwaitReady => true,
+        StepKind::RemoveEtcd => only_done && !members,
+        _ => only_done,
+    };
+    is_same && fresh.holds(Some(node), kind)
 }
 
 /// What the steps of a plan made now rely on, for the same steps of the run's plan.
@@ -253,6 +369,9 @@ fn relied_on(plan: &Plan, now: &Plan) -> Vec<Reliance> {
 
 /// Adds what a run is held to to its plan.
 pub(super) fn hold(plan: &mut Plan, rechecked: &mut Rechecked) {
+    for (position, timeout) in std::mem::take(&mut rechecked.timeouts) {
+        plan.steps[position].timeout = timeout;
+    }
     plan.relies_on.append(&mut rechecked.relies_on);
     plan.relies_on.sort_unstable();
     plan.relies_on.dedup();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::{
     Allowance, Base, ChangeKind, Error, Input, NoReasons, Options, Plan, Request, Target,
-    is_settled, make,
+    check_limits, is_settled, make,
 };
 use crate::design::{
     Addresses, DIGEST_VERSION, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand,
@@ -154,7 +154,7 @@ impl World {
 
     fn try_plan_beside(&self, settled: &[NodeName]) -> Result<Plan, Error> {
         let designs = [(Arc::from(REVISION), Arc::new(self.old.clone()))].into();
-        make(&Input {
+        let plan = make(&Input {
             request: self.request.clone(),
             target: Target {
                 revision: Some(Arc::from("r2")),
@@ -170,7 +170,10 @@ impl World {
             options: self.options.clone(),
             intermediate_commits: Vec::new(),
             reasons: &NoReasons,
-        })
+        })?;
+        // No plan that is made is one that is refused when it is read.
+        check_limits(&plan, &self.after).unwrap();
+        Ok(plan)
     }
 }
 

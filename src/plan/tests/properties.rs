@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::saved::{read, write};
-use crate::step::{Effect, StepKind};
+use crate::step::{Effect, Need, StepKind};
 
 /// What happened to a node since it was settled.
 #[derive(Clone, Copy, Debug)]
@@ -217,6 +217,24 @@ fn quirk(world: &mut World, name: &str, quirk: usize) {
     }
 }
 
+/// Whether a step waits for another one, however many steps are between them.
+fn comes_after(plan: &Plan, step: usize, other: usize) -> bool {
+    let mut open = vec![step];
+    let mut seen = BTreeSet::new();
+    while let Some(step) = open.pop() {
+        let needs = plan.steps[step].needs.iter();
+        for need in needs.map(|need| need.step.0 as usize) {
+            if need == other {
+                return true;
+            }
+            if seen.insert(need) {
+                open.push(need);
+            }
+        }
+    }
+    false
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
@@ -306,6 +324,30 @@ proptest! {
         }
         let limit = world.options.max_unavailable.unwrap_or(10);
         prop_assert!(waves.values().all(|count| *count <= limit));
+    }
+
+    #[test]
+    fn a_plan_whose_steps_wait_for_less_is_refused(world in worlds()) {
+        let plan = world.plan();
+        for position in 0..plan.steps.len() {
+            for need in 0..plan.steps[position].needs.len() {
+                let mut forged = plan.clone();
+                let dropped = forged.steps[position].needs.remove(need);
+                let refused = check_limits(&forged, &world.after).is_err();
+                let id = &plan.steps[position].id;
+                prop_assert!(
+                    refused || comes_after(&forged, position, dropped.step.0 as usize),
+                    "{id} without {}", plan.steps[dropped.step.0 as usize].id
+                );
+                if dropped.wait == Wait::Success {
+                    forged.steps[position].needs.insert(need, Need { wait: Wait::Done, ..dropped });
+                    prop_assert!(
+                        check_limits(&forged, &world.after).is_err(),
+                        "{id} after the end of {}", plan.steps[dropped.step.0 as usize].id
+                    );
+                }
+            }
+        }
     }
 }
 

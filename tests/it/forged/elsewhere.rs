@@ -1,7 +1,7 @@
 //! Honest runs that stop and are resumed in another clone, where their plan is held to one that is made now: none gets
 //! stuck, whenever it stopped.
 
-use super::{World, changed, pin, save};
+use super::{World, changed, control_plane, pin, remove, save};
 use crate::git::{Checkout, Origin};
 
 /// After how many seconds of the simulated machines a run stops, with whatever goes on then.
@@ -9,7 +9,7 @@ const LIVES: [&str; 8] = ["1", "20", "100", "300", "500", "900", "1500", "1900"]
 
 /// A clone of what a run of another one left, with the same machines.
 fn clone(first: &World, origin: &Origin) -> World {
-    let second = World::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+    let second = World::of(Checkout::clone_of(&origin.url(), &[]), first.site());
     let target = second.simulated_site();
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
     std::fs::copy(first.simulated_site(), target).unwrap();
@@ -17,7 +17,11 @@ fn clone(first: &World, origin: &Origin) -> World {
 }
 
 fn shared() -> (World, Origin) {
-    let first = changed();
+    published(changed())
+}
+
+/// A site whose records everybody can see.
+fn published(first: World) -> (World, Origin) {
     let origin = Origin::new();
     let git = |arguments: &[&str]| first.checkout.git(arguments);
     git(&["remote", "add", "origin", &origin.url()]);
@@ -82,4 +86,51 @@ fn a_run_that_stopped_is_resumed_elsewhere_with_its_effect() {
         .run(&["apply", "--resume", "--effect", &pinned])
         .with(0);
     assert_eq!(second.ledger()["monitor02 destroyed"], 1);
+}
+
+#[test]
+fn a_run_that_has_torn_down_one_of_its_machines_is_resumed_elsewhere() {
+    // Between the two teardowns, and in the middle of the second.
+    for seconds in ["340", "400", "600"] {
+        let first = World::one_rack();
+        first.run(&["apply", "--yes"]).with(0);
+        remove(&first, "monitor02");
+        remove(&first, "monitor03");
+        first.checkout.commit("Two less");
+        let (first, origin) = published(first);
+        let allowed = ["--allow-destroy", "all"];
+        let stop = ["--stop-grace", "0", "--stop-after", seconds];
+        let begin = ["apply", "--yes", "--parallelism", "1"];
+        first.run(&[&begin[..], &stop, &allowed].concat()).with(8);
+        assert_eq!(first.ledger()["monitor02 destroyed"], 1);
+        let second = clone(&first, &origin);
+        second
+            .run(&[&["apply", "--resume"], &allowed[..]].concat())
+            .with(0);
+        for node in ["monitor02", "monitor03"] {
+            assert_eq!(second.ledger()[&format!("{node} destroyed")], 1);
+        }
+        second.run(&["plan", "--detailed-exitcode"]).with(0);
+    }
+}
+
+#[test]
+fn a_redeploy_that_stops_anywhere_is_resumed_elsewhere_with_its_effect() {
+    // Behind the drain and the member of etcd, while it is cleaned, deployed, and waited for.
+    for seconds in ["20", "300", "900", "1300"] {
+        let (first, origin) = published(control_plane());
+        let file = save(&first, &["redeploy", "control-1"]);
+        let pinned = pin(&file);
+        let stop = ["--stop-grace", "0", "--stop-after", seconds];
+        let begin = ["apply", &file, "--effect", &pinned];
+        first.run(&[&begin[..], &stop].concat()).with(8);
+        let second = clone(&first, &origin);
+        second
+            .run(&["apply", "--resume", "--effect", &pinned])
+            .with(0);
+        for effect in ["destroyed", "deployed"] {
+            let times = usize::from(effect == "deployed") + 1;
+            assert_eq!(second.ledger()[&format!("control-1 {effect}")], times);
+        }
+    }
 }

@@ -63,6 +63,8 @@ fn a_destroy_that_is_added_with_its_change_is_shown_and_not_done() {
     relabel["effect"] = json!("destructive");
     relabel.as_object_mut().unwrap().remove("parameters");
     relabel.as_object_mut().unwrap().remove("group");
+    // As one of a machine whose address another one has now: before the groups.
+    relabel["needs"] = json!([{"step": 1, "wait": "success"}]);
     std::fs::write(&file, forge(&plan)).unwrap();
     let before = world.ledger();
     let shown = world.run(&["show", &file]).with(0).stdout;

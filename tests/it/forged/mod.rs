@@ -5,9 +5,11 @@ mod drawn;
 mod elsewhere;
 mod files;
 mod honest;
+mod order;
 mod runs;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +21,8 @@ use trueup::plan::saved::{SavedError, read};
 use trueup::record::Packed;
 use trueup::repository::Repository;
 
-use super::world::World;
+use super::git::Checkout;
+use super::world::{World, copy_folder};
 
 /// The example site, deployed, with changes of each kind in its documents: `monitor01` is relabelled; the storage of
 /// `compute11` and of its like asks for a redeploy; `monitor02` has left.
@@ -34,6 +37,16 @@ fn changed() -> World {
         "metadata: {name: compute11}\ndata:\n  host_profile: compute\n  platform: {image: another}\n",
     );
     world.checkout.commit("Something of everything");
+    world
+}
+
+/// The example site with three members of etcd, deployed.
+fn control_plane() -> World {
+    let world = World::of(Checkout::new(), "control-plane");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/control-plane");
+    copy_folder(&example, world.checkout.path());
+    world.checkout.commit("The site");
+    world.run(&["apply", "--yes"]).with(0);
     world
 }
 

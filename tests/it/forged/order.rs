@@ -1,0 +1,211 @@
+//! Runs of another clone whose steps are those of an honest plan, and are done sooner, later, in another order or more
+//! at a time than the documents and the options ask for.
+
+use trueup::plan::Plan;
+use trueup::plan::saved::{read, write};
+use trueup::step::StepKind;
+
+use super::{World, changed, control_plane, plant, save};
+
+/// A plan for a request, as it is read.
+fn planned(world: &World, request: &[&str]) -> Plan {
+    read(&std::fs::read(save(world, request)).unwrap()).unwrap()
+}
+
+/// Writes a plan as a run of another clone.
+fn planted(world: &World, honest: &Plan, mut forged: Plan) {
+    forged.summary.longest_path = longest_path(&forged);
+    plant(world, honest, &write(&forged));
+}
+
+fn longest_path(plan: &Plan) -> u64 {
+    let mut ends: Vec<u64> = Vec::new();
+    for step in &plan.steps {
+        let begin = step.needs.iter().map(|need| ends[need.step.0 as usize]);
+        let own = if step.standby { 0 } else { step.timeout };
+        ends.push(begin.max().unwrap_or_default() + own);
+    }
+    ends.into_iter().max().unwrap_or_default()
+}
+
+/// Two machines that are built again, one after the other.
+fn one_at_a_time() -> (World, [&'static str; 6]) {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    for node in ["compute11", "compute12"] {
+        world.edit(
+            "nodes/compute.yaml",
+            &format!("metadata: {{name: {node}}}\ndata:\n  host_profile: compute\n"),
+            &format!(
+                "metadata: {{name: {node}}}\ndata:\n  host_profile: compute\n  platform: {{image: another}}\n"
+            ),
+        );
+    }
+    world.checkout.commit("Another image");
+    let request = [
+        "--allow-redeploy",
+        "all",
+        "--max-unavailable",
+        "1",
+        "--parallelism",
+        "10",
+    ];
+    (world, request)
+}
+
+fn resume<'a>(allowed: &[&'a str]) -> Vec<&'a str> {
+    [&["apply", "--resume"], allowed].concat()
+}
+
+#[test]
+fn steps_that_wait_for_less_are_not_resumed() {
+    let (world, request) = one_at_a_time();
+    let honest = planned(&world, &request);
+    let before = world.ledger();
+    for kind in [
+        StepKind::Deploy,
+        StepKind::Prepare,
+        StepKind::Destroy,
+        StepKind::StartWave,
+        StepKind::GatePrepared,
+        StepKind::GateDeployed,
+        StepKind::CriticalCheck,
+        StepKind::Tag,
+    ] {
+        let mut forged = honest.clone();
+        let mut steps = forged.steps.iter_mut();
+        steps.rfind(|step| step.id.kind == kind).unwrap().needs = Vec::new();
+        planted(&world, &honest, forged);
+        world
+            .run(&resume(&request[..4]))
+            .with(5)
+            .saying("as steps of its kind do");
+        assert_eq!(world.ledger(), before);
+    }
+}
+
+#[test]
+fn more_machines_than_the_limits_allow_are_not_taken_out_together() {
+    let (world, request) = one_at_a_time();
+    let honest = planned(&world, &request);
+    let mut forged = planned(
+        &world,
+        &["--allow-redeploy", "all", "--max-unavailable", "2"],
+    );
+    forged.options = honest.options.clone();
+    let before = world.ledger();
+    planted(&world, &honest, forged);
+    world
+        .run(&resume(&request[..4]))
+        .with(5)
+        .saying("together than the limits of the site allow");
+    assert_eq!(world.ledger(), before);
+    // The same run in waves is resumed.
+    planted(&world, &honest, honest.clone());
+    world.run(&resume(&request[..4])).with(0);
+    assert_eq!(world.ledger()["compute12 destroyed"], 1);
+}
+
+#[test]
+fn groups_that_are_judged_otherwise_are_not_resumed() {
+    let world = changed();
+    let honest = planned(&world, &["--skip-blocked"]);
+    type Forgery = fn(&mut trueup::plan::PlannedGroup);
+    let forgeries: [Forgery; 3] = [
+        |group| group.critical = !group.critical,
+        |group| group.success_criteria.percent_successful_nodes = Some(1),
+        |group| drop(group.nodes.pop()),
+    ];
+    for forgery in forgeries {
+        let mut forged = honest.clone();
+        forgery(
+            forged
+                .groups
+                .iter_mut()
+                .find(|group| group.nodes.len() > 1)
+                .unwrap(),
+        );
+        planted(&world, &honest, forged);
+        world
+            .run(&resume(&["--skip-blocked"]))
+            .with(5)
+            .saying("is judged otherwise");
+    }
+    assert_eq!(world.effects("relabelled"), 0);
+}
+
+#[test]
+fn steps_get_the_time_that_a_plan_made_now_gives_them() {
+    let (world, request) = one_at_a_time();
+    let honest = planned(&world, &request);
+    let mut forged = honest.clone();
+    for step in &mut forged.steps {
+        step.timeout = step.timeout.min(1);
+    }
+    planted(&world, &honest, forged);
+    world.run(&resume(&request[..4])).with(0);
+    assert_eq!(world.ledger()["compute11 deployed"], 2);
+}
+
+/// Takes a step out; what waited for it waits for what it waited for.
+fn without(plan: &Plan, kind: StepKind) -> Plan {
+    let mut forged = plan.clone();
+    let steps = forged.steps.iter();
+    let position = steps.clone().position(|step| step.id.kind == kind).unwrap();
+    let removed = forged.steps.remove(position);
+    let at = u32::try_from(position).unwrap();
+    for step in &mut forged.steps {
+        if step.needs.iter().any(|need| need.step.0 == at) {
+            step.needs.retain(|need| need.step.0 != at);
+            step.needs.extend(&removed.needs);
+        }
+        for need in &mut step.needs {
+            need.step.0 -= u32::from(need.step.0 > at);
+        }
+        step.needs.sort_unstable();
+        step.needs.dedup_by_key(|need| need.step);
+    }
+    forged.relies_on.clear();
+    forged
+}
+
+#[test]
+fn a_machine_is_not_taken_away_without_what_goes_before() {
+    let world = control_plane();
+    let honest = planned(&world, &["redeploy", "control-1"]);
+    let before = world.ledger();
+    let pinned = |plan: &Plan| trueup::plan::PlanEffect::of(plan).digest().to_string();
+    for kind in [
+        StepKind::Drain,
+        StepKind::RemoveEtcd,
+        StepKind::CheckEtcd,
+        StepKind::AwaitReady,
+    ] {
+        let forged = without(&honest, kind);
+        let pin = pinned(&forged);
+        planted(&world, &honest, forged);
+        world
+            .run(&resume(&["--effect", &pin]))
+            .with(5)
+            .saying(&format!("control-1: `{kind}` left out"));
+        assert_eq!(world.ledger(), before);
+    }
+    let mut hasty = honest.clone();
+    for step in &mut hasty.steps {
+        if let Some(parameters) = &mut step.parameters
+            && parameters.grace_period.is_some()
+        {
+            std::sync::Arc::make_mut(parameters).grace_period = Some(0);
+        }
+    }
+    let pin = pinned(&hasty);
+    assert_ne!(pin, pinned(&honest));
+    planted(&world, &honest, hasty);
+    world
+        .run(&resume(&["--effect", &pin]))
+        .with(5)
+        .saying("control-1: its pods are given 0 s to end, not");
+    assert_eq!(world.ledger(), before);
+    planted(&world, &honest, honest.clone());
+    world.run(&resume(&["--effect", &pinned(&honest)])).with(0);
+}
