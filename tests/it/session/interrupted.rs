@@ -1,6 +1,7 @@
 //! Runs that were killed, gone on with or given up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use trueup::apply::session::{
     Connection, Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin,
@@ -11,7 +12,7 @@ use trueup::design::RunId;
 use trueup::record::{Outcome, Phase};
 use trueup::repository::{Holder, NewLock, Repository, Signature};
 
-use super::{Hand, Job, actor, alone, apply, carry_out, go_on, holds, plan, state, tags};
+use super::{Hand, Job, MINUTE, actor, alone, apply, carry_out, go_on, holds, plan, state, tags};
 use crate::git::Checkout;
 
 /// A run that stops after its group was prepared, as a killed process leaves it.
@@ -74,6 +75,29 @@ fn die(repository: &Repository, site: &Site<'_>, time: &Hand) {
         _ => None,
     };
     repository.move_lock(seen.id, &new, remote).unwrap();
+}
+
+/// Makes the lock that of a process on another host.
+fn elsewhere(repository: &Repository, time: &Hand) {
+    let seen = repository.read_lock("one").unwrap().unwrap();
+    let holder = Holder {
+        host: "elsewhere".to_owned(),
+        boot_id: None,
+        ..seen.holder
+    };
+    let author = Signature {
+        name: "Ada".to_owned(),
+        email: String::new(),
+        seconds: time.seconds(),
+    };
+    let new = NewLock {
+        site: "one",
+        holder: &holder,
+        plan: b"the plan",
+        nonce: "elsewhere",
+        author,
+    };
+    repository.move_lock(seen.id, &new, None).unwrap();
 }
 
 #[test]
@@ -241,4 +265,68 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
         "prepare/g/b began",
     ];
     assert_eq!(known, expected);
+}
+
+/// The holder of the site's lock.
+fn holder(repository: &Repository) -> Option<String> {
+    let lock = repository.read_lock("one").unwrap();
+    lock.map(|lock| lock.holder.run)
+}
+
+#[test]
+fn who_waits_to_take_a_run_over_hears_a_stop_and_leaves_everything_as_it_was() {
+    let checkout = Checkout::new();
+    let commit = checkout.commit("one");
+    let repository = checkout.open();
+    let site = alone(&repository);
+    let time = Hand::new();
+    let order = Job::new(plan(&["a", "b"]), commit);
+    // A process on another host, of which nobody can tell whether it is gone.
+    let actor = actor();
+    let begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let run = begun.session.run().clone();
+    drop(begun);
+    elsewhere(&repository, &time);
+    let before = repository.read_lock("one").unwrap().unwrap().id;
+    let found = find_interrupted(&site, None).unwrap();
+    let resume = |time: &Hand, take_over: TakeOver| {
+        let (nodes, decisions) = (Default::default(), Default::default());
+        let resumed = trueup::apply::session::resume(
+            &site,
+            &actor,
+            time,
+            &found,
+            &order.plan,
+            &nodes,
+            decisions,
+            take_over,
+        );
+        let stopped = resumed.err().unwrap();
+        assert!(matches!(stopped, Error::Stopped { .. }), "{stopped}");
+        assert_eq!(stopped.kind(), Kind::Interrupted);
+        time.monotonic()
+    };
+    let take_over = TakeOver {
+        dead: true,
+        longest_request: MINUTE,
+    };
+    // In the ten minutes in which the lock must not move.
+    let stopping = Hand {
+        stopped_at: Some(MINUTE),
+        ..Hand::new()
+    };
+    assert_eq!(resume(&stopping, take_over), MINUTE);
+    assert_eq!(repository.read_lock("one").unwrap().unwrap().id, before);
+    // In the minute in which the last request may still be answered: the lock is released again.
+    let stopping = Hand {
+        stopped_at: Some(10 * MINUTE + Duration::from_secs(1)),
+        ..Hand::new()
+    };
+    assert_eq!(resume(&stopping, take_over), 11 * MINUTE);
+    assert_eq!(holder(&repository), None);
+    // Whoever comes next goes on with it.
+    let mut begun = go_on(&site, &actor, &time, &found, &order, TakeOver::default());
+    assert_eq!(begun.session.run(), &run);
+    let report = carry_out(&mut begun, &order, &[], &mut |_| {}).unwrap();
+    assert_eq!(report.outcome, Outcome::Succeeded);
 }

@@ -33,6 +33,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 struct Hand {
     seconds: Arc<AtomicU64>,
     explained: Mutex<Vec<String>>,
+    /// When the process is asked to stop.
+    stopped_at: Option<Duration>,
 }
 
 impl Hand {
@@ -61,6 +63,10 @@ impl Timekeeper for Hand {
 
     fn pause(&self, time: Duration) {
         self.pass(time);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped_at.is_some_and(|stop| self.monotonic() >= stop)
     }
 
     fn explain(&self, waits_for: &str) {

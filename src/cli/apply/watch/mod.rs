@@ -330,3 +330,31 @@ fn host_name() -> String {
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "trueup".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::session::Timekeeper;
+    use crate::cli::apply::ProcessClock;
+    use crate::report::Palette;
+
+    #[test]
+    fn what_a_watcher_waits_for_ends_when_its_process_is_to_end() {
+        let stop = Stop::new();
+        let shared = Shared {
+            process: Some(stop.clone()),
+            ..Shared::default()
+        };
+        let hooks = Hooks(Some(Arc::new(shared)));
+        let clock = ProcessClock::new(Printer {
+            out: Palette::Plain,
+            err: Palette::Plain,
+        })
+        .stopped_by(hooks.process_stop());
+        assert!(!clock.is_stopped());
+        stop.handle().stop();
+        // Without the stop this would take a year.
+        clock.pause(Duration::from_secs(365 * 24 * 3600));
+        assert!(clock.is_stopped());
+    }
+}
