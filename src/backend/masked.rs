@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
+use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
 use regex::Regex;
 use serde_json::Value;
 
@@ -66,6 +66,17 @@ impl fmt::Debug for Forms {
     }
 }
 
+/// A text with `%2f` in the place of `%2F`.
+fn lower_escapes(escaped: &str) -> String {
+    let mut parts = escaped.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at(2);
+        text.extend(["%", &digits.to_ascii_lowercase(), rest]);
+    }
+    text
+}
+
 /// The forms of a secret in which a service may repeat it.
 fn forms(secret: &str) -> Vec<String> {
     let json = serde_json::to_string(secret).unwrap_or_default();
@@ -80,6 +91,9 @@ fn forms(secret: &str) -> Vec<String> {
         .collect();
     let mut forms = vec![
         secret.to_owned(),
+        HEXLOWER.encode(secret.as_bytes()),
+        HEXUPPER.encode(secret.as_bytes()),
+        lower_escapes(&escaped),
         BASE64_NOPAD.encode(secret.as_bytes()),
         BASE64URL_NOPAD.encode(secret.as_bytes()),
         json.trim_matches('"').to_owned(),

@@ -35,7 +35,7 @@ pub use hardware::{Clock, Tenure, WatchListener, Watched, Watcher, clock, longes
 pub use order::{Listener, Order, Reporter};
 pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};
 pub use remediation::{Holder, HostSeen, LiveNode};
-pub use secret::{NoSecrets, Secret, SecretError, Secrets};
+pub use secret::{NoSecrets, Plugin, Secret, SecretError, Secrets};
 pub use site::{AppliedAddresses, Backends, Context, choose};
 
 /// A future in a box, so that backends can be chosen when the program runs.

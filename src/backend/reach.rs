@@ -127,7 +127,7 @@ impl Reach {
             }));
         }
         for (path, reference) in &self.authorities {
-            if secrets.is_in_checkout(reference) {
+            if secrets.path_in_checkout(reference).is_some() {
                 let secret = secrets.reveal(reference)?;
                 let digest = Sha256::digest(secret.reveal().as_bytes());
                 entries.push(ReachEntry {

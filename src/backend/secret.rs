@@ -1,5 +1,6 @@
 //! Secrets: referred to by documents, revealed only to the backend that needs one, never shown.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +38,17 @@ impl fmt::Debug for Secret {
 #[error("{0}")]
 pub struct SecretError(pub String);
 
+/// A program of a kubeconfig that prints a credential.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    /// The program and its arguments.
+    pub words: Vec<Arc<str>>,
+    /// Variables that it gets besides.
+    pub variables: Vec<(String, String)>,
+    /// Whether it may ask at the terminal.
+    pub is_interactive: bool,
+}
+
 /// Resolves references to secrets.
 pub trait Secrets: fmt::Debug + Send + Sync {
     /// The secret that a reference names, without a line break at its end. May run a program or read a
@@ -61,9 +73,10 @@ pub trait Secrets: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether a reference names a file in the checkout, where every change of the design can change it.
-    fn is_in_checkout(&self, _: &Reference) -> bool {
-        false
+    /// The path in the checkout of the file that a reference names, where every change of the design can change
+    /// it; `None` where it lies elsewhere.
+    fn path_in_checkout(&self, _: &Reference) -> Option<String> {
+        None
     }
 
     /// Whether a word of a command names a file in the checkout.
@@ -74,9 +87,18 @@ pub trait Secrets: fmt::Debug + Send + Sync {
     /// Lets programs have variables of the environment beside those that every program gets.
     fn pass_on(&self, _variables: &[Arc<str>]) {}
 
-    /// The variables of the environment that programs do not get.
-    fn withheld(&self) -> Vec<String> {
-        Vec::new()
+    /// Runs the program of a kubeconfig; returns what it prints.
+    ///
+    /// # Errors
+    ///
+    /// It lies in the checkout, cannot be run, fails, or does not end in time.
+    fn run_plugin(&self, _: &Plugin) -> Result<Secret, SecretError> {
+        Err(SecretError("no programs are run here".to_owned()))
+    }
+
+    /// Where programs are looked for.
+    fn search_path(&self) -> Option<OsString> {
+        std::env::var_os("PATH")
     }
 }
 

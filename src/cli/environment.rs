@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use crate::repository::Repository;
 
@@ -88,38 +89,52 @@ fn is_among(name: &OsStr, names: &[&str]) -> bool {
     })
 }
 
-/// Returns the variables for a program that prints a secret; `also`: those that the site passes on to it.
-pub(super) fn for_program(also: &BTreeSet<String>) -> Vec<(OsString, OsString)> {
-    let passes = |name: &OsStr| {
-        is_among(name, &USUAL) || name.to_str().is_some_and(|name| also.contains(name))
+/// Returns the folders in which programs are looked for: those of `PATH` but what lies in the checkout, where
+/// a change of the design brings programs.
+pub(super) fn search_path(root: &Path) -> OsString {
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_outside = |folder: &PathBuf| {
+        let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        folder.is_absolute() && !real.starts_with(&root)
     };
-    std::env::vars_os()
-        .filter(|(name, _)| passes(name))
+    std::env::join_paths(std::env::split_paths(&path).filter(is_outside)).unwrap_or_default()
+}
+
+fn passed(root: &Path, passes: impl Fn(&OsStr) -> bool) -> Vec<(OsString, OsString)> {
+    let passed = std::env::vars_os().filter(|(name, _)| passes(name));
+    let path = [("PATH".into(), search_path(root))];
+    passed
+        .filter(|(name, _)| name != "PATH")
+        .chain(path)
         .collect()
+}
+
+/// Returns the variables for a program that prints a secret; `also`: those that the site passes on to it.
+pub(super) fn for_program(root: &Path, also: &BTreeSet<String>) -> Vec<(OsString, OsString)> {
+    passed(root, |name| {
+        is_among(name, &USUAL) || name.to_str().is_some_and(|name| also.contains(name))
+    })
 }
 
 /// Returns the variables for git; besides the usual ones those that its credential helpers name, and
 /// those that the operator lists in `trueup.gitEnvironment`.
 pub(super) fn for_git(repository: &Repository) -> Vec<(OsString, OsString)> {
     let also = repository.helper_variables().unwrap_or_default();
-    let passes = |name: &OsStr| {
+    passed(repository.root(), |name| {
         is_among(name, &USUAL)
             || is_among(name, &GIT)
             || name.to_str().is_some_and(|name| also.contains(name))
-    };
-    std::env::vars_os()
-        .filter(|(name, _)| passes(name))
-        .collect()
+    })
 }
 
-/// Returns the names of the variables that a program of a kubeconfig does not get.
-pub(super) fn withheld_from_plugins(also: &BTreeSet<String>) -> Vec<String> {
-    let passes = |name: &String| {
-        let text = OsStr::new(name);
-        is_among(text, &USUAL) || is_among(text, &CLOUDS) || also.contains(name)
-    };
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    names.filter(|name| !passes(name)).collect()
+/// Returns the variables for a program of a kubeconfig.
+pub(super) fn for_plugin(root: &Path, also: &BTreeSet<String>) -> Vec<(OsString, OsString)> {
+    passed(root, |name| {
+        is_among(name, &USUAL)
+            || is_among(name, &CLOUDS)
+            || name.to_str().is_some_and(|name| also.contains(name))
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `trueup plan`: the whole way from what was applied to what is designed, shown and saved.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use crate::observed::{self, Observations};
 use crate::plan::{ChangeKind, Plan, PlanEffect, effect, saved};
 use crate::report;
 use crate::report::json::Escaped;
+use crate::repository::Repository;
 use crate::site::At;
 
 use super::action;
@@ -130,7 +130,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         None => planning::make_plan(context, &checkout, at, arguments, &connection, &request)?,
         Some(path) => {
             let planned = planning::make(context, &checkout, at, arguments, &connection, &request)?;
-            save_observed(context, path, planned.observations.as_ref())?;
+            save_observed(context, &repository, path, planned.observations.as_ref())?;
             planned.plan
         }
     };
@@ -138,7 +138,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
     let plan = &plan;
     if let Some(path) = &command.out {
         let path = context.directory().join(path);
-        save(&path, plan).map_err(|error| {
+        save(&repository, &path, plan).map_err(|error| {
             Failure::error(format!(
                 "the plan could not be saved as `{}`: {error}",
                 path.display()
@@ -170,14 +170,15 @@ fn saved_as(path: &Path, plan: &Plan) -> String {
     format!("Saved as `{path}`, effect {pin}; `trueup apply {path}{flag}` applies it.")
 }
 
-fn save(path: &Path, plan: &Plan) -> io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
+fn save(repository: &Repository, path: &Path, plan: &Plan) -> io::Result<()> {
+    let mut file = BufWriter::new(repository.create_file(path)?);
     saved::write_to(plan, &mut file)?;
     file.flush()
 }
 
 fn save_observed(
     context: &Context,
+    repository: &Repository,
     path: &Path,
     observations: Option<&Observations>,
 ) -> Result<(), Failure> {
@@ -192,7 +193,9 @@ fn save_observed(
         Some(seen) => observed::to_json(seen).map_err(|error| unsaved(&error))?,
         None => return Err(unsaved(&"nothing was looked at")),
     };
-    std::fs::write(&path, text).map_err(|error| unsaved(&error))
+    let written = repository.create_file(&path);
+    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| unsaved(&error))
 }
 
 /// 0: no changes; 2: changes; 3: some of them destructive.

@@ -6,13 +6,14 @@
 //! link in the checkout, a program in it, another file than the one that the trusted revision has.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Secret, SecretError, Secrets};
+use crate::backend::{Plugin, Secret, SecretError, Secrets};
 use crate::design::Reference;
 use crate::repository::{CommitId, Links, Repository, read_file};
 
@@ -78,6 +79,13 @@ impl ProcessSecrets {
             if let Some(bytes) = at_revision(repository, *commit, &inside)? {
                 return Ok(bytes);
             }
+            if let Some(other) = self.other_repository(&path) {
+                return Err(format!(
+                    "it lies in another repository, `{}`, where a change of the design may lead; name a file \
+                     outside of the checkout",
+                    other.display()
+                ));
+            }
             let head = repository.head().map_err(|error| error.to_string())?;
             if let Some(head) = head
                 && at_revision(repository, head, &inside)?.is_some()
@@ -90,6 +98,14 @@ impl ProcessSecrets {
         }
         let file = self.resolve(&path)?;
         read_file(&file, LONGEST, Links::Refused).map_err(|error| error.to_string())
+    }
+
+    /// The repository inside the checkout, such as a submodule, in which a path lies.
+    fn other_repository(&self, path: &Path) -> Option<PathBuf> {
+        let folders = path.ancestors().skip(1);
+        let mut inside = folders.take_while(|folder| *folder != self.root);
+        let other = inside.find(|folder| folder.join(".git").symlink_metadata().is_ok());
+        other.map(Path::to_owned)
     }
 
     /// The path of a file relative to the root, where it is spelled as one below it.
@@ -151,6 +167,22 @@ impl ProcessSecrets {
     }
 
     fn run(&self, words: &[Arc<str>]) -> Result<Vec<u8>, String> {
+        let passed_on = self.passed_on();
+        let mut command = self.command(words)?;
+        command
+            .envs(environment::for_program(&self.root, &passed_on))
+            .stdin(Stdio::null());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        output_of(command, &words[0], self.limit)
+    }
+
+    fn passed_on(&self) -> BTreeSet<String> {
+        let all = self.passed_on.lock();
+        all.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A program outside of the checkout, with nothing of the environment yet.
+    fn command(&self, words: &[Arc<str>]) -> Result<Command, String> {
         let Some((program, arguments)) = words.split_first() else {
             return Err("no program is named".to_owned());
         };
@@ -165,22 +197,14 @@ impl ProcessSecrets {
                 "`{program}` is a relative path; name the program with its whole path, or without one"
             ));
         }
-        let passed_on = self
-            .passed_on
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
         let mut command = Command::new(&**program);
         command
             .args(arguments.iter().map(|word| &**word))
             .current_dir("/")
             .env_clear()
-            .envs(environment::for_program(&passed_on))
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        output_of(command, program, self.limit)
+        Ok(command)
     }
 }
 
@@ -221,6 +245,7 @@ fn output_of(mut command: Command, program: &str, limit: Duration) -> Result<Vec
         if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
+        let _ = child.kill();
         let _ = child.wait();
     };
     let printed = match printed.recv_timeout(limit) {
@@ -291,9 +316,8 @@ impl Secrets for ProcessSecrets {
         }
     }
 
-    fn is_in_checkout(&self, reference: &Reference) -> bool {
-        self.path(reference)
-            .is_some_and(|path| self.below_root(&path).is_some())
+    fn path_in_checkout(&self, reference: &Reference) -> Option<String> {
+        self.below_root(&self.path(reference)?)
     }
 
     fn is_path_in_checkout(&self, word: &str) -> bool {
@@ -304,7 +328,9 @@ impl Secrets for ProcessSecrets {
                 && (self.below_root(&path).is_some()
                     || real.is_ok_and(|real| real.starts_with(&self.root)))
         };
-        inside(self.root.join(word)) || inside(here.join(word))
+        // A line for a shell may hold the path of one.
+        let names_it = self.root.to_str().is_some_and(|root| word.contains(root));
+        names_it || inside(self.root.join(word)) || inside(here.join(word))
     }
 
     fn pass_on(&self, variables: &[Arc<str>]) {
@@ -315,12 +341,29 @@ impl Secrets for ProcessSecrets {
         all.extend(variables.iter().map(|name| name.to_string()));
     }
 
-    fn withheld(&self) -> Vec<String> {
-        let passed_on = self
-            .passed_on
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        environment::withheld_from_plugins(&passed_on)
+    fn run_plugin(&self, plugin: &Plugin) -> Result<Secret, SecretError> {
+        let run = || {
+            let mut command = self.command(&plugin.words)?;
+            let stdin = match plugin.is_interactive {
+                true => Stdio::inherit(),
+                false => Stdio::null(),
+            };
+            command
+                .envs(environment::for_plugin(&self.root, &self.passed_on()))
+                .envs(plugin.variables.iter().cloned())
+                .env("PATH", environment::search_path(&self.root))
+                .stdin(stdin);
+            // Only programs of the terminal's own group may read from it.
+            if !plugin.is_interactive {
+                std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            }
+            output_of(command, &plugin.words[0], self.limit).and_then(text)
+        };
+        run().map_err(SecretError)
+    }
+
+    fn search_path(&self) -> Option<OsString> {
+        Some(environment::search_path(&self.root))
     }
 }
 

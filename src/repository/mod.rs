@@ -83,15 +83,26 @@ impl Repository {
     /// No repository, one of another user, a bare one, or one in a format that libgit2 cannot read;
     /// each with a hint.
     pub fn discover(start: &Path) -> Result<Self, Error> {
-        let git_dir = match git2::Repository::discover_path(start, NO_CEILINGS) {
-            Ok(path) => path,
-            Err(error) if error.code() == git2::ErrorCode::NotFound => {
-                return Err(Error::NoRepository {
-                    start: start.to_owned(),
-                });
-            }
-            Err(error) => return Err(Self::opening(start, error)),
+        let none = || Error::NoRepository {
+            start: start.to_owned(),
         };
+        let Some(top) = top_of(start) else {
+            // What looks like a repository without a worktree may be files that a change of the design brings,
+            // configuration included.
+            return match git2::Repository::discover_path(start, NO_CEILINGS) {
+                Ok(path) => Err(Error::Bare { path }),
+                Err(_) => Err(none()),
+            };
+        };
+        let git_dir = match git2::Repository::discover_path(&top, NO_CEILINGS) {
+            Ok(path) => path,
+            Err(error) if error.code() == git2::ErrorCode::NotFound => return Err(none()),
+            Err(error) => return Err(Self::opening(&top, error)),
+        };
+        let is = |path: &Path| path.canonicalize().ok();
+        if is(&git_dir) == is(&top) {
+            return Err(Error::Bare { path: git_dir });
+        }
         let handle =
             git2::Repository::open_ext(&git_dir, git2::RepositoryOpenFlags::NO_SEARCH, NO_CEILINGS)
                 .map_err(|error| Self::opening(&git_dir, error))?;
@@ -144,7 +155,9 @@ impl Repository {
                 .map_err(git("read the configuration of git"))?;
             let mut names = BTreeSet::new();
             let mut each = |entry: &git2::ConfigEntry<'_>| {
-                let (Ok(name), Ok(value)) = (entry.name(), entry.value()) else {
+                // A key without a value (`gpgsign` alone) is true.
+                let value = entry.has_value().then(|| entry.value());
+                let (Ok(name), Some(Ok(value))) = (entry.name(), value) else {
                     return;
                 };
                 let name = name.to_ascii_lowercase();
@@ -450,6 +463,14 @@ impl Repository {
 }
 
 const NO_CEILINGS: [&std::ffi::OsStr; 0] = [];
+
+/// Returns the nearest folder from one upward that has an entry `.git`, which git lets no commit contain.
+fn top_of(start: &Path) -> Option<PathBuf> {
+    let start = start.canonicalize().ok()?;
+    let mut folders = start.ancestors();
+    let top = folders.find(|folder| folder.join(".git").symlink_metadata().is_ok());
+    top.map(Path::to_owned)
+}
 
 /// Turns a failure of libgit2 into an [`Error::Git`] that says what was tried.
 fn git(attempt: impl Into<String>) -> impl FnOnce(git2::Error) -> Error {

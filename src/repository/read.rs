@@ -1,4 +1,4 @@
-//! Reads one file, and never more of it than is allowed.
+//! Reads one file, and never more of it than is allowed; writes one, and never through a link of the checkout.
 //!
 //! What a path names is looked at when it is open, so that it cannot be another file by then: a pipe, a
 //! device or a folder is refused before anything is read, and without waiting for whoever writes into it.
@@ -6,6 +6,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::path::Path;
+
+use super::Repository;
 
 /// Whether a path may be a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,35 @@ fn open(path: &Path, links: Links) -> Result<File, ReadError> {
             Ok(found) if is_special(&found, links) => Err(ReadError::NotAFile),
             _ => Err(error.into()),
         },
+    }
+}
+
+impl Repository {
+    /// Creates a file, or empties one. Links of the checkout are not followed: every change of the design can
+    /// make them lead to any file.
+    ///
+    /// # Errors
+    ///
+    /// A part of the path below the root of the checkout is a link; the file cannot be created.
+    pub fn create_file(&self, path: &Path) -> std::io::Result<File> {
+        let root = self.root.canonicalize()?;
+        let below = [&root, &self.root]
+            .into_iter()
+            .find_map(|root| path.strip_prefix(root).ok());
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let Some(below) = below else {
+            return options.open(path);
+        };
+        let mut reached = root;
+        for part in below.components() {
+            reached.push(part);
+            if reached.is_symlink() {
+                let text = format!("`{}` is a link in the checkout", reached.display());
+                return Err(std::io::Error::other(text));
+            }
+        }
+        options.open(reached)
     }
 }
 

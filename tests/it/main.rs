@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod checkout_files;
+#[cfg(test)]
 mod cli_actions;
 #[cfg(test)]
 mod cli_apply;

@@ -529,7 +529,8 @@ fn echoed(request: &str) -> (&'static str, String) {
         .map_or(carried, |(_, password)| password);
     let escaped = password.replace('/', "%2F").replace('ü', "%C3%BC");
     let encoded = data_encoding::BASE64.encode(password.as_bytes());
-    let words = format!("{sent} | {decoded} | {password} | {encoded} | {escaped}");
+    let hex = data_encoding::HEXLOWER.encode(password.as_bytes());
+    let words = format!("{sent} | {decoded} | {password} | {encoded} | {escaped} | {hex}");
     let path = request.split(' ').nth(1).unwrap_or_default();
     let body = match path.trim_end_matches('/') {
         "/redfish/v1" => serde_json::json!({
@@ -540,7 +541,7 @@ fn echoed(request: &str) -> (&'static str, String) {
             "@odata.id": path, "Members": [{"@odata.id": "/redfish/v1/Systems/1"}]
         }),
         "/redfish/v1/Systems/1" => serde_json::json!({
-            "@odata.id": path, "Id": password, "UUID": password, "SerialNumber": password, "SKU": words,
+            "@odata.id": path, "Id": password, "UUID": password, "SerialNumber": carried, "SKU": words,
             "Model": words, "Manufacturer": words, "PowerState": "On", "BiosVersion": password,
             "Status": {"State": words, "Health": words}, "Boot": {"BootSourceOverrideTarget": words}
         }),
@@ -602,7 +603,7 @@ fn what_a_service_repeats_of_its_credentials_is_not_shown() {
     for (kind, user) in hardware.iter().zip(users.iter().cycle()) {
         let kind = kind.replace(
             "CREDENTIALS",
-            "credentials: {username: admin, password: {env: TRUEUP_TEST_PASSWORD}}",
+            "credentials: {username: root, password: {env: TRUEUP_TEST_PASSWORD}}",
         );
         world.checkout.write("kubeconfig", kubeconfig(user));
         world.checkout.write(

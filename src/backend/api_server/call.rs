@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
@@ -128,6 +129,8 @@ impl Trouble {
 pub(in crate::backend) struct Server {
     client: Client,
     cluster: Arc<str>,
+    /// Until when its credential counts.
+    until: Option<Timestamp>,
     /// When it did not answer, the last time.
     away: Arc<Mutex<Option<Instant>>>,
 }
@@ -139,18 +142,22 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    pub(in crate::backend) fn new(client: Client, cluster: Arc<str>) -> Self {
+    pub(in crate::backend) fn new(
+        client: Client,
+        cluster: Arc<str>,
+        until: Option<Timestamp>,
+    ) -> Self {
         Self {
             client,
             cluster,
+            until,
             away: Arc::default(),
         }
     }
 
-    /// Whether the certificate that a program gave is still valid.
+    /// Whether its credential still counts.
     pub(in crate::backend) fn is_valid(&self) -> bool {
-        let until = self.client.valid_until().as_ref();
-        until.is_none_or(|until| *until > jiff::Timestamp::now())
+        self.until.is_none_or(|until| until > Timestamp::now())
     }
 
     /// One object; `None` where there is none.
@@ -442,7 +449,7 @@ mod tests {
     async fn a_server_that_has_just_come_back_may_not_know_yet_what_we_may_do() {
         let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
         let client = Client::try_from(config).unwrap();
-        let server = Server::new(client, Arc::from("kubernetes"));
+        let server = Server::new(client, Arc::from("kubernetes"), None);
         let forbidden = || refusal(StatusCode::FORBIDDEN, b"");
         assert!(!server.weigh(forbidden()).passes());
         server.weigh(Trouble::Unreachable("connection refused".to_owned()));

@@ -1,16 +1,18 @@
 //! The way to a cluster's API server, opened when it is first needed.
 //!
 //! Nothing is asked of the server when a site is opened, so that a server that is down costs nothing to
-//! who does not need it, and gives a clear error to who does. All ways of kube to say who one is are
-//! there: certificates, tokens, programs, OpenID Connect, proxies.
+//! who does not need it, and gives a clear error to who does. An account is a certificate, a token, a password,
+//! a file or a program.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 
+use super::account;
 use super::call::{Server, Trouble};
 use super::kubeconfig::{self, Found};
 use super::settings::Settings;
@@ -59,12 +61,12 @@ impl Connection {
         {
             return Ok(server.clone());
         }
-        let config = self
+        let (config, until) = self
             .config()
             .await
             .map_err(|problem| self.trouble(&problem))?;
         let client = Client::try_from(config).map_err(|error| self.trouble(&chain(&error)))?;
-        let opened = Server::new(client, self.settings.name.clone());
+        let opened = Server::new(client, self.settings.name.clone(), until);
         *server = Some(opened.clone());
         Ok(opened)
     }
@@ -76,7 +78,8 @@ impl Connection {
         ))
     }
 
-    async fn config(&self) -> Result<Config, String> {
+    /// The configuration of a client, and until when its credential counts.
+    async fn config(&self) -> Result<(Config, Option<Timestamp>), String> {
         let options = KubeConfigOptions {
             context: self.settings.context.as_deref().map(str::to_owned),
             ..KubeConfigOptions::default()
@@ -90,12 +93,17 @@ impl Connection {
             Ok::<_, SecretError>((found, facts))
         });
         let read = read.await.map_err(|error| error.to_string())?;
-        let (found, facts) = read.map_err(|error| error.to_string())?;
+        let (mut found, facts) = read.map_err(|error| error.to_string())?;
         if *self.facts.get_or_init(|| facts.clone()) != facts {
             return Err(
                 "the kubeconfig leads elsewhere than when it was trusted; run the command again"
                     .to_owned(),
             );
+        }
+        if let Found::Config(config) = &mut found {
+            let context = self.settings.context.as_deref();
+            kubeconfig::embed(config, context, &*self.secrets)
+                .map_err(|error| error.to_string())?;
         }
         let mut config = match found {
             Found::Config(config) => Config::from_custom_kubeconfig(*config, &options)
@@ -107,7 +115,13 @@ impl Connection {
         config.connect_timeout = Some(CONNECT);
         // What is tried again, and how often, is each step's to say.
         config.default_retry = false;
-        Ok(config)
+        let secrets = self.secrets.clone();
+        let settled = tokio::task::spawn_blocking(move || {
+            let until = account::settle(&mut config.auth_info, &*secrets)?;
+            Ok::<_, SecretError>((config, until))
+        });
+        let settled = settled.await.map_err(|error| error.to_string())?;
+        settled.map_err(|error| error.to_string())
     }
 
     /// Refuses to send who one is over a connection that anybody between can read.
@@ -115,12 +129,14 @@ impl Connection {
         let is_plain = config.cluster_url.scheme_str() == Some("http");
         let host = config.cluster_url.host().unwrap_or_default();
         let user = &config.auth_info;
+        // A proxy reads what goes through it, wherever the server is.
+        let proxy = config.proxy_url.as_ref().and_then(|proxy| proxy.host());
+        let is_here = is_loopback(host) && proxy.is_none_or(is_loopback);
         let has_credential = user.token.is_some()
             || user.token_file.is_some()
             || user.password.is_some()
-            || user.exec.is_some()
-            || user.auth_provider.is_some();
-        if is_plain && has_credential && !is_loopback(host) && !self.settings.allows_plain_http {
+            || user.exec.is_some();
+        if is_plain && has_credential && !is_here && !self.settings.allows_plain_http {
             return Err(PLAIN_HTTP.to_owned());
         }
         Ok(())

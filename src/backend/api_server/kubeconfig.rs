@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::settings::Settings;
-use crate::backend::{SecretError, Secrets, masked};
+use crate::backend::{Secret, SecretError, Secrets, masked};
 use crate::design::Reference;
 
 /// Fields of a user that are rotated, or are secrets.
@@ -25,14 +25,8 @@ const ROTATED: [&str; 6] = [
     "username",
 ];
 
-/// Fields of an auth provider's settings that are rotated.
-const PROVIDER_TOKENS: [&str; 5] = [
-    "access-token",
-    "client-secret",
-    "expiry",
-    "id-token",
-    "refresh-token",
-];
+/// The field of a cluster that names the certificates of its authority.
+const AUTHORITY: &str = "certificate-authority";
 
 /// Where a kubeconfig comes from, and what it holds.
 pub(super) enum Found {
@@ -52,17 +46,14 @@ pub(super) fn read(
     secrets: &dyn Secrets,
     again: bool,
 ) -> Result<Found, SecretError> {
-    let mut found = match &settings.kubeconfig {
+    let found = match &settings.kubeconfig {
         Some(reference) => Found::Config(Box::new(read_referred(reference, secrets, again)?)),
-        None => read_own(settings.context.is_some())?,
+        None => read_own(settings.context.is_some(), secrets)?,
     };
-    if let Found::Config(config) = &mut found {
-        let users = config.auth_infos.iter_mut();
-        for user in users.filter_map(|named| named.auth_info.as_mut()) {
+    if let Found::Config(config) = &found {
+        let users = config.auth_infos.iter();
+        for user in users.filter_map(|named| named.auth_info.as_ref()) {
             remember_secrets(user);
-            if let Some(exec) = &mut user.exec {
-                exec.drop_env = Some(secrets.withheld());
-            }
         }
     }
     Ok(found)
@@ -109,7 +100,23 @@ fn read_referred(
 }
 
 /// Reads the kubeconfig that kubectl would read.
-fn read_own(is_required: bool) -> Result<Found, SecretError> {
+fn read_own(is_required: bool, secrets: &dyn Secrets) -> Result<Found, SecretError> {
+    let named = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
+    let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".kube/config"));
+    let paths: Vec<PathBuf> = match &named {
+        Some(named) => std::env::split_paths(named).collect(),
+        None => home().into_iter().collect(),
+    };
+    for path in paths {
+        let absolute = std::path::absolute(&path).unwrap_or(path);
+        let reference = Reference::File(absolute.to_string_lossy().into());
+        if let Some(inside) = secrets.path_in_checkout(&reference) {
+            return Err(SecretError(format!(
+                "the kubeconfig `{inside}` lies in the checkout, where every change of the design can change it; \
+                 name it in the Backends document, so that its content is trusted with it"
+            )));
+        }
+    }
     match Kubeconfig::read() {
         Ok(config) => Ok(Found::Config(Box::new(config))),
         Err(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) if !is_required => {
@@ -154,6 +161,12 @@ pub(super) fn facts(
         return Ok(facts);
     };
     let (cluster, user) = chosen(config, settings.context.as_deref());
+    if user.is_some_and(|user| user.auth_provider.is_some()) {
+        return Err(SecretError(
+            "the kubeconfig's user has an `auth-provider`, which Kubernetes 1.26 has removed; use `exec`"
+                .to_owned(),
+        ));
+    }
     for program in user.and_then(|user| user.exec.as_ref()).into_iter() {
         let words = program.command.iter().chain(program.args.iter().flatten());
         if let Some(word) = words
@@ -171,8 +184,18 @@ pub(super) fn facts(
     let mut user = user.map_or(Value::Null, |user| value(serde_json::to_value(user)));
     take(&mut cluster, &["extensions"]);
     take(&mut user, &ROTATED);
-    if let Some(provider) = user.pointer_mut("/auth-provider/config") {
-        take(provider, &PROVIDER_TOKENS);
+    if let Some(path) = cluster.get(AUTHORITY).and_then(Value::as_str) {
+        let authority = authority(path, secrets)?;
+        facts.push((
+            format!("cluster.{AUTHORITY} → content"),
+            digest(authority.reveal().as_bytes()),
+        ));
+    }
+    for (owner, field) in [(&mut cluster, AUTHORITY), (&mut user, "client-certificate")] {
+        tell_of_checkout(owner, field, secrets);
+    }
+    for field in ["client-key", "tokenFile"] {
+        tell_of_checkout(&mut user, field, secrets);
     }
     hash_authority(&mut cluster);
     hash_variables(&mut user);
@@ -233,11 +256,86 @@ fn take(value: &mut Value, fields: &[&str]) {
     }
 }
 
+/// Reads the certificates of a cluster's authority.
+fn authority(path: &str, secrets: &dyn Secrets) -> Result<Secret, SecretError> {
+    secrets
+        .reveal(&Reference::File(path.into()))
+        .map_err(|error| {
+            SecretError(format!(
+                "the certificates of the cluster's authority: {error}"
+            ))
+        })
+}
+
+/// Names a file in the checkout by its path in it, which is the same in every clone.
+fn tell_of_checkout(owner: &mut Value, field: &str, secrets: &dyn Secrets) {
+    let Some(path) = owner.get_mut(field) else {
+        return;
+    };
+    let reference = Reference::File(path.as_str().unwrap_or_default().into());
+    if let Some(inside) = secrets.path_in_checkout(&reference) {
+        *path = Value::String(format!("{inside} of the checkout"));
+    }
+}
+
+/// Puts the content of the files that the chosen cluster and user name into them; tokens are read when
+/// they are used ([`super::account`]).
+///
+/// # Errors
+///
+/// One cannot be read.
+pub(super) fn embed(
+    config: &mut Kubeconfig,
+    context: Option<&str>,
+    secrets: &dyn Secrets,
+) -> Result<(), SecretError> {
+    let wanted = context.or(config.current_context.as_deref());
+    let named = config
+        .contexts
+        .iter()
+        .find(|each| Some(&*each.name) == wanted);
+    let Some(context) = named.and_then(|named| named.context.clone()) else {
+        return Ok(());
+    };
+    let mut clusters = config.clusters.iter_mut();
+    let cluster = clusters.find(|each| each.name == context.cluster);
+    if let Some(cluster) = cluster.and_then(|named| named.cluster.as_mut())
+        && let Some(path) = cluster.certificate_authority.take()
+        && cluster.certificate_authority_data.is_none()
+    {
+        let content = authority(&path, secrets)?;
+        cluster.certificate_authority_data = Some(encoded(&content));
+    }
+    let mut users = config.auth_infos.iter_mut();
+    let user = users.find(|each| Some(&each.name) == context.user.as_ref());
+    let Some(user) = user.and_then(|named| named.auth_info.as_mut()) else {
+        return Ok(());
+    };
+    let read = |path: String| secrets.reveal_again(&Reference::File(path.into()));
+    if let Some(path) = user.client_certificate.take()
+        && user.client_certificate_data.is_none()
+    {
+        user.client_certificate_data = Some(encoded(&read(path)?));
+    }
+    if let Some(path) = user.client_key.take()
+        && user.client_key_data.is_none()
+    {
+        user.client_key_data = Some(encoded(&read(path)?).into());
+    }
+    Ok(())
+}
+
+/// The content of a file as fields of a kubeconfig hold it.
+fn encoded(content: &Secret) -> String {
+    BASE64.encode(content.reveal().as_bytes())
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(bytes)))
+}
+
 fn hashed(bytes: &[u8]) -> Value {
-    Value::String(format!(
-        "sha256:{}",
-        HEXLOWER.encode(&Sha256::digest(bytes))
-    ))
+    Value::String(digest(bytes))
 }
 
 /// Puts a digest in the place of the certificates of an authority.

@@ -3,6 +3,7 @@
 //! `Connection` is opened when it is first needed, `Server` sends requests that are bounded in time
 //! and size, and [`Trouble`] says what went wrong and whether it can pass.
 
+mod account;
 mod call;
 mod connect;
 mod kubeconfig;

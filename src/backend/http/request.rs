@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::answer::{Answer, Origin};
 use super::failure::{Class, Failure};
 use crate::backend::Secret;
-use crate::backend::masked::Forms;
+use crate::backend::masked::{Forms, remember};
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -236,6 +236,7 @@ impl<'a> Request<'a> {
         match self.credentials {
             None => {}
             Some(Credentials::Basic { username, password }) => {
+                remember(&format!("{username}:{}", password.reveal()));
                 prepared = prepared.basic_auth(username, Some(password.reveal()));
             }
             Some(Credentials::Header { name, value }) => {

@@ -84,6 +84,16 @@ impl TrustGate {
         }
     }
 
+    /// What the operator trusted last of this site.
+    fn trusted(&self) -> Option<Vec<ReachEntry>> {
+        let (store, identity) = self.store.as_ref().ok()?;
+        let all = store.read().ok()?;
+        let mut of_site = all
+            .into_iter()
+            .filter(|each| each.repository == *identity && each.site == self.site);
+        of_site.next_back().map(|each| each.reach)
+    }
+
     /// Records that a reach is trusted.
     pub(super) fn record(&self, reach: &Reach, secrets: &dyn Secrets) -> Result<(), String> {
         let (store, identity) = self.store.as_ref().map_err(Clone::clone)?;
@@ -114,9 +124,12 @@ impl TrustGate {
         }
         // On a terminal the operator sees where kubeconfigs lead before answering.
         let leads = reach.resolved(secrets).unwrap_or_default();
-        let known: Vec<_> = reach.entries().to_vec();
+        let known = [self.trusted().unwrap_or_default(), missing.to_vec()].concat();
         let mut shown = missing.to_vec();
-        shown.extend(new_entries(&leads, &known));
+        shown.extend(new_entries(
+            &leads,
+            &[known, reach.entries().to_vec()].concat(),
+        ));
         self.printer.tell(&format!(
             "The documents of site `{}` would have trueup use what is not trusted yet:\n{}\nTrust it? Only \
              `yes` is taken as consent:",

@@ -107,6 +107,12 @@ impl TrustStore {
             }
             Err(error) => return Err(refuse(&error)),
         };
+        #[cfg(unix)]
+        if let Ok(metadata) = fs::metadata(&self.path)
+            && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o002 != 0
+        {
+            return Err(refuse(&"everybody may write it (`chmod o-w` it)"));
+        }
         let written: Written = serde_json::from_slice(&bytes)
             .map_err(|error| refuse(&format!("it is not a trust file: {error}")))?;
         match written.version {

@@ -45,7 +45,7 @@ impl Canned {
         let mut config = Config::new(format!("http://{address}").parse().unwrap());
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
-        (Server::new(client, Arc::from("kubernetes")), canned)
+        (Server::new(client, Arc::from("kubernetes"), None), canned)
     }
 
     async fn serve(self, mut stream: TcpStream) {

@@ -90,7 +90,7 @@ impl Ipmi {
         let settings = Settings::read(backend).map_err(Error::Settings)?;
         Ok(Self::new(
             settings,
-            Program::default(),
+            Program::found_in(context.secrets.search_path()),
             (context.secrets.clone(), context.identities.clone()),
             wipe == WipePolicy::Skip,
         ))

@@ -49,18 +49,20 @@ pub(super) struct Program {
     pub(super) path: OsString,
     /// When a call is given up, whatever the program does.
     pub(super) limit: Duration,
-}
-
-impl Default for Program {
-    fn default() -> Self {
-        Self {
-            path: OsString::from("ipmitool"),
-            limit: LIMIT,
-        }
-    }
+    /// Where programs are looked for.
+    pub(super) search_path: Option<OsString>,
 }
 
 impl Program {
+    /// The program as it is found.
+    pub(super) fn found_in(search_path: Option<OsString>) -> Self {
+        Self {
+            path: OsString::from("ipmitool"),
+            limit: LIMIT,
+            search_path,
+        }
+    }
+
     /// Calls it with a request to a controller; gives what it printed.
     ///
     /// # Errors
@@ -142,7 +144,7 @@ impl Program {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.env_clear();
-        if let Some(path) = std::env::var_os("PATH") {
+        if let Some(path) = &self.search_path {
             command.env("PATH", path);
         }
         command

@@ -108,6 +108,7 @@ impl Machine {
         let program = Program {
             path: path.into(),
             limit: Duration::from_secs(30),
+            search_path: std::env::var_os("PATH"),
         };
         let settings = Settings::read(&design.backends.hardware).unwrap();
         let machine = Self {
