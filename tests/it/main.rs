@@ -76,6 +76,8 @@ mod site_kept;
 #[cfg(test)]
 mod skipped;
 #[cfg(test)]
+mod terminal;
+#[cfg(test)]
 mod verbose;
 #[cfg(test)]
 mod world;

@@ -2,7 +2,7 @@
 
 use jiff::{ToSpan, Zoned, civil::Date};
 
-use super::{World, changed, relabel, remove, save};
+use super::{World, another_image, changed, control_plane, pin, relabel, remove, save};
 use trueup::backend::hardware::sim::{Settings, Simulator};
 use trueup::design::NodeName;
 
@@ -147,4 +147,64 @@ fn a_node_that_left_and_came_back_is_another_design() {
         .with(5)
         .saying("does not have the files that were planned");
     assert_eq!(world.effects("destroyed"), 0);
+}
+
+#[test]
+fn a_neighbour_that_turned_not_ready_changes_nothing_of_the_plan() {
+    let world = changed();
+    let allowed = ["--allow-redeploy", "all", "--allow-destroy", "all"];
+    let file = save(&world, &allowed);
+    machine(&world, "compute12", |machine| {
+        machine.cluster.as_mut().unwrap().ready = false;
+    });
+    world
+        .run(&[&["apply", &file][..], &allowed].concat())
+        .with(0);
+    assert_eq!(world.ledger()["compute11 deployed"], 2);
+    assert_eq!(world.ledger()["monitor02 destroyed"], 1);
+    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+}
+
+#[test]
+fn pods_that_moved_leave_a_plan_as_good_as_it_was() {
+    let world = control_plane();
+    let file = save(&world, &["redeploy", "worker-2"]);
+    // All of its pods are others, of the same controllers.
+    machine(&world, "worker-2", |machine| machine.pods.since = 1);
+    world
+        .run(&["apply", &file, "--effect", &pin(&file)])
+        .with(0);
+    assert_eq!(world.ledger()["worker-2 deployed"], 2);
+}
+
+#[test]
+fn a_machine_that_cannot_be_reached_at_the_apply_is_left_alone_and_the_rest_is_done() {
+    let world = deployed();
+    relabel(&world);
+    for node in ["compute11", "compute12"] {
+        another_image(&world, node);
+    }
+    let seen = world.checkout.outside().join("seen.json");
+    let seen = seen.to_str().unwrap();
+    world.run(&["plan", "--save-observed", seen]).with(0);
+    // From here on its controller is silent.
+    world.faults("[{nodes: [compute12], outcome: unobservable}]");
+    world.checkout.commit("Gold, and another image");
+    let allowed = ["--allow-redeploy", "all"];
+    let file = save(&world, &[&["--observed", seen][..], &allowed].concat());
+    let ended = world.run(&[&["apply", &file][..], &allowed].concat());
+    ended
+        .with(7)
+        .saying("compute12 FAILED after 0.0 s: precondition-changed")
+        .saying("cannot be seen now: the machine does not answer");
+    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+    assert_eq!(world.ledger()["compute11 deployed"], 2);
+    assert_eq!(world.ledger()["compute12 deployed"], 1);
+    assert_eq!(world.ledger().get("compute12 destroyed"), None);
+    // It answers again, and is done.
+    world.faults("[]");
+    let ended = world.commit_and_apply("It answers", &allowed);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(world.ledger()["compute12 deployed"], 2);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
 }

@@ -31,11 +31,7 @@ fn changed() -> World {
     world.run(&["apply", "--yes"]).with(0);
     relabel(&world);
     remove(&world, "monitor02");
-    world.edit(
-        "nodes/compute.yaml",
-        "metadata: {name: compute11}\ndata:\n  host_profile: compute\n",
-        "metadata: {name: compute11}\ndata:\n  host_profile: compute\n  platform: {image: another}\n",
-    );
+    another_image(&world, "compute11");
     world.checkout.commit("Something of everything");
     world
 }
@@ -56,6 +52,13 @@ fn relabel(world: &World) {
         "{rack: rack01, tags: [monitoring]}",
         "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
     );
+}
+
+/// Asks for a redeploy of a compute node.
+fn another_image(world: &World, node: &str) {
+    let begin = format!("metadata: {{name: {node}}}\ndata:\n  host_profile: compute\n");
+    let changed = format!("{begin}  platform: {{image: another}}\n");
+    world.edit("nodes/compute.yaml", &begin, &changed);
 }
 
 fn remove(world: &World, node: &str) {

@@ -5,7 +5,7 @@ use trueup::plan::Plan;
 use trueup::plan::saved::{read, write};
 use trueup::step::StepKind;
 
-use super::{World, changed, control_plane, plant, save};
+use super::{World, another_image, changed, control_plane, plant, save};
 
 /// A plan for a request, as it is read.
 fn planned(world: &World, request: &[&str]) -> Plan {
@@ -33,13 +33,7 @@ fn one_at_a_time() -> (World, [&'static str; 6]) {
     let world = World::one_rack();
     world.run(&["apply", "--yes"]).with(0);
     for node in ["compute11", "compute12"] {
-        world.edit(
-            "nodes/compute.yaml",
-            &format!("metadata: {{name: {node}}}\ndata:\n  host_profile: compute\n"),
-            &format!(
-                "metadata: {{name: {node}}}\ndata:\n  host_profile: compute\n  platform: {{image: another}}\n"
-            ),
-        );
+        another_image(&world, node);
     }
     world.checkout.commit("Another image");
     let request = [

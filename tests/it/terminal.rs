@@ -1,0 +1,127 @@
+//! Questions on a terminal: what is destructive is shown before the program asks, and only `yes` is an approval.
+//!
+//! `script` (util-linux) gives the program a terminal of its own.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use super::world::World;
+
+/// The answer that is given to the question, and what ended so.
+struct Asked {
+    code: i32,
+    shown: String,
+}
+
+/// Whether a terminal can be had; said loudly where it cannot.
+fn has_terminals() -> bool {
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", "true", "/dev/null"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let works = command.stderr(Stdio::null()).status();
+    let works = works.is_ok_and(|status| status.success());
+    if !works {
+        eprintln!("SKIPPED: script of util-linux is not there, so there is no terminal to ask on");
+    }
+    works
+}
+
+/// Runs the program on a terminal, and answers as soon as it asks.
+fn on_a_terminal(world: &World, arguments: &[&str], answer: &str) -> Asked {
+    let plain = world.command(arguments);
+    let words = std::iter::once(plain.get_program()).chain(plain.get_args());
+    let words: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut command = Command::new("script");
+    command
+        .args(["--quiet", "--return", "--echo", "never", "--command"])
+        .args([&words.join(" "), "/dev/null"])
+        .current_dir(world.checkout.path())
+        .env_clear()
+        .envs(
+            plain
+                .get_envs()
+                .filter_map(|(key, value)| Some((key, value?))),
+        )
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut stdin = child.stdin.take();
+    let mut shown = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let read = stdout.read(&mut piece).unwrap_or_default();
+        if read == 0 {
+            break;
+        }
+        shown.extend_from_slice(&piece[..read]);
+        if String::from_utf8_lossy(&shown).contains("is taken as approval:")
+            && let Some(mut stdin) = stdin.take()
+        {
+            stdin.write_all(answer.as_bytes()).unwrap();
+            stdin.flush().unwrap();
+        }
+    }
+    Asked {
+        code: child.wait().unwrap().code().unwrap(),
+        shown: String::from_utf8(shown).unwrap(),
+    }
+}
+
+/// Where something is shown.
+#[track_caller]
+fn at(asked: &Asked, words: &str) -> usize {
+    let found = asked.shown.find(words);
+    found.unwrap_or_else(|| panic!("`{words}` is not shown:\n{}", asked.shown))
+}
+
+/// The example site, deployed, and a saved plan that tears a machine down.
+fn with_a_teardown() -> (World, String) {
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    let path = world.checkout.outside().join("saved.plan");
+    let file = path.to_str().unwrap().to_owned();
+    world
+        .run(&["plan", "teardown", "monitor03", "-o", &file])
+        .with(0);
+    (world, file)
+}
+
+#[test]
+fn what_a_saved_plan_destroys_is_shown_and_done_where_somebody_says_yes() {
+    if !has_terminals() {
+        return;
+    }
+    let (world, file) = with_a_teardown();
+    for answer in ["no\n", "\n", "y\n", "yes, please\n"] {
+        let asked = on_a_terminal(&world, &["apply", &file], answer);
+        assert_eq!(asked.code, 1, "{answer:?}: {}", asked.shown);
+        at(&asked, "not approved; nothing was done");
+        assert_eq!(world.effects("destroyed"), 0, "{answer:?}");
+    }
+    let asked = on_a_terminal(&world, &["apply", &file], "yes\n");
+    assert_eq!(asked.code, 0, "{}", asked.shown);
+    let question = at(
+        &asked,
+        "Carry this plan out? Only `yes` is taken as approval:",
+    );
+    assert!(at(&asked, "monitor03") < question, "{}", asked.shown);
+    assert!(at(&asked, "1 to destroy") < question, "{}", asked.shown);
+    assert_eq!(world.ledger()["monitor03 destroyed"], 1);
+}
+
+#[test]
+fn a_flag_against_questions_is_no_answer_on_a_terminal_either() {
+    if !has_terminals() {
+        return;
+    }
+    let (world, file) = with_a_teardown();
+    let asked = on_a_terminal(&world, &["apply", &file, "--yes"], "yes\n");
+    assert_eq!(asked.code, 4, "{}", asked.shown);
+    at(&asked, "--effect");
+    assert_eq!(world.effects("destroyed"), 0);
+}
