@@ -7,7 +7,7 @@ use super::error::{self, Error};
 use super::files::RunFiles;
 use super::interrupted::abandon;
 use super::keep::{Parts, Session};
-use super::publish::{catch_up, mend_tag, settle_tags};
+use super::publish::{catch_up, mend_tag, note_settled, settle_tags, write_settled};
 use super::site::{Actor, Held, Records, SetAside, Site};
 use super::tag;
 use super::time::{Timekeeper, rfc3339};
@@ -113,9 +113,10 @@ pub fn look_out(site: &Site<'_>, actor: &Actor, time: &dyn Timekeeper) -> Result
         });
     }
     let mended = mend_tag(site, &store, &records.state)?;
-    settle_tags(site, &store, &records.state)?;
+    let settled = settle_tags(site, &store, &records.state)?;
     // Its run has ended, or had begun nothing: the first records are published before the first step.
     left.map_or(Ok(()), |left| site.release(left.id))?;
+    note_settled(site, actor, time, &store, &settled)?;
     Ok(Outlook {
         ended: caught_up.or(mended),
         set_aside: records.set_aside,
@@ -162,18 +163,11 @@ fn begin_locked<'a>(
     held: &mut Held,
     still_holds: &mut dyn FnMut(&State) -> Result<Vec<String>, record::Error>,
 ) -> Result<Begun<'a>, Error> {
-    let Records {
-        mut state,
-        mut remote_tip,
-        ..
-    } = site.records(&store)?;
-    mend_tag(site, &store, &state)?;
-    for settled in settle_tags(site, &store, &state)? {
-        let written = Checkpoint::of_run(&settled, actor.at(time.seconds()));
-        state = store
-            .checkpoint(&state, &written)
-            .map_err(error::records("write that a tag is published"))?;
-    }
+    let mut records = site.records(&store)?;
+    mend_tag(site, &store, &records.state)?;
+    let settled = settle_tags(site, &store, &records.state)?;
+    let author = actor.at(time.seconds());
+    records.state = write_settled(&store, records.state, &settled, &author)?;
     let mut check = |state: &State| {
         let reasons =
             still_holds(state).map_err(error::records("check whether the plan still holds"))?;
@@ -185,27 +179,22 @@ fn begin_locked<'a>(
             reasons,
         })
     };
-    if let Some(previous) = unfinished(&store, &state)? {
+    if let Some(previous) = unfinished(&store, &records.state)? {
         if !proposal.supersede {
             return Err(Error::Unfinished {
                 site: site.name.clone(),
                 run: previous.run,
             });
         }
-        check(&state)?;
-        let given_up = abandon(site, actor, time, &store, &state, previous)?;
-        let mut updates = Vec::new();
-        updates.extend(store.publication(&given_up.state, remote_tip));
-        updates.extend(given_up.tag);
-        state = given_up.state;
-        if site.push(&updates)? == PushOutcome::Published {
-            given_up.files.remove();
-            if site.audience().is_some() {
-                remote_tip = state.tip;
-            }
-        }
+        check(&records.state)?;
+        supersede(site, actor, time, &store, &mut records, previous)?;
     }
-    check(&state)?;
+    check(&records.state)?;
+    let Records {
+        state,
+        mut remote_tip,
+        ..
+    } = records;
 
     // The run's id was made before the newest records were seen.
     let mut run = RunId::from(held.holder.run.as_str());
@@ -214,29 +203,12 @@ fn begin_locked<'a>(
         run = state.site.next_run(candidate);
         *held = site.take(Some(held.lock.id), actor, time, &run, proposal.plan_file)?;
     }
-    let plan = proposal.plan;
     let journal_id: Arc<str> = Arc::from(held.lock.id.to_string());
-    let record = RunRecord {
-        run: run.clone(),
-        site: site.name.clone(),
-        action: Arc::from(plan.request.action.as_str()),
-        revision: Arc::from(proposal.commit.to_string()),
-        site_digest: plan.target.site_digest.clone(),
-        plan_digest: proposal.plan_digest.clone(),
-        started: Arc::from(rfc3339(time.seconds())),
-        ended: None,
-        outcome: Outcome::Running,
-        partial: tag::is_partial(plan),
-        unverified: plan.unverified().count(),
-        counts: Counts::default(),
-        tag: None,
-        annotation: None,
-        tag_owed: false,
-        journal: Some(JournalMark {
-            id: journal_id.clone(),
-            entries: 0,
-        }),
+    let mark = JournalMark {
+        id: journal_id.clone(),
+        entries: 0,
     };
+    let record = first_record(site, time, &proposal, run.clone(), mark);
     let files = RunFiles::of(site.repository, &site.name, &run);
     let journal = files.new_journal(&journal_id)?;
     files.note_plan(proposal.plan_digest)?;
@@ -257,7 +229,7 @@ fn begin_locked<'a>(
         site,
         actor,
         time,
-        plan,
+        plan: proposal.plan,
         plan_file: proposal.plan_file,
         commit: proposal.commit,
         nodes: proposal.nodes,
@@ -275,6 +247,58 @@ fn begin_locked<'a>(
         journal,
         replay: Replay::default(),
     })
+}
+
+/// Aborts the run before, which was interrupted, and publishes that.
+fn supersede(
+    site: &Site<'_>,
+    actor: &Actor,
+    time: &dyn Timekeeper,
+    store: &Store<'_>,
+    records: &mut Records,
+    previous: RunRecord,
+) -> Result<(), Error> {
+    let given_up = abandon(site, actor, time, store, &records.state, previous)?;
+    let mut updates = Vec::new();
+    updates.extend(store.publication(&given_up.state, records.remote_tip));
+    updates.extend(given_up.tag);
+    records.state = given_up.state;
+    if site.push(&updates)? == PushOutcome::Published {
+        given_up.files.remove();
+        if site.audience().is_some() {
+            records.remote_tip = records.state.tip;
+        }
+    }
+    Ok(())
+}
+
+/// The record of a run that has begun nothing yet.
+fn first_record(
+    site: &Site<'_>,
+    time: &dyn Timekeeper,
+    proposal: &Proposal<'_>,
+    run: RunId,
+    journal: JournalMark,
+) -> RunRecord {
+    let plan = proposal.plan;
+    RunRecord {
+        run,
+        site: site.name.clone(),
+        action: Arc::from(plan.request.action.as_str()),
+        revision: Arc::from(proposal.commit.to_string()),
+        site_digest: plan.target.site_digest.clone(),
+        plan_digest: proposal.plan_digest.clone(),
+        started: Arc::from(rfc3339(time.seconds())),
+        ended: None,
+        outcome: Outcome::Running,
+        partial: tag::is_partial(plan),
+        unverified: plan.unverified().count(),
+        counts: Counts::default(),
+        tag: None,
+        annotation: None,
+        tag_owed: false,
+        journal: Some(journal),
+    }
 }
 
 /// Publishes the first records of a run, which has begun nothing yet.

@@ -362,3 +362,50 @@ pub(super) fn settle_tags(
     }
     Ok(settled)
 }
+
+/// Writes that tags that were owed are published.
+pub(super) fn write_settled(
+    store: &Store<'_>,
+    mut state: State,
+    settled: &[RunRecord],
+    author: &Signature,
+) -> Result<State, Error> {
+    for record in settled {
+        state = store
+            .checkpoint(&state, &Checkpoint::of_run(record, author.clone()))
+            .map_err(error::records("write that a tag is published"))?;
+    }
+    Ok(state)
+}
+
+/// Publishes that tags that were owed are there, under the lock. Where another process takes the lock first, its run
+/// says so.
+pub(super) fn note_settled(
+    site: &Site<'_>,
+    actor: &Actor,
+    time: &dyn Timekeeper,
+    store: &Store<'_>,
+    settled: &[RunRecord],
+) -> Result<(), Error> {
+    let Some(last) = settled.last() else {
+        return Ok(());
+    };
+    let holder = actor.holder(&last.run, time.seconds());
+    let held = match site.take_as(None, actor, time, holder, b"") {
+        Err(Error::LockHeld { .. }) => return Ok(()),
+        other => other?,
+    };
+    let publish = || -> Result<(), Error> {
+        let records = site.records(store)?;
+        let owed = |record: &&RunRecord| records.state.site.tags_owed.contains(&record.run);
+        let settled: Vec<RunRecord> = settled.iter().filter(owed).cloned().collect();
+        let author = actor.at(time.seconds());
+        let state = write_settled(store, records.state, &settled, &author)?;
+        let update = store.publication(&state, records.remote_tip);
+        site.push(&update.into_iter().collect::<Vec<_>>())?;
+        Ok(())
+    };
+    let published = publish();
+    site.release(held.lock.id)?;
+    published
+}

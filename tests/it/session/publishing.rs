@@ -143,7 +143,11 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
         ours.git(&["rev-parse", &format!("refs/tags/{tag}")]),
         "the same tag, byte for byte"
     );
-    // The next run says so.
+    // All clones see that nothing is owed any more, also where no run follows.
+    assert!(state(&there).1.site.tags_owed.is_empty());
+    assert!(!refs(&origin).contains("lock"), "{}", refs(&origin));
+    look_out(&our_site, &actor, &time).unwrap();
+    assert!(state(&here).1.site.tags_owed.is_empty());
     let (second, _) = apply(&their_site, &time, &job, &[], false).unwrap();
     let (_, now) = state(&there);
     assert!(now.site.tags_owed.is_empty());
