@@ -35,6 +35,8 @@ pub struct Failure {
     pub kind: FailureKind,
     /// What, one sentence; empty where it was shown already.
     pub message: String,
+    /// What it is about, a line each.
+    pub details: Vec<String>,
     /// The ways out.
     pub hints: Vec<String>,
 }
@@ -45,6 +47,7 @@ impl Failure {
         Self {
             kind,
             message: message.into(),
+            details: Vec::new(),
             hints: Vec::new(),
         }
     }
@@ -67,6 +70,13 @@ impl Failure {
         self
     }
 
+    /// The same with what it is about, a line each.
+    #[must_use]
+    pub fn details(mut self, details: impl IntoIterator<Item = String>) -> Self {
+        self.details.extend(details);
+        self
+    }
+
     /// An error with its chain of causes as one line, and its hint.
     pub fn from_error(
         kind: FailureKind,
@@ -86,6 +96,7 @@ impl Failure {
         Self {
             kind,
             message,
+            details: Vec::new(),
             hints: hint.into_iter().collect(),
         }
     }

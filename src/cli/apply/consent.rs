@@ -105,7 +105,8 @@ impl Consent<'_> {
             return Ok(());
         }
         let text = "a plan made now does more than this one shows:";
-        Err(Failure::new(FailureKind::Stale, listed(text, &added))
+        Err(Failure::new(FailureKind::Stale, text)
+            .details(listed(&added))
             .hint("plan again, review it, and apply that"))
     }
 

@@ -316,7 +316,9 @@ fn covered(
         refusals.sort_unstable();
         let text = format!("a plan made now does not hold what run {run} would do:");
         let way_out = format!("`trueup abort {run}` aborts it, and a new plan does what is left");
-        return Err(Failure::new(FailureKind::Stale, listed(&text, &refusals)).hint(way_out));
+        return Err(Failure::new(FailureKind::Stale, text)
+            .details(listed(&refusals))
+            .hint(way_out));
     }
     Ok(Rechecked {
         relies_on: relied_on(plan, &planned.plan),

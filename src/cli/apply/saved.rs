@@ -66,8 +66,14 @@ pub(super) fn apply_saved(
     .map_err(|error| not_admitted(&error, &planned.plan))?;
     let left_out = PlanEffect::of(&planned.plan).leaves_out(&PlanEffect::of(&reviewed));
     if !left_out.is_empty() {
-        let text = "Less is done than the plan shows, since the site or its machines have changed:";
-        context.printer.tell(&listed(text, &left_out));
+        let mut text =
+            "Less is done than the plan shows, since the site or its machines have changed:"
+                .to_owned();
+        for line in listed(&left_out) {
+            text.push_str("\n  ");
+            text.push_str(&Visible(&line).to_string());
+        }
+        context.printer.tell(&text);
     }
     if planned.plan.steps.is_empty() {
         return nothing(context, command, &planned.plan);
@@ -162,19 +168,13 @@ pub(super) fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<()
         .hint("check out a branch that holds it, and try again"))
 }
 
-/// A sentence and what differs, a line each.
-pub(super) fn listed(sentence: &str, differences: &[Difference]) -> String {
-    let mut text = sentence.to_owned();
-    for difference in differences.iter().take(MOST_LISTED) {
-        text.push_str("\n  ");
-        text.push_str(&Visible(&difference.to_string()).to_string());
-    }
+/// What differs, a line each; of many the first.
+pub(super) fn listed(differences: &[Difference]) -> impl Iterator<Item = String> {
     let more = differences.len().saturating_sub(MOST_LISTED);
-    if more > 0 {
-        text.push_str("\n  … and ");
-        text.push_str(&crate::report::counted(more, "more", "more"));
-    }
-    text
+    let more =
+        (more > 0).then(|| format!("… and {}", crate::report::counted(more, "more", "more")));
+    let shown = differences.iter().take(MOST_LISTED);
+    shown.map(ToString::to_string).chain(more)
 }
 
 /// What a plan that is at hand is carried out with.

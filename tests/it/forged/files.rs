@@ -77,7 +77,7 @@ fn a_destroy_that_is_added_with_its_change_is_shown_and_not_done() {
         world
             .run(&[&["apply", &file], more].concat())
             .with(5)
-            .saying("monitor01: `relabel` added");
+            .saying("than this one shows:\n  monitor01: `relabel` added\n");
     }
     assert_eq!(world.ledger(), before);
 }
