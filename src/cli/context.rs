@@ -105,6 +105,14 @@ impl Printer {
         }
     }
 
+    /// Asks on a terminal; whether the answer is the one that is wanted, letter by letter.
+    pub(super) fn confirms(&self, question: &str, wanted: &str) -> io::Result<bool> {
+        self.tell(question);
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(answer.trim() == wanted)
+    }
+
     /// Shows a failure and gives its exit code.
     pub(super) fn fail(&self, failure: &Failure) -> u8 {
         if !failure.message.is_empty() {
@@ -113,6 +121,10 @@ impl Printer {
                 self.err.paint(Role::Error, "error:"),
                 Visible(&failure.message)
             );
+            for line in &failure.details {
+                text.push_str("\n  ");
+                text.push_str(&Visible(line).to_string());
+            }
             for hint in &failure.hints {
                 text.push_str("\n\n");
                 text.push_str(&self.err.paint(Role::Hint, "hint:").to_string());

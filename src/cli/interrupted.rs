@@ -1,7 +1,7 @@
 //! `trueup abort` and `trueup unlock`: what is done about a run that did not end.
 
 use std::fmt::Write;
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::IsTerminal as _;
 
 use clap::Args;
 
@@ -183,12 +183,10 @@ fn confirm_force(context: &Context, run: &RunId) -> Result<(), Failure> {
             "without `--force` the lock is released where its process is certainly gone; `trueup unlock {run} --take-over-dead` also releases one that has not moved for ten minutes"
         )));
     }
-    context.printer.tell(&format!(
+    let question = format!(
         "The process of run {run} may still be at work, and act beside the next run for up to five minutes. Type the id of the run to release its lock all the same:"
-    ));
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    match answer.trim() == run.as_str() {
+    );
+    match context.printer.confirms(&question, run.as_str())? {
         true => Ok(()),
         false => Err(Failure::error("not confirmed; the lock is as it was")),
     }

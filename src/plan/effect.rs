@@ -205,7 +205,7 @@ impl<'p> PlanEffect<'p> {
             let kind = step.id.kind;
             let parameters = step.parameters.as_deref();
             match &step.id.node {
-                None if is_barrier(kind) => {}
+                None if kind.is_barrier() => {}
                 None => steps.insert(kind),
                 // It fails before anything is tried.
                 Some(_) if parameters.is_some_and(|all| all.refused.is_some()) => {}
@@ -357,7 +357,7 @@ impl<'p> PlanEffect<'p> {
     #[must_use]
     pub fn holds(&self, node: Option<&NodeName>, kind: StepKind) -> bool {
         let Some(node) = node else {
-            return is_barrier(kind) || self.steps.contains(kind);
+            return kind.is_barrier() || self.steps.contains(kind);
         };
         let found = self.nodes.binary_search_by_key(&node, |each| each.node);
         found.is_ok_and(|position| self.nodes[position].steps.contains(kind))
@@ -616,18 +616,6 @@ impl<'p> NodeEffect<'p> {
         added.extend(allowances.map(|(flag, _)| format!("`{flag}` takes effect")));
         added
     }
-}
-
-/// Whether a step only orders others.
-fn is_barrier(kind: StepKind) -> bool {
-    matches!(
-        kind,
-        StepKind::StartGroup
-            | StepKind::StartWave
-            | StepKind::GatePrepared
-            | StepKind::GateDeployed
-            | StepKind::CriticalCheck
-    )
 }
 
 /// How much a change takes from a node.

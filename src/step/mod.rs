@@ -248,6 +248,19 @@ impl StepKind {
         }
     }
 
+    /// Whether it only orders other steps.
+    #[must_use]
+    pub const fn is_barrier(self) -> bool {
+        matches!(
+            self,
+            Self::StartGroup
+                | Self::StartWave
+                | Self::GatePrepared
+                | Self::GateDeployed
+                | Self::CriticalCheck
+        )
+    }
+
     /// The name in step ids and in output.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

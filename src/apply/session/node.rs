@@ -85,7 +85,12 @@ pub(super) fn after(
         // The run was interrupted in a step on a machine that stays what it is, and has seen it through.
         record.phase = Phase::Deployed;
     }
-    match outcome.step.kind {
+    of_success(record, outcome.step.kind, context)
+}
+
+/// The record of a node on which a step of a kind has succeeded; `None`: there is none any more.
+fn of_success(mut record: NodeRecord, kind: StepKind, context: Context<'_>) -> Option<NodeRecord> {
+    match kind {
         StepKind::Manage | StepKind::Clean => {
             record.clean_step = None;
             record.manageable = true;

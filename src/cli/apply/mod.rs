@@ -11,7 +11,7 @@ mod window;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -439,25 +439,8 @@ fn carry_out(
         command.hooks.hear(event);
         let _ = reporter.event(event);
     };
-    sink(&Event {
-        time: apply::Clock::now(clock),
-        elapsed_ms: 0,
-        kind: EventKind::RunStarted {
-            run: session.run().clone(),
-            site: task.plan.site.clone(),
-            action: Arc::from(task.plan.request.action.as_str()),
-            revision: Arc::from(session.commit().to_string()),
-            steps: task.plan.steps.len(),
-            resumed: command.resume,
-        },
-    });
+    sink(&run_started(&session, task, command, clock));
     let mut recorder = Recorder::new(&session, &mut sink);
-    let is_terminal = std::io::stderr().is_terminal();
-    let stop_grace = match command.stop_grace {
-        Some(seconds) => Some(Duration::from_secs(seconds)),
-        None if is_terminal => None,
-        None => Some(Duration::from_secs(5)),
-    };
     let work = Work {
         run: session.run().clone(),
         plan: task.plan,
@@ -468,7 +451,7 @@ fn carry_out(
         replay,
         clock,
         stop: stop.clone(),
-        stop_grace,
+        stop_grace: stop_grace(command),
         stop_after,
         preconditions: Arc::new(
             StillHolds::new(task.plan.clone(), task.design, task.hardware.clone())
@@ -489,13 +472,7 @@ fn carry_out(
             finished
         })
     });
-    let finished: Finished = finished.map_err(|error| {
-        let run = session.run();
-        let hint = matches!(error, apply::Error::Journal(_)).then(|| {
-            format!("nothing more is begun; when that is mended, `trueup apply --resume` goes on with run {run}")
-        });
-        Failure::from_error(FailureKind::Error, &error, hint)
-    })?;
+    let finished: Finished = finished.map_err(|error| broken_off(&error, session.run()))?;
     let time = apply::Clock::now(clock);
     let report = recorder
         .finish(&finished, &time, finished.duration_ms)
@@ -529,6 +506,36 @@ fn carry_out(
     }
 }
 
+/// The first event of a run.
+fn run_started(
+    session: &session::Session<'_>,
+    task: &Task<'_>,
+    command: &ApplyCommand,
+    clock: &ProcessClock,
+) -> Event {
+    Event {
+        time: apply::Clock::now(clock),
+        elapsed_ms: 0,
+        kind: EventKind::RunStarted {
+            run: session.run().clone(),
+            site: task.plan.site.clone(),
+            action: Arc::from(task.plan.request.action.as_str()),
+            revision: Arc::from(session.commit().to_string()),
+            steps: task.plan.steps.len(),
+            resumed: command.resume,
+        },
+    }
+}
+
+/// How long what runs is waited for after the first stop; `None`: without limit.
+fn stop_grace(command: &ApplyCommand) -> Option<Duration> {
+    match command.stop_grace {
+        Some(seconds) => Some(Duration::from_secs(seconds)),
+        None if std::io::stderr().is_terminal() => None,
+        None => Some(Duration::from_secs(5)),
+    }
+}
+
 /// That not everybody can see how a run ended. One that was interrupted is to be resumed in any case.
 fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) -> Option<Failure> {
     let failure = |text: String| Failure::new(FailureKind::Unpublished, text);
@@ -544,6 +551,14 @@ fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) 
         ))
         .hint("nothing is lost: its records and its lock wait in this clone, and the next command here that asks the remote publishes them first, such as `trueup log`")),
     }
+}
+
+/// That a run could not go on, though its machines could.
+fn broken_off(error: &apply::Error, run: &RunId) -> Failure {
+    let hint = matches!(error, apply::Error::Journal(_)).then(|| {
+        format!("nothing more is begun; when that is mended, `trueup apply --resume` goes on with run {run}")
+    });
+    Failure::from_error(FailureKind::Error, error, hint)
 }
 
 /// What a run that ended so exits with.
@@ -601,14 +616,9 @@ fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
 
 /// Asks on a terminal for approval of what was shown.
 fn ask(context: &Context) -> Result<(), Failure> {
-    context
-        .printer
-        .tell("\nCarry this plan out? Only `yes` is taken as approval:");
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    if answer.trim() == "yes" {
-        Ok(())
-    } else {
-        Err(Failure::error("not approved; nothing was done"))
+    let question = "\nCarry this plan out? Only `yes` is taken as approval:";
+    match context.printer.confirms(question, "yes")? {
+        true => Ok(()),
+        false => Err(Failure::error("not approved; nothing was done")),
     }
 }

@@ -11,13 +11,13 @@ use super::{
     window,
 };
 use crate::apply::Decision;
-use crate::apply::session::{self, TakeOver, find_interrupted};
+use crate::apply::session::{self, Interrupted, TakeOver, find_interrupted};
 use crate::backend;
 use crate::cli::context::Context;
 use crate::cli::planning::{self, Opened};
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
-use crate::plan::saved;
+use crate::plan::{Plan, saved};
 use crate::record::Store;
 use crate::site::{At, Depth, Settings};
 
@@ -42,14 +42,8 @@ pub(super) fn resume(
         }
         other => other.map_err(|error| session_failure(&error))?,
     };
-    let plan = interrupted.plan.unpack("plan")?;
     let run = &interrupted.record.run;
-    let mut plan = saved::read(&plan).map_err(|error| {
-        let text = format!("the plan of run {run} is broken: {error}");
-        Failure::new(kind_of(&error), text).hint(format!(
-            "`trueup abort {run}` aborts it, and a new plan does what is left"
-        ))
-    })?;
+    let mut plan = plan_of(&interrupted)?;
     command.note(&plan);
     let at = At::Commit(interrupted.commit);
     let is_own = interrupted.noted_plan == Some(saved::digest(&plan));
@@ -125,6 +119,17 @@ pub(super) fn resume(
         refused: rechecked.refused,
     };
     carry_out(context, command, &task, begun, &clock)
+}
+
+/// The plan of a run, as its records have it.
+fn plan_of(interrupted: &Interrupted) -> Result<Plan, Failure> {
+    let run = &interrupted.record.run;
+    saved::read(&interrupted.plan.unpack("plan")?).map_err(|error| {
+        let text = format!("the plan of run {run} is broken: {error}");
+        Failure::new(kind_of(&error), text).hint(format!(
+            "`trueup abort {run}` aborts it, and a new plan does what is left"
+        ))
+    })
 }
 
 fn decisions(texts: &[String]) -> Result<BTreeMap<Arc<str>, Decision>, Failure> {

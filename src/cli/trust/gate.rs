@@ -1,7 +1,7 @@
 //! Asks the operator's trust file, and on a terminal the operator, whether a reach may be used.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -124,21 +124,17 @@ impl TrustGate {
         }
         // On a terminal the operator sees where kubeconfigs lead before answering.
         let leads = reach.resolved(secrets).unwrap_or_default();
-        let known = [self.trusted().unwrap_or_default(), missing.to_vec()].concat();
+        let trusted = self.trusted().unwrap_or_default();
+        let known = [trusted, reach.entries().to_vec(), missing.to_vec()].concat();
         let mut shown = missing.to_vec();
-        shown.extend(new_entries(
-            &leads,
-            &[known, reach.entries().to_vec()].concat(),
-        ));
-        self.printer.tell(&format!(
+        shown.extend(new_entries(&leads, &known));
+        let question = format!(
             "The documents of site `{}` would have trueup use what is not trusted yet:\n{}\nTrust it? Only \
              `yes` is taken as consent:",
             self.site,
             lines(&shown)
-        ));
-        let mut answer = String::new();
-        let read = std::io::stdin().lock().read_line(&mut answer);
-        let answer = read.is_ok() && answer.trim() == "yes";
+        );
+        let answer = self.printer.confirms(&question, "yes").unwrap_or(false);
         answers.insert(declared, answer);
         Some(answer)
     }

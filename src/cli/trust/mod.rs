@@ -3,7 +3,7 @@
 mod gate;
 mod store;
 
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -198,13 +198,9 @@ fn confirm(context: &Context, command: &TrustCommand) -> Result<(), Failure> {
         return Err(Failure::new(FailureKind::Guard, message)
             .hint("pass `--yes` if everything above may be used"));
     }
-    context
-        .printer
-        .tell("Trust this? Only `yes` is taken as consent:");
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    match answer.trim() {
-        "yes" => Ok(()),
-        _ => Err(Failure::error("not trusted; nothing was recorded")),
+    let question = "Trust this? Only `yes` is taken as consent:";
+    match context.printer.confirms(question, "yes")? {
+        true => Ok(()),
+        false => Err(Failure::error("not trusted; nothing was recorded")),
     }
 }

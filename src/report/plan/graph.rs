@@ -94,7 +94,7 @@ pub fn dot(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
             "{indent}s{index} [label={}",
             quoted(&step.id.to_string())
         )?;
-        if is_barrier(step.id.kind) {
+        if step.id.kind.is_barrier() {
             write!(out, ", shape=diamond")?;
         }
         if step.effect == Effect::Destructive {
@@ -170,7 +170,7 @@ pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
     let shape = |out: &mut dyn Write, indent: &str, index: usize| -> fmt::Result {
         let (_, label, kind, _) = &boxes[index];
         let label = entities(label);
-        if is_barrier(*kind) {
+        if kind.is_barrier() {
             writeln!(out, "{indent}s{index}{{\"{label}\"}}")
         } else {
             writeln!(out, "{indent}s{index}[\"{label}\"]")
@@ -213,17 +213,6 @@ pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
         writeln!(out, "  class {} destructive", destructive.join(","))?;
     }
     Ok(())
-}
-
-fn is_barrier(kind: StepKind) -> bool {
-    matches!(
-        kind,
-        StepKind::StartGroup
-            | StepKind::StartWave
-            | StepKind::GatePrepared
-            | StepKind::GateDeployed
-            | StepKind::CriticalCheck
-    )
 }
 
 /// The positions of the steps in no group, and of those in each.
