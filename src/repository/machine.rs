@@ -23,6 +23,10 @@ pub struct Holder {
     pub boot_id: Option<String>,
     /// The space in which `pid` is counted; `None` where the system has no such thing.
     pub pid_namespace: Option<String>,
+    /// The space in which `process_start` is counted; `None` where the system has no such thing, or an earlier
+    /// version took the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_namespace: Option<String>,
     /// The process.
     pub pid: u32,
     /// When the process started, in the system's own units; `None` where that is not known.
@@ -43,9 +47,8 @@ impl Holder {
             since: since.to_owned(),
             host: host().unwrap_or_else(|| "unknown".to_owned()),
             boot_id: boot_id(),
-            pid_namespace: fs::read_link("/proc/self/ns/pid")
-                .ok()
-                .map(|target| target.to_string_lossy().into_owned()),
+            pid_namespace: namespace("pid"),
+            time_namespace: namespace("time"),
             pid,
             process_start: match process(pid) {
                 Process::Started(at) => Some(at),
@@ -79,6 +82,8 @@ impl Holder {
         self.is_near(me)
             && match process(self.pid) {
                 Process::Gone => true,
+                // The same process has started at another time where another clock is shown.
+                Process::Started(_) if self.time_namespace != me.time_namespace => false,
                 Process::Started(at) => self.process_start.is_some_and(|start| start != at),
                 Process::Unknown => false,
             }
@@ -97,6 +102,12 @@ impl Holder {
         }
         self
     }
+}
+
+/// The namespace of a kind that this process is in.
+fn namespace(kind: &str) -> Option<String> {
+    let target = fs::read_link(format!("/proc/self/ns/{kind}")).ok()?;
+    Some(target.to_string_lossy().into_owned())
 }
 
 /// The name of this machine; `None` where the system does not say it.
@@ -165,6 +176,14 @@ mod tests {
         assert!(
             reused.is_gone(&me),
             "the pid belongs to another process now"
+        );
+        let elsewhere = Holder {
+            time_namespace: Some("time:[1]".to_owned()),
+            ..reused
+        };
+        assert!(
+            !elsewhere.is_gone(&me),
+            "the same process, whose start another clock shows"
         );
         let mut child = std::process::Command::new("git")
             .arg("--version")
