@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trueup::apply::session::{
-    Connection, Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin,
-    find_interrupted,
+    Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin, find_interrupted,
 };
 use trueup::apply::{Entry, Event, EventKind, StepOutcome};
 use trueup::design::RunId;
 use trueup::record::{Outcome, Phase};
-use trueup::repository::{Holder, NewLock, Repository, Signature};
+use trueup::repository::{Holder, Repository};
 
-use super::{Hand, Job, MINUTE, actor, alone, apply, carry_out, go_on, holds, plan, state, tags};
+use super::{
+    Hand, Job, MINUTE, actor, alone, apply, carry_out, go_on, holds, move_elsewhere, move_lock,
+    plan, state, tags,
+};
 use crate::git::Checkout;
 
 /// A run that stops after its group was prepared, as a killed process leaves it.
-fn killed(repository: &Repository, site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
+fn killed(site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
     use trueup::apply::NodeOutcome;
     let actor = actor();
     let mut begun = begin(site, &actor, time, order.proposal(false), &mut holds).unwrap();
@@ -46,58 +48,17 @@ fn killed(repository: &Repository, site: &Site<'_>, time: &Hand, order: &Job) ->
     begun.journal.commit().unwrap();
     let run = begun.session.run().clone();
     drop(begun);
-    die(repository, site, time);
+    die(site, time);
     run
 }
 
-/// Makes the lock that of a process that is gone.
-fn die(repository: &Repository, site: &Site<'_>, time: &Hand) {
-    let seen = site.repository.read_lock("one").unwrap().unwrap();
-    let holder = Holder {
+/// Gives the site's lock to a process that is gone.
+fn die(site: &Site<'_>, time: &Hand) {
+    move_lock(site, time, |holder| Holder {
         pid: 1,
         process_start: Some(u64::MAX),
-        ..seen.holder
-    };
-    let author = Signature {
-        name: "Ada".to_owned(),
-        email: String::new(),
-        seconds: time.seconds(),
-    };
-    let new = NewLock {
-        site: "one",
-        holder: &holder,
-        plan: b"the plan",
-        nonce: "killed",
-        author,
-    };
-    let remote = match &site.connection {
-        Connection::Shared { remote, .. } => Some(remote),
-        _ => None,
-    };
-    repository.move_lock(seen.id, &new, remote).unwrap();
-}
-
-/// Makes the lock that of a process on another host.
-fn elsewhere(repository: &Repository, time: &Hand) {
-    let seen = repository.read_lock("one").unwrap().unwrap();
-    let holder = Holder {
-        host: "elsewhere".to_owned(),
-        boot_id: None,
-        ..seen.holder
-    };
-    let author = Signature {
-        name: "Ada".to_owned(),
-        email: String::new(),
-        seconds: time.seconds(),
-    };
-    let new = NewLock {
-        site: "one",
-        holder: &holder,
-        plan: b"the plan",
-        nonce: "elsewhere",
-        author,
-    };
-    repository.move_lock(seen.id, &new, None).unwrap();
+        ..holder
+    });
 }
 
 #[test]
@@ -108,7 +69,7 @@ fn a_killed_run_goes_on_with_its_plan_and_commit_and_is_tagged_once() {
     let site = alone(&repository);
     let time = Hand::new();
     let order = Job::new(plan(&["a", "b"]), commit);
-    let run = killed(&repository, &site, &time, &order);
+    let run = killed(&site, &time, &order);
     checkout.commit("later");
 
     let error = apply(&site, &time, &order, &[], false).unwrap_err();
@@ -152,7 +113,7 @@ fn a_killed_run_that_is_given_up_is_tagged_as_failed_and_says_what_stays_half_do
     let site = alone(&repository);
     let time = Hand::new();
     let order = Job::new(plan(&["a", "b"]), commit);
-    let run = killed(&repository, &site, &time, &order);
+    let run = killed(&site, &time, &order);
     let aborted = abort(&site, &actor(), &time, &run, TakeOver::default()).unwrap();
     let said: Vec<_> = aborted
         .half_done
@@ -167,7 +128,7 @@ fn a_killed_run_that_is_given_up_is_tagged_as_failed_and_says_what_stays_half_do
     assert!(repository.read_lock("one").unwrap().is_none());
 
     // A new run does the same where it is told to.
-    let second = killed(&repository, &site, &time, &order);
+    let second = killed(&site, &time, &order);
     let (report, _) = apply(&site, &time, &order, &[], true).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(tags(&checkout).contains(&format!("site-action-failure/one/{second}")));
@@ -231,7 +192,7 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
     tell(EventKind::Stopping { running: 1 });
     let run = begun.session.run().clone();
     drop(begun);
-    die(&repository, &site, &time);
+    die(&site, &time);
     let files = repository
         .common_dir()
         .join("trueup/one")
@@ -286,7 +247,7 @@ fn who_waits_to_take_a_run_over_hears_a_stop_and_leaves_everything_as_it_was() {
     let begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
     let run = begun.session.run().clone();
     drop(begun);
-    elsewhere(&repository, &time);
+    move_elsewhere(&site, &time);
     let before = repository.read_lock("one").unwrap().unwrap().id;
     let found = find_interrupted(&site, None).unwrap();
     let resume = |time: &Hand, take_over: TakeOver| {

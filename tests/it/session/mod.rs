@@ -20,7 +20,7 @@ use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessC
 use trueup::observed::ObservedNode;
 use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
 use trueup::record::{Packed, State, Store};
-use trueup::repository::{CommitId, Patience, Repository};
+use trueup::repository::{CommitId, Holder, NewLock, Patience, Repository, Signature};
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
 use crate::git::Checkout;
@@ -272,6 +272,37 @@ impl Job {
             supersede,
         }
     }
+}
+
+/// Gives the site's lock to another holder.
+fn move_lock(site: &Site<'_>, time: &Hand, other: impl FnOnce(Holder) -> Holder) {
+    let seen = site.repository.read_lock("one").unwrap().unwrap();
+    let holder = other(seen.holder);
+    let author = Signature {
+        name: "Ada".to_owned(),
+        email: String::new(),
+        seconds: time.seconds(),
+    };
+    let new = NewLock {
+        site: "one",
+        holder: &holder,
+        plan: b"the plan",
+        nonce: "another",
+        author,
+    };
+    let remote = match &site.connection {
+        Connection::Shared { remote, .. } => Some(remote),
+        _ => None,
+    };
+    site.repository.move_lock(seen.id, &new, remote).unwrap();
+}
+
+/// Gives the site's lock to a process on another machine.
+fn move_elsewhere(site: &Site<'_>, time: &Hand) {
+    move_lock(site, time, |holder| Holder {
+        host: "elsewhere".to_owned(),
+        ..holder
+    });
 }
 
 fn holds(_: &State) -> Result<Vec<String>, trueup::record::Error> {

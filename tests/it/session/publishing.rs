@@ -11,9 +11,11 @@ use trueup::apply::{Finished, NodeResult};
 use trueup::design::{NodeName, RunId};
 use trueup::plan::Standing;
 use trueup::record::{Counts, Outcome, Store};
-use trueup::repository::{Holder, NewLock, Repository, Signature};
 
-use super::{Hand, Job, MINUTE, actor, alone, apply, carry_out, holds, plan, shared, state, tags};
+use super::{
+    Hand, Job, MINUTE, actor, alone, apply, carry_out, holds, move_elsewhere, plan, shared, state,
+    tags,
+};
 use crate::git::{Checkout, Origin};
 
 /// An origin, a clone with one commit, and the run of a plan on it.
@@ -217,28 +219,6 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
     assert!(find_interrupted(&site, None).is_ok(), "it can be resumed");
 }
 
-/// Makes the lock of the site that of another machine.
-fn move_elsewhere(repository: &Repository, time: &Hand) {
-    let seen = repository.read_lock("one").unwrap().unwrap();
-    let holder = Holder {
-        host: "elsewhere".to_owned(),
-        ..seen.holder
-    };
-    let author = Signature {
-        name: "Ada".to_owned(),
-        email: String::new(),
-        seconds: time.seconds(),
-    };
-    let new = NewLock {
-        site: "one",
-        holder: &holder,
-        plan: b"the plan",
-        nonce: "elsewhere",
-        author,
-    };
-    repository.move_lock(seen.id, &new, None).unwrap();
-}
-
 #[test]
 fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
     let checkout = Checkout::new();
@@ -250,7 +230,7 @@ fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
     let begun = begin(&site, &actor, &time, job.proposal(false), &mut holds).unwrap();
     let run = begun.session.run().clone();
     drop(begun);
-    move_elsewhere(&repository, &time);
+    move_elsewhere(&site, &time);
     // Whether the process on another machine lives cannot be told.
     let error = unlock(&site, &actor, &time, &run, Unlock::Dead).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld);
@@ -272,7 +252,7 @@ fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
     let begun = super::go_on(&site, &actor, &time, &found, &job, take);
     assert!(time.monotonic() - before >= MINUTE);
     drop(begun);
-    move_elsewhere(&repository, &time);
+    move_elsewhere(&site, &time);
     unlock(&site, &actor, &time, &run, Unlock::Forced).unwrap();
     assert_eq!(repository.read_lock("one").unwrap(), None);
 }
@@ -298,7 +278,7 @@ fn a_process_that_sleeps_sends_nothing_that_changes_something_once_its_lease_is_
         "nobody has taken it, and it is confirmed again"
     );
     // Another has: it is lost for good.
-    move_elsewhere(&repository, &time);
+    move_elsewhere(&site, &time);
     time.pass(MINUTE);
     begun.session.tick();
     assert!(fence.is_lost() && !fence.holds());
