@@ -1,3 +1,5 @@
+//! Which machine is taken for which: verdicts, records, and what two nodes may not share.
+
 use proptest::prelude::*;
 
 use super::*;
