@@ -1,18 +1,21 @@
 //! Machines of a snapshot file that are like one that was read before.
 //!
 //! The machines of a site differ in little: a name, the serial numbers of their disks, the UID of their
-//! Kubernetes node, a label or two. A [`Pattern`] is the line of one machine, cut where another one may
+//! Kubernetes node, a label or two, and what its board is known by. A [`Pattern`] is the line of one machine, cut where another one may
 //! say something else. A line that is like it is compared and not parsed; any other line is parsed. Both
 //! give the same, since a pattern is only made of a line that is what its machine is written as.
 
 use std::sync::Arc;
 
 use super::{Fact, ObservedNode};
+use crate::identity::Identity;
 
 /// Patterns that are kept, those first that a line was like lately.
 const KEPT: usize = 8;
 /// Lines that were like none before it is asked whether patterns are worth being made here.
 const PATIENCE: usize = 32;
+/// Most MAC addresses of a machine in which another one may differ.
+const MACS: u8 = 16;
 /// Stands where another machine may say something else.
 const MARK: char = '\u{f8ff}';
 
@@ -25,6 +28,44 @@ enum Slot {
     Uid,
     /// The value of a label of it, by its position.
     Label(usize),
+    /// The UUID of its board.
+    BoardUuid,
+    /// The serial number of its board.
+    BoardSerial,
+    /// Its id in the provisioner.
+    Provisioner,
+    /// A MAC address, by its position.
+    Mac(u8),
+}
+
+impl Slot {
+    /// The slots of an identity, in the order in which they are written.
+    fn of_identity(identity: &Identity) -> impl Iterator<Item = Self> {
+        let single = [
+            (Self::BoardUuid, identity.uuid.is_some()),
+            (Self::BoardSerial, identity.serial.is_some()),
+            (Self::Provisioner, identity.provisioner.is_some()),
+        ];
+        let single = single
+            .into_iter()
+            .filter_map(|(slot, has)| has.then_some(slot));
+        // A machine with more is parsed, since its line is not as a pattern of so few is written.
+        single.chain((0..MACS).take(identity.macs.len()).map(Self::Mac))
+    }
+
+    /// What stands in it while a pattern is made; addresses keep their order.
+    fn mark(self) -> String {
+        match self {
+            Self::Mac(position) => format!("{MARK}{}", char::from(b'a' + position)),
+            _ => MARK.to_string(),
+        }
+    }
+
+    /// What stands behind its mark.
+    fn behind(self, part: &str) -> String {
+        let skipped = usize::from(matches!(self, Self::Mac(_)));
+        part.get(skipped..).unwrap_or_default().to_owned()
+    }
 }
 
 /// A machine that others are like.
@@ -50,16 +91,33 @@ fn text_in(node: &ObservedNode, slot: Slot) -> Option<&Arc<str>> {
     }
 }
 
+/// Puts texts into slots of a machine. Of MAC addresses, which are a set, none of the machine's own is left.
+fn fill<'t>(node: &mut ObservedNode, texts: impl Iterator<Item = (Slot, &'t str)>) {
+    if let Some(identity) = &mut node.identity {
+        identity.macs.clear();
+    }
+    for (slot, text) in texts {
+        put(node, slot, text);
+    }
+}
+
 fn put(node: &mut ObservedNode, slot: Slot, text: &str) {
-    match (slot, &mut node.disks, &mut node.cluster) {
-        (Slot::Serial(position), Fact::Known(disks), _) => {
+    let text = || Arc::from(text);
+    match (slot, &mut node.disks, &mut node.cluster, &mut node.identity) {
+        (Slot::Serial(position), Fact::Known(disks), ..) => {
             if let Some(disk) = disks.get_mut(position) {
-                disk.serial = Arc::from(text);
+                disk.serial = text();
             }
         }
-        (Slot::Uid, _, Fact::Known(Some(member))) => member.uid = Arc::from(text),
-        (Slot::Label(position), _, Fact::Known(Some(member))) => {
-            member.labels.set_value(position, text);
+        (Slot::Uid, _, Fact::Known(Some(member)), _) => member.uid = text(),
+        (Slot::Label(position), _, Fact::Known(Some(member)), _) => {
+            member.labels.set_value(position, &text());
+        }
+        (Slot::BoardUuid, .., Some(identity)) => identity.uuid = Some(text()),
+        (Slot::BoardSerial, .., Some(identity)) => identity.serial = Some(text()),
+        (Slot::Provisioner, .., Some(identity)) => identity.provisioner = Some(text()),
+        (Slot::Mac(_), .., Some(identity)) => {
+            identity.macs.insert(text());
         }
         _ => {}
     }
@@ -93,14 +151,20 @@ impl Pattern {
                 }
             }
         }
-        let mut marked = Box::new(node.clone());
-        for slot in &slots {
-            put(&mut marked, *slot, MARK.encode_utf8(&mut [0; 4]));
+        if let Some(identity) = &node.identity {
+            slots.extend(Slot::of_identity(identity));
         }
+        let mut marked = Box::new(node.clone());
+        let marks: Vec<String> = slots.iter().map(|slot| slot.mark()).collect();
+        let marks = marks.iter().map(String::as_str);
+        fill(&mut marked, slots.iter().copied().zip(marks));
         let marked = serde_json::to_string(&marked).ok()?;
-        let mut parts = marked.split(MARK).map(str::to_owned);
-        let head = parts.next()?;
-        let slots: Vec<(Slot, String)> = slots.into_iter().zip(parts).collect();
+        let mut parts = marked.split(MARK);
+        let head = parts.next()?.to_owned();
+        let slots = slots.into_iter().zip(parts);
+        let slots: Vec<(Slot, String)> = slots
+            .map(|(slot, part)| (slot, slot.behind(part)))
+            .collect();
         let pattern = Self {
             node: Box::new(node.clone()),
             head,
@@ -127,9 +191,8 @@ impl Pattern {
             return None;
         }
         let mut node = self.node.clone();
-        for ((slot, _), text) in self.slots.iter().zip(texts) {
-            put(&mut node, *slot, text);
-        }
+        let slots = self.slots.iter().map(|(slot, _)| *slot);
+        fill(&mut node, slots.zip(texts));
         Some(node)
     }
 }
@@ -183,7 +246,16 @@ mod tests {
         };
         let labels = labels.iter();
         let labels = labels.map(|(key, value)| (Arc::from(&**key), Arc::from(&**value)));
+        let macs = serials.iter().map(|serial| &**serial);
+        let identity = Identity {
+            serial: serials.first().map(|serial| Arc::from(&**serial)),
+            provisioner: serials.get(1).map(|serial| Arc::from(&**serial)),
+            macs: macs.map(Arc::from).collect(),
+            unverified: serials.len() > 1,
+            uuid: (!uid.is_empty()).then(|| Arc::from(uid)),
+        };
         ObservedNode {
+            identity: (!serials.is_empty()).then(|| Box::new(identity)),
             provision: Fact::Known(ProvisionState::Active),
             power: Fact::Known(PowerState::On),
             disks: Fact::Known(serials.iter().enumerate().map(disk).collect()),
@@ -216,6 +288,25 @@ mod tests {
             assert_eq!(*alike.read(&name, &text).unwrap(), node);
         }
         assert_eq!((alike.missed, alike.found), (2, 98));
+    }
+
+    #[test]
+    fn of_machines_whose_boards_differ_only_the_first_is_parsed() {
+        let mut alike = Alike::default();
+        for number in 0..100 {
+            let mut node = machine(&["S".to_owned()], "u", &[]);
+            let text = |what: &str| Arc::from(format!("{what}-{number:02}"));
+            node.identity = Some(Box::new(Identity {
+                uuid: Some(text("uuid")),
+                serial: Some(text("serial")),
+                provisioner: Some(text("id")),
+                macs: [text("b"), text("a")].into(),
+                unverified: false,
+            }));
+            let text = serde_json::to_string(&node).unwrap();
+            assert_eq!(*alike.read("n", &text).unwrap(), node);
+        }
+        assert_eq!((alike.missed, alike.found), (1, 99));
     }
 
     #[test]
