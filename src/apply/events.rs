@@ -231,6 +231,9 @@ pub struct RunReport {
     pub nodes: Vec<NodeResult>,
     /// Counts.
     pub counts: Counts,
+    /// Nodes whose machines it changes though nothing proves that they are the ones that are meant, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unverified: Vec<NodeName>,
     /// The tag, where one was made.
     pub tag: Option<Arc<str>>,
     /// What to do next, one sentence each.

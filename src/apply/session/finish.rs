@@ -69,6 +69,7 @@ impl Session<'_> {
                 groups: finished.groups.clone(),
                 nodes: finished.nodes.clone(),
                 counts: finished.counts,
+                unverified: self.plan.unverified().cloned().collect(),
                 tag: run.tag.clone(),
                 next: next(&self.run, run.outcome, finished),
                 duration_ms: finished.duration_ms,

@@ -237,13 +237,21 @@ fn a_node_that_does_not_answer_in_time_is_unknown_and_counts_as_failed() {
         true,
         &[],
         (Some(100), None, None),
-        &["a", "b"],
+        &["a", "b", "c"],
     )]);
     site.timeout = 60;
-    let world = World::new([("deploy/g/a", Act::Take(61)), ("deploy/g/b", Act::Take(59))]);
+    let world = World::new([
+        ("deploy/g/a", Act::Take(61)),
+        ("deploy/g/b", Act::Take(59)),
+        ("deploy/g/c", Act::Tell(61)),
+    ]);
     let (finished, heard, _) = run(&site.plan(), &world);
     let end = "unknown: no end within 60 s; what was asked for may still go on";
     assert_eq!(heard.ends()["deploy/g/a"], end);
+    assert_eq!(
+        heard.ends()["deploy/g/c"],
+        format!("{end}; when it was last heard of: 3 of 7 pods are left")
+    );
     assert_eq!(finished.outcome, Outcome::Failed);
     let last = heard
         .nodes

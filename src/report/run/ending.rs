@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{milliseconds, role, words};
 use crate::apply::{GroupResult, NodeResult, RunReport};
+use crate::design::NodeName;
 use crate::plan::Standing;
 use crate::record::Counts;
 use crate::report::table::{Cell, Table};
@@ -53,6 +54,9 @@ pub fn report(
         let run = Visible(report.run.as_str());
         writeln!(out, "`trueup show {run} --full` lists all\n")?;
     }
+    if !report.unverified.is_empty() {
+        unverified(out, &report.unverified, palette, full)?;
+    }
     for next in &report.next {
         writeln!(
             out,
@@ -73,6 +77,34 @@ pub fn report(
         counts(&report.counts),
         milliseconds(report.duration_ms)
     )
+}
+
+/// Says which machines were changed that nothing proves to be the ones that are meant.
+fn unverified(
+    out: &mut dyn Write,
+    nodes: &[NodeName],
+    palette: Palette,
+    full: bool,
+) -> fmt::Result {
+    let shown = match full || nodes.len() <= FEW_NODES {
+        true => nodes.len(),
+        false => MOST_OF_A_REASON,
+    };
+    let names: Vec<String> = nodes[..shown]
+        .iter()
+        .map(|node| Visible(node.as_str()).to_string())
+        .collect();
+    let word = palette.paint(Role::Warning, "unverified:");
+    let machines = counted(nodes.len(), "machine", "machines");
+    let names = names.join(", ");
+    write!(
+        out,
+        "{word} nothing proves that {machines} changed by this run are the ones that are meant: {names}"
+    )?;
+    match nodes.len() - shown {
+        0 => writeln!(out),
+        more => writeln!(out, " and {more} more"),
+    }
 }
 
 /// `40 succeeded, 2 failed, 1 not started`.

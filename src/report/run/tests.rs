@@ -60,6 +60,7 @@ fn ending() -> RunReport {
             failed: 1,
             not_started: 0,
         },
+        unverified: Vec::new(),
         tag: Some("site-action-success/x/01J".into()),
         next: vec!["look at n2, then plan again".into()],
         duration_ms: 754_000,
@@ -278,6 +279,28 @@ fn the_report_lists_groups_and_what_failed_and_what_to_do() {
     Tagged site-action-success/x/01J
     Run 01J succeeded with failures: 1 succeeded, 1 failed, in 12 min
     ");
+}
+
+#[test]
+fn the_report_names_machines_that_nothing_proves() {
+    let mut ended = ending();
+    ended.unverified = vec!["n1".into(), "n2".into()];
+    let mut out = String::new();
+    report(&mut out, &ended, Palette::Plain, false).unwrap();
+    let line = "unverified: nothing proves that 2 machines changed by this run are the ones that are meant: n1, n2\n";
+    assert!(out.contains(line), "{out}");
+    let json = serde_json::to_value(&ended).unwrap();
+    assert_eq!(json["unverified"], serde_json::json!(["n1", "n2"]));
+
+    ended.unverified = (0..1_000)
+        .map(|number| format!("n{number}").into())
+        .collect();
+    out.clear();
+    report(&mut out, &ended, Palette::Plain, false).unwrap();
+    assert!(
+        out.contains("meant: n0, n1, n2, n3, n4 and 995 more\n"),
+        "{out}"
+    );
 }
 
 #[test]
