@@ -61,22 +61,29 @@ pub(super) fn keep_api_servers(
 /// Has a deploy that makes a machine a node of the cluster end when the node is there and Ready.
 ///
 /// Which machines are to be nodes is told by the design: those that have Kubernetes labels, or another name
-/// in the cluster. Of the others, and where the cluster does not answer yet, as on the first deploy of its
-/// control plane, nobody can say; they are not waited for.
+/// in the cluster. Where the cluster does not answer yet, as on the first deploy of its control plane, they
+/// are not waited for, and the plan says so.
 pub(super) fn await_joining(design: &Design, facts: Option<&ClusterFacts>, items: &mut [Item<'_>]) {
-    if facts.is_none_or(|facts| facts.api_servers.is_none()) {
-        return;
-    }
+    let answers = facts.is_some_and(|facts| facts.api_servers.is_some());
     for item in items {
         let is_new = item.work.deploy && item.work.leave.is_none();
-        let is_out = matches!(item.subject.membership, Membership::Out);
-        let Some(after) = item.subject.after.filter(|_| is_new && is_out) else {
+        let Some(after) = item.subject.after.filter(|_| is_new) else {
             continue;
         };
         let names = design.backends.names.get(&after.name);
         let is_named = names.is_some_and(|names| names.contains_key("kubernetes"));
-        if is_named || !after.labels.is_empty() {
-            item.work.rejoins.get_or_insert_default().joins = true;
+        if !is_named && after.labels.is_empty() {
+            continue;
+        }
+        match item.subject.membership {
+            Membership::Out if answers => {
+                item.work.rejoins.get_or_insert_default().joins = true;
+            }
+            Membership::Unseen(why) => item.because(format!(
+                "its Kubernetes cluster cannot be read ({why}): the deploy ends without waiting for its node, \
+                 and whether it joins is for the next plan or `trueup status` to show"
+            )),
+            _ => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Nodes that leave their clusters, and the guard of etcd over all of a plan.
 
 use super::*;
-use crate::design::{ClusterName, EtcdCluster, EtcdMember};
+use crate::design::{ClusterName, EtcdCluster, EtcdMember, fixture};
 use crate::observed::{
     ClusterFacts, EtcdAnswer, EtcdMemberSeen, EtcdSeen, LocalData, NodePods, PodName,
 };
@@ -552,4 +552,34 @@ fn a_former_member_that_an_update_deploys_again_is_waited_for_until_it_votes() {
         world.see(name, ProvisionState::Available);
     }
     assert!(!work(&world.plan()).contains("await-ready"));
+}
+
+#[test]
+fn a_first_deploy_awaits_its_node_or_says_that_nothing_does() {
+    let site = "---\nschema: trueup/Backends/v1\nmetadata: {name: backends}\n\
+                data: {hardware: {kind: redfish}, clusters: {kubernetes: {}}}\n";
+    let mut world = clustered(&["n1"]);
+    world.bare("n1");
+    world.after.backends = fixture::site(site).design.backends;
+    let facts = |world: &mut World, servers| {
+        let seen = world.observations.as_mut().unwrap();
+        seen.cluster.as_mut().unwrap().api_servers = servers;
+    };
+    facts(&mut world, Some(Fact::Known(1)));
+    world.seen("n1").cluster = Fact::Known(None);
+    let reasons = |world: &World| world.plan().changes[0].reasons.join("; ");
+    assert!(ids(&world.plan()).contains(&"await-ready/all/n1".to_owned()));
+    assert!(!reasons(&world).contains("without waiting"));
+
+    // Its control plane is not there yet.
+    world.observations.as_mut().unwrap().cluster = None;
+    world.seen("n1").cluster = Fact::Unknown(Arc::from("connection refused"));
+    assert!(!ids(&world.plan()).contains(&"await-ready/all/n1".to_owned()));
+    let said = reasons(&world);
+    let why = "its Kubernetes cluster cannot be read (connection refused): the deploy ends without waiting";
+    assert!(said.contains(why), "{said}");
+
+    // What is to be no node of a cluster does not wait for one.
+    world.designed("n1").labels = Arc::default();
+    assert!(!reasons(&world).contains("without waiting"));
 }
