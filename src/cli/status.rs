@@ -56,7 +56,8 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         command.observed.clone(),
         command.revision.read.allow_missing_sources,
         command.remote.clone(),
-    );
+    )
+    .without_forecast();
     let planned = planning::make(
         context,
         &checkout,

@@ -80,6 +80,9 @@ pub(in crate::cli) struct PlanArguments {
     /// A request that was saved, in the place of the flags.
     #[arg(skip)]
     saved: Option<Saved>,
+    /// No pods are looked at, nor rights: nothing is forecast.
+    #[arg(skip)]
+    pub(super) without_forecast: bool,
 }
 
 /// A request that was saved in a plan.
@@ -203,6 +206,14 @@ impl PlanArguments {
             allow_missing_sources,
             remote,
             ..Self::default()
+        }
+    }
+
+    /// The same, without what only a forecast needs.
+    pub(in crate::cli) fn without_forecast(self) -> Self {
+        Self {
+            without_forecast: true,
+            ..self
         }
     }
 

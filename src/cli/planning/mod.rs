@@ -352,7 +352,7 @@ fn make_whole(
     let (hardware, observations) = observe(
         &backends,
         snapshot,
-        (request, &records),
+        (request, &records, arguments.without_forecast),
         &design,
         &applied,
         &runtime,
@@ -557,7 +557,7 @@ type Seen = (Option<Arc<Backends>>, Option<Observations>);
 fn observe(
     backends: &backend::Context,
     snapshot: Snapshot,
-    (request, records): (&Request, &BTreeMap<NodeName, NodeRecord>),
+    (request, records, without_forecast): (&Request, &BTreeMap<NodeName, NodeRecord>, bool),
     design: &Design,
     applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
     runtime: &tokio::runtime::Runtime,
@@ -569,21 +569,22 @@ fn observe(
     let hardware = opened.choose(design, backends)?;
     let nodes = subjects(design, applied);
     let named = plan::named(design, records, request);
-    let observed = observe_nodes(&hardware, &nodes, request.action, named.as_ref());
+    let look = match without_forecast {
+        true => Look {
+            etcd: true,
+            ..Look::default()
+        },
+        false => look_of(request.action),
+    };
+    let observed = observe_nodes(&hardware, &nodes, look, named.as_ref());
     let observations = runtime.block_on(observed);
     Ok((Some(hardware), Some(observations)))
 }
 
-/// Asks backends for what a plan of an action goes by; `pods_of`: the nodes whose pods are wanted, where
-/// those are not all.
-pub(in crate::cli) async fn observe_nodes(
-    backends: &Backends,
-    nodes: &[Arc<NodeDesign>],
-    action: Action,
-    pods_of: Option<&BTreeSet<NodeName>>,
-) -> Observations {
+/// What a plan of an action goes by.
+fn look_of(action: Action) -> Look {
     // It is lists of its own, and rights that nothing else needs.
-    let look = Look {
+    Look {
         remediation: action == Action::Remediate,
         rights: match action.cluster_steps() {
             ClusterSteps::None => Rights::None,
@@ -591,7 +592,16 @@ pub(in crate::cli) async fn observe_nodes(
             ClusterSteps::Any => Rights::All,
         },
         ..Look::ALL
-    };
+    }
+}
+
+/// Asks backends for what a plan goes by; `pods_of`: the nodes whose pods are wanted, where those are not all.
+async fn observe_nodes(
+    backends: &Backends,
+    nodes: &[Arc<NodeDesign>],
+    look: Look,
+    pods_of: Option<&BTreeSet<NodeName>>,
+) -> Observations {
     let began = Instant::now();
     let seen = backends.see(nodes, look, pods_of).await;
     ::log::info!(
