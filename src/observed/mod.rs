@@ -83,6 +83,8 @@ pub enum Capability {
     WipeOperatingSystemDisk,
     /// Run clean steps.
     Clean,
+    /// Run steps of the design's own in a deploy.
+    DeploySteps,
     /// Hold the retired flag.
     Retire,
     /// Set Kubernetes labels.

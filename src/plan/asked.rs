@@ -109,6 +109,7 @@ impl<'a> Rules<'a> {
             self.hold_back(&mut item, action);
         }
         self.preserve(&mut item);
+        super::deploy_steps::take(&mut item);
         self.able(&mut item);
         self.clean(&mut item);
         item

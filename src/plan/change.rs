@@ -222,6 +222,7 @@ impl<'a> Rules<'a> {
             self.leave(item);
             self.preserve(item);
         }
+        super::deploy_steps::take(item);
         self.able(item);
         self.clean(item);
     }

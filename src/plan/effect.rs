@@ -19,7 +19,9 @@ use super::{Action, Change, ChangeKind, Plan};
 use crate::design::{ClusterName, Digest, GroupName, NodeName, SiteName};
 use crate::identity::Identity;
 use crate::remediation;
-use crate::step::{CleanStep, Effect, EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
+use crate::step::{
+    CleanStep, DeployStep, Effect, EtcdRemoval, OnDrainTimeout, Parameters, StepKind,
+};
 
 /// What a fact about the disks of a machine is called.
 const DISKS: &str = "disks";
@@ -85,6 +87,8 @@ struct NodeEffect<'p> {
     image: Option<&'p str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     clean_steps: &'p [CleanStep],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    deploy_steps: &'p [DeployStep],
     #[serde(skip_serializing_if = "Option::is_none")]
     remediation: Option<remediation::Limits>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -459,6 +463,7 @@ impl<'p> NodeEffect<'p> {
             remove_labels: &[],
             image: None,
             clean_steps: &[],
+            deploy_steps: &[],
             remediation: None,
             on_drain_timeout: None,
             grace_period: None,
@@ -493,6 +498,9 @@ impl<'p> NodeEffect<'p> {
         }
         if !all.clean_steps.is_empty() {
             self.clean_steps = &all.clean_steps;
+        }
+        if !all.deploy_steps.is_empty() {
+            self.deploy_steps = &all.deploy_steps;
         }
         if !all.etcd_given_up.is_empty() {
             self.destroy_etcd = &all.etcd_given_up;
@@ -581,6 +589,11 @@ impl<'p> NodeEffect<'p> {
                 "image `{}` is deployed",
                 self.image.unwrap_or_default()
             ));
+        }
+        // A deploy without the steps that were reviewed does not do less: the machine is set up otherwise.
+        let deploys = self.steps.contains(StepKind::Deploy);
+        if deploys && self.deploy_steps != before.deploy_steps {
+            added.push("other deploy steps are run".to_owned());
         }
         let set = self.set_labels.iter();
         let set = set.filter(|label| !before.set_labels.contains(label));

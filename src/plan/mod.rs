@@ -10,6 +10,7 @@ mod change;
 mod cleaning;
 mod cluster;
 mod consistent;
+mod deploy_steps;
 mod drift;
 pub mod effect;
 mod etcd;

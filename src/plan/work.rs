@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::asked::Single;
 use super::leaving::Leave;
 use crate::observed::Capability;
-use crate::step::{Actor, Cleaning, Parameters, StepKind};
+use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
 
 /// What the steps of a node are built of.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,8 @@ pub(super) struct Work {
     pub(super) cleaning: Option<Arc<Cleaning>>,
     pub(super) refused: Option<Arc<str>>,
     pub(super) deploy: bool,
+    /// What its deploy runs besides its own steps, where the design has any.
+    pub(super) deploy_steps: Option<Arc<[DeployStep]>>,
     pub(super) record: bool,
     pub(super) adopt: bool,
 }
@@ -52,6 +54,7 @@ impl Work {
         cleaning: None,
         refused: None,
         deploy: false,
+        deploy_steps: None,
         record: false,
         adopt: false,
     };
@@ -122,6 +125,11 @@ impl Work {
             ),
             (self.prepare, Capability::Prepare, "prepare it"),
             (self.deploy, Capability::Deploy, "deploy a system on it"),
+            (
+                self.deploy_steps.is_some(),
+                Capability::DeploySteps,
+                "run deploy steps of the design",
+            ),
             (
                 self.relabel.is_some(),
                 Capability::Relabel,

@@ -415,6 +415,9 @@ pub struct Parameters {
     /// automated ones; for destroy, prepare and provide on the way to available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clean_steps: Vec<CleanStep>,
+    /// What is run besides the steps of a deploy's own, for deploy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deploy_steps: Vec<DeployStep>,
 }
 
 /// What is run on a machine to clean it, and who says so (ironic-cleaning).
@@ -522,6 +525,29 @@ impl From<&OfferedStep> for CleanStep {
             priority: (offered.priority > 0).then_some(offered.priority),
             erases: offered.erases,
         }
+    }
+}
+
+/// A step that a deploy runs besides its own (`platform.deploy_steps`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeployStep {
+    /// Who offers it: `power`, `management`, `firmware`, `deploy`, `bios`, `raid`, `vendor`.
+    pub interface: Arc<str>,
+    /// Its name.
+    pub step: Arc<str>,
+    /// Its place among all steps of the deploy: the highest first; 0 switches a step off.
+    pub priority: u32,
+    /// Its arguments, as compact JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arc<str>>,
+}
+
+impl DeployStep {
+    /// `interface.step`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.interface, self.step)
     }
 }
 

@@ -215,15 +215,17 @@ fn disks_of(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
     }
 }
 
-/// What a deploy has to know: the disks, and the image.
+/// What a deploy has to know: the disks, the image, and what it runs besides.
 fn deployed(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
     let system = item
         .subject
         .after
         .and_then(|node| node.sections.get(&Section::OperatingSystem));
     let image = system.and_then(|system| system.at(&["platform", "image"]));
+    let steps = item.work.deploy_steps.as_deref();
     Parameters {
         image: image.and_then(Node::as_str).map(Arc::from),
+        deploy_steps: steps.unwrap_or_default().to_vec(),
         ..disks_of(ground, item)
     }
 }

@@ -3,6 +3,7 @@
 mod asked;
 mod changes;
 mod cleaning;
+mod deploy_steps;
 mod identity;
 mod leaving;
 mod order;

@@ -261,13 +261,14 @@ impl Api {
         self.find(subject, &path).await
     }
 
-    /// The clean steps that a node is being cleaned with, as far as Ironic shows them.
+    /// The steps that go on with a node, as far as Ironic shows them; `list`: `clean_steps` or `deploy_steps`.
     pub(super) async fn running_steps(
         &self,
         subject: &str,
         uuid: &str,
+        list: &str,
     ) -> Result<Option<Vec<String>>, Trouble> {
-        let steps = self.cleaning_steps(subject, uuid).await?;
+        let steps = self.steps_of(subject, uuid, list).await?;
         let name = |step: &Value| {
             let part = |name| step.get(name).and_then(Value::as_str);
             Some(format!("{}.{}", part("interface")?, part("step")?))
@@ -287,12 +288,21 @@ impl Api {
         subject: &str,
         uuid: &str,
     ) -> Result<Option<Value>, Trouble> {
+        self.steps_of(subject, uuid, "clean_steps").await
+    }
+
+    async fn steps_of(
+        &self,
+        subject: &str,
+        uuid: &str,
+        list: &str,
+    ) -> Result<Option<Value>, Trouble> {
         let path = format!(
             "v1/nodes/{}?fields=provision_state,driver_internal_info",
             segment(uuid)?
         );
         let node: Option<Node> = self.find(subject, &path).await?;
-        Ok(node.and_then(|node| node.driver_internal_info.get("clean_steps").cloned()))
+        Ok(node.and_then(|node| node.driver_internal_info.get(list).cloned()))
     }
 
     /// What the last inspection of a node found.

@@ -11,7 +11,7 @@ use super::node::{
     CLEAN_FAILURE, DISKS, INSPECTED, Node, disks_of_inventory, identity_of_inventory,
 };
 use super::settings::Enrolment;
-use super::steps::Seen;
+use super::steps::{self, Seen};
 use super::verbs::Mover;
 use super::{Ironic, enrol};
 use crate::backend::hardware::payload;
@@ -32,6 +32,9 @@ const WAY: usize = 8;
 
 /// The version since which Ironic shows what an inspection found.
 const INVENTORY: u32 = 81;
+
+/// The version since which Ironic takes deploy steps with a deploy.
+const DEPLOY_STEPS: u32 = 69;
 
 /// Carries steps out for one node.
 pub(super) struct Carrier<'a> {
@@ -539,6 +542,7 @@ impl<'a> Carrier<'a> {
         }
         let mut node = mover.settled(node).await?;
         mover.gate(&node, Verb::Deploy)?;
+        let steps = self.deploy_steps().await?;
         if node.instance_uuid.is_some() && !is_ours {
             // An earlier deploy that failed has left its own.
             let operation = json!({"op": "remove", "path": "/instance_uuid"});
@@ -558,6 +562,9 @@ impl<'a> Carrier<'a> {
             .patch(node, Some(Verb::Deploy), operations, None)
             .await?;
         let mut body = json!({});
+        if !steps.is_empty() {
+            body["deploy_steps"] = json!(steps);
+        }
         if image.is_some() {
             body["configdrive"] = enrol::config_drive(self.node);
             let left = payload::not_carried(self.node).join(", ");
@@ -568,6 +575,22 @@ impl<'a> Carrier<'a> {
             }
         }
         self.runs(mover.ask(node, Verb::Deploy, body).await?).await
+    }
+
+    /// What the deploy runs besides the steps of Ironic's own, as its API has it.
+    async fn deploy_steps(&self) -> Result<Vec<Value>> {
+        let steps = self.parameters().map_or(&[][..], |each| &each.deploy_steps);
+        if !steps.is_empty() && !self.ironic().api.speaks(DEPLOY_STEPS).await? {
+            let why = format!("deploy steps need version 1.{DEPLOY_STEPS} of Ironic's API");
+            return Err(self.mover.permanent(why));
+        }
+        let written = steps.iter().map(|step| {
+            let args = steps::arguments(&step.name(), step.arguments.as_deref())?;
+            let args = args.unwrap_or_else(|| json!({}));
+            Ok(json!({"interface": step.interface, "step": step.step, "priority": step.priority, "args": args}))
+        });
+        let written: std::result::Result<_, String> = written.collect();
+        written.map_err(|why| self.mover.permanent(why))
     }
 
     /// A system that was deployed runs: Ironic may call a machine active that is off.
@@ -715,13 +738,8 @@ impl<'a> Carrier<'a> {
     /// A clean step as Ironic's API has it.
     fn written(&self, step: &CleanStep) -> Result<Value> {
         let mut written = json!({"interface": step.interface, "step": step.step});
-        if let Some(arguments) = &step.arguments {
-            let arguments: Value = serde_json::from_str(arguments).map_err(|error| {
-                self.mover.permanent(format!(
-                    "the arguments of `{}` are no JSON: {error}",
-                    step.step
-                ))
-            })?;
+        let arguments = steps::arguments(&step.name(), step.arguments.as_deref());
+        if let Some(arguments) = arguments.map_err(|why| self.mover.permanent(why))? {
             written["args"] = arguments;
         }
         Ok(written)

@@ -226,6 +226,7 @@ fn capabilities(cleaned: bool) -> std::collections::BTreeSet<Capability> {
         Capability::Deploy,
         Capability::WipeOperatingSystemDisk,
         Capability::Clean,
+        Capability::DeploySteps,
         Capability::Retire,
     ];
     let wipe = cleaned.then_some(Capability::Wipe);

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use super::node::Node;
 use super::verbs::Mover;
 use crate::backend::http::plain;
-use crate::lifecycle::{CleanInterface, OfferedStep};
+use crate::backend::{ActError, Order};
+use crate::lifecycle::{CleanInterface, OfferedStep, Verb};
+use crate::step::DeployStep;
 
 /// Under which key of `extra` the steps are that Ironic ran when it last cleaned the node by itself.
 pub(super) const STEPS: &str = "trueup_clean_steps";
@@ -25,6 +27,65 @@ const LONGEST: usize = 60;
 /// The steps of the cleaning that goes on, as far as they were seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen(Mutex<Option<Value>>);
+
+/// Which deploy steps of the design Ironic leaves out of a deploy: what no interface of a machine offers, it
+/// takes for a step of an agent that is still to come, and forgets.
+pub(super) struct LeftOut {
+    /// Those that were in no list yet.
+    missing: Vec<String>,
+    /// Whether a list was seen.
+    seen: bool,
+}
+
+impl LeftOut {
+    pub(super) fn of(verb: Verb, order: &Order) -> Self {
+        let parameters = order.step.parameters.as_ref();
+        let steps = parameters.filter(|_| verb == Verb::Deploy);
+        let steps = steps.map_or(&[][..], |all| &all.deploy_steps);
+        let runs = steps.iter().filter(|step| step.priority > 0);
+        Self {
+            missing: runs.map(DeployStep::name).collect(),
+            seen: false,
+        }
+    }
+
+    /// Looks at the list of a node that is being deployed, as long as a step is in none.
+    pub(super) async fn see(&mut self, mover: &Mover<'_>, node: &Node) {
+        if self.missing.is_empty() {
+            return;
+        }
+        let api = &mover.backend.api;
+        let listed = api.running_steps(&mover.subject, &node.uuid, "deploy_steps");
+        // What cannot be seen now may be seen at the next look.
+        if let Ok(Some(listed)) = listed.await {
+            self.seen = true;
+            self.missing.retain(|step| !listed.contains(step));
+        }
+    }
+
+    /// # Errors
+    ///
+    /// The deploy ended, and a step was never in its list.
+    pub(super) fn check(&self, mover: &Mover<'_>) -> Result<(), ActError> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let missing = self.missing.join(", ");
+        if !self.seen {
+            mover.say(format!("it was not seen whether Ironic ran {missing}"));
+            return Ok(());
+        }
+        Err(mover.permanent(format!(
+            "Ironic has deployed it without {missing}, and without saying so: no interface of the machine offers that"
+        )))
+    }
+}
+
+/// The arguments of a step, which plans and records hold as compact JSON.
+pub(super) fn arguments(step: &str, arguments: Option<&str>) -> Result<Option<Value>, String> {
+    let parsed = arguments.map(serde_json::from_str).transpose();
+    parsed.map_err(|error| format!("the arguments of `{step}` are no JSON: {error}"))
+}
 
 impl Mover<'_> {
     /// Looks once at which steps Ironic runs in a cleaning of its own.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::Ironic;
 use super::api::Trouble;
 use super::node::Node;
-use super::steps::Seen;
+use super::steps::{LeftOut, Seen};
 use crate::backend::hardware::proof::admit;
 use crate::backend::{ActError, Order, Secret};
 use crate::design::NodeDesign;
@@ -22,7 +22,8 @@ use crate::identity::{Identity, Verdict};
 use crate::lifecycle::{self, PowerState, ProvisionState, Verb};
 use crate::step::StepKind;
 
-/// How long a request is repeated that Ironic has no worker for, or whose node was locked.
+/// How long a request is repeated that Ironic has no worker for, or whose node was locked, while it
+/// works on no other machine.
 const BUSY: Duration = Duration::from_secs(600);
 /// The shortest and the longest wait before that, where Ironic does not say.
 const BUSY_DELAY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
@@ -207,8 +208,8 @@ impl Mover<'_> {
                 return Err(ActError::Ambiguous(Arc::from(trouble.to_string())));
             }
             if trouble.is_busy() && node.is_idle() && node.state() == before.state() {
-                let Some(delay) = busy.next(&trouble) else {
-                    return Err(trouble.into());
+                let Some(delay) = busy.next(&trouble, self.backend.watch.is_active()) else {
+                    return Err(busy.ended(&trouble));
                 };
                 self.say(format!(
                     "Ironic is busy: {trouble}; retried in {} s",
@@ -247,6 +248,7 @@ impl Mover<'_> {
         let mut waiter = self.backend.watch.wait_for(&before.uuid);
         let mut unchanged = 0;
         let mut checked_steps = verb != Verb::Clean;
+        let mut deploy_steps = LeftOut::of(verb, self.order);
         loop {
             let node = self.next(&mut waiter).await?;
             if !node.is_idle() {
@@ -261,12 +263,14 @@ impl Mover<'_> {
                 if verb != Verb::Clean && node.state().is_cleaning() {
                     self.see_steps(&node).await;
                 }
+                deploy_steps.see(self, &node).await;
                 continue;
             }
             let state = node.state();
             if ends(verb).contains(&state)
                 && (state != before.state() || node.has_moved_since(before))
             {
+                deploy_steps.check(self)?;
                 return Ok(node);
             }
             if node.has_moved_since(before) {
@@ -289,7 +293,7 @@ impl Mover<'_> {
         let running = self
             .backend
             .api
-            .running_steps(&self.subject, &node.uuid)
+            .running_steps(&self.subject, &node.uuid, "clean_steps")
             .await;
         let (Ok(Some(running)), Some(parameters)) = (running, &self.order.step.parameters) else {
             return Ok(false);
@@ -399,8 +403,11 @@ impl Mover<'_> {
     }
 }
 
-/// How long a request is repeated while Ironic is busy.
+/// How long a request is repeated while Ironic is busy: as long as it works on other machines, since it
+/// bounds how many it deploys and cleans at once, and not much longer where it works on none.
 struct Busy {
+    /// The end of the step's own time.
+    end: Option<Instant>,
     until: Instant,
     delay: Duration,
     hasher: DefaultHasher,
@@ -408,21 +415,25 @@ struct Busy {
 
 impl Busy {
     fn new(order: &Order) -> Self {
-        let limit = match order.step.timeout {
-            0 => BUSY,
-            seconds => BUSY.min(Duration::from_secs(seconds).mul_f64(0.9)),
-        };
+        let now = Instant::now();
         let mut hasher = DefaultHasher::new();
         order.step.id.hash(&mut hasher);
+        let limit = Duration::from_secs(order.step.timeout).mul_f64(0.9);
         Self {
-            until: Instant::now() + limit,
+            end: (!limit.is_zero()).then(|| now + limit),
+            until: now + BUSY,
             delay: BUSY_DELAY.0,
             hasher,
         }
     }
 
-    /// The wait before the next request; `None`: it would be too late.
-    fn next(&mut self, trouble: &Trouble) -> Option<Duration> {
+    /// The wait before the next request; `None`: it would be too late. `is_active`: whether
+    /// Ironic works on a machine, whose end makes room.
+    fn next(&mut self, trouble: &Trouble, is_active: bool) -> Option<Duration> {
+        let now = Instant::now();
+        if is_active && trouble.status() == Some(503) {
+            self.until = now + BUSY;
+        }
         // Many machines that ask in the same moment would find the same few workers, again and again.
         self.delay.hash(&mut self.hasher);
         let part = f64::from((self.hasher.finish() % 256) as u8) / 512.0;
@@ -433,7 +444,21 @@ impl Busy {
             None => self.delay.mul_f64(0.5 + part),
         };
         self.delay = (self.delay * 2).min(BUSY_DELAY.1);
-        (Instant::now() + delay <= self.until).then_some(delay)
+        let until = self.end.map_or(self.until, |end| end.min(self.until));
+        (now + delay <= until).then_some(delay)
+    }
+
+    /// The failure when there is no time left.
+    fn ended(&self, trouble: &Trouble) -> ActError {
+        let is_at_end = self.end.is_some_and(|end| end <= self.until);
+        if is_at_end || trouble.status() != Some(503) {
+            return trouble.clone().into();
+        }
+        ActError::Passing(Arc::from(format!(
+            "{trouble}; Ironic has worked on no machine for {} minutes: a conductor whose pool of \
+             workers was once full may refuse all work until it is restarted",
+            BUSY.as_secs() / 60
+        )))
     }
 }
 

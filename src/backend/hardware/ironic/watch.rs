@@ -26,13 +26,17 @@ pub(super) struct Round {
     pub(super) nodes: Result<HashMap<Arc<str>, Node>, Arc<str>>,
     /// The UUIDs of nodes by their names.
     names: HashMap<Arc<str>, Arc<str>>,
+    /// Whether something goes on with a node.
+    is_active: bool,
 }
 
 impl Round {
     fn new(begun: Instant, listed: Result<Vec<Node>, Arc<str>>) -> Self {
         let mut names = HashMap::new();
+        let mut is_active = false;
         let nodes = listed.map(|listed| {
             let nodes = listed.into_iter().map(|node| {
+                is_active |= node.state().is_transient();
                 if let Some(name) = &node.name {
                     names.insert(name.clone(), node.uuid.clone());
                 }
@@ -44,6 +48,7 @@ impl Round {
             begun,
             nodes,
             names,
+            is_active,
         }
     }
 
@@ -86,6 +91,12 @@ impl Watch {
             rounds: watch::Sender::new(None),
             inner: Mutex::default(),
         }
+    }
+
+    /// Whether something went on with a node of Ironic when all were last listed.
+    pub(super) fn is_active(&self) -> bool {
+        let last = self.rounds.borrow();
+        last.as_ref().is_some_and(|round| round.is_active)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

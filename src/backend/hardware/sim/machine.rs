@@ -158,13 +158,14 @@ impl Machine {
 pub(super) static OFFERED: LazyLock<Arc<[OfferedStep]>> =
     LazyLock::new(|| OWN_STEPS.map(OfferedStep::from).into());
 
-const CAPABILITIES: [Capability; 8] = [
+const CAPABILITIES: [Capability; 9] = [
     Capability::Power,
     Capability::Prepare,
     Capability::Deploy,
     Capability::Wipe,
     Capability::WipeOperatingSystemDisk,
     Capability::Clean,
+    Capability::DeploySteps,
     Capability::Retire,
     Capability::Relabel,
 ];

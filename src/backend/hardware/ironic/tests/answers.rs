@@ -1,5 +1,7 @@
 //! Answers of Ironic: versions, words, refusals, pages, and answers that are lost.
 
+use std::time::Duration;
+
 use super::*;
 
 #[tokio::test]
@@ -165,6 +167,60 @@ async fn what_ironic_has_no_worker_for_is_repeated_for_minutes_as_it_asks_and_no
     assert!(matches!(ended, Err(ActError::Passing(_))), "{ended:?}");
     let took = begun.elapsed().as_secs();
     assert!((500..=600).contains(&took), "{took}");
+    let Err(ActError::Passing(text)) = ended else {
+        unreachable!()
+    };
+    assert!(
+        text.contains("Ironic has worked on no machine for 10 minutes"),
+        "{text}"
+    );
+}
+
+/// An hour of cleaning elsewhere is no reason to fail: its end makes room.
+#[tokio::test(start_paused = true)]
+async fn what_ironic_has_no_room_for_waits_as_long_as_ironic_works_on_others() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let stand_in = StandIn::new()
+        .with("n1", "manageable")
+        .with("other", "active");
+    stand_in.begin("other", "cleaning", "available");
+    let begun = tokio::time::Instant::now();
+    let world = stand_in.clone();
+    let server = stand_in
+        .serve_but(move |received| {
+            if begun.elapsed() > HOUR {
+                world.end("other");
+            }
+            let is_full = world.state("other") == "cleaning";
+            let words = json!({"faultstring": "The concurrent action limit for cleaning has been reached."});
+            (received.method == "PUT" && is_full)
+                .then(|| Reply::json(503, json!({"error_message": words.to_string()})))
+        })
+        .await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    act(&ironic, &design, StepKind::Provide, "n1")
+        .await
+        .unwrap();
+    assert!(begun.elapsed() > HOUR);
+
+    // The step's own time bounds it all the same.
+    let stand_in = StandIn::new()
+        .with("n1", "manageable")
+        .with("other", "active");
+    stand_in.begin("other", "cleaning", "available");
+    let server = stand_in
+        .serve_but(|received| {
+            (received.method == "PUT").then(|| Reply::json(503, json!({"error_message": "full"})))
+        })
+        .await;
+    let (ironic, design) = opened(&server.url, &["n1"]);
+    let mut order = order(&design, StepKind::Provide, "n1", Parameters::default());
+    Arc::make_mut(&mut order.step).timeout = 2000;
+    let begun = tokio::time::Instant::now();
+    let ended = ironic.act(&order).await;
+    assert!(matches!(ended, Err(ActError::Passing(_))), "{ended:?}");
+    let took = begun.elapsed().as_secs();
+    assert!((1700..=1800).contains(&took), "{took}");
 }
 #[tokio::test]
 async fn an_answer_that_is_lost_is_looked_for_before_anything_is_asked_again() {

@@ -16,7 +16,7 @@ use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::Fact;
-use crate::step::{CleanStep, Parameters, Step, StepId, StepKind};
+use crate::step::{CleanStep, DeployStep, Parameters, Step, StepId, StepKind};
 use standin::StandIn;
 
 const RUN: &str = "01J00000000000000000000001";
@@ -277,6 +277,50 @@ async fn a_machine_is_enrolled_and_deployed_as_its_design_has_it_and_no_password
         crate::backend::hardware::payload::not_carried(&design.nodes[&NodeName::from("rich")]),
         [Arc::from("fetched")]
     );
+
+    // What the design runs in a deploy besides goes along.
+    let step = |arguments: Option<&str>| DeployStep {
+        interface: Arc::from("bios"),
+        step: Arc::from("apply_configuration"),
+        priority: 150,
+        arguments: arguments.map(Arc::from),
+    };
+    let parameters = Parameters {
+        deploy_steps: vec![step(Some(r#"{"settings":[]}"#)), step(None)],
+        ..Parameters::default()
+    };
+    let stand_in = StandIn::new().with("rich", "available");
+    let server = stand_in.serve().await;
+    let design = site(&server.url, settings, &[], RICH);
+    let ironic = open(&design, Arc::new(One)).unwrap();
+    let order_of = || order(&design, StepKind::Deploy, "rich", parameters.clone());
+    ironic.act(&order_of()).await.unwrap();
+    let deploy = server
+        .received
+        .lock()
+        .unwrap()
+        .iter()
+        .find(|each| each.body["target"] == "active")
+        .unwrap()
+        .body
+        .clone();
+    let expected = |args: Value| json!({"interface": "bios", "step": "apply_configuration", "priority": 150, "args": args});
+    assert_eq!(
+        deploy["deploy_steps"],
+        json!([expected(json!({"settings": []})), expected(json!({}))])
+    );
+    // An Ironic that is too old for them is told nothing.
+    let stand_in = StandIn::new().with("rich", "available").newest(68);
+    let server = stand_in.serve().await;
+    let design = site(&server.url, settings, &[], RICH);
+    let ironic = open(&design, Arc::new(One)).unwrap();
+    let text = permanent(
+        ironic
+            .act(&order(&design, StepKind::Deploy, "rich", parameters))
+            .await,
+    );
+    assert!(text.contains("deploy steps need version 1.69"), "{text}");
+    assert!(changes(&server).is_empty(), "{:?}", changes(&server));
 
     // A server that repeats what it was told shows no secret.
     let stand_in = StandIn::new();
