@@ -201,7 +201,7 @@ impl fmt::Display for Text {
                 "  clusters:\n    kubernetes:\n      kind: sim\n      sim:\n        pods:\n          \
                  - {{name: logs, kind: daemon-set}}\n          - {{name: web, count: 2}}\n          \
                  - {{name: orders, kind: stateful-set, data: local-volume, ends_after: 60}}\n        \
-                 budgets: [{{name: web, pods: [web], yields_after: 90}}]\n        faults: [{}]\n",
+                 budgets: [{{name: web, pods: [web], yields_after: 90}}]\n        api_servers: [\"c*\"]\n        faults: [{}]\n",
                 self.cluster_faults.join(", ")
             )?;
         }

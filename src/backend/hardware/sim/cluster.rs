@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::cluster_settings::ClusterSettings;
 use super::course::kept;
-use super::{Effect, Outcome, Simulator, StateError, etcd, pods, with_source};
+use super::{Effect, Machine, Outcome, Simulator, StateError, etcd, pods, with_source};
 use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::NodeName;
 use crate::observed::{ClusterFacts, Fact};
@@ -49,7 +50,11 @@ impl Simulator {
                     let mut effects = machine.ledger.effects();
                     effects.any(|effect| *effect == Effect::KubeletStopped)
                 }),
-                api_servers: None,
+                api_servers: settings.api_servers.is_some().then(|| {
+                    let ready =
+                        in_cluster().filter(|(node, machine)| runs_server(settings, node, machine));
+                    Fact::Known(ready.count())
+                }),
                 missing_rights: Vec::new(),
             }),
             nodes: Fact::Known(BTreeMap::new()),
@@ -60,6 +65,7 @@ impl Simulator {
         for (node, machine) in in_cluster() {
             if let Some(mut cluster) = machine.cluster.clone() {
                 cluster.attachments = pods::attachments(settings, node, machine);
+                cluster.api_servers = usize::from(runs_server(settings, node, machine));
                 nodes.insert((*node).clone(), cluster);
             }
         }
@@ -89,6 +95,12 @@ impl Simulator {
         sight.nodes = Fact::Known(nodes);
         Ok(sight)
     }
+}
+
+/// Whether an API server runs on a machine that is ready.
+pub(super) fn runs_server(settings: &ClusterSettings, node: &NodeName, machine: &Machine) -> bool {
+    let is_ready = machine.cluster.as_ref().is_some_and(|node| node.ready);
+    is_ready && settings.has_api_server(node)
 }
 
 /// A cluster of which nothing could be seen.

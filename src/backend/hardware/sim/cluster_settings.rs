@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::faults::{self, Fault, Patterns, WrittenFault};
 use super::settings::{CODE, duration};
 use crate::backend::hardware::written::or_default;
-use crate::design::{Design, EtcdCluster};
+use crate::design::{Design, EtcdCluster, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::Marked;
 use crate::step::{Actor, StepKind};
@@ -29,6 +29,16 @@ pub struct ClusterSettings {
     pub faults: Vec<Fault>,
     /// The etcd clusters of the design.
     pub etcd: Vec<EtcdCluster>,
+    /// The nodes on which API servers run; `None`: nobody knows.
+    pub(super) api_servers: Option<Patterns>,
+}
+
+impl ClusterSettings {
+    /// Whether an API server runs on a node, where that is known.
+    pub(super) fn has_api_server(&self, node: &NodeName) -> bool {
+        let servers = self.api_servers.as_ref();
+        servers.is_some_and(|servers| servers.fit(node))
+    }
 }
 
 /// How long things take in the cluster.
@@ -158,6 +168,7 @@ struct WrittenCluster {
     budgets: Vec<WrittenBudget>,
     durations: WrittenDurations,
     faults: Vec<WrittenFault>,
+    api_servers: Vec<Marked<Arc<str>>>,
 }
 
 #[derive(Deserialize)]
@@ -222,6 +233,10 @@ impl ClusterSettings {
             },
             faults: faults::read(written.faults, Actor::Cluster)?,
             etcd: design.etcd_clusters.clone(),
+            api_servers: match &*written.api_servers {
+                [] => None,
+                named => Some(Patterns::read(named)?),
+            },
         })
     }
 }

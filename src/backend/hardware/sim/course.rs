@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::cluster::runs_server;
 use super::life::DECOMMISSION;
 use super::pods::{self, Course, Drain};
 use super::run::permanent;
@@ -15,6 +16,7 @@ use super::{
 use crate::backend::{ActError, Order};
 use crate::design::{ClusterName, NodeDesign, Section};
 use crate::document::{Map, Node};
+use crate::guard::api_servers_left;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::ClusterNode;
 use crate::remediation::Backup;
@@ -148,7 +150,16 @@ pub(super) fn course_of(
             }
             Ok(course)
         }
-        StepKind::Drain => drain(simulator, change, order, node, machine),
+        StepKind::Drain => {
+            keep_api_server(simulator, change, order, node, machine)?;
+            drain(simulator, change, order, node, machine)
+        }
+        StepKind::AwaitReady => {
+            let owed = machine.cluster.as_ref();
+            Ok(plain(
+                owed.map_or_else(Vec::new, |cluster| put_back(order, cluster)),
+            ))
+        }
         StepKind::RemoveEtcd => {
             let mut course = plain(vec![Effect::LeftEtcd]);
             course.stages = removals(simulator, change, order, machine)?;
@@ -170,6 +181,9 @@ pub(super) fn course_of(
         }
         _ if kind.facts().actor == Actor::Cluster => {
             let cluster = found(order, node, machine)?;
+            if kind == StepKind::ShutdownKubelet {
+                keep_api_server(simulator, change, order, node, machine)?;
+            }
             let mut effects = vec![match kind {
                 StepKind::Uncordon if cluster.unschedulable && cluster.cordoned_by.is_none() => {
                     return permanent(format!(
@@ -190,6 +204,29 @@ pub(super) fn course_of(
         }
         _ => effects_of(simulator, machine, order, node, step).map(plain),
     }
+}
+
+/// Refuses to take a node away with the last API server that is ready, as the real cluster's driver does.
+fn keep_api_server(
+    simulator: &Simulator,
+    change: &Change<'_>,
+    order: &Order,
+    node: &NodeDesign,
+    machine: &Machine,
+) -> Result<(), ActError> {
+    let settings = &simulator.settings.cluster;
+    let parameters = order.step.parameters.as_deref();
+    let is_allowed = parameters
+        .is_some_and(|parameters| parameters.node_is_gone || !parameters.etcd_given_up.is_empty());
+    if is_allowed || !settings.has_api_server(&node.name) {
+        return Ok(());
+    }
+    let ready = change
+        .machines()
+        .filter(|(name, each)| runs_server(settings, name, each))
+        .count();
+    let here = usize::from(runs_server(settings, &node.name, machine));
+    api_servers_left(ready, here).or_else(|why| permanent(format!("Conflict: {why}")))
 }
 
 /// What the node before carried, as far as a simulated node carries anything.

@@ -58,20 +58,26 @@ fn with_reason(kind: StepKind, message: Arc<str>) -> Arc<str> {
 /// Whether a step puts back what a node is owed.
 fn puts_back(order: &Order) -> bool {
     let parameters = order.step.parameters.as_ref();
-    matches!(order.step.id.kind, StepKind::Uncordon | StepKind::Relabel)
-        && parameters.is_some_and(|parameters| parameters.backup.is_some())
+    let kind = order.step.id.kind;
+    matches!(
+        kind,
+        StepKind::Uncordon | StepKind::Relabel | StepKind::AwaitReady
+    ) && parameters.is_some_and(|parameters| parameters.backup.is_some())
 }
 
 impl Simulator {
     /// How far a step is, from outside.
     pub(super) fn tell_of(&self, order: &Order) -> Probe {
         let told = match (order.step.id.kind, &order.node) {
-            (StepKind::AwaitReady | StepKind::CheckEtcd, _) => {
-                self.missing(order).map(|missing| match missing {
-                    None => Probe::Done,
-                    Some(_) => Probe::NotBegun,
-                })
-            }
+            (StepKind::AwaitReady | StepKind::CheckEtcd, node) => match self.missing(order) {
+                Ok(None) => match node.as_deref().filter(|_| puts_back(order)) {
+                    // What it carried is put back by acting.
+                    Some(node) => self.tell(order, node),
+                    None => Ok(Probe::Done),
+                },
+                Ok(Some(_)) => Ok(Probe::NotBegun),
+                Err(error) => Err(error),
+            },
             // What is asked of the whole site leaves nothing behind, and can be asked again.
             (_, None) => Ok(Probe::NotBegun),
             (_, Some(node)) => self.tell(order, node),
@@ -341,9 +347,13 @@ impl Simulator {
             (StepKind::VerifySite | StepKind::PrepareSite, _) => {
                 return self.world().view().map(drop).map_err(broken);
             }
-            (StepKind::AwaitReady | StepKind::CheckEtcd, _) => {
+            (StepKind::AwaitReady | StepKind::CheckEtcd, node) => {
                 self.suffer_fault(order).await?;
-                return self.wait_for(order).await;
+                self.wait_for(order).await?;
+                match node {
+                    Some(node) if puts_back(order) => node,
+                    _ => return Ok(()),
+                }
             }
             (_, Some(node)) if is_simulated(kind) => node,
             _ => {

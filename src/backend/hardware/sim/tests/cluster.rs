@@ -11,6 +11,7 @@ use crate::backend::{Cluster, Context, Look, NoSecrets, choose, clock};
 use crate::design::ClusterName;
 use crate::lifecycle::PowerState;
 use crate::observed::{EtcdSeen, Fact};
+use crate::remediation::Backup;
 use crate::step::OnDrainTimeout;
 
 /// What tears a node down and brings it back, in order.
@@ -39,6 +40,59 @@ fn main() -> ClusterName {
 fn voting(seen: &EtcdSeen) -> usize {
     let answers = seen.answers.values().filter_map(Fact::known);
     answers.filter(|answer| answer.decides).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_api_server_that_is_ready_is_neither_drained_nor_shut_down() {
+    let site = Site::new(3);
+    let simulator = site.open_cluster("{}", "{api_servers: [n1, n2]}");
+    site.deployed(&simulator).await;
+    let seen = look(&simulator).await;
+    assert_eq!(seen.facts.unwrap().api_servers, Some(Fact::Known(2)));
+    let nodes = seen.nodes.known().unwrap();
+    let servers = ["n1", "n2", "n3"].map(|name| nodes[name].api_servers);
+    assert_eq!(servers, [1, 1, 0]);
+    let act = async |kind, node| Cluster::act(&simulator, &site.order("R1", kind, node)).await;
+    act(StepKind::ShutdownKubelet, 0).await.unwrap();
+    for kind in [StepKind::Drain, StepKind::ShutdownKubelet] {
+        let refused = format!("{:?}", act(kind, 1).await.unwrap_err());
+        assert!(refused.contains("no other API server"), "{refused}");
+    }
+    act(StepKind::Drain, 2).await.unwrap();
+    // Of a machine that is gone nothing is kept.
+    let gone = Parameters {
+        node_is_gone: true,
+        ..Parameters::default()
+    };
+    let order = site.order_with("R1", StepKind::Drain, 1, Some(gone));
+    Cluster::act(&simulator, &order).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_ready_again_gets_what_it_is_owed() {
+    let site = Site::new(1);
+    let simulator = site.open_cluster("{}", "{}");
+    site.deployed(&simulator).await;
+    let owed = Parameters {
+        backup: Some(Box::new(Backup {
+            labels: [(Arc::from("team"), Arc::from("blue"))].into(),
+            ..Backup::default()
+        })),
+        ..Parameters::default()
+    };
+    let order = site.order_with("R1", StepKind::AwaitReady, 0, Some(owed));
+    let label = async || {
+        let nodes = look(&simulator).await.nodes;
+        nodes.known().unwrap()["n1"].labels.get("team").cloned()
+    };
+    assert_eq!(label().await, None);
+    assert_eq!(Cluster::probe(&simulator, &order).await, Probe::NotBegun);
+    Cluster::act(&simulator, &order).await.unwrap();
+    assert_eq!(label().await.as_deref(), Some("blue"));
+    assert_eq!(Cluster::probe(&simulator, &order).await, Probe::Done);
+    let entries = site.ledger(&simulator, 0).len();
+    Cluster::act(&simulator, &order).await.unwrap();
+    assert_eq!(site.ledger(&simulator, 0).len(), entries);
 }
 
 #[tokio::test(start_paused = true)]
