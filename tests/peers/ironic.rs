@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::site::Site;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running Ironic.
-struct Lab {
+pub(crate) struct Lab {
     peer: Peer,
     client: Client,
 }
@@ -51,12 +51,12 @@ impl Listener for Ear {
 
 impl Lab {
     /// Starts one whose operations take `delay` seconds; `None`, said loudly, where there is none.
-    fn start(delay: &str) -> Option<Self> {
+    pub(crate) fn start(delay: &str) -> Option<Self> {
         Self::start_with(delay, &[])
     }
 
     /// The same, with settings of Ironic's own as variables of its environment (`OS_SECTION__OPTION`).
-    fn start_with(delay: &str, settings: &[(&str, &str)]) -> Option<Self> {
+    pub(crate) fn start_with(delay: &str, settings: &[(&str, &str)]) -> Option<Self> {
         let settings: Vec<_> = settings
             .iter()
             .map(|(name, value)| (*name, Path::new(value)))
@@ -71,7 +71,12 @@ impl Lab {
     }
 
     /// Asks Ironic behind trueup's back.
-    async fn api(&self, method: Method, path: &str, body: Value) -> Result<Value, String> {
+    pub(crate) async fn api(
+        &self,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> Result<Value, String> {
         let url = Url::parse(&format!("{}/v1/{path}", self.peer.said())).unwrap();
         let mut request =
             Request::new("test", method, url).header("x-openstack-ironic-api-version", "1.87");
@@ -87,7 +92,7 @@ impl Lab {
     }
 
     /// Sends a verb behind trueup's back and waits for a state.
-    async fn drive(&self, node: &str, verb: Value, until: &str) {
+    pub(crate) async fn drive(&self, node: &str, verb: Value, until: &str) {
         let body = if verb.is_string() {
             json!({"target": verb})
         } else {
@@ -121,7 +126,7 @@ impl Lab {
     }
 
     /// How many requests by this method it has answered with this status.
-    fn answered(&self, method: &str, status: u16) -> usize {
+    pub(crate) fn answered(&self, method: &str, status: u16) -> usize {
         let log = std::fs::read_to_string(self.peer.path("log")).unwrap();
         let is_so = |line: &&str| {
             line.contains(&format!(" - {method} /v1/nodes/"))
@@ -131,7 +136,7 @@ impl Lab {
     }
 
     /// Puts a machine of its into a state in its database, as if an agent were being waited for.
-    fn put_state(&self, node: &str, state: &str) {
+    pub(crate) fn put_state(&self, node: &str, state: &str) {
         const PUT: &str = "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1], timeout=30) as db:\n    \
              db.execute('UPDATE nodes SET provision_state = ? WHERE name = ?', sys.argv[2:])";
         let mut python = Command::new("python3");
@@ -143,7 +148,7 @@ impl Lab {
     }
 
     /// `hardware` of a Backends document that names it.
-    fn hardware(&self) -> String {
+    pub(crate) fn hardware(&self) -> String {
         format!(
             "{{kind: ironic, ironic: {{endpoint: \"{}\", driver: fake-hardware, networks: [127.0.0.0/8, 10.0.0.0/8]}}}}",
             self.peer.said()
@@ -624,7 +629,7 @@ async fn a_machine_keeps_its_data_where_its_storage_is_preserved() {
 }
 
 /// A site whose only difference from a simulated one is who moves the machines.
-fn documents(nodes: usize, hardware: &str) -> Vec<(String, String)> {
+pub(crate) fn documents(nodes: usize, hardware: &str) -> Vec<(String, String)> {
     let backends = format!(
         "schema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {hardware}\n"
     );
@@ -645,7 +650,7 @@ fn documents(nodes: usize, hardware: &str) -> Vec<(String, String)> {
     .into()
 }
 
-fn site_of(files: &[(String, String)]) -> Site {
+pub(crate) fn site_of(files: &[(String, String)]) -> Site {
     let files: Vec<_> = files
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
@@ -653,7 +658,7 @@ fn site_of(files: &[(String, String)]) -> Site {
     Site::new(&files)
 }
 
-fn commit(site: &Site, files: &[(String, String)]) {
+pub(crate) fn commit(site: &Site, files: &[(String, String)]) {
     let files: Vec<_> = files
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
@@ -738,91 +743,4 @@ fn a_group_of_many_machines_is_applied_on_ironic() {
     let nodes = std::env::var("TRUEUP_TEST_IRONIC_NODES");
     let nodes = nodes.ok().and_then(|text| text.parse().ok()).unwrap_or(30);
     apply_on_ironic(nodes, 16);
-}
-
-/// Ironic bounds how many machines are deployed and cleaned at once, and answers 503 beyond that. (A pool of
-/// workers that is too small is no such trial: the one of Ironic 39 stays full for ever once it was full.)
-#[tokio::test]
-async fn what_ironic_answers_with_503_is_deployed_and_torn_down_in_the_end() {
-    let limits = [
-        ("OS_CONDUCTOR__MAX_CONCURRENT_DEPLOY", "1"),
-        ("OS_CONDUCTOR__MAX_CONCURRENT_CLEAN", "1"),
-    ];
-    let Some(lab) = Lab::start_with("1", &limits) else {
-        return;
-    };
-    let site = site_of(&documents(4, &lab.hardware()));
-    let body = json!({"name": "other", "driver": "fake-hardware"});
-    lab.api(Method::POST, "nodes", body).await.unwrap();
-    let apply = [
-        "apply",
-        "--yes",
-        "--parallelism",
-        "6",
-        "--max-unavailable",
-        "6",
-    ];
-    let destroy = [&apply[..], &["--allow-destroy", "all"]].concat();
-    // The only place is taken by another machine, until many requests were refused for it.
-    for (arguments, busy) in [(&apply[..], "wait call-back"), (&destroy, "clean wait")] {
-        lab.put_state("other", busy);
-        let enough = lab.answered("PUT", 503) + 6;
-        let mut applying = site.start(arguments, &[], Stdio::null());
-        while lab.answered("PUT", 503) < enough {
-            assert!(applying.try_wait().unwrap().is_none(), "{busy}: it ended");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        lab.put_state("other", "enroll");
-        let ended = tokio::task::spawn_blocking(move || applying.wait().unwrap());
-        assert_eq!(ended.await.unwrap().code(), Some(0), "{busy}");
-        site.trueup(&["plan", "--detailed-exitcode"], &[]).with(0);
-        commit(&site, &documents(1, &lab.hardware()));
-    }
-    eprintln!("{} answers 503", lab.answered("PUT", 503));
-}
-
-/// Its fake hardware has one deploy step, which a design may switch off and not move; what it does not have
-/// Ironic leaves out without saying so.
-#[test]
-fn ironic_runs_the_deploy_steps_of_the_design_or_the_deploy_fails() {
-    let Some(lab) = Lab::start("3") else { return };
-    let with = |steps: &str| {
-        let mut files = documents(1, &lab.hardware());
-        let (_, machines) = &mut files[2];
-        *machines = machines.replace(
-            "boot_mac: '52:54:00:00:00:01'}}",
-            &format!("boot_mac: '52:54:00:00:00:01'}}, platform: {{deploy_steps: [{steps}]}}}}"),
-        );
-        assert!(machines.contains("deploy_steps"), "{machines}");
-        files
-    };
-    let site = site_of(&with("{interface: deploy, step: deploy, priority: 150}"));
-    let ended = site.trueup(&["apply", "--yes"], &[]);
-    assert_ne!(ended.code, 0, "{ended:?}");
-    let words = ended.stdout + &ended.stderr;
-    for said in [
-        "deploy step deploy.deploy (priority 150)",
-        "is a core step and cannot be overridden",
-    ] {
-        assert!(words.contains(said), "{words}");
-    }
-    let off = "{interface: deploy, step: deploy, priority: 0}";
-    commit(&site, &with(off));
-    let apply = ["apply", "--yes", "--allow-redeploy", "all"];
-    let ended = site.trueup(&apply, &[]);
-    let words = ended.stdout + &ended.stderr;
-    assert!(
-        words.contains("No deploy steps returned by the driver"),
-        "{words}"
-    );
-
-    let bios = "{interface: bios, step: apply_configuration, priority: 150, args: {settings: [{name: Turbo, value: Disabled}]}}";
-    commit(&site, &with(bios));
-    let failed = site.trueup(&apply, &[]);
-    assert_ne!(failed.code, 0, "{failed:?}");
-    let words = failed.stdout + &failed.stderr;
-    let step = r#"deploy step bios.apply_configuration {"settings":[{"name":"Turbo","value":"Disabled"}]}"#;
-    assert!(words.contains(step), "{words}");
-    let why = "Ironic has deployed it without bios.apply_configuration";
-    assert!(words.contains(why), "{words}");
 }

@@ -15,6 +15,8 @@ mod ironic;
 #[cfg(test)]
 mod ironic_account;
 #[cfg(test)]
+mod ironic_steps;
+#[cfg(test)]
 mod kubernetes;
 #[cfg(test)]
 mod metal3;

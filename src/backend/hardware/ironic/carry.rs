@@ -33,9 +33,6 @@ const WAY: usize = 8;
 /// The version since which Ironic shows what an inspection found.
 const INVENTORY: u32 = 81;
 
-/// The version since which Ironic takes deploy steps with a deploy.
-const DEPLOY_STEPS: u32 = 69;
-
 /// Carries steps out for one node.
 pub(super) struct Carrier<'a> {
     mover: Mover<'a>,
@@ -542,7 +539,7 @@ impl<'a> Carrier<'a> {
         }
         let mut node = mover.settled(node).await?;
         mover.gate(&node, Verb::Deploy)?;
-        let steps = self.deploy_steps().await?;
+        let steps = steps::of_design(mover).await?;
         if node.instance_uuid.is_some() && !is_ours {
             // An earlier deploy that failed has left its own.
             let operation = json!({"op": "remove", "path": "/instance_uuid"});
@@ -575,22 +572,6 @@ impl<'a> Carrier<'a> {
             }
         }
         self.runs(mover.ask(node, Verb::Deploy, body).await?).await
-    }
-
-    /// What the deploy runs besides the steps of Ironic's own, as its API has it.
-    async fn deploy_steps(&self) -> Result<Vec<Value>> {
-        let steps = self.parameters().map_or(&[][..], |each| &each.deploy_steps);
-        if !steps.is_empty() && !self.ironic().api.speaks(DEPLOY_STEPS).await? {
-            let why = format!("deploy steps need version 1.{DEPLOY_STEPS} of Ironic's API");
-            return Err(self.mover.permanent(why));
-        }
-        let written = steps.iter().map(|step| {
-            let args = steps::arguments(&step.name(), step.arguments.as_deref())?;
-            let args = args.unwrap_or_else(|| json!({}));
-            Ok(json!({"interface": step.interface, "step": step.step, "priority": step.priority, "args": args}))
-        });
-        let written: std::result::Result<_, String> = written.collect();
-        written.map_err(|why| self.mover.permanent(why))
     }
 
     /// A system that was deployed runs: Ironic may call a machine active that is off.

@@ -21,12 +21,32 @@ pub(super) const STEPS: &str = "trueup_clean_steps";
 /// Most steps of one node that are written down.
 const MOST: usize = 100;
 
+/// The version since which Ironic takes deploy steps with a deploy.
+const DEPLOY_STEPS: u32 = 69;
+
 /// Longest name of a step that is shown.
 const LONGEST: usize = 60;
 
 /// The steps of the cleaning that goes on, as far as they were seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen(Mutex<Option<Value>>);
+
+/// What a deploy runs besides the steps of Ironic's own, as its API has it.
+pub(super) async fn of_design(mover: &Mover<'_>) -> Result<Vec<Value>, ActError> {
+    let parameters = mover.order.step.parameters.as_ref();
+    let steps = parameters.map_or(&[][..], |each| &each.deploy_steps);
+    if !steps.is_empty() && !mover.backend.api.speaks(DEPLOY_STEPS).await? {
+        let why = format!("deploy steps need version 1.{DEPLOY_STEPS} of Ironic's API");
+        return Err(mover.permanent(why));
+    }
+    let written = steps.iter().map(|step| {
+        let args = arguments(&step.name(), step.arguments.as_deref())?;
+        let args = args.unwrap_or_else(|| json!({}));
+        Ok(json!({"interface": step.interface, "step": step.step, "priority": step.priority, "args": args}))
+    });
+    let written: Result<_, String> = written.collect();
+    written.map_err(|why| mover.permanent(why))
+}
 
 /// Which deploy steps of the design Ironic leaves out of a deploy: what no interface of a machine offers, it
 /// takes for a step of an agent that is still to come, and forgets.
