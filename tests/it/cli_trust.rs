@@ -254,6 +254,19 @@ fn the_trust_file_is_outside_of_the_checkout_and_a_broken_one_trusts_nothing() {
     with(&world, &["trust", "--yes"], &variables).with(0);
     with(&world, &["status"], &variables).with(0);
     world.run(&["status"]).with(4);
+    let mode = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&outside, mode).unwrap();
+    };
+    mode(0o666);
+    let ended = with(&world, &["status"], &variables).with(4);
+    assert!(
+        ended.stderr.contains("everybody may write it"),
+        "{}",
+        ended.stderr
+    );
+    mode(0o644);
+    with(&world, &["status"], &variables).with(0);
     for broken in ["", "{}", "{\"version\":2,\"trusted\":[]}", "[]"] {
         std::fs::write(&outside, broken).unwrap();
         let ended = with(&world, &["status"], &variables).with(4);
@@ -325,6 +338,19 @@ fn a_password_does_not_go_over_plain_http_beyond_this_machine() {
     assert!(
         ended.stdout.contains("are not sent over plain HTTP")
             && ended.stdout.contains("allow_plain_http: true"),
+        "{}",
+        ended.stdout
+    );
+    // A proxy beyond it reads a token, wherever the server is.
+    let through = kubeconfig(1, "{token: hunter2-token}");
+    let through = through.replace("{server:", "{proxy-url: 'http://192.0.2.2:1', server:");
+    world.checkout.write("kubeconfig", through);
+    let cluster = "  clusters: {kubernetes: {kubeconfig: {file: kubeconfig}}}\n";
+    backends(&world, "networks: [10.20.0.0/24], port: 1", cluster);
+    world.run(&["trust", "--yes"]).with(0);
+    let ended = world.run(&["status", "--format", "json"]).with(0);
+    assert!(
+        ended.stdout.contains("not sent over plain HTTP"),
         "{}",
         ended.stdout
     );
