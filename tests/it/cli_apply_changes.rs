@@ -298,3 +298,23 @@ fn invalid_documents_are_neither_planned_nor_applied_nor_tagged() {
         .saying("ntp");
     assert_eq!(world.tags(), Vec::<String>::new());
 }
+
+#[test]
+fn a_machine_that_was_torn_down_and_deployed_by_other_means_is_adopted() {
+    use trueup::backend::hardware::sim::{Settings, Simulator};
+    let world = World::one_rack();
+    world.run(&["apply", "--yes"]).with(0);
+    let simulator = Simulator::open(&world.simulated_site(), Settings::default()).unwrap();
+    let node = trueup::design::NodeName::from("monitor03");
+    let deployed = simulator.machine(&node).unwrap().unwrap();
+    world
+        .run(&["apply", "teardown", "monitor03", "--yes"])
+        .with(0);
+    let simulator = Simulator::open(&world.simulated_site(), Settings::default()).unwrap();
+    simulator.seed(&node, deployed).unwrap();
+    assert_eq!(world.planned(&[])["monitor03"], "adopt");
+    world
+        .run(&["apply", "--yes", "--adopt", "monitor03"])
+        .with(0);
+    world.run(&["plan", "--detailed-exitcode"]).with(0);
+}

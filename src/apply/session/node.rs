@@ -51,9 +51,10 @@ pub(super) fn after(
         record.identity = Some(Box::new(identity.clone()));
     }
     if let Some(phase) = outcome.phase {
-        // A machine that was torn down stays torn down, whatever becomes of its node in the cluster.
+        // A machine that was torn down stays torn down, whatever becomes of its node in the cluster, until it is built
+        // again or taken as it is.
         let is_gone = record.phase == Phase::NotStarted && before.is_some();
-        if rebuilds(outcome.step.kind) || !is_gone {
+        if rebuilds(outcome.step.kind) || phase == Phase::Deployed || !is_gone {
             record.phase = phase;
         }
         let is_uncertain = matches!(phase, Phase::Failed | Phase::Unknown | Phase::NotStarted);
