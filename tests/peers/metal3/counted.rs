@@ -8,29 +8,24 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-/// What was asked for, each as `VERB /path`, without queries.
+/// What was asked for, each as `VERB /path?query`.
 type Requests = Arc<Mutex<Vec<String>>>;
 
 /// Stands before an API server; ends when it is dropped.
 pub(super) struct Counted {
     requests: Requests,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _ends: oneshot::Sender<()>,
 }
 
 impl Counted {
     /// Before the server of a kubeconfig; gives a kubeconfig of its own.
-    pub(super) async fn before(kubeconfig: &Path) -> (Self, PathBuf) {
+    pub(super) fn before(kubeconfig: &Path) -> (Self, PathBuf) {
         let text = std::fs::read_to_string(kubeconfig).unwrap();
         let document: serde_json::Value = serde_yaml::from_str(&text).unwrap();
         let cluster = &document["clusters"][0]["cluster"];
@@ -47,23 +42,50 @@ impl Counted {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let connector = TlsConnector::from(Arc::new(tls));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Requests::default();
         let (heard, behind) = (requests.clone(), server.replace("https://", ""));
-        let task = tokio::spawn(async move {
+        let pass_all_on = async move {
+            let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((client, _)) = listener.accept().await {
                 let (connector, behind, heard) = (connector.clone(), behind.clone(), heard.clone());
                 tokio::spawn(pass_on(client, connector, behind, heard));
             }
+        };
+        // A thread of its own, since tests wait for the program without letting anything else run.
+        let (ends, ended) = oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                tokio::select! {
+                    () = pass_all_on => {}
+                    _ = ended => {}
+                }
+            });
         });
         let path = kubeconfig.with_file_name("kubeconfig-counted");
         std::fs::write(&path, text.replace(&server, &format!("http://{address}"))).unwrap();
-        (Self { requests, task }, path)
+        let counted = Self {
+            requests,
+            _ends: ends,
+        };
+        (counted, path)
     }
 
-    /// What was asked for since the last time.
+    /// What was asked for since the last time, without queries.
     pub(super) fn take(&self) -> Vec<String> {
+        let asked = self.take_whole().into_iter();
+        let path = |asked: String| asked.split('?').next().unwrap().to_owned();
+        asked.map(path).collect()
+    }
+
+    /// What was asked for since the last time, with queries.
+    pub(super) fn take_whole(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().unwrap())
     }
 }
@@ -103,7 +125,6 @@ async fn pass_on(client: TcpStream, connector: TlsConnector, behind: String, hea
             }
             let mut words = head.split(' ');
             let (verb, path) = (words.next().unwrap(), words.next().unwrap());
-            let path = path.split('?').next().unwrap();
             heard.lock().unwrap().push(format!("{verb} {path}"));
             let mut body = vec![0; length];
             if from_client.read_exact(&mut body).await.is_err() {

@@ -4,6 +4,7 @@
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::Management;
@@ -234,12 +235,93 @@ async fn with_too_many_unhealthy_machines_none_is_touched_and_otherwise_only_so_
     }
 }
 
+/// Which lists of pods were asked for, by the node to which they are bound to.
+fn lists_of_pods(counted: &Counted) -> Vec<String> {
+    let is_list = |asked: &String| asked.starts_with("GET /api/v1/pods");
+    let selector = |asked: String| {
+        let (_, query) = asked.split_once('?').unwrap_or_default();
+        let mut fields = query.split('&');
+        let fields = fields.find_map(|part| part.strip_prefix("fieldSelector="));
+        fields.unwrap_or("all").replace("%3D", "=")
+    };
+    let mut lists: Vec<_> = counted.take_whole();
+    lists.retain(is_list);
+    lists.into_iter().map(selector).collect()
+}
+
+#[tokio::test]
+async fn of_few_nodes_only_their_own_pods_are_listed_and_for_status_none() {
+    let Some(lab) = Lab::start(24, QUICK).await else {
+        return;
+    };
+    for node in ["n1", "n2", "n3"] {
+        let world = &lab.management.world;
+        world.run(&format!("web-{node}"), node, json!({})).await;
+    }
+    let (counted, kubeconfig) = Counted::before(&lab.management.world.kubeconfig());
+    let site = site(&kubeconfig, 24, QUICK);
+    let lists = async |arguments: &[&str]| {
+        trueup(site.clone(), arguments).await;
+        let mut lists = lists_of_pods(&counted);
+        lists.sort_unstable();
+        lists
+    };
+    assert_eq!(lists(&["status"]).await, [""; 0]);
+    assert_eq!(lists(&["status", "--format", "json"]).await, [""; 0]);
+    assert_eq!(lists(&["plan", "drain", "n1"]).await, ["spec.nodeName=n1"]);
+    assert_eq!(
+        lists(&["plan", "drain", "n1", "n2"]).await,
+        ["spec.nodeName=n1", "spec.nodeName=n2"]
+    );
+    let kubelets = lab.management.world.play_kubelets();
+    let drain = lists(&["apply", "drain", "n1", "--yes"]).await;
+    kubelets.abort();
+    assert!(!drain.is_empty());
+    assert!(drain.iter().all(|of| of == "spec.nodeName=n1"), "{drain:?}");
+}
+
+#[tokio::test]
+async fn a_plan_counts_the_pods_that_its_drain_evicts() {
+    let Some(lab) = Lab::start(2, QUICK).await else {
+        return;
+    };
+    let world = &lab.management.world;
+    for name in ["one", "two", "three", "done", "broken"] {
+        world.run(name, "n1", json!({})).await;
+    }
+    for (name, phase) in [("done", "Succeeded"), ("broken", "Failed")] {
+        let status = Patch::Merge(json!({"status": {"phase": phase}}));
+        let pods = world.pods();
+        let parameters = PatchParams::default();
+        pods.patch_status(name, &parameters, &status).await.unwrap();
+    }
+    let mirror = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}});
+    world.run("mirror", "n1", mirror).await;
+    world.run("elsewhere", "n2", json!({})).await;
+    let kubelets = world.play_kubelets();
+    let (counted, kubeconfig) = Counted::before(&world.kubeconfig());
+    let site = site(&kubeconfig, 2, QUICK);
+    let plan = trueup(site.clone(), &["plan", "drain", "n1", "--format", "json"]).await;
+    let forecast = plan.with(0).json()["forecast"]["nodes"][0]["evicted"].clone();
+    counted.take();
+    trueup(site, &["apply", "drain", "n1", "--yes"])
+        .await
+        .with(0);
+    let mut evicted = counted.take();
+    evicted.retain(|it| it.starts_with("POST ") && it.ends_with("/eviction"));
+    evicted.sort_unstable();
+    evicted.dedup();
+    assert_eq!(evicted.len(), 5, "{evicted:?}");
+    assert_eq!(forecast, json!(evicted.len()));
+    kubelets.abort();
+}
+
 #[tokio::test]
 async fn a_remediation_asks_the_server_for_no_more_than_it_needs() {
     let Some(lab) = Lab::start(3, QUICK).await else {
         return;
     };
-    let (counted, kubeconfig) = Counted::before(&lab.management.world.kubeconfig()).await;
+    let (counted, kubeconfig) = Counted::before(&lab.management.world.kubeconfig());
     let site = site(&kubeconfig, 3, QUICK);
     let old = lab.uid("n1").await;
     lab.ask("n1").await;

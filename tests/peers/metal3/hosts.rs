@@ -10,12 +10,12 @@ use super::operator::Failure;
 use super::{Management, NAMESPACE};
 
 /// The address from which the document of a node (`m002`) says that it boots.
-fn boot_address(name: &str) -> String {
+pub(super) fn boot_address(name: &str) -> String {
     format!("52:54:00:00:00:{}", &name[2..])
 }
 
 /// A host as another tool makes it, with an account of its own.
-async fn create(management: &Management, name: &str, more: Value) {
+pub(super) async fn create(management: &Management, name: &str, more: Value) {
     let secret = json!({"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": format!("{name}-account"), "namespace": NAMESPACE},
         "stringData": {"username": "a", "password": "b"}});
@@ -33,17 +33,22 @@ async fn create(management: &Management, name: &str, more: Value) {
     management.hosts().create(&parameters, &host).await.unwrap();
 }
 
-fn is_in(state: &str) -> impl Fn(&Value) -> bool {
+pub(super) fn is_in(state: &str) -> impl Fn(&Value) -> bool {
     let state = json!(state);
     move |host| host["status"]["provisioning"]["state"] == state
 }
 
 #[tokio::test]
 async fn a_host_that_is_there_is_adopted_and_outlives_its_machine() {
+    const OTHER: &str = "52:54:00:ff:ff:ff";
     let Some(lab) = Lab::start(2).await else {
         return;
     };
-    create(&lab.management, "m002", json!({})).await;
+    // It has the interface that the document names, though its host was given another one to boot from.
+    let interfaces = vec![boot_address("m002"), OTHER.to_owned()];
+    let operator = &lab.management.operator;
+    operator.tell(|it| it.interfaces = BTreeMap::from([("m002".to_owned(), interfaces)]));
+    create(&lab.management, "m002", json!({"bootMACAddress": OTHER})).await;
     lab.management
         .until("m002", "available", is_in("available"))
         .await;
@@ -53,8 +58,8 @@ async fn a_host_that_is_there_is_adopted_and_outlives_its_machine() {
     assert_eq!(host["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(host["metadata"]["labels"]["team"], "blue");
     assert_eq!(host["spec"]["description"], "rack 7");
-    assert_eq!(host["spec"]["bootMACAddress"], boot_address("m002"));
     // What cannot be changed once it is set stays.
+    assert_eq!(host["spec"]["bootMACAddress"], OTHER);
     assert_eq!(host["spec"]["bmc"]["credentialsName"], "m002-bmc");
     assert!(is_in("provisioned")(&host));
 

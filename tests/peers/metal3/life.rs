@@ -1,11 +1,13 @@
 //! The life of machines on Metal3, as a user leads it: the program, a site, and who is in the way.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::counted::Counted;
 use super::operator::Failure;
 use super::{Management, NAMESPACE};
 use crate::kubernetes::World;
@@ -23,16 +25,35 @@ pub(super) const ENVIRONMENT: &[(&str, &str)] = &[("BMC_PASSWORD", PASSWORD)];
 pub(super) struct Lab {
     pub(super) management: Management,
     pub(super) site: Site,
+    /// What the site's documents name.
+    kubeconfig: PathBuf,
 }
 
 impl Lab {
     pub(super) async fn start(nodes: usize) -> Option<Self> {
         let management = Management::start().await?;
         grant(&management, |_| true).await;
-        let files = documents(nodes, &hardware(&management), "jammy");
+        let kubeconfig = limited_path(&management);
+        Some(Self::of(management, nodes, &kubeconfig))
+    }
+
+    /// The same, with all that the program asks the management cluster for counted.
+    pub(super) async fn counted(nodes: usize) -> Option<(Self, Counted)> {
+        let management = Management::start().await?;
+        grant(&management, |_| true).await;
+        let (counted, kubeconfig) = Counted::before(&limited_path(&management));
+        Some((Self::of(management, nodes, &kubeconfig), counted))
+    }
+
+    fn of(management: Management, nodes: usize, kubeconfig: &Path) -> Self {
+        let files = documents(nodes, &hardware(kubeconfig), "jammy");
         let files: Vec<_> = files.iter().map(|(path, text)| (*path, &**text)).collect();
         let site = Site::new(&files);
-        Some(Self { management, site })
+        Self {
+            management,
+            site,
+            kubeconfig: kubeconfig.to_owned(),
+        }
     }
 
     /// Runs the program; nothing that it says holds a password.
@@ -48,9 +69,20 @@ impl Lab {
     }
 
     pub(super) fn commit(&self, nodes: usize, image: &str) {
-        let files = documents(nodes, &hardware(&self.management), image);
+        let files = documents(nodes, &hardware(&self.kubeconfig), image);
         let files: Vec<_> = files.iter().map(|(path, text)| (*path, &**text)).collect();
         self.site.commit(&files);
+    }
+
+    /// Lets the document of a node name the serial number of its machine.
+    pub(super) fn name_serial(&self, node: &str, serial: &str) {
+        let path = self.site.path().join("machines.yaml");
+        let text = std::fs::read_to_string(path).unwrap();
+        let head = format!("name: {node}}}\ndata:\n");
+        assert!(text.contains(&head), "{text}");
+        let named = format!("{head}  oob: {{serial: {serial}}}\n");
+        let text = text.replace(&head, &named);
+        self.site.commit(&[("machines.yaml", &*text)]);
     }
 
     /// How many machines are in which state.
@@ -98,13 +130,13 @@ fn limited_path(management: &Management) -> std::path::PathBuf {
 }
 
 /// A Backends document whose machines are this management cluster's.
-fn hardware(management: &Management) -> String {
+fn hardware(kubeconfig: &Path) -> String {
     format!(
         "  hardware:\n    kind: metal3\n    metal3:\n      cluster: management\n      networks: [10.0.0.0/8]\n      namespace: {NAMESPACE}\n      \
          settling_time: 0.5\n      credentials: {{password: {{env: BMC_PASSWORD}}}}\n      \
          image: {{source: 'https://images.example/{{image}}.qcow2', checksum: abc, checksum_type: sha256}}\n  \
          clusters:\n    management: {{kubeconfig: {{file: \"{}\"}}}}\n",
-        limited_path(management).display()
+        kubeconfig.display()
     )
 }
 
@@ -261,7 +293,7 @@ async fn the_example_site_runs_on_metal3_where_only_its_backends_document_differ
         if path == "backends.yaml" {
             *text = format!(
                 "schema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n{}",
-                hardware(&management)
+                hardware(&limited_path(&management))
             );
         }
     }
@@ -680,7 +712,9 @@ async fn a_thousand_hosts_are_seen_by_two_requests() {
         }
     })
     .await;
-    let Lab { management, site } = lab;
+    let Lab {
+        management, site, ..
+    } = lab;
     let Management { operator, world } = management;
     // So that nobody else asks; what it had asked for is answered first.
     drop(operator);

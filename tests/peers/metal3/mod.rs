@@ -6,6 +6,7 @@ mod cases;
 mod counted;
 mod faults;
 mod hosts;
+mod identity;
 mod lab;
 mod life;
 mod mended;

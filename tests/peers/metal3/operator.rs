@@ -46,6 +46,10 @@ pub(crate) struct Behaviour {
     pub(crate) spurious: BTreeSet<String>,
     /// What fails, by host and the state in which it does.
     pub(crate) failures: BTreeMap<(String, String), Failure>,
+    /// Serial numbers that inspection finds, by host; none of others.
+    pub(crate) serials: BTreeMap<String, String>,
+    /// Interfaces that inspection finds, by host; none of others.
+    pub(crate) interfaces: BTreeMap<String, Vec<String>>,
 }
 
 /// A failure of the operator's.
@@ -71,6 +75,8 @@ impl Default for Behaviour {
             never_on: BTreeSet::new(),
             spurious: BTreeSet::new(),
             failures: BTreeMap::new(),
+            serials: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
         }
     }
 }
@@ -416,6 +422,10 @@ fn reconcile(shared: &mut Shared, host: &Value, has_secret: bool) -> Option<Chan
         }
         "inspecting" => {
             event("inspect");
+            let serial = shared.behaviour.serials.get(&name);
+            let nics = shared.behaviour.interfaces.get(&name).into_iter().flatten();
+            let nics: Vec<_> = nics.map(|mac| json!({ "mac": mac })).collect();
+            let vendor = serial.map_or(json!({}), |serial| json!({"serialNumber": serial}));
             let disk = |name: &str| {
                 json!({"name": format!("/dev/{name}"),
                 "sizeBytes": 480_000_000_000_u64, "serialNumber": format!("S-{name}"), "rotational": false})
@@ -423,7 +433,7 @@ fn reconcile(shared: &mut Shared, host: &Value, has_secret: bool) -> Option<Chan
             Some(Change::Status(
                 json!({"provisioning": {"state": "preparing"},
                 "operationalStatus": "OK", "errorCount": 0, "errorMessage": BLANK,
-                "hardware": {"ramMebibytes": 65536, "storage": [disk("sda"), disk("sdb")]}}),
+                "hardware": {"ramMebibytes": 65536, "systemVendor": vendor, "nics": nics, "storage": [disk("sda"), disk("sdb")]}}),
             ))
         }
         "preparing" => go("available"),
