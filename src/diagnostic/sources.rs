@@ -67,11 +67,43 @@ struct Source {
     path: Arc<str>,
     text: Arc<str>,
     line_starts: OnceLock<Vec<u32>>,
+    /// How many characters stand before each stretch of [`STRETCH`] bytes, of a text with long lines.
+    characters: OnceLock<Vec<u32>>,
     secret: Vec<(u32, u32)>,
     is_unquotable: bool,
 }
 
+/// Bytes in which characters are counted one by one: a place in a longer line is found without a walk along it.
+const STRETCH: usize = 1024;
+
+/// How many characters begin in some bytes of a text.
+fn characters(bytes: &[u8]) -> u32 {
+    bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u32
+}
+
 impl Source {
+    /// How many characters there are between two places of the text.
+    fn characters_between(&self, start: usize, end: usize) -> u32 {
+        let bytes = self.text.as_bytes();
+        if end - start <= STRETCH {
+            return characters(&bytes[start..end]);
+        }
+        let before = self.characters.get_or_init(|| {
+            let mut before = 0;
+            let stretches = bytes.chunks(STRETCH).map(|stretch| {
+                let first = before;
+                before += characters(stretch);
+                first
+            });
+            stretches.collect()
+        });
+        let up_to = |at: usize| {
+            let stretch = (at / STRETCH).min(before.len() - 1);
+            before[stretch] + characters(&bytes[stretch * STRETCH..at])
+        };
+        up_to(end) - up_to(start)
+    }
+
     fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
             let breaks = self.text.bytes().enumerate();
@@ -115,6 +147,7 @@ impl Sources {
             path: path.into(),
             text: text.into(),
             line_starts: OnceLock::new(),
+            characters: OnceLock::new(),
             secret: Vec::new(),
             is_unquotable: false,
         });
@@ -177,13 +210,11 @@ impl Sources {
         let index = starts.partition_point(|start| *start <= mark.offset) - 1;
         let start = starts[index] as usize;
         let end = (mark.offset as usize).min(source.text.len());
-        let column = String::from_utf8_lossy(&source.text.as_bytes()[start.min(end)..end])
-            .chars()
-            .count();
+        let column = source.characters_between(start.min(end), end);
         Place {
             path: source.path.clone(),
             line: index as u32 + 1,
-            column: column as u32 + 1,
+            column: column + 1,
         }
     }
 
@@ -231,6 +262,22 @@ mod tests {
         let place = sources.place(Mark::new(id, 10));
         assert_eq!((place.line, place.column), (2, 5));
         assert_eq!(place.to_string(), "site.yaml:2:5");
+    }
+
+    #[test]
+    fn a_place_far_along_a_line_has_its_column_in_characters() {
+        for length in [1, STRETCH - 1, STRETCH, STRETCH + 1, 5 * STRETCH] {
+            let mut sources = Sources::new();
+            let line = "ü€a\u{1f600}".repeat(length);
+            let id = sources.add("site.yaml", format!("a: 1\n{line}\n{line}"));
+            let first = 5 + line.len() as u32 + 1;
+            let mut column = 1;
+            for (at, _) in line.char_indices().step_by(7) {
+                let place = sources.place(Mark::new(id, first + at as u32));
+                assert_eq!((place.line, place.column), (3, column), "{length}");
+                column += 7;
+            }
+        }
     }
 
     #[test]
