@@ -67,6 +67,8 @@ pub(super) struct Builder<'a> {
     /// Fields of the open maps, in the same way.
     fields: Vec<(Key, Field)>,
     anchors: HashMap<usize, (Node, Size)>,
+    /// Values of all documents, and those that their aliases stand for.
+    values: usize,
     expanded: usize,
     texts: Texts,
     root: Option<Node>,
@@ -84,6 +86,7 @@ impl<'a> Builder<'a> {
             items: Vec::new(),
             fields: Vec::new(),
             anchors: HashMap::new(),
+            values: 0,
             expanded: 0,
             texts: Texts::sized(bytes),
             root: None,
@@ -128,8 +131,35 @@ impl<'a> Builder<'a> {
         self.root.take()
     }
 
+    /// The values of all documents so far, aliases written out.
+    pub(super) fn values(&self) -> usize {
+        self.values.saturating_add(self.expanded)
+    }
+
+    /// Counts a value; reported once.
+    fn count(&mut self, mark: Mark) -> Result<(), Abandoned> {
+        self.values += 1;
+        let Some(over) = self.values.checked_sub(self.limits.values) else {
+            return Ok(());
+        };
+        if over == 1 {
+            let message = format!("file holds more than {} values", self.limits.values);
+            self.report(Diagnostic::error("yaml-too-many-values", mark, message));
+        }
+        if over > 0 { Err(Abandoned) } else { Ok(()) }
+    }
+
     /// Takes an event of a document's content.
     pub(super) fn event(&mut self, event: Event<'_>, mark: Mark) -> Result<(), Abandoned> {
+        if matches!(
+            event,
+            Event::Scalar(..)
+                | Event::SequenceStart(..)
+                | Event::MappingStart(..)
+                | Event::Alias(_)
+        ) {
+            self.count(mark)?;
+        }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let size = Size {

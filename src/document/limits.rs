@@ -1,7 +1,9 @@
-//! How much one file may ask of the machine.
+//! How much one file, and all files of a site, may ask of the machine.
 //!
 //! Documents come from anybody who can open a pull request. Every limit is far above what a real
 //! site needs, and has a diagnostic code of its own when it is reached.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Upper bounds for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +12,8 @@ pub struct Limits {
     pub file_bytes: usize,
     /// Lists and maps inside one another (`yaml-too-deep`).
     pub depth: usize,
+    /// Values in a file (`yaml-too-many-values`).
+    pub values: usize,
     /// Documents in a file, broken ones counted (`yaml-too-many-documents`).
     pub documents: usize,
     /// Nodes that aliases stand for in a file, were they written out (`yaml-too-many-aliases`).
@@ -24,11 +28,74 @@ impl Default for Limits {
         Self {
             file_bytes: 16 << 20,
             depth: 100,
+            values: 4_000_000,
             documents: 100_000,
             expanded_nodes: 1_000_000,
             problems: 1_000,
         }
     }
+}
+
+/// How much the files of a site may have together (`yaml-site-too-large`), counted while several threads read them.
+///
+/// It does not count in which order they come: once more was taken than there is, nothing of the site is used.
+#[derive(Debug)]
+pub struct SiteLimits {
+    bytes: AtomicU64,
+    values: AtomicU64,
+}
+
+impl SiteLimits {
+    /// Bytes of all files.
+    pub const BYTES: u64 = 256 << 20;
+
+    /// Values in all files, those that aliases stand for among them.
+    pub const VALUES: u64 = 20_000_000;
+
+    /// What a site may have that nothing was read of.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            bytes: AtomicU64::new(Self::BYTES),
+            values: AtomicU64::new(Self::VALUES),
+        }
+    }
+
+    /// Takes the bytes of a file; whether there were as many.
+    pub fn take_bytes(&self, bytes: u64) -> bool {
+        take(&self.bytes, bytes)
+    }
+
+    /// Takes the values of a file; whether there were as many.
+    pub fn take_values(&self, values: u64) -> bool {
+        take(&self.values, values)
+    }
+
+    /// Whether more was taken than there is.
+    #[must_use]
+    pub fn is_exceeded(&self) -> bool {
+        let is_over = |left: &AtomicU64| left.load(Ordering::Relaxed) == OVER;
+        is_over(&self.bytes) || is_over(&self.values)
+    }
+}
+
+impl Default for SiteLimits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is left where more was asked for than there was.
+const OVER: u64 = u64::MAX;
+
+fn take(left: &AtomicU64, count: u64) -> bool {
+    let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        Some(match left {
+            OVER => OVER,
+            left => left.checked_sub(count).unwrap_or(OVER),
+        })
+    });
+    taken.is_ok_and(|before| before != OVER && before >= count)
 }
 
 /// How files are read.
@@ -39,4 +106,24 @@ pub struct LoadSettings {
     /// Whether the site is a flat folder: `metadata.schema`, `metadata.layeringDefinition` and
     /// `metadata.storagePolicy` may then be left out (layer `site`, concrete, cleartext).
     pub flat: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once_too_much_was_asked_for_it_stays_too_much() {
+        let limits = SiteLimits::new();
+        assert!(limits.take_bytes(SiteLimits::BYTES) && limits.take_values(SiteLimits::VALUES - 1));
+        assert!(limits.take_values(1) && !limits.is_exceeded());
+        assert!(!limits.take_values(1) && limits.is_exceeded());
+        assert!(!limits.take_values(0));
+    }
+
+    #[test]
+    fn a_site_of_a_hundred_thousand_machines_is_within_the_limits() {
+        let limits = SiteLimits::new();
+        assert!((0..100_000).all(|_| limits.take_bytes(2_000) && limits.take_values(200)));
+    }
 }

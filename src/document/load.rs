@@ -25,6 +25,8 @@ pub struct LoadedFile {
     pub diagnostics: Diagnostics,
     /// Byte ranges that hold secrets, for [`Sources::hide`](crate::diagnostic::Sources::hide).
     pub secret: Vec<(u32, u32)>,
+    /// How many bytes and values it has, aliases written out, for [`SiteLimits`](super::SiteLimits).
+    pub size: (u64, u64),
 }
 
 /// A YAML document that is not understood further yet.
@@ -43,6 +45,8 @@ struct Parsed {
     diagnostics: Diagnostics,
     /// Whether a document could not be read.
     incomplete: bool,
+    /// How many values there are.
+    values: usize,
 }
 
 /// Reads the documents of a text (from [`decode`](super::decode)) that was added to the sources as
@@ -50,7 +54,10 @@ struct Parsed {
 #[must_use]
 pub fn load(source: SourceId, text: &str, settings: &LoadSettings) -> LoadedFile {
     let parsed = parse(source, text, &settings.limits);
-    let mut file = LoadedFile::default();
+    let mut file = LoadedFile {
+        size: (text.len() as u64, parsed.values as u64),
+        ..LoadedFile::default()
+    };
     let whole = (0, text.len() as u32);
     let mut listed = 0;
     let mut hide_all = parsed.incomplete && mentions_encrypted(text);
@@ -216,6 +223,7 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
     }
     lost.extend(builder.take_diagnostics());
     parsed.diagnostics = lost;
+    parsed.values = builder.values();
     parsed
 }
 

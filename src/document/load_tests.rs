@@ -323,6 +323,28 @@ fn documents_and_problems_of_a_file_are_limited() {
 }
 
 #[test]
+fn values_of_a_file_are_limited_and_counted_with_those_behind_aliases() {
+    let limits = Limits {
+        values: 10,
+        ..Limits::default()
+    };
+    let mut sources = Sources::new();
+    let id = sources.add("a.yaml", "");
+    let codes = |text: &str| {
+        let (_, problems) = load_values(id, text, &limits);
+        let codes: Vec<_> = problems.iter().map(|problem| problem.code.0).collect();
+        codes
+    };
+    assert_eq!(codes("[0, 0, 0, 0, 0, 0, 0, 0, 0]"), Vec::<&str>::new());
+    let many = "--- [0, 0, 0, 0]\n".repeat(9);
+    assert_eq!(codes(&many), ["yaml-too-many-values"]);
+    let text = "a: &a [x, x, x]\nb: [*a, *a]\n";
+    let size = load(id, text, &LoadSettings::default()).size;
+    // The map, two keys, two lists, three scalars, two aliases, and what stands behind those.
+    assert_eq!(size, (text.len() as u64, 10 + 2 * 4));
+}
+
+#[test]
 fn empty_documents_are_skipped() {
     for text in [
         "",

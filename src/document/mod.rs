@@ -35,7 +35,7 @@ pub use canonical::{digest, write_canonical};
 pub use decode::decode;
 pub use envelope::from_envelope;
 pub use hidden::{has_command_mark, is_command_mark, is_hidden, leading_command};
-pub use limits::{Limits, LoadSettings};
+pub use limits::{Limits, LoadSettings, SiteLimits};
 pub use load::{LoadedFile, load, load_values};
 pub use typed::{Marked, TypeMismatch, from_node};
 pub use value::{Entries, Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};

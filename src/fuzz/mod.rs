@@ -20,6 +20,7 @@ fn limits() -> Limits {
     Limits {
         file_bytes: 64 << 10,
         depth: 50,
+        values: 20_000,
         documents: 200,
         expanded_nodes: 20_000,
         problems: 100,

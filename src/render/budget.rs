@@ -1,15 +1,28 @@
 //! How much a rendering may make of its input.
 //!
-//! Documents that take each other's values twice over double at each step, and a nest of them may be deeper than
-//! any stack. Sharing makes both cheap here, but not for whoever reads the result, so both end in an error.
+//! Documents that take each other's values twice over double at each step, a nest of them may be deeper than any
+//! stack, and a thousand children of one large parent are a thousand large documents. Sharing makes some of that cheap here, but
+//! not for whoever reads the result, so that all values are counted as if nothing were shared: those that a document says, inherits,
+//! stands for by an alias or takes from another one. What is done on the way, such as a search for a pattern, is paid from the same budget.
 
 use crate::document::{Node, Value};
 
-/// How many values all substitutions of a rendering may write, counted as if nothing were shared.
-const MAX_VALUES: u64 = 30_000_000;
+use super::pattern::Effort;
 
-/// How many bytes of texts that are made by replacing patterns count as one value.
-const BYTES_PER_VALUE: usize = 16;
+/// How many values the documents of a rendering may have together: of any, for each document, and at most.
+const VALUES: u64 = 5_000_000;
+const VALUES_PER_DOCUMENT: u64 = 300;
+const MOST_VALUES: u64 = 40_000_000;
+
+/// How many bytes of a text count as one value more.
+const BYTES_PER_VALUE: usize = 64;
+
+/// The same of texts that are made by replacing patterns, of which none is shared.
+const MADE_BYTES_PER_VALUE: usize = 16;
+
+/// What a pattern costs that is compiled, for each of its places, and what one that cannot be used does.
+const COMPILED_PLACE: u64 = 256;
+const UNUSABLE_PATTERN: u64 = 20_000;
 
 /// How many bytes one text that is made by replacing patterns may have.
 pub(super) const MAX_TEXT: usize = 16 << 20;
@@ -28,11 +41,29 @@ pub(super) enum Exceeded {
 #[derive(Debug)]
 pub(super) struct Budget {
     values: u64,
+    /// What there was.
+    whole: u64,
 }
 
 impl Budget {
-    pub(super) fn new() -> Self {
-        Self { values: MAX_VALUES }
+    /// For a rendering of so many documents.
+    pub(super) fn of(documents: usize) -> Self {
+        let more = VALUES_PER_DOCUMENT.saturating_mul(documents as u64);
+        let whole = VALUES.saturating_add(more).min(MOST_VALUES);
+        Self {
+            values: whole,
+            whole,
+        }
+    }
+
+    /// What there was in the beginning.
+    pub(super) fn whole(&self) -> u64 {
+        self.whole
+    }
+
+    /// What was taken so far.
+    pub(super) fn spent(&self) -> u64 {
+        self.whole - self.values
     }
 
     /// Takes so many values.
@@ -46,7 +77,21 @@ impl Budget {
 
     /// Takes a text that was made.
     pub(super) fn spend_text(&mut self, text: &str) -> Result<(), Exceeded> {
-        self.spend(1 + (text.len() / BYTES_PER_VALUE) as u64)
+        self.spend(1 + (text.len() / MADE_BYTES_PER_VALUE) as u64)
+    }
+
+    /// Takes a pattern that was compiled: its size, where it can be used.
+    pub(super) fn spend_pattern(&mut self, size: Option<u64>) -> Result<(), Exceeded> {
+        self.spend(size.map_or(UNUSABLE_PATTERN, |size| size.saturating_mul(COMPILED_PLACE)))
+    }
+
+    /// Takes what replacing a pattern in a text takes.
+    pub(super) fn spend_effort(&mut self, effort: Effort) -> Result<(), Exceeded> {
+        match effort {
+            Effort::Search(cost) => self.spend(cost),
+            Effort::Written(bytes) if bytes > MAX_TEXT => Err(Exceeded::Size),
+            Effort::Written(_) => Ok(()),
+        }
     }
 
     /// Takes a value and all below it, which will be `above` deep.
@@ -54,17 +99,26 @@ impl Budget {
         if above > MAX_DEPTH {
             return Err(Exceeded::Depth);
         }
-        self.spend(1)?;
         match &node.value {
-            Value::Map(map) => map
-                .iter()
-                .try_for_each(|(_, field)| self.spend_tree(&field.node, above + 1)),
-            Value::List(list) => list
-                .iter()
-                .try_for_each(|below| self.spend_tree(below, above + 1)),
-            _ => Ok(()),
+            Value::Map(map) => {
+                self.spend(1)?;
+                map.iter()
+                    .try_for_each(|(_, field)| self.spend_tree(&field.node, above + 1))
+            }
+            Value::List(list) => {
+                self.spend(1)?;
+                list.iter()
+                    .try_for_each(|below| self.spend_tree(below, above + 1))
+            }
+            Value::String(text) => self.spend(text_size(text)),
+            _ => self.spend(1),
         }
     }
+}
+
+/// How many values a text counts as.
+pub(super) fn text_size(text: &str) -> u64 {
+    1 + (text.len() / BYTES_PER_VALUE) as u64
 }
 
 /// How deep a value is: a scalar is 0.

@@ -1,27 +1,37 @@
 //! Layering actions: what a child changes of its parent's data.
 //!
-//! The result starts as the parent's data; only what the actions name comes from the child.
+//! The result starts as the parent's data; only what the actions name comes from the child. A merge copies each map that both write
+//! to, so that children of a large parent are paid for with its size.
 
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Action, ActionMethod, Document, Map, Node, Value};
 
+use super::Outcome;
+use super::budget::{Budget, Exceeded};
 use super::path::{Path, WriteError};
 use super::substitution::Substituter;
 use super::survey::Survey;
+
+/// How many values of the parent an action may move that cost as much as one that is written.
+const VALUES_PER_STEP: u64 = 64;
 
 /// The data of a document that has actions, on top of its parent's.
 pub(super) fn layer(
     at: usize,
     document: &Document,
-    parent: &Node,
+    parent: &Outcome,
     survey: &mut Survey<'_>,
     substituter: &mut Substituter<'_>,
 ) -> Node {
-    let mut data = parent.clone();
+    let mut data = parent.data.clone();
     data.mark = document.data.mark;
+    let step = 1 + parent.size / VALUES_PER_STEP;
     for action in &document.actions {
+        if !substituter.pay(at, survey, |budget| budget.spend(step)) {
+            break;
+        }
         let path = match substituter.path(&action.path) {
             Ok(path) => (*path).clone().without_data_prefix().anchored(),
             Err(error) => {
@@ -29,11 +39,38 @@ pub(super) fn layer(
                 continue;
             }
         };
+        let is_paid = substituter.pay(at, survey, |budget| {
+            pay_for(action, &path, &document.data, &data, budget)
+        });
+        if !is_paid {
+            break;
+        }
         if let Err(diagnostic) = apply(action, &path, &document.data, &mut data) {
             survey.fail(at, diagnostic);
         }
     }
     data
+}
+
+/// Takes what an action writes and looks at beyond the first place; the first one is in the size of the child.
+fn pay_for(
+    action: &Action,
+    path: &Path,
+    child: &Node,
+    data: &Node,
+    budget: &mut Budget,
+) -> Result<(), Exceeded> {
+    if path.descends() {
+        budget.spend_tree(child, 0)?;
+        budget.spend_tree(data, 0)?;
+    }
+    if action.method == ActionMethod::Delete {
+        return Ok(());
+    }
+    let Some(found) = path.first(child) else {
+        return Ok(());
+    };
+    (0..path.count(data).max(1)).try_for_each(|_| budget.spend_tree(found.node, path.len()))
 }
 
 fn path_diagnostic(action: &Action, error: &super::path::PathError) -> Diagnostic {

@@ -65,6 +65,7 @@ use crate::diagnostic::{Diagnostics, Mark};
 use crate::document::{Document, DocumentId, Node};
 
 pub use dependencies::{Dependencies, Dependency, DependencyKind, DocumentIndex, RouteStep};
+pub use pattern::{pattern_size, search_cost};
 
 use order::Order;
 use substitution::Substituter;
@@ -193,11 +194,16 @@ pub fn render(documents: &[Arc<Document>], options: &Options) -> Rendering {
     order.report_cycles(&mut survey, &dependencies);
 
     let mut results: Vec<Option<Outcome>> = vec![None; inputs.len()];
-    let mut substituter = Substituter::new(options, &sources);
+    let mut substituter = Substituter::new(options, &sources, inputs.len());
     for at in order.sequence {
         results[at] = render_one(at, &mut survey, &dependencies, &mut substituter, &results);
     }
 
+    log::debug!(
+        "{} documents rendered for {} values",
+        inputs.len(),
+        substituter.spent()
+    );
     let rendered = results.iter_mut().enumerate().filter_map(|(at, result)| {
         let document = &inputs[at];
         if document.is_abstract || replaced_by[at].is_some() {
@@ -227,6 +233,8 @@ pub fn render(documents: &[Arc<Document>], options: &Options) -> Rendering {
 struct Outcome {
     data: Node,
     is_encrypted: bool,
+    /// How many values it has at most, counted as if nothing were shared.
+    size: u64,
 }
 
 /// Renders one document, all that it depends on being rendered; `None` if it, or one of those, has an error.
@@ -250,17 +258,28 @@ fn render_one(
         return None;
     }
     let parent = dependencies.parent(index).and_then(result);
+    let parent = parent.filter(|_| !document.actions.is_empty());
+    let before = substituter.spent();
+    if !substituter.pay(at, survey, |budget| {
+        budget.spend(parent.map_or(0, |parent| parent.size))?;
+        budget.spend_tree(&document.data, 0)
+    }) {
+        return None;
+    }
     let mut outcome = match parent {
-        Some(parent) if !document.actions.is_empty() => Outcome {
-            data: layering::layer(at, &document, &parent.data, survey, substituter),
+        Some(parent) => Outcome {
+            data: layering::layer(at, &document, parent, survey, substituter),
             is_encrypted: document.is_encrypted || parent.is_encrypted,
+            size: 0,
         },
-        _ => Outcome {
+        None => Outcome {
             data: document.data.clone(),
             is_encrypted: document.is_encrypted,
+            size: 0,
         },
     };
     outcome.data.secret |= document.is_encrypted;
     substituter.substitute_all(at, &document, &mut outcome, survey, result);
+    outcome.size = substituter.spent() - before;
     survey.is_sound(at).then_some(outcome)
 }

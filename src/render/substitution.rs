@@ -10,7 +10,7 @@ use crate::document::{
     SubstitutionSource, Value,
 };
 
-use super::budget::{Budget, Exceeded, MAX_TEXT, depth};
+use super::budget::{Budget, Exceeded, depth, text_size};
 use super::dependencies::DocumentIndex;
 use super::layering::write_diagnostic;
 use super::path::{Path, PathError};
@@ -47,13 +47,17 @@ impl From<Diagnostic> for Problem {
 }
 
 impl<'a> Substituter<'a> {
-    pub(super) fn new(options: &'a Options, sources: &'a FxHashMap<&'a DocumentId, usize>) -> Self {
+    pub(super) fn new(
+        options: &'a Options,
+        sources: &'a FxHashMap<&'a DocumentId, usize>,
+        documents: usize,
+    ) -> Self {
         Self {
             options,
             sources,
             paths: FxHashMap::default(),
             patterns: FxHashMap::default(),
-            budget: Budget::new(),
+            budget: Budget::of(documents),
             is_exhausted: false,
             suggestions: FxHashMap::default(),
         }
@@ -70,19 +74,45 @@ impl<'a> Substituter<'a> {
     }
 
     /// A pattern, compiled once.
-    fn pattern(&mut self, text: &Arc<str>, mark: Mark) -> Result<Arc<Pattern>, Diagnostic> {
+    fn pattern(&mut self, text: &Arc<str>, mark: Mark) -> Result<Arc<Pattern>, Problem> {
         let compiled = match self.patterns.get(text) {
             Some(known) => known.clone(),
             None => {
                 let compiled = Pattern::new(text).map(Arc::new);
+                let size = compiled.as_ref().ok().map(|pattern| pattern.size());
+                self.budget
+                    .spend_pattern(size)
+                    .map_err(|exceeded| self.exceeded(mark, exceeded))?;
                 self.patterns.insert(text.clone(), compiled.clone());
                 compiled
             }
         };
         compiled.map_err(|error| {
             let message = format!("the pattern `{text}` cannot be used: {error}");
-            Diagnostic::error("render-pattern", mark, message)
+            Diagnostic::error("render-pattern", mark, message).into()
         })
+    }
+
+    /// What was spent so far.
+    pub(super) fn spent(&self) -> u64 {
+        self.budget.spent()
+    }
+
+    /// Takes what a document needs before anything is substituted in it; whether there was as much.
+    pub(super) fn pay(
+        &mut self,
+        at: usize,
+        survey: &mut Survey<'_>,
+        take: impl FnOnce(&mut Budget) -> Result<(), Exceeded>,
+    ) -> bool {
+        let Err(exceeded) = take(&mut self.budget) else {
+            return true;
+        };
+        match self.exceeded(survey.documents[at].name_mark, exceeded) {
+            Problem::Error(diagnostic) => survey.fail(at, diagnostic),
+            _ => survey.fail_silently(at),
+        }
+        false
     }
 
     /// Applies all substitutions of a document in their order.
@@ -178,6 +208,7 @@ impl<'a> Substituter<'a> {
         let path = self
             .path(&source.path)
             .map_err(|error| path_diagnostic(source.path_mark, &source.path, &error))?;
+        self.look_for(&path, data, source.path_mark)?;
         // Data that is no map has no paths: the path is left aside and all of it is taken.
         let value = match &data.value {
             Value::Map(_) => path.first(data).map(|found| found.to_node()),
@@ -217,6 +248,9 @@ impl<'a> Substituter<'a> {
             );
             return Err(Diagnostic::error("render-pattern-target", source.mark, message).into());
         };
+        self.budget
+            .spend(text_size(whole).saturating_add(pattern.cost(whole.len())))
+            .map_err(|exceeded| self.exceeded(source.mark, exceeded))?;
         let Some(found) = pattern.search(whole, 0) else {
             let message = format!(
                 "the pattern `{text}` matches nothing at `{}` of `{}`, so all of it is taken",
@@ -272,6 +306,7 @@ impl<'a> Substituter<'a> {
         let path = self
             .path(&destination.path)
             .map_err(|error| path_diagnostic(mark, &destination.path, &error))?;
+        self.look_for(&path, data, mark)?;
         if let Some(pattern) = &destination.pattern {
             return self.replace(destination, &path, pattern, value, data, survey);
         }
@@ -355,15 +390,35 @@ impl<'a> Substituter<'a> {
         Err(Diagnostic::error("render-pattern-target", mark, message).into())
     }
 
+    /// Pays for a path that goes through all of the data.
+    fn look_for(&mut self, path: &Path, data: &Node, mark: Mark) -> Result<(), Problem> {
+        if !path.descends() {
+            return Ok(());
+        }
+        let spent = self.budget.spend_tree(data, 0);
+        spent.map_err(|exceeded| self.exceeded(mark, exceeded))
+    }
+
     fn exceeded(&mut self, mark: Mark, exceeded: Exceeded) -> Problem {
-        let message = match exceeded {
-            Exceeded::Depth => "the value is nested too deeply",
+        let whole = self.budget.whole();
+        let diagnostic = match exceeded {
+            Exceeded::Depth => {
+                Diagnostic::error("render-too-large", mark, "the value is nested too deeply")
+            }
             Exceeded::Size if std::mem::replace(&mut self.is_exhausted, true) => {
                 return Problem::Silent;
             }
-            Exceeded::Size => "the substitutions write more than documents may hold",
+            Exceeded::Size => {
+                let message = format!(
+                    "with this document the site takes more than the {whole} values that it may have once it is rendered"
+                );
+                Diagnostic::error("render-too-large", mark, message).hint(
+                    "each document counts with all that it inherits, stands for by aliases and takes by substitutions and patterns: \
+                     let fewer documents inherit a large parent, or take only the part of a document that is needed",
+                )
+            }
         };
-        Diagnostic::error("render-too-large", mark, message).into()
+        diagnostic.into()
     }
 }
 
@@ -391,8 +446,12 @@ impl Replacer<'_> {
         let Some(text) = node.as_str() else {
             return Ok(None);
         };
-        let changed = self.pattern.substitute(self.template, text, MAX_TEXT);
-        let Some(changed) = changed.map_err(|_| Exceeded::Size)? else {
+        self.budget.spend(text_size(text))?;
+        let budget = &mut *self.budget;
+        let changed = self
+            .pattern
+            .substitute(self.template, text, |effort| budget.spend_effort(effort));
+        let Some(changed) = changed? else {
             return Ok(None);
         };
         self.budget.spend_text(&changed)?;

@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use crate::design::{self, Design, NodeDesign};
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
-use crate::document::{Document, LoadSettings, LoadedFile, decode, load};
+use crate::document::{Document, LoadSettings, LoadedFile, SiteLimits, decode, load};
 use crate::render::{self, render};
 use crate::repository::{BlobId, CommitId, Content, Entry, Moment, Repository, Tree};
 
@@ -40,6 +40,8 @@ enum Fetched {
     Known(SiteFile, Arc<LoadedFile>),
     New(SiteFile, Arc<str>),
     Broken(Box<Diagnostic>),
+    /// It, or one before it, is more than a site may have.
+    TooMuch,
 }
 
 impl<'a> Loader<'a> {
@@ -116,16 +118,18 @@ impl<'a> Loader<'a> {
         };
         let limit = LoadSettings::default().limits.file_bytes as u64;
         let known = self.repository.known(&entries);
+        let limits = SiteLimits::new();
         let mut files = Vec::with_capacity(entries.len());
         let mut read = 0;
         for (entry, known) in entries.iter().zip(known) {
             let blob = match known {
                 Some(blob) => blob,
                 None => match self.repository.read(entry, limit) {
-                    Ok(content) => {
+                    Ok(content) if limits.take_bytes(content.bytes.len() as u64) => {
                         read += 1;
                         content.blob
                     }
+                    Ok(_) => return Ok(None),
                     Err(crate::repository::Error::TooLarge { .. }) => return Ok(None),
                     Err(error) => return Err(error.into()),
                 },
@@ -376,9 +380,10 @@ impl<'a> Loader<'a> {
         diagnostics: &mut Diagnostics,
     ) -> Result<(Vec<SiteFile>, Vec<Arc<LoadedFile>>), Error> {
         let limit = settings.limits.file_bytes as u64;
-        let (repository, parsed) = (self.repository, &self.parsed);
-        let fetched = on_threads(entries, |entry| {
-            fetch(repository, parsed, entry, limit, settings)
+        let limits = SiteLimits::new();
+        let fetched = on_threads(entries, |entry| match limits.is_exceeded() {
+            true => Ok(Fetched::TooMuch),
+            false => self.fetch(entry, limit, settings, &limits),
         });
 
         let mut files = Vec::with_capacity(entries.len());
@@ -398,9 +403,21 @@ impl<'a> Loader<'a> {
                     loaded.push(None);
                 }
                 Fetched::Broken(problem) => diagnostics.push(*problem),
+                Fetched::TooMuch => {}
             }
         }
-        let contents = on_threads(&new, |(_, source, text)| load(*source, text, settings));
+        let contents = on_threads(&new, |(_, source, text)| {
+            if limits.is_exceeded() {
+                return LoadedFile::default();
+            }
+            let content = load(*source, text, settings);
+            limits.take_values(content.size.1);
+            content
+        });
+        if limits.is_exceeded() {
+            diagnostics.push(too_large());
+            return Ok((Vec::new(), Vec::new()));
+        }
         for ((index, source, _), content) in new.into_iter().zip(contents) {
             for (start, end) in &content.secret {
                 self.sources.hide(source, *start, *end);
@@ -411,6 +428,63 @@ impl<'a> Loader<'a> {
         }
         Ok((files, loaded.into_iter().flatten().collect()))
     }
+
+    /// A file as far as it has to be read; what was read before is as it was.
+    fn fetch(
+        &self,
+        entry: &Entry,
+        limit: u64,
+        settings: &LoadSettings,
+        limits: &SiteLimits,
+    ) -> Result<Fetched, Error> {
+        if let Some(blob) = entry.blob {
+            let file = SiteFile {
+                path: entry.path.clone(),
+                mode: entry.mode,
+                blob,
+            };
+            if let Some(content) = self.parsed.get(&file) {
+                return Ok(known(file, content, limits));
+            }
+        }
+        let Content { blob, bytes } = match self.repository.read(entry, limit) {
+            Ok(content) => content,
+            Err(crate::repository::Error::TooLarge { size, limit, .. }) => {
+                return Ok(Fetched::Broken(Box::new(
+                Diagnostic::error_in(
+                    "yaml-file-too-large",
+                    Some(&entry.path),
+                    format!("the file has {size} bytes; at most {limit} are read"),
+                )
+                .hint("split it: a file may hold any number of documents, and a site any number of files"),
+            )));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let file = SiteFile {
+            path: entry.path.clone(),
+            mode: entry.mode,
+            blob,
+        };
+        if let Some(content) = self.parsed.get(&file) {
+            return Ok(known(file, content, limits));
+        }
+        if !limits.take_bytes(bytes.len() as u64) {
+            return Ok(Fetched::TooMuch);
+        }
+        Ok(match decode(&entry.path, &bytes, &settings.limits) {
+            Ok(text) => Fetched::New(file, text),
+            Err(problem) => Fetched::Broken(problem),
+        })
+    }
+}
+
+/// A file that was read before, as part of this site.
+fn known(file: SiteFile, content: &Arc<LoadedFile>, limits: &SiteLimits) -> Fetched {
+    let (bytes, values) = content.size;
+    limits.take_bytes(bytes);
+    limits.take_values(values);
+    Fetched::Known(file, content.clone())
 }
 
 /// How files are read.
@@ -452,49 +526,16 @@ fn is_tool(location: &Location, path: &str) -> bool {
     !location.is_flat && path.split('/').any(|part| part == "tools")
 }
 
-fn fetch(
-    repository: &Repository,
-    parsed: &HashMap<SiteFile, Arc<LoadedFile>>,
-    entry: &Entry,
-    limit: u64,
-    settings: &LoadSettings,
-) -> Result<Fetched, Error> {
-    if let Some(blob) = entry.blob {
-        let file = SiteFile {
-            path: entry.path.clone(),
-            mode: entry.mode,
-            blob,
-        };
-        if let Some(content) = parsed.get(&file) {
-            return Ok(Fetched::Known(file, content.clone()));
-        }
-    }
-    let Content { blob, bytes } = match repository.read(entry, limit) {
-        Ok(content) => content,
-        Err(crate::repository::Error::TooLarge { size, limit, .. }) => {
-            return Ok(Fetched::Broken(Box::new(
-                Diagnostic::error_in(
-                    "yaml-file-too-large",
-                    Some(&entry.path),
-                    format!("the file has {size} bytes; at most {limit} are read"),
-                )
-                .hint("split it: a file may hold any number of documents, and a site any number of files"),
-            )));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let file = SiteFile {
-        path: entry.path.clone(),
-        mode: entry.mode,
-        blob,
-    };
-    if let Some(content) = parsed.get(&file) {
-        return Ok(Fetched::Known(file, content.clone()));
-    }
-    Ok(match decode(&entry.path, &bytes, &settings.limits) {
-        Ok(text) => Fetched::New(file, text),
-        Err(problem) => Fetched::Broken(problem),
-    })
+/// The error for a site that is more than may be loaded; none of it is.
+fn too_large() -> Diagnostic {
+    let message = format!(
+        "the files of this site have more than {} MiB or {} values together, those that aliases stand for among them",
+        SiteLimits::BYTES >> 20,
+        SiteLimits::VALUES
+    );
+    Diagnostic::error_in("yaml-site-too-large", None, message).hint(
+        "nothing of it is read: take out of its folders what is no part of it, or make two sites of it",
+    )
 }
 
 /// A diagnostic of a file that git does not track.

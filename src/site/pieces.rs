@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::design::{self, Design, MACHINE, NodeDesign, Section, SectionDigest};
 use crate::diagnostic::{Diagnostic, Diagnostics, Mark, Severity, SourceId};
-use crate::document::{Document, LoadSettings, Node, decode, load};
+use crate::document::{Document, LoadSettings, Node, SiteLimits, decode, load};
 use crate::render::{Rendering, render};
 use crate::repository::Entry;
 
@@ -91,6 +91,8 @@ struct Rest<'a> {
     location: &'a Location,
     settings: Settings,
     load_settings: LoadSettings,
+    /// What the machines of all pieces may have.
+    limits: SiteLimits,
     /// What is found in it without any machine.
     without: FxHashSet<Finding>,
     /// Whether the designs of the machines stay.
@@ -136,9 +138,11 @@ impl Loader<'_> {
         let (mut files, mut candidates) = (Vec::with_capacity(entries.len()), Vec::new());
         let mut rest = Vec::new();
         let repository = self.repository();
+        let limits = SiteLimits::new();
         let contents = on_threads(&entries, |entry| {
             let content = match repository.read(entry, limit) {
-                Ok(content) => content,
+                Ok(content) if limits.take_bytes(content.bytes.len() as u64) => content,
+                Ok(_) => return Ok(None),
                 Err(crate::repository::Error::TooLarge { .. }) => return Ok(None),
                 Err(error) => return Err(Error::from(error)),
             };
@@ -215,6 +219,7 @@ impl Loader<'_> {
             location,
             settings,
             load_settings,
+            limits: SiteLimits::new(),
             without: FxHashSet::default(),
             keeps_designs,
             inventories: Mutex::default(),
@@ -300,6 +305,9 @@ impl Rest<'_> {
             let source = candidate.source;
             warnings.insert(source, 0);
             let content = load(source, &candidate.text, &self.load_settings);
+            if !self.limits.take_values(content.size.1) {
+                return None;
+            }
             let mut own = content.documents.iter();
             if !own.all(|document| *document.id.schema == *MACHINE) {
                 return None;

@@ -266,6 +266,68 @@ fn substituting(name: &str, source: &str, destinations: &str, data: &str) -> Str
     )
 }
 
+/// A large abstract document, and children that merge a little into it.
+fn large_parent(keys: usize, children: usize) -> String {
+    let layered = |name: &str, definition: &str, data: &str| {
+        format!(
+            "---\nschema: example/Kind/v1\nmetadata: {{schema: metadata/Document/v1, name: {name}, labels: {{is: {name}}}, \
+             storagePolicy: cleartext, layeringDefinition: {{{definition}}}}}\ndata: {{{data}}}\n"
+        )
+    };
+    let large: String = (0..keys).map(|at| format!("k{at}: {{a: 1}}, ")).collect();
+    let child = |at: usize| {
+        let definition = "layer: site, abstract: false, parentSelector: {is: parent}, actions: [{method: merge, path: .}]";
+        layered(&format!("c{at}"), definition, &format!("z: {at}"))
+    };
+    let children: String = (0..children).map(child).collect();
+    format!(
+        "---\nschema: deckhand/LayeringPolicy/v1\nmetadata: {{schema: metadata/Control/v1, name: p}}\ndata: {{layerOrder: [global, site]}}\n{}{children}",
+        layered("parent", "layer: global, abstract: true", &large)
+    )
+}
+
+/// A list on the same line as a long text.
+fn long_line(items: usize, factor: usize) -> String {
+    let items: String = (0..items)
+        .map(|at| format!("x{}, ", at * factor % items))
+        .collect();
+    document(&format!(
+        "  {{text: {}, list: [{items}]}}",
+        "t".repeat(6 << 20)
+    ))
+}
+
+/// What is too much for a site is called by its name, beside the place that it is about.
+#[test]
+fn what_is_too_much_for_a_whole_site_is_refused_by_name() {
+    let aliases = document(&format!(
+        "  a: &a [{}]\n  b: [{}]",
+        "x, ".repeat(1_000),
+        "*a, ".repeat(990)
+    ));
+    let layered = large_parent(20_000, 2_000);
+    for (code, count, content) in [
+        ("yaml-site-too-large", 24, &aliases),
+        ("render-too-large", 1, &layered),
+    ] {
+        let world = pipeline();
+        for at in 0..count {
+            let name = format!("hostile{at}");
+            world
+                .checkout
+                .write(&format!("{name}.yaml"), content.replace("hostile", &name));
+        }
+        world.checkout.commit("A pull request");
+        let (ended, _) = run(&world, &["validate"]);
+        assert_eq!(ended.code, 1, "{code}: {}", ended.stderr);
+        assert!(
+            ended.stdout.contains(&format!("[{code}]")),
+            "{code}: {}",
+            ended.stdout
+        );
+    }
+}
+
 fn doubling(length: usize, combine: &str) -> String {
     let mut text = String::new();
     for at in 1..=length {
@@ -391,6 +453,21 @@ tricks! {
         let patterns = vec!["{pattern: '^(a+)+\\1$'}"; 50].join(", ");
         world.checkout.write("x.yaml", schema(&format!("{{properties: {{a: {{anyOf: [{patterns}]}}}}}}"), &text));
     };
+    a_pattern_that_is_slow_on_a_long_text: |world| {
+        let text = format!("  a: {}", "ab".repeat(800_000));
+        world.checkout.write("x.yaml", schema("{properties: {a: {pattern: '^[ab]*a[ab]{6000}c'}}}", &text));
+    };
+    patterns_for_keys_that_go_back_for_ever: |world| {
+        let keys: String = (0..8_000).map(|at| format!("  {}b{at}: 1\n", "a".repeat(40))).collect();
+        let patterns: String = (0..50).map(|at| format!("'^(a|aa)+\\1{at}$': {{}}, ")).collect();
+        world.checkout.write("x.yaml", schema(&format!("{{patternProperties: {{{patterns}}}}}"), &keys));
+    };
+    a_substitution_with_a_pattern_that_is_slow_on_a_long_text: |world| {
+        let source = document("  v").replace("hostile", "s0");
+        let destination = "{path: .x, pattern: '[ab]*a[ab]{6000}c'}";
+        let data = format!("data: {{x: {}}}", "ab".repeat(800_000));
+        world.checkout.write("x.yaml", source + &substituting("s1", "s0", destination, &data));
+    };
     patterns_that_are_large_when_compiled: |world| {
         let many: String = (0..200).map(|at| format!("a{at}: {{pattern: '^\\pL{{900}}{at}'}}, ")).collect();
         world.checkout.write("x.yaml", schema(&format!("{{properties: {{{many}}}}}"), "  a1: x"));
@@ -402,6 +479,12 @@ tricks! {
             text += &substituting(&format!("s{at}"), &format!("s{}", at - 1), destinations, "data: {}");
         }
         world.checkout.write("x.yaml", text);
+    };
+    children_of_a_large_parent: |world| world.checkout.write("x.yaml", large_parent(20_000, 2_000));
+    a_long_list_in_another_order: |world| {
+        world.checkout.write("x.yaml", long_line(60_000, 1));
+        world.checkout.commit("A long list");
+        world.checkout.write("x.yaml", long_line(60_000, 7_919));
     };
     substitutions_in_a_circle: |world| {
         let one = substituting("a", "b", "{path: .x}", "data: {}");

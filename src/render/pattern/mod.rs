@@ -8,6 +8,7 @@
 //! (`a??`), Python replaces the nothing and then looks for something at the same place; here it goes on to the
 //! next character.
 
+mod size;
 mod template;
 mod translate;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use regex::{Captures, Regex, RegexBuilder};
 
+pub use size::{pattern_size, search_cost};
 pub(super) use template::Template;
 
 /// Bytes that a compiled expression may take.
@@ -34,15 +36,22 @@ pub(super) enum PatternError {
     TooLarge,
 }
 
-/// The result of replacing a pattern would be too long.
+/// What replacing a pattern takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub(super) enum Effort {
+    /// A search of that cost.
+    Search(u64),
+    /// So many bytes of the result are there.
+    Written(usize),
+}
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
     text: Arc<str>,
     engine: Engine,
+    /// Its size, repetitions written out; 0 where it is searched for as it is.
+    size: u64,
 }
 
 #[derive(Debug)]
@@ -77,8 +86,8 @@ impl Match {
 impl Pattern {
     /// Compiles a pattern.
     pub(super) fn new(text: &Arc<str>) -> Result<Self, PatternError> {
-        let engine = if is_literal(text) {
-            Engine::Literal
+        let (engine, size) = if is_literal(text) {
+            (Engine::Literal, 0)
         } else {
             let translation = translate::translate(text)?;
             let regex = RegexBuilder::new(&translation.text)
@@ -94,21 +103,33 @@ impl Pattern {
                         PatternError::Invalid(reason.trim().to_owned())
                     }
                 })?;
-            Engine::Expression {
+            let engine = Engine::Expression {
                 regex,
                 groups: translation.groups,
                 ends: translation.ends,
-            }
+            };
+            (engine, pattern_size(text))
         };
         Ok(Self {
             text: text.clone(),
             engine,
+            size,
         })
     }
 
     /// Whether it has no special characters, so that it matches itself and nothing else.
     pub(super) fn is_literal(&self) -> bool {
         matches!(self.engine, Engine::Literal)
+    }
+
+    /// Its size, repetitions written out; 0 where it is searched for as it is.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What it may cost to search so many bytes for it.
+    pub(super) fn cost(&self, bytes: usize) -> u64 {
+        search_cost(self.size, bytes)
     }
 
     /// The first match at or after a position (Python's `re.search`).
@@ -131,21 +152,23 @@ impl Pattern {
     }
 
     /// The text with every match replaced (Python's `re.sub`); `None` where nothing matches.
+    /// Each search may go to the end of the text, whatever it finds, and is paid for with `spend`.
     ///
     /// # Errors
     ///
-    /// [`TooLong`] where the result would have more than `limit` bytes.
-    pub(super) fn substitute(
+    /// That of `spend`, which is also asked for the bytes of the result.
+    pub(super) fn substitute<E>(
         &self,
         template: &Template,
         text: &str,
-        limit: usize,
-    ) -> Result<Option<String>, TooLong> {
+        mut spend: impl FnMut(Effort) -> Result<(), E>,
+    ) -> Result<Option<String>, E> {
         let mut result = String::new();
         let mut copied = 0;
         let mut from = 0;
         let mut last_empty = None;
         while from <= text.len() {
+            spend(Effort::Search(self.cost(text.len() - from)))?;
             let Some(found) = self.search(text, from) else {
                 break;
             };
@@ -160,9 +183,7 @@ impl Pattern {
             }
             result.push_str(&text[copied..start]);
             template.expand(&found, text, &mut result);
-            if result.len() > limit {
-                return Err(TooLong);
-            }
+            spend(Effort::Written(result.len()))?;
             copied = end;
             from = end;
             last_empty = (start == end).then_some(start);
@@ -226,7 +247,7 @@ mod tests {
         let pattern = Pattern::new(&Arc::from(pattern)).unwrap();
         let template = Template::parse(value, &pattern).unwrap();
         pattern
-            .substitute(&template, text, 1000)
+            .substitute(&template, text, |_| Ok::<(), ()>(()))
             .unwrap()
             .unwrap_or_else(|| text.to_owned())
     }
@@ -359,8 +380,31 @@ mod tests {
         let pattern = Pattern::new(&Arc::from("a")).unwrap();
         let template = Template::parse(&"b".repeat(10), &pattern).unwrap();
         let text = "a".repeat(20);
-        assert_eq!(pattern.substitute(&template, &text, 199), Err(TooLong));
-        assert!(pattern.substitute(&template, &text, 200).is_ok());
+        let at_most = |limit: usize| {
+            let spend = move |effort| match effort {
+                Effort::Written(bytes) if bytes > limit => Err(bytes),
+                _ => Ok(()),
+            };
+            pattern.substitute(&template, &text, spend)
+        };
+        assert_eq!(at_most(199), Err(200));
+        assert!(at_most(200).is_ok());
+    }
+
+    #[test]
+    fn each_search_is_paid_for_with_all_that_it_may_go_through() {
+        let pattern = Pattern::new(&Arc::from("a(.*z)?")).unwrap();
+        let template = Template::parse("b", &pattern).unwrap();
+        let mut searched = 0;
+        let result = pattern.substitute(&template, &"a".repeat(1_000), |effort| {
+            if let Effort::Search(cost) = effort {
+                searched += cost;
+            }
+            Ok::<(), ()>(())
+        });
+        assert_eq!(result, Ok(Some("b".repeat(1_000))));
+        // Each of a thousand matches looks at the rest of the text.
+        assert!(searched > 1_000 * 1_000 / 2 * pattern.size() / 32);
     }
 
     #[test]

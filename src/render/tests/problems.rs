@@ -164,3 +164,104 @@ fn documents_that_double_or_nest_without_end_are_stopped() {
         assert_eq!(codes(&rendering), ["render-too-large"], "{dest}");
     }
 }
+
+#[test]
+fn a_thousand_children_of_a_large_parent_are_paid_for_and_the_first_too_many_is_named() {
+    let large: String = (0..20_000).map(|at| format!("k{at}: 1, ")).collect();
+    let metadata = "abstract;labels: {x: p}";
+    let parent = document(
+        "Kind",
+        "p",
+        "global",
+        metadata,
+        &format!("{{z: {{}}, large: {{{large}}}}}"),
+    );
+    let child = |at: usize| {
+        let metadata = "parentSelector: {x: p}, actions: [{method: merge, path: .z}];";
+        document(
+            "Kind",
+            &format!("c{at:04}"),
+            "site",
+            metadata,
+            "{z: {own: 1}}",
+        )
+    };
+    let site = |children: usize| {
+        let documents: Vec<_> = std::iter::once(parent.clone())
+            .chain((0..children).map(child))
+            .collect();
+        Site::of(&documents).render()
+    };
+    assert_eq!(codes(&site(100)), Vec::<String>::new());
+    let rendering = site(700);
+    assert_eq!(codes(&rendering), ["render-too-large"]);
+    let problem = rendering.diagnostics.iter().next().unwrap();
+    let named = rendering.origin(problem.mark.unwrap()).unwrap();
+    let named = &rendering.input(named).unwrap().id.name;
+    // The next one of those that could be paid for.
+    let paid = rendering.of_schema("example/Kind/v1").len();
+    assert!((230..300).contains(&paid), "{paid}");
+    assert_eq!(**named, *format!("c{paid:04}"));
+    assert!(messages(&rendering)[0].contains("let fewer documents inherit"));
+}
+
+#[test]
+fn a_hundred_thousand_machines_of_two_hundred_values_may_be_rendered() {
+    let budget = super::super::budget::Budget::of(100_000);
+    // Each inherits most of its values and changes a quarter of them.
+    assert!(budget.whole() >= 100_000 * (200 + 50));
+    let treasuremap = super::super::budget::Budget::of(422);
+    assert!(treasuremap.whole() >= 50 * 53_287);
+}
+
+#[test]
+fn texts_that_are_taken_often_and_patterns_that_are_slow_are_paid_for() {
+    let long = "v".repeat(1 << 20);
+    let source = document("Kind", "source", "site", "", &long);
+    let taking = |dest: &str, data: &str| {
+        let metadata = format!(
+            ";substitutions: [{{src: {{schema: example/Kind/v1, name: source, path: .}}, dest: [{dest}]}}]"
+        );
+        document("Kind", "taking", "site", &metadata, data)
+    };
+    let often: String = (0..1_000).map(|at| format!("{{path: .a{at}}}, ")).collect();
+    let slow = format!("{{a: {}}}", "ab".repeat(100_000));
+    let through = |count: usize| {
+        let fields: String = (0..4_000).map(|at| format!("k{at}: 1, ")).collect();
+        let paths: String = (0..count)
+            .map(|at| format!("{{path: $..k{at}}}, "))
+            .collect();
+        (paths, format!("{{{fields}}}"))
+    };
+    let (few, fields) = through(10);
+    let (many, _) = through(4_000);
+    let short = document("Kind", "source", "site", "", "v");
+    for (source, dest, data, expected) in [
+        (&source, "{path: .a}, {path: .b}", "{}", vec![]),
+        (&source, &*often, "{}", vec!["render-too-large"]),
+        (&short, "{path: .a, pattern: 'b{3}$'}", &*slow, vec![]),
+        (
+            &short,
+            "{path: .a, pattern: '[ab]*a[ab]{6000}c'}",
+            &*slow,
+            vec!["render-too-large"],
+        ),
+        // Each of the matches looks at the rest of the text.
+        (
+            &short,
+            "{path: .a, pattern: 'a(.*c)?'}",
+            &*slow,
+            vec!["render-too-large"],
+        ),
+        (&short, &*few, &*fields, vec![]),
+        (&short, &*many, &*fields, vec!["render-too-large"]),
+    ] {
+        let rendering = Site::of(&[source.clone(), taking(dest, data)]).render();
+        assert_eq!(
+            codes(&rendering),
+            expected,
+            "{}",
+            &dest[..dest.len().min(60)]
+        );
+    }
+}
