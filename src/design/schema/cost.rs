@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
 use super::references::{is_meta_schema, target};
+use crate::render::pattern_size;
 
 /// The most parts of a schema with its references written out.
 pub(super) const MOST_PARTS: u64 = 20_000;
@@ -26,6 +27,43 @@ const PATTERN: u64 = 50;
 
 /// What a reference to the schema of schemas costs.
 const META_SCHEMA: u64 = 200;
+
+/// The patterns of a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Patterns {
+    /// The size of the largest that a text is held against.
+    pub(super) text: u64,
+    /// How many a key is held against at most, and their size.
+    pub(super) keys: u64,
+    pub(super) key: u64,
+}
+
+impl Patterns {
+    /// Those of a schema, wherever they stand in it.
+    pub(super) fn of(schema: &Json) -> Self {
+        let mut patterns = Self::default();
+        patterns.add(schema);
+        patterns
+    }
+
+    fn add(&mut self, schema: &Json) {
+        match schema {
+            Json::Array(list) => list.iter().for_each(|below| self.add(below)),
+            Json::Object(fields) => {
+                if let Some(pattern) = fields.get("pattern").and_then(Json::as_str) {
+                    self.text = self.text.max(pattern_size(pattern));
+                }
+                if let Some(keys) = fields.get("patternProperties").and_then(Json::as_object) {
+                    let sizes = keys.keys().map(|pattern| pattern_size(pattern));
+                    self.key = self.key.max(sizes.fold(0, u64::saturating_add));
+                    self.keys = self.keys.max(keys.len() as u64);
+                }
+                fields.values().for_each(|below| self.add(below));
+            }
+            _ => {}
+        }
+    }
+}
 
 /// Why a schema is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]

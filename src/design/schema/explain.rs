@@ -63,6 +63,14 @@ pub(super) fn explain(
                 None => diagnostic,
             });
         }
+        Kind::BacktrackLimitExceeded { .. } => {
+            let pattern = schema.pointer(error.schema_path().as_str());
+            let sentence = match pattern.and_then(Json::as_str) {
+                Some(pattern) => format!("takes too long to match `{pattern}`"),
+                None => sentence(error.kind(), source),
+            };
+            found.push(finish("schema-value", &place, sentence, within));
+        }
         Kind::Type { kind } => {
             let types: Vec<&str> = match kind {
                 TypeKind::Single(one) => vec![type_name(*one)],
@@ -156,19 +164,20 @@ pub(super) fn too_many_schemas(data: &Node, most: u64) -> Diagnostic {
     Diagnostic::error("schema-too-large", data.mark, message)
 }
 
+const COSTLY: &str = "a schema that refers to itself in several places looks at a value again and again, and a pattern \
+    with many repetitions at each character of a text";
+
 /// The error for a document that cannot be checked against a DataSchema in the steps that it has.
 pub(super) fn too_costly(data: &Node) -> Diagnostic {
     let message = "checking this document against the site's DataSchema takes too many steps";
-    Diagnostic::error("schema-too-costly", data.mark, message)
-        .hint("a schema that refers to itself in several places looks at a value again and again")
+    Diagnostic::error("schema-too-costly", data.mark, message).hint(COSTLY)
 }
 
 /// The error for a document that is not valid, where what is wrong cannot be told in the steps that it has.
 pub(super) fn too_costly_to_explain(data: &Node) -> Diagnostic {
     let message =
         "this document does not meet the site's DataSchema; to say where takes too many steps";
-    Diagnostic::error("schema-too-costly", data.mark, message)
-        .hint("a schema that refers to itself in several places looks at a value again and again")
+    Diagnostic::error("schema-too-costly", data.mark, message).hint(COSTLY)
 }
 
 /// Where a reference was written.

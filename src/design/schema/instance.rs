@@ -8,7 +8,7 @@
 //! the validator comes to its end; what it found is of no use then.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use jsonschema::JsonType;
@@ -16,24 +16,54 @@ use jsonschema::json::{Array, Json, JsonNumber, Node as JsonNode, NodeIdentity, 
 
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{Entries, Map, Node, Value};
+use crate::render::search_cost;
+
+/// What a look at a text costs, beside the visit of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Whatever the text is.
+    pub(super) any: u64,
+    /// The size of the pattern that may be searched for.
+    pub(super) pattern: u64,
+}
+
+impl Look {
+    fn cost(self, text: &str) -> u64 {
+        let search = search_cost(self.pattern, text.len());
+        self.any.saturating_add(search)
+    }
+}
 
 /// How often values may be visited yet.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<u64>,
-    /// What a look at a text costs.
-    text: u64,
+    whole: u64,
+    text: Look,
+    key: Look,
+    /// The data of the document where it was copied, which is done once whatever is left.
+    copied: OnceCell<serde_json::Value>,
+    root: usize,
 }
 
 impl Budget {
     /// Bytes of a text that count as one visit more.
     const BYTES: usize = 64;
 
-    pub(super) fn new(visits: u64, text: u64) -> Self {
+    pub(super) fn new(visits: u64, data: &Node, text: Look, key: Look) -> Self {
         Self {
             left: Cell::new(visits),
+            whole: visits,
             text,
+            key,
+            copied: OnceCell::new(),
+            root: address(data),
         }
+    }
+
+    /// How many visits were taken.
+    pub(super) fn spent(&self) -> u64 {
+        self.whole - self.left.get()
     }
 
     /// Whether more was asked for than there was.
@@ -113,9 +143,15 @@ impl<'a> JsonNode<'a, Documents> for Visited<'a> {
     fn as_string(&self) -> Option<Cow<'a, str>> {
         match &self.node.value {
             Value::String(text) | Value::Timestamp(text) => {
-                let search = self.budget.map_or(0, |budget| budget.text);
-                self.may_go_on(search + (text.len() / Budget::BYTES) as u64);
-                Some(Cow::Borrowed(text))
+                let look = self.budget.map_or(0, |budget| budget.text.cost(text));
+                let visits = (text.len() / Budget::BYTES) as u64;
+                // Nothing is searched that there is no budget for.
+                Some(Cow::Borrowed(
+                    match self.may_go_on(look.saturating_add(visits)) {
+                        true => text,
+                        false => "",
+                    },
+                ))
             }
             _ => None,
         }
@@ -154,17 +190,21 @@ impl<'a> JsonNode<'a, Documents> for Visited<'a> {
     }
 
     fn to_value(&self) -> Cow<'a, serde_json::Value> {
-        // Nothing is copied that there is no budget for.
         let size = || value_count(self.node);
-        if self.budget.is_some_and(|budget| !budget.spend(size())) {
-            return Cow::Owned(serde_json::Value::Null);
+        match self.budget {
+            // The validator takes it for granted that the place of an error is in the whole.
+            Some(budget) if budget.root == address(self.node) => {
+                budget.spend(1);
+                Cow::Borrowed(budget.copied.get_or_init(|| to_json(self.node)))
+            }
+            // Nothing else is copied that there is no budget for.
+            Some(budget) if !budget.spend(size()) => Cow::Owned(serde_json::Value::Null),
+            _ => Cow::Owned(to_json(self.node)),
         }
-        Cow::Owned(to_json(self.node))
     }
 
     fn identity(&self) -> Option<NodeIdentity> {
-        let address = std::ptr::from_ref::<Node>(self.node) as usize;
-        Some(NodeIdentity::new(address))
+        Some(NodeIdentity::new(address(self.node)))
     }
 }
 
@@ -208,10 +248,14 @@ impl<'a> Iterator for Members<'a> {
     type Item = (&'a str, Visited<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.budget.is_some_and(|budget| !budget.spend(1)) {
+        let (key, field) = self.entries.next()?;
+        let look = |budget: &Budget| budget.key.cost(&key.text).saturating_add(1);
+        if self
+            .budget
+            .is_some_and(|budget| !budget.spend(look(budget)))
+        {
             return None;
         }
-        let (key, field) = self.entries.next()?;
         Some((&*key.text, Visited::new(&field.node, self.budget)))
     }
 }
@@ -256,6 +300,11 @@ impl<'a> Iterator for Elements<'a> {
         let node = self.items.next()?;
         Some(Visited::new(node, self.budget))
     }
+}
+
+/// Where a value is in memory.
+fn address(node: &Node) -> usize {
+    std::ptr::from_ref(node) as usize
 }
 
 /// How many values there are in a value, itself among them.

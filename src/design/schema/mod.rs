@@ -15,12 +15,13 @@
 //! | `schema-invalid` | a DataSchema that is no JSON Schema |
 //! | `schema-reference` | a DataSchema that refers to something outside itself, or not in it (warning) |
 //! | `schema-too-large` | a DataSchema that is larger than is allowed with its references written out, or has no end |
-//! | `schema-too-costly` | a document whose check against a DataSchema takes more steps than are allowed |
+//! | `schema-too-costly` | a document, or a site, whose check against DataSchemas takes more steps than are allowed |
 
 mod cost;
 mod explain;
 mod instance;
 mod own;
+mod purse;
 mod references;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,9 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use rustc_hash::FxHashMap;
 
-use self::instance::{Budget, Documents, Visited, to_json, value_count};
+use self::cost::Patterns;
+use self::instance::{Budget, Documents, Look, Visited, to_json, value_count};
+use self::purse::{Checked, Purse, in_turns};
 use super::catalog::Input;
 use super::kind;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -41,7 +44,7 @@ use crate::document::{Document, Node, Value};
 const MOST_PROBLEMS: usize = 50;
 
 /// How often a pattern that is no plain regular expression may go back.
-const MOST_BACKTRACKS: usize = 100_000;
+const MOST_BACKTRACKS: usize = 20_000;
 
 /// How many bytes a compiled pattern may have, and the memory of its search.
 const LARGEST_PATTERN: usize = 512 << 10;
@@ -53,9 +56,15 @@ const MOST_PARTS: u64 = 500_000;
 const VISITS_PER_VALUE: u64 = 500;
 const FEWEST_VISITS: u64 = 4 * cost::MOST_PARTS;
 
-/// What a look at a text costs, and the fewest visits, where a pattern may go back.
+/// The fewest visits where texts are searched for patterns.
+const FEWEST_WITH_PATTERNS: u64 = 4 * FEWEST_VISITS;
+
+/// What a look at a text or a key costs, and the fewest visits, where a pattern may go back.
 const TEXT_WITH_WAYS_BACK: u64 = 2_000;
-const FEWEST_WITH_WAYS_BACK: u64 = 2_000 * TEXT_WITH_WAYS_BACK;
+const FEWEST_WITH_WAYS_BACK: u64 = 4_000 * TEXT_WITH_WAYS_BACK;
+
+/// What a visit counts while it is told what is wrong, which makes more of each.
+const VISIT_TO_EXPLAIN: u64 = 5;
 
 /// The most visits while it is told what is wrong: what is found there is kept.
 const MOST_VISITS_TO_EXPLAIN: u64 = 200_000;
@@ -91,6 +100,8 @@ struct Compiled {
     json: serde_json::Value,
     /// Whether its patterns are searched by an engine that may go back.
     goes_back: bool,
+    /// What it searches texts and keys for.
+    patterns: Patterns,
 }
 
 /// The schema files for editors: name and text, `document.json` among them, which refers to the others.
@@ -105,22 +116,29 @@ pub fn files() -> impl Iterator<Item = (String, &'static str)> {
 /// documents, whatever the number of threads.
 #[must_use]
 pub fn validate(documents: &[Input<'_>], threads: usize) -> Diagnostics {
+    validate_within(documents, threads, Purse::OF_SITE)
+}
+
+fn validate_within(documents: &[Input<'_>], threads: usize, purse: Purse) -> Diagnostics {
     let (schemas, mut diagnostics) = compile(documents, threads);
-    let found = in_parts(documents, threads, |&(document, data)| {
-        let mut found: Vec<Diagnostic> = Vec::new();
+    let checked = in_turns(documents, threads, purse, |&(document, data)| {
+        let mut checked = Checked::default();
         for schema in schemas.get(&document.id.schema).into_iter().flatten() {
             let mut more = Vec::new();
-            schema.check(data, &mut more);
+            checked.add(schema.check(data, &mut more));
             // What two schemas say of one place is told once.
+            let found = &mut checked.found;
             more.retain(|new: &Diagnostic| {
                 let same = |old: &Diagnostic| (old.code, old.mark) == (new.code, new.mark);
                 new.mark.is_none() || !found.iter().any(same)
             });
             found.extend(more);
         }
-        found
+        checked
     });
-    diagnostics.extend(found.into_iter().flatten());
+    let unchecked = purse::too_costly(documents, &checked, purse);
+    diagnostics.extend(checked.into_iter().flat_map(|each| each.found));
+    diagnostics.extend(unchecked);
     diagnostics
 }
 
@@ -253,6 +271,7 @@ fn compile_own(text: &str) -> Option<Arc<Schema>> {
             validator,
             json,
             goes_back: false,
+            patterns: Patterns::default(),
         })),
         source: Source::Own,
     }))
@@ -307,6 +326,7 @@ impl SiteSchema {
                     validator,
                     json: json.clone(),
                     goes_back,
+                    patterns: Patterns::of(json),
                 }))
             }
         };
@@ -375,47 +395,78 @@ fn plain_type(data: &Node) -> Option<Option<&'static str>> {
 }
 
 impl Compiled {
-    /// How many visits a check of a value has.
-    fn visits(&self, data: &Node) -> u64 {
+    /// How many visits a check of so many values has.
+    fn visits(&self, values: u64) -> u64 {
         let fewest = match self.goes_back {
             true => FEWEST_WITH_WAYS_BACK,
-            false => FEWEST_VISITS,
+            false if self.patterns == Patterns::default() => FEWEST_VISITS,
+            false => FEWEST_WITH_PATTERNS,
         };
-        fewest.max(VISITS_PER_VALUE * value_count(data))
+        fewest.max(VISITS_PER_VALUE * values)
     }
 
-    fn budget(&self, visits: u64) -> Budget {
-        let text = match self.goes_back {
+    fn budget(&self, data: &Node, visits: u64) -> Budget {
+        let back = match self.goes_back {
             true => TEXT_WITH_WAYS_BACK,
-            false => 1,
+            false => 0,
         };
-        Budget::new(visits, text)
+        let text = Look {
+            any: back.max(1),
+            pattern: self.patterns.text,
+        };
+        let key = Look {
+            any: back * self.patterns.keys,
+            pattern: self.patterns.key,
+        };
+        Budget::new(visits, data, text, key)
     }
+}
+
+/// What a check of a document took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    /// Visits.
+    visits: u64,
+    /// The values of the document, where visits are counted.
+    values: u64,
 }
 
 impl Schema {
     /// Adds what is wrong with the data of a document.
-    fn check(&self, data: &Node, found: &mut Vec<Diagnostic>) {
-        match &self.check {
-            Check::Type(name) if is_of_type(data, name) => {}
-            Check::Type(name) => found.push(explain::wrong_type(data, "data", &[name])),
-            Check::Compiled(compiled) => {
-                let visits = match self.source {
-                    Source::Own => None,
-                    Source::Site => Some(compiled.visits(data)),
-                };
-                let budget = visits.map(|visits| compiled.budget(visits));
-                let value = Visited::new(data, budget.as_ref());
-                let is_valid = compiled.validator.is_valid(value);
-                if budget.is_some_and(|budget| budget.is_spent()) {
-                    found.push(explain::too_costly(data));
-                } else if !is_valid {
-                    let visits = visits.map(|visits| MOST_VISITS_TO_EXPLAIN.max(visits / 10));
-                    let budget = visits.map(|visits| compiled.budget(visits));
-                    self.explain(compiled, (data, budget.as_ref()), found);
+    fn check(&self, data: &Node, found: &mut Vec<Diagnostic>) -> Taken {
+        let compiled = match &self.check {
+            Check::Type(name) => {
+                if !is_of_type(data, name) {
+                    found.push(explain::wrong_type(data, "data", &[name]));
                 }
+                return Taken::default();
             }
+            Check::Compiled(compiled) => compiled,
+        };
+        if self.source == Source::Own {
+            if !compiled.validator.is_valid(Visited::new(data, None)) {
+                self.explain(compiled, (data, None), found);
+            }
+            return Taken::default();
         }
+        let values = value_count(data);
+        let visits = compiled.visits(values);
+        let budget = compiled.budget(data, visits);
+        let is_valid = compiled
+            .validator
+            .is_valid(Visited::new(data, Some(&budget)));
+        let mut taken = Taken {
+            visits: budget.spent(),
+            values,
+        };
+        if budget.is_spent() {
+            found.push(explain::too_costly(data));
+        } else if !is_valid {
+            let budget = compiled.budget(data, MOST_VISITS_TO_EXPLAIN.max(visits / 10));
+            self.explain(compiled, (data, Some(&budget)), found);
+            taken.visits += VISIT_TO_EXPLAIN * budget.spent();
+        }
+        taken
     }
 
     /// Adds what is wrong with the data of a document that is not valid.

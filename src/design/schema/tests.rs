@@ -344,6 +344,110 @@ fn threads_change_nothing() {
     }
 }
 
+#[test]
+fn a_pattern_costs_its_size_for_each_character_of_a_text_or_key() {
+    let text = "ab".repeat(20_000);
+    let with = |pattern: &str, text: &str| {
+        problems(&of_site(
+            &format!("{{properties: {{a: {{pattern: '{pattern}'}}}}}}"),
+            &format!("{{a: {text}}}"),
+        ))
+    };
+    assert_eq!(with("^[ab]*a[ab]{59}$", &text), Vec::<String>::new());
+    let found = with("^[ab]*a[ab]{6000}c", &text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("schema-too-costly"), "{found:?}");
+    let keys = |pattern: &str, count: usize| {
+        let keys: String = (0..count)
+            .map(|at| format!("{}b{at}: 1, ", "a".repeat(60)))
+            .collect();
+        problems(&of_site(
+            &format!("{{patternProperties: {{'{pattern}': {{type: integer}}}}}}"),
+            &format!("{{{keys}}}"),
+        ))
+    };
+    assert_eq!(keys("^(?!x)[ab0-9]+$", 100), Vec::<String>::new());
+    for (pattern, count) in [("^(a|aa)+\\1$", 6_000), ("^[ab]*a[ab]{6000}c", 6_000)] {
+        let found = keys(pattern, count);
+        assert_eq!(found.len(), 1, "{pattern} {found:?}");
+        assert!(found[0].starts_with("schema-too-costly"), "{found:?}");
+    }
+}
+
+#[test]
+fn patterns_that_do_not_end_where_the_budget_is_spent_are_an_error_and_no_panic() {
+    let each = |make: fn(usize) -> String| (0..100).map(make).collect::<String>();
+    let fields = each(|at| format!("a{at}: {{pattern: '^(a|aa)+\\1$'}}, "));
+    let values = each(|at| format!("a{at}: {}b, ", "a".repeat(60)));
+    let found = problems(&of_site(
+        &format!("{{properties: {{{fields}}}}}"),
+        &format!("{{{values}}}"),
+    ));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("schema-too-costly"), "{found:?}");
+}
+
+#[test]
+fn documents_that_are_each_within_their_budget_are_not_all_checked_where_together_they_are_not() {
+    let alternatives: String = (0..100)
+        .map(|at| format!("{{properties: {{a: {{type: integer}}}}, required: [z{at}]}}, "))
+        .collect();
+    let dear = format!("{{anyOf: [{alternatives}{{required: [y]}}]}}");
+    let site = |count: usize| {
+        let more = |at: usize| document("our/Thing/v1", &format!("more{at:05}"), "{a: 1, y: 1}");
+        let cheap = of_site("{required: [a]}", "{a: 1}").replace("our/Thing", "our/Cheap");
+        let all: String = (0..count).map(more).collect();
+        format!("{}{cheap}{all}", of_site(&dear, "{a: 1, y: 1}"))
+    };
+    assert_eq!(problems(&site(100)), Vec::<String>::new());
+    let (sources, documents) = documents(&site(1_000));
+    let inputs: Vec<Input<'_>> = documents
+        .iter()
+        .map(|document| (&**document, &document.data))
+        .collect();
+    let small = Purse {
+        any: 20_000,
+        per_value: 10,
+        most: 60_000,
+    };
+    let one = validate_within(&inputs, 1, small);
+    let found = lines(one.clone(), &sources);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("schema-too-costly 4:")
+            && found[0].contains("most of them for `our/Thing/v1`")
+            && found[0].contains("and what follows it is not checked"),
+        "{found:?}"
+    );
+    for threads in [2, 7] {
+        assert_eq!(validate_within(&inputs, threads, small), one, "{threads}");
+    }
+    assert!(validate(&inputs, 2).is_empty());
+}
+
+#[test]
+fn the_machines_of_a_large_site_are_within_the_budget_of_a_site() {
+    let pattern = "^(([0-9]{1,3}\\.){3}[0-9]{1,3}|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)$";
+    let fields: String = (0..40)
+        .map(|at| format!("f{at}: {{type: string, pattern: '{pattern}'}}, "))
+        .collect();
+    let values: String = (0..40)
+        .map(|at| format!("f{at}: 10.20.30.{at}, "))
+        .collect();
+    let text = of_site(
+        &format!("{{properties: {{{fields}}}, additionalProperties: false}}"),
+        &format!("{{{values}}}"),
+    );
+    let (_, documents) = documents(&text);
+    let inputs: Vec<Input<'_>> = documents
+        .iter()
+        .map(|document| (&**document, &document.data))
+        .collect();
+    let (schemas, _) = compile(&inputs, 1);
+    let taken = schemas["our/Thing/v1"][0].check(inputs[1].1, &mut Vec::new());
+    assert!(purse::is_enough_for(taken, 100_000), "{taken:?}");
+}
+
 /// Calls `visit` for every schema inside a schema.
 fn every(schema: &Json, path: &str, visit: &mut impl FnMut(&str, &Json)) {
     visit(path, schema);
