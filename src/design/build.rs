@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::catalog::{Catalog, Input};
 use super::cluster::add_clusters;
+use super::exposed;
 use super::node::add_nodes;
 use super::policy::add_policies;
 use super::read::Findings;
@@ -55,6 +56,7 @@ fn make(
     settled: Vec<Arc<NodeDesign>>,
     findings: &mut Findings,
 ) -> Design {
+    exposed::check(catalog, findings);
     let mut design = Design::empty(site);
     add_nodes(catalog, &mut design, findings);
     if !settled.is_empty() {

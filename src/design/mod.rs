@@ -11,6 +11,7 @@ mod canonical;
 mod catalog;
 mod cluster;
 mod digests;
+mod exposed;
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]

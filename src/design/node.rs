@@ -38,21 +38,6 @@ const HOST_PROFILE: usize = position("host_profile");
 const BOOT_MAC: usize = position("boot_mac");
 const DESCRIPTION: usize = position("description");
 
-/// What everybody sees of a node, and what it is called.
-const SHOWN: [(usize, &str); 3] = [(RACK, "the rack"), (TAGS, "a tag"), (LABELS, "a label")];
-
-/// The place of the first secret in a value.
-fn secret_in(node: &Node) -> Option<Mark> {
-    if node.secret {
-        return Some(node.mark);
-    }
-    match &node.value {
-        Value::Map(map) => map.iter().find_map(|(_, field)| secret_in(&field.node)),
-        Value::List(list) => list.iter().find_map(secret_in),
-        _ => None,
-    }
-}
-
 /// Puts all machines into the design.
 pub(super) fn add_nodes(catalog: &Catalog<'_>, design: &mut Design, findings: &mut Findings) {
     let mut builder = Builder {
@@ -143,15 +128,6 @@ impl Builder<'_> {
         parts: &Parts,
         findings: &mut Findings,
     ) -> NodeDesign {
-        for (part, what) in SHOWN {
-            if let Some(part) = &parts[part]
-                && let Some(mark) = secret_in(&part.node)
-            {
-                let message = format!("a secret cannot be {what} of a node");
-                let hint = "clusters, plans and reports show it to everybody; take it from a document that is not encrypted";
-                findings.push(Diagnostic::error("rule-secret", mark, message).hint(hint));
-            }
-        }
         let mut node = NodeDesign {
             name: NodeName::from(document.id.name.clone()),
             document: self.shared.id(&document.id),

@@ -451,6 +451,96 @@ fn a_secret_is_no_label_tag_or_rack_of_a_node() {
     }
 }
 
+/// A cluster and a retirement, for secrets in their fields.
+const MORE: &str = "---
+schema: promenade/EtcdClusters/v1
+metadata: {name: etcd-clusters}
+data:
+  clusters:
+    - name: kubernetes-etcd
+      members:
+        - {node: control01, name: control01, peer_url: \"https://10.60.1.11:2380\", client_url: \"https://10.60.1.11:2379\"}
+      credentials: {ca: {file: ca.pem}}
+---
+schema: trueup/NodeRetirement/v1
+metadata: {name: retirement}
+data:
+  retirements: [{node_names: [compute11], reason: worn out}]
+";
+
+/// Where a secret is refused: the file, the name of the document, the field.
+const EXPOSED: [(&str, &str, &str); 17] = [
+    ("host-profiles.yaml", "compute", ".platform.image"),
+    ("host-profiles.yaml", "compute", ".platform.kernel"),
+    ("host-profiles.yaml", "compute", ".metadata.rack"),
+    ("nodes/compute.yaml", "compute11", ".platform.image"),
+    ("nodes/compute.yaml", "compute11", ".addressing[0].address"),
+    ("nodes/compute.yaml", "compute11", ".host_profile"),
+    ("nodes/compute.yaml", "compute11", ".metadata.boot_mac"),
+    ("strategy.yaml", "deployment-strategy", ".groups[0].name"),
+    (
+        "strategy.yaml",
+        "deployment-strategy",
+        ".groups[0].depends_on[0]",
+    ),
+    ("more.yaml", "etcd-clusters", ".clusters[0].name"),
+    ("more.yaml", "etcd-clusters", ".clusters[0].members[0].name"),
+    (
+        "more.yaml",
+        "etcd-clusters",
+        ".clusters[0].members[0].client_url",
+    ),
+    (
+        "more.yaml",
+        "etcd-clusters",
+        ".clusters[0].credentials.ca.file",
+    ),
+    ("more.yaml", "retirement", ".retirements[0].reason"),
+    ("policy.yaml", "policy", ".max_unavailable.by_tag.x"),
+    (
+        "backends.yaml",
+        "backends",
+        ".clusters.kubernetes.kubeconfig.file",
+    ),
+    ("backends.yaml", "backends", ".hardware.redfish.networks[0]"),
+];
+
+#[test]
+fn a_secret_is_in_no_field_that_is_printed_recorded_or_a_name() {
+    let world = site();
+    world.checkout.write("more.yaml", MORE);
+    world.checkout.git(&["add", "."]);
+    world.checkout.git(&["commit", "-qm", "More documents"]);
+    for (file, name, field) in EXPOSED {
+        let plain = format!("metadata: {{name: {name}}}\n");
+        let taking = format!(
+            "metadata:\n  name: {name}\n  schema: metadata/Document/v1\n  storagePolicy: cleartext\n  \
+             layeringDefinition: {{layer: site, abstract: false}}\n  substitutions:\n    \
+             - {{src: {{schema: deckhand/Passphrase/v1, name: unused, path: .}}, dest: {{path: '{field}'}}}}\n"
+        );
+        let before = world.read(file);
+        world.edit(file, &plain, &taking);
+        let ended = run(&world, &["validate"]).with(1);
+        assert!(
+            ended.stdout.contains("rule-secret"),
+            "{name} {field}: {}",
+            ended.stdout
+        );
+        for arguments in [
+            &["plan", "--format", "json"][..],
+            &["plan", "--offline", "--observed", "none", "--steps"],
+            &["nodes"],
+            &["nodes", "--format", "json"],
+            &["etcd", "--format", "json"],
+            &["status", "--format", "json"],
+            &["trust"],
+        ] {
+            run(&world, arguments);
+        }
+        world.checkout.write(file, before);
+    }
+}
+
 #[test]
 fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
     let world = site();

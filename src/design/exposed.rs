@@ -1,0 +1,142 @@
+//! Fields in which there may be no secret, since trueup prints or records them, or uses them as a name.
+//!
+//! Masking is for what only lies beside them. A name of a group, the image of a machine or the reason of a retirement is in plans, reports,
+//! records, tags, messages and the names of other systems; a secret there would be out, however well one of these was masked.
+
+use super::catalog::Catalog;
+use super::kind;
+use super::read::Findings;
+use crate::diagnostic::{Diagnostic, Mark, is_credential};
+use crate::document::{Node, Value};
+
+/// A field of documents of one kind.
+struct Exposed {
+    path: &'static [&'static str],
+    /// What it is in a message.
+    what: &'static str,
+    /// Whether there are fields for credentials in it, which nothing shows.
+    has_credentials: bool,
+}
+
+const fn exposed(path: &'static [&'static str], what: &'static str) -> Exposed {
+    Exposed {
+        path,
+        what,
+        has_credentials: false,
+    }
+}
+
+const fn around_credentials(path: &'static [&'static str], what: &'static str) -> Exposed {
+    Exposed {
+        path,
+        what,
+        has_credentials: true,
+    }
+}
+
+/// What trueup shows of a machine, whether the machine says it or its profile.
+const OF_MACHINE: &[Exposed] = &[
+    exposed(&["host_profile"], "the profile of a node"),
+    exposed(&["hardware_profile"], "the hardware profile of a node"),
+    exposed(&["primary_network"], "the primary network of a node"),
+    exposed(&["platform", "image"], "the image of a node"),
+    exposed(&["platform", "kernel"], "the kernel of a node"),
+    exposed(&["addressing"], "an address of a node"),
+    exposed(&["metadata", "rack"], "the rack of a node"),
+    exposed(&["metadata", "tags"], "a tag of a node"),
+    exposed(&["metadata", "owner_data"], "a label of a node"),
+    exposed(&["metadata", "boot_mac"], "the boot MAC address of a node"),
+    around_credentials(&["oob"], "what tells the controller of a node"),
+];
+
+/// All such fields, by kind; without fields it is the whole document.
+const TABLE: &[(&str, &[Exposed])] = &[
+    (kind::NODE, OF_MACHINE),
+    (kind::HOST_PROFILE, OF_MACHINE),
+    (
+        kind::STRATEGY,
+        &[exposed(&[], "part of a deployment strategy")],
+    ),
+    (
+        kind::CONFIGURATION,
+        &[exposed(
+            &["physical_provisioner", "deployment_strategy"],
+            "the name of a deployment strategy",
+        )],
+    ),
+    (
+        kind::ETCD_CLUSTERS,
+        &[exposed(&[], "part of an etcd cluster")],
+    ),
+    (kind::RETIREMENT, &[exposed(&[], "part of a retirement")]),
+    (kind::CLEANING, &[exposed(&[], "part of a cleaning policy")]),
+    (kind::POLICY, &[exposed(&[], "part of a policy")]),
+    (
+        kind::BACKENDS,
+        &[around_credentials(&[], "a setting of a backend")],
+    ),
+];
+
+/// Fields beside those of [`is_credential`] that nothing shows.
+const FOR_SECRETS: [&str; 6] = [
+    "account",
+    "driver_info",
+    "libvirt_uri",
+    "network_data",
+    "user_data",
+    "username",
+];
+
+/// Reports every secret in such a field, each place once.
+pub(super) fn check(catalog: &Catalog<'_>, findings: &mut Findings) {
+    for (kind, fields) in TABLE {
+        for (_, data) in catalog.of(kind) {
+            for field in *fields {
+                if let Some(mark) = secret_at(data, field) {
+                    let message = format!("a secret cannot be {}", field.what);
+                    let hint = "clusters, plans and reports show it to everybody; take it from a document that is not encrypted";
+                    findings.push(Diagnostic::error("rule-secret", mark, message).hint(hint));
+                }
+            }
+        }
+    }
+}
+
+/// The place of the first secret in a field; what is within a secret is one.
+fn secret_at(data: &Node, field: &Exposed) -> Option<Mark> {
+    let mut node = data;
+    let mut is_within = false;
+    for key in field.path {
+        is_within |= node.secret;
+        node = node.get(key)?;
+    }
+    match is_within && !node.is_null() {
+        true => Some(node.mark),
+        false => secret_in(node, field.has_credentials),
+    }
+}
+
+/// The place of the first secret in a value.
+fn secret_in(node: &Node, has_credentials: bool) -> Option<Mark> {
+    if node.secret {
+        return Some(node.mark);
+    }
+    match &node.value {
+        Value::Map(map) => map.iter().find_map(|(key, field)| {
+            let is_for_one = has_credentials && is_for_secret(&key.text, &field.node);
+            (!is_for_one).then(|| secret_in(&field.node, has_credentials))?
+        }),
+        Value::List(list) => list
+            .iter()
+            .find_map(|below| secret_in(below, has_credentials)),
+        _ => None,
+    }
+}
+
+/// Whether a field is there for a secret. A reference to one (`{file: PATH}`) is none, and is printed.
+fn is_for_secret(key: &str, value: &Node) -> bool {
+    match value.value {
+        Value::Map(_) => key == "driver_info",
+        _ => is_credential(key) || FOR_SECRETS.contains(&key),
+    }
+}
