@@ -112,11 +112,13 @@ impl Peer {
         environment: &[(&str, &Path)],
         arguments: impl FnOnce(&Ports) -> Vec<String>,
     ) -> Option<Self> {
-        let path = shared("peers")?.join(script);
-        if !path.exists() {
-            skip(&format!("there is no {}", path.display()));
-            return None;
-        }
+        let path = match found(&shared("peers")?, script) {
+            Ok(path) => path,
+            Err(why) => {
+                skip(&why);
+                return None;
+            }
+        };
         let mut peer = Self::empty();
         // Files, since what the script leaves running may hold its standard error open.
         let (out, err) = (peer.path("script.out"), peer.path("script.err"));
@@ -293,9 +295,21 @@ fn two_tests_are_never_given_the_same_ports() {
     assert!(one.at(0).abs_diff(other.at(0)) >= BLOCK);
 }
 
-#[test]
-fn a_script_that_is_not_there_is_skipped() {
-    if std::env::var_os("TRUEUP_TEST_PEERS").is_none() {
-        assert!(Peer::start("no-such-script.sh", |_| Vec::new()).is_none());
+/// The path of a script in a folder, or why there is none.
+fn found(folder: &Path, script: &str) -> Result<PathBuf, String> {
+    let path = folder.join(script);
+    match path.exists() {
+        true => Ok(path),
+        false => Err(format!("there is no {}", path.display())),
     }
+}
+
+#[test]
+fn a_script_that_is_not_there_is_named() {
+    let folder = TempDir::new().unwrap();
+    let why = found(folder.path(), "no-such-script.sh").unwrap_err();
+    assert!(
+        why.starts_with("there is no ") && why.ends_with("no-such-script.sh"),
+        "{why}"
+    );
 }

@@ -274,3 +274,66 @@ async fn of_two_watchers_one_is_active_and_the_other_takes_over() {
     assert_eq!(lease.spec.unwrap().holder_identity, None);
     assert_eq!((lab.cycles("n1").0, lab.cycles("n2").0), (1, 1));
 }
+
+#[tokio::test]
+#[ignore = "takes a quarter of an hour: a lock of a process that lives is taken over after ten minutes"]
+async fn a_watcher_that_was_stopped_changes_nothing_when_it_wakes_after_a_takeover() {
+    let Some(lab) = Lab::start(3, QUICK).await else {
+        return;
+    };
+    let (first, mut second) = (lab.watcher(22921), lab.watcher(22922));
+    let leads = |port| get(port, "/metrics").contains("\ntrueup_leader 1");
+    until("none is active", async || leads(22921) || leads(22922)).await;
+    let (mut active, waiting) = match leads(22921) {
+        true => (first, 22922),
+        false => (std::mem::replace(&mut second, first), 22921),
+    };
+    let old = lab.uid("n1").await;
+    lab.ask("n1").await;
+    let is_begun = async || lab.annotations("n1").await != json!([false, false, false]);
+    until("the host is not powered off for remediation", is_begun).await;
+    let signal = |name: &str| {
+        let pid = active.id().to_string();
+        let sent = std::process::Command::new("kill")
+            .args([name, &pid])
+            .status();
+        assert!(sent.unwrap().success());
+    };
+    signal("-STOP");
+    until("the other does not take the Lease over", async || {
+        leads(waiting)
+    })
+    .await;
+    let is_healed = async || {
+        let node = lab.management.world.nodes().get_opt("n1").await.unwrap();
+        node.is_some_and(|node| node.metadata.uid.as_deref() != Some(&*old))
+            && lab.annotations("n1").await == json!([false, false, false])
+    };
+    // It waits until the stopped process cannot act any more.
+    for _ in 0..18 {
+        if is_healed().await {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(50)).await;
+    }
+    assert!(
+        is_healed().await,
+        "the other does not finish the remediation"
+    );
+    let (done, registered) = (lab.management.operator.events("n1"), lab.registered("n1"));
+    signal("-CONT");
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    assert_eq!(
+        lab.management.operator.events("n1"),
+        done,
+        "the fenced process acted"
+    );
+    assert_eq!(lab.registered("n1"), registered);
+    assert_eq!(lab.cycles("n1"), (1, 1));
+    assert!(leads(waiting), "the Lease stays with who has it");
+    let ended = active.try_wait().unwrap();
+    assert!(ended.is_none_or(|status| !status.success()), "{ended:?}");
+    let _ = active.kill();
+    active.wait().unwrap();
+    assert_eq!(terminated(second), Some(0));
+}
