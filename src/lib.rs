@@ -20,6 +20,7 @@
 //! - [`plan`]: the whole way, as a value.
 //! - [`backend`]: who talks to machines and clusters.
 //! - [`journal`]: what a run meant to do and what came of it.
+//! - [`run`]: a run's life in the repository, from the lock to the tag.
 //! - [`apply`]: carries a plan out.
 //! - [`report`]: what people and programs read.
 //! - [`cli`]: the command line.
@@ -45,6 +46,7 @@ pub mod remediation;
 pub mod render;
 pub mod report;
 pub mod repository;
+pub mod run;
 pub mod site;
 #[cfg(test)]
 #[path = "../tests/it/skipped.rs"]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::dispatch::Dispatcher;
 use super::tally::Kinds;
-use super::{EventKind, StepOutcome};
+use crate::journal::StepOutcome;
+use crate::run::EventKind;
 use crate::step::{Actor, StepIndex, StepKind, Wait};
 
 /// What a step comes to.

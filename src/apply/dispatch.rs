@@ -21,12 +21,12 @@ use super::graph::{self, Graph};
 use super::runner::{Ear, End, Report, Runner};
 use super::tally::Tally;
 use super::work::parallelism;
-use super::{
-    Decision, Entry, Error, Event, EventKind, Finished, Listener, NodeOutcome, StepOutcome, Work,
-};
+use super::{Error, Work};
 use crate::backend::{Order, Reporter};
 use crate::design::{Beside, NodeDesign};
+use crate::journal::{Decision, Entry, StepOutcome};
 use crate::plan::{Plan, PlannedGroup};
+use crate::run::{Event, EventKind, Finished, Listener, NodeOutcome};
 use crate::step::{StepIndex, StepKind};
 
 /// How often it is asked whether a step may start, while it may not.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::Error;
 use super::dispatch::{Dispatcher, Saying, milliseconds};
 use super::tally::under_way;
-use super::{Error, Finished, Listener, NodeResult};
 use crate::record::{Counts, Outcome};
+use crate::run::{Finished, Listener, NodeResult};
 
 impl Dispatcher<'_> {
     /// Says what still ran, and sums up.

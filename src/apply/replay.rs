@@ -1,7 +1,8 @@
 //! What an interrupted run did before, taken in as if it had been done now.
 
+use super::Error;
 use super::dispatch::Dispatcher;
-use super::{Entry, Error};
+use crate::journal::Entry;
 
 impl Dispatcher<'_> {
     /// Takes in what an interrupted run did before.

@@ -10,8 +10,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use super::{Preconditions, StepOutcome, Stop};
+use super::Preconditions;
 use crate::backend::{self, ActError, Fence, Hardware, Order, Pending, Probe, Reporter, fence};
+use crate::journal::StepOutcome;
+use crate::run::Stop;
 use crate::step::StepIndex;
 
 /// The first wait between two attempts; each further one is twice as long.

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use super::StepOutcome;
 use super::dispatch::Dispatcher;
+use crate::journal::StepOutcome;
 use crate::step::StepKind;
 
 impl Dispatcher<'_> {

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{GroupResult, NodeOutcome, StepOutcome};
 use crate::design::NodeName;
 use crate::guard::{self, Verdict};
+use crate::journal::StepOutcome;
 use crate::plan::{Plan, PlannedGroup, Standing};
+use crate::run::{GroupResult, NodeOutcome};
 use crate::step::{Step, StepKind};
 
 /// A set of kinds of step.

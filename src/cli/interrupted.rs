@@ -5,13 +5,11 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use crate::apply::session::{
-    self, Connection, HalfDone, TakeOver, Unlock, abort, find_interrupted, unlock,
-};
 use crate::backend;
 use crate::design::RunId;
 use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
+use crate::run::{self, Connection, HalfDone, TakeOver, Unlock, abort, find_interrupted, unlock};
 use crate::site::{At, Depth, Loader, Settings};
 
 use super::apply::{ProcessClock, actor, session_failure};
@@ -52,12 +50,12 @@ pub(super) fn unfinished(
     checkout: &Checkout<'_>,
     connection: &Connection<'_>,
 ) -> Result<Option<UnfinishedRun>, Failure> {
-    let site = session::Site {
+    let site = run::Site {
         repository: checkout.repository,
         name: checkout.location.site.clone(),
         connection: connection.clone(),
     };
-    session::unfinished_run(&site).map_err(|error| session_failure(&error))
+    run::unfinished_run(&site).map_err(|error| session_failure(&error))
 }
 
 /// Says so on standard error, where a run has not ended.
@@ -71,7 +69,7 @@ pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let site = session::Site {
+    let site = run::Site {
         repository: &repository,
         name: checkout.location.site.clone(),
         connection: command.remote.connection(&repository)?,
@@ -86,7 +84,7 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
 pub(super) fn give_up(
     context: &Context,
     checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
     run: &RunId,
     take_over_dead: bool,
 ) -> Result<String, Failure> {
@@ -144,7 +142,7 @@ pub(super) fn give_up(
 pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let site = session::Site {
+    let site = run::Site {
         repository: &repository,
         name: checkout.location.site.clone(),
         connection: command.remote.connection(&repository)?,

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 
-use crate::apply::RunReport;
-use crate::apply::session::Connection;
 use crate::design::{RunId, SiteName};
 use crate::observed;
 use crate::plan::saved;
 use crate::record::{RunFile, RunRecord, State, Store};
 use crate::report::{self, Visible};
 use crate::repository::{Links, PushOutcome, RefUpdate, Repository, read_file};
+use crate::run::Connection;
+use crate::run::RunReport;
 
 use super::Failure;
 use super::context::Context;

@@ -13,7 +13,7 @@ use crate::document::{
 };
 use crate::observed::{self, ObservedNode};
 use crate::render::path::Path;
-use crate::{apply, backend, journal, plan, render, report};
+use crate::{backend, journal, plan, render, report};
 
 /// Limits under which one case takes milliseconds, and that cases can reach.
 fn limits() -> Limits {
@@ -192,27 +192,27 @@ pub fn journal(data: &[u8]) {
     let frames: Vec<&[u8]> = data.split(|byte| *byte == 0).collect();
     let sealed = journal::sealed(&frames);
     whole_stays_whole(&sealed);
-    let Ok((entries, whole)) = journal::entries::<apply::Entry>(&sealed) else {
+    let Ok((entries, whole)) = journal::entries::<journal::Entry>(&sealed) else {
         return;
     };
     assert_eq!(whole, sealed.len());
     let before = journal::sealed(&frames[..frames.len() - 1]).len();
-    let torn = journal::entries::<apply::Entry>(&sealed[..sealed.len() - 1]);
+    let torn = journal::entries::<journal::Entry>(&sealed[..sealed.len() - 1]);
     assert!(torn.is_ok_and(|(torn, end)| end == before && entries.starts_with(&torn)));
     for entry in entries {
         let line = serde_json::to_vec(&entry).expect("an entry is written");
         assert_eq!(
-            serde_json::from_slice::<apply::Entry>(&line).ok(),
+            serde_json::from_slice::<journal::Entry>(&line).ok(),
             Some(entry)
         );
     }
 }
 
 fn whole_stays_whole(data: &[u8]) {
-    let Ok((entries, whole)) = journal::entries::<apply::Entry>(data) else {
+    let Ok((entries, whole)) = journal::entries::<journal::Entry>(data) else {
         return;
     };
-    let again = journal::entries::<apply::Entry>(&data[..whole]);
+    let again = journal::entries::<journal::Entry>(&data[..whole]);
     assert!(again.is_ok_and(|(again, end)| again == entries && end == whole));
 }
 

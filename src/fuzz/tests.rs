@@ -243,6 +243,6 @@ fn the_corpora_are_read() {
     }
     let frames = read("journal/frames");
     let frames: Vec<&[u8]> = frames.split(|byte| *byte == 0).collect();
-    let (entries, _) = journal::entries::<apply::Entry>(&journal::sealed(&frames)).unwrap();
+    let (entries, _) = journal::entries::<journal::Entry>(&journal::sealed(&frames)).unwrap();
     assert_eq!((frames.len(), entries.len()), (3, 7));
 }

@@ -8,10 +8,12 @@
 //! only be the last one: it is cut off when the journal is opened. A damaged frame that another one
 //! follows is an error, never a cut.
 
+mod entry;
 mod file;
 
 use std::path::PathBuf;
 
+pub use entry::{Decision, Entry, Log, Replay, StepOutcome};
 pub use file::{FORMAT_VERSION, Journal};
 #[cfg(any(test, fuzzing))]
 pub(crate) use file::{entries, sealed};

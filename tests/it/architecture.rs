@@ -92,6 +92,21 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("journal", &["step"]),
+    // `backend`: the lease of the lock is what each driver's fence reads.
+    (
+        "run",
+        &[
+            "backend",
+            "design",
+            "identity",
+            "journal",
+            "plan",
+            "record",
+            "remediation",
+            "repository",
+            "step",
+        ],
+    ),
     // `design`: the dispatcher hands a backend the node as it is designed.
     (
         "apply",
@@ -106,27 +121,28 @@ const ROOMS: &[(&str, &[&str])] = &[
             "plan",
             "record",
             "remediation",
-            "repository",
+            "run",
             "step",
         ],
     ),
-    // All values; nothing that acts but the events of `apply`, which are its vocabulary.
+    // All values; nothing that acts but the events of `run`, which are its vocabulary.
     (
         "report",
         &[
-            "apply",
             "design",
             "diagnostic",
             "diff",
             "document",
             "guard",
             "identity",
+            "journal",
             "lifecycle",
             "observed",
             "plan",
             "record",
             "remediation",
             "render",
+            "run",
             "step",
         ],
     ),
@@ -134,7 +150,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "fuzz",
         &[
-            "apply",
             "backend",
             "design",
             "diagnostic",
@@ -167,6 +182,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "render",
             "report",
             "repository",
+            "run",
             "site",
             "step",
         ],
@@ -176,7 +192,9 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// Edges that must never come into the table: user, used, and why.
 const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("plan", "backend", "planning works from observations"),
-    ("apply", "report", "the dispatcher speaks, reporters listen"),
+    ("run", "apply", "a run is what the dispatcher reports to"),
+    ("run", "report", "reporters listen to events"),
+    ("apply", "report", "reporters listen to events"),
     ("report", "backend", "a report shows values and asks nobody"),
     (
         "report",

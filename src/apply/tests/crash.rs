@@ -116,7 +116,7 @@ fn a_run_goes_on_from_its_journal_on_disk() {
         entries,
         ..Replay::default()
     };
-    let outcomes = replay.node_outcomes(&plan);
+    let outcomes = NodeOutcome::all_of(&replay, &plan);
     let last = outcomes
         .iter()
         .rfind(|each| each.node.as_str() == "b" && each.phase.is_some())

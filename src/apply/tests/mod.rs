@@ -15,8 +15,9 @@ use std::sync::Arc;
 use super::*;
 use crate::backend::Fence;
 use crate::design::RunId;
-use crate::journal;
+use crate::journal::{self, Decision, Entry, Log, Replay, StepOutcome};
 use crate::plan::Plan;
+use crate::run::{Event, EventKind, Finished, Listener, NodeOutcome, Stop};
 use plans::{Site, group};
 use world::World;
 

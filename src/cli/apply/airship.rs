@@ -1,10 +1,11 @@
 //! How an action on nodes ended, as Airship's status object (airship-node-teardown, "Responses").
 
-use crate::apply::{Event, EventKind, RunReport, StepOutcome};
+use crate::journal::StepOutcome;
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report;
 use crate::report::airship::{Message, MessageKind, Reason, Status};
+use crate::run::{Event, EventKind, RunReport};
 
 use super::super::{Failure, FailureKind};
 

@@ -5,7 +5,6 @@ use std::io::IsTerminal;
 
 use super::saved::listed;
 use super::{ApplyCommand, ask, not_admitted, session_failure};
-use crate::apply::session::{self, admit};
 use crate::cli::context::Context;
 use crate::cli::planning::{self, Planned};
 use crate::cli::revision::Checkout;
@@ -13,6 +12,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::plan::{self, Plan, PlanEffect, effect};
 use crate::report;
 use crate::repository::CommitId;
+use crate::run::{self, admit};
 use crate::site::At;
 
 /// A plan that is to be made again, and what is known of the operator's will.
@@ -20,7 +20,7 @@ pub(super) struct Consent<'a> {
     pub(super) context: &'a Context,
     pub(super) command: &'a ApplyCommand,
     pub(super) checkout: &'a Checkout<'a>,
-    pub(super) site: &'a session::Site<'a>,
+    pub(super) site: &'a run::Site<'a>,
     /// The command, as it is given again.
     pub(super) again: &'a str,
     /// The plan that was reviewed, or is said to have been.
@@ -216,11 +216,11 @@ pub(super) fn is_pinned(command: &ApplyCommand, plan: &Plan) -> Result<bool, Fai
 }
 
 /// Reasons why a plan may not be applied any more.
-fn stale(site: &session::Site<'_>, reasons: &[plan::Staleness]) -> Result<(), Failure> {
+fn stale(site: &run::Site<'_>, reasons: &[plan::Staleness]) -> Result<(), Failure> {
     if reasons.is_empty() {
         return Ok(());
     }
-    Err(session_failure(&session::Error::Stale {
+    Err(session_failure(&run::Error::Stale {
         site: site.name.clone(),
         reasons: reasons.iter().map(ToString::to_string).collect(),
     }))

@@ -20,10 +20,7 @@ use clap::{Args, ValueEnum};
 use self::process::listen;
 use self::resume::resume;
 use self::saved::{apply_saved, not_before_its_day};
-use crate::apply::session::{
-    self, Begun, Errands, Proposal, Publication, Recorder, admit, begin, with_heartbeat,
-};
-use crate::apply::{self, Event, EventKind, Finished, StillHolds, Stop, Work};
+use crate::apply::{self, StillHolds, Work};
 use crate::backend::{self, Backends};
 use crate::cli::action;
 use crate::cli::context::Context;
@@ -39,6 +36,10 @@ use crate::report::airship::Reason;
 use crate::report::run::Reporter;
 use crate::report::{self, Visible};
 use crate::repository::CommitId;
+use crate::run::{
+    self, Begun, Errands, Proposal, Publication, Recorder, admit, begin, with_heartbeat,
+};
+use crate::run::{Event, EventKind, Finished, Stop};
 use crate::site::At;
 
 pub(in crate::cli) use process::{ProcessClock, actor, session_failure};
@@ -138,7 +139,7 @@ struct Task<'a> {
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let site = session::Site {
+    let site = run::Site {
         repository: &repository,
         name: checkout.location.site.clone(),
         connection: command.arguments.remote.lasting_connection(&repository)?,
@@ -246,10 +247,10 @@ fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8,
 
 /// Why a plan is not admitted: what could not be read, and for the specification's own actions what an
 /// etcd cluster would not bear, is a failure of the step and no conflict.
-fn not_admitted(error: &session::Error, plan: &Plan) -> Failure {
+fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
     let mut failure = session_failure(error);
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
-    if let (session::Error::Blocked { cause, .. }, Some(action)) = (error, action) {
+    if let (run::Error::Blocked { cause, .. }, Some(action)) = (error, action) {
         let is_failure = match cause {
             plan::Cause::Rule => false,
             plan::Cause::Unreadable => true,
@@ -268,12 +269,12 @@ fn look_out(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
 ) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
-    let outlook = match session::look_out(site, &actor, &clock) {
-        Err(session::Error::Unfinished { run, .. }) if command.supersede => {
+    let outlook = match run::look_out(site, &actor, &clock) {
+        Err(run::Error::Unfinished { run, .. }) if command.supersede => {
             let text = interrupted::give_up(context, checkout, site, &run, false)?;
             context.printer.tell(&text);
             return Ok(None);
@@ -297,7 +298,7 @@ fn apply_new(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
     request: &Request,
 ) -> Result<u8, Failure> {
     let head = At::Commit(checkout.head()?);
@@ -368,7 +369,7 @@ fn not_observed() -> Failure {
 fn start(
     context: &Context,
     command: &ApplyCommand,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
     commit: CommitId,
     task: &Task<'_>,
 ) -> Result<u8, Failure> {
@@ -508,7 +509,7 @@ fn carry_out(
 
 /// The first event of a run.
 fn run_started(
-    session: &session::Session<'_>,
+    session: &run::Session<'_>,
     task: &Task<'_>,
     command: &ApplyCommand,
     clock: &ProcessClock,

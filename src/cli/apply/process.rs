@@ -5,23 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::apply;
-use crate::apply::Stop;
-use crate::apply::session::{self, Actor, Timekeeper};
 use crate::backend::LeaseClock;
 use crate::cli::context::Printer;
 use crate::cli::{Failure, FailureKind};
 use crate::report::Visible;
 use crate::repository::Repository;
+use crate::run::Stop;
+use crate::run::{self, Actor, Timekeeper};
 
 /// The exit code's kind of a session's failure.
-pub(in crate::cli) fn session_failure(error: &session::Error) -> Failure {
+pub(in crate::cli) fn session_failure(error: &run::Error) -> Failure {
     let kind = match error.kind() {
-        session::Kind::Stale => FailureKind::Stale,
-        session::Kind::LockHeld => FailureKind::Locked,
-        session::Kind::Guard => FailureKind::Guard,
-        session::Kind::Interrupted => FailureKind::Interrupted,
-        session::Kind::Unpublished => FailureKind::Unpublished,
-        session::Kind::Error => FailureKind::Error,
+        run::Kind::Stale => FailureKind::Stale,
+        run::Kind::LockHeld => FailureKind::Locked,
+        run::Kind::Guard => FailureKind::Guard,
+        run::Kind::Interrupted => FailureKind::Interrupted,
+        run::Kind::Unpublished => FailureKind::Unpublished,
+        run::Kind::Error => FailureKind::Error,
     };
     Failure::from_error(kind, error, error.hint())
 }
@@ -126,7 +126,7 @@ pub(in crate::cli) fn actor(repository: &Repository) -> Result<Actor, Failure> {
 }
 
 /// Turns Ctrl-C and SIGTERM into requests to stop: once gracefully, twice at once.
-pub(super) async fn listen(stop: apply::StopHandle) {
+pub(super) async fn listen(stop: run::StopHandle) {
     #[cfg(unix)]
     let mut terminate =
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {

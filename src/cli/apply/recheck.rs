@@ -12,7 +12,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::consent::{Consent, is_pinned};
 use super::saved::{in_history, listed};
-use crate::apply::session::{Interrupted, unfinished_run};
 use crate::cli::planning::Planned;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{GroupName, NodeName, RunId};
@@ -21,6 +20,7 @@ use crate::observed::Fact;
 use crate::plan::effect::{Difference, Part};
 use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Reliance, RunState};
 use crate::report;
+use crate::run::{Interrupted, unfinished_run};
 use crate::step::{Effect, Step, StepIndex, StepKind};
 
 /// Why a step is not begun.

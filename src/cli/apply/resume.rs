@@ -10,15 +10,15 @@ use super::{
     ApplyCommand, ProcessClock, Task, actor, carry_out, exit_code, look_out, session_failure,
     window,
 };
-use crate::apply::Decision;
-use crate::apply::session::{self, Interrupted, TakeOver, find_interrupted};
 use crate::backend;
 use crate::cli::context::Context;
 use crate::cli::planning::{self, Opened};
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
+use crate::journal::Decision;
 use crate::plan::{Plan, saved};
 use crate::record::Store;
+use crate::run::{self, Interrupted, TakeOver, find_interrupted};
 use crate::site::{At, Depth, Settings};
 
 /// Resumes a run that was interrupted; its commit is kept. In the clone that began it, what it does was agreed to then;
@@ -27,15 +27,15 @@ pub(super) fn resume(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
 ) -> Result<u8, Failure> {
     let decisions = decisions(&command.decide)?;
     let interrupted = match find_interrupted(site, None) {
-        Err(session::Error::NothingInterrupted { site: name }) => {
+        Err(run::Error::NothingInterrupted { site: name }) => {
             return match look_out(context, command, checkout, site)? {
                 Some(run) => exit_code(run.outcome),
                 None => {
-                    let nothing = session::Error::NothingInterrupted { site: name };
+                    let nothing = run::Error::NothingInterrupted { site: name };
                     Err(session_failure(&nothing))
                 }
             };
@@ -98,7 +98,7 @@ pub(super) fn resume(
         dead: command.take_over_dead,
         longest_request: backend::longest_request(&design),
     };
-    let begun = session::resume(
+    let begun = run::resume(
         site,
         &actor,
         &clock,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::consent::Consent;
 use super::{ApplyCommand, Task, not_admitted, not_observed, nothing, start};
-use crate::apply::session::{self, Connection, admit};
 use crate::backend::{self, Backends};
 use crate::cli::context::Context;
 use crate::cli::planning::{self, Opened, Planned};
@@ -17,6 +16,7 @@ use crate::plan::{Difference, Plan, PlanEffect, saved};
 use crate::record::{NodeRecord, Store};
 use crate::report::Visible;
 use crate::repository::{CommitId, Links, read_file};
+use crate::run::{self, Connection, admit};
 use crate::site::{At, Depth, Loader, Settings};
 
 /// Differences that are listed.
@@ -29,7 +29,7 @@ pub(super) fn apply_saved(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
     path: &std::path::Path,
 ) -> Result<u8, Failure> {
     let reviewed = read(context, path)?;
@@ -137,7 +137,7 @@ pub(super) fn not_before_its_day(context: &Context, plan: &Plan) -> Result<(), F
 /// one that is checked out; a plan for some nodes is for its own, which must be in that one's history.
 fn commit_of(
     checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
     plan: &Plan,
 ) -> Result<CommitId, Failure> {
     let head = checkout.head()?;
@@ -191,7 +191,7 @@ pub(super) fn equip(
     mut opened: Opened<'_>,
     store: &Store<'_>,
     plan: &Plan,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
     backends: &backend::Context,
 ) -> Result<Equipped, Failure> {
     let records = store.nodes(&store.read()?)?;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::Args;
 
 use super::follow;
-use crate::apply::session::Connection;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::cli::revision::Checkout;
@@ -17,6 +16,7 @@ use crate::design::Policy;
 use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
 use crate::repository::{Patience, Repository};
+use crate::run::Connection;
 use crate::site::At;
 
 /// What shapes a plan.

@@ -1,11 +1,11 @@
 //! What every command does first that asks the remote: it publishes what an earlier command of this clone
 //! could not, and follows the remote's records.
 
-use crate::apply::session::{self, Connection, SetAside};
 use crate::cli::Failure;
 use crate::cli::apply::{ProcessClock, actor, session_failure};
 use crate::cli::context::Context;
 use crate::record::{Standing, Store};
+use crate::run::{self, Connection, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours.
 pub(in crate::cli) fn follow(
@@ -13,7 +13,7 @@ pub(in crate::cli) fn follow(
     store: &Store<'_>,
     connection: &Connection<'_>,
 ) -> Result<(), Failure> {
-    let site = session::Site {
+    let site = run::Site {
         repository: store.repository(),
         name: store.site().clone(),
         connection: connection.clone(),
@@ -26,7 +26,7 @@ pub(in crate::cli) fn follow(
             context
                 .printer
                 .tell("warning: the remote was not asked (--offline): its records may be newer");
-            if let Ok(Some(left)) = session::unpublished(&site, &actor, &clock) {
+            if let Ok(Some(left)) = run::unpublished(&site, &actor, &clock) {
                 context.printer.tell(&format!(
                     "warning: run {} has ended here ({}), and its end is not published",
                     left.run, left.outcome
@@ -34,13 +34,13 @@ pub(in crate::cli) fn follow(
             }
         }
         Connection::Shared { remote, .. } => {
-            match session::catch_up(&site, &actor, &clock) {
+            match run::catch_up(&site, &actor, &clock) {
                 Ok(None) => {}
                 Ok(Some(run)) => context.printer.tell(&format!(
                     "Run {} had ended, and its end was not published: that is done now.",
                     run.run
                 )),
-                Err(error @ session::Error::Unpublished { .. }) => {
+                Err(error @ run::Error::Unpublished { .. }) => {
                     context.printer.tell(&format!("warning: {error}"));
                 }
                 Err(error) => return Err(session_failure(&error)),

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::apply::session::{Connection, History, intermediate_commits};
 use crate::backend::{self, Backends, Clock, Look, Reach, Rights};
 use crate::design::{Beside, DIGEST_VERSION, Design, Digest, NodeDesign, NodeName, Section};
 use crate::diff::{NodeReasons, Revision};
@@ -21,6 +20,7 @@ use crate::observed::{self, Observations, ObservedNode};
 use crate::plan::{self, Action, Base, ClusterSteps, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, LARGEST_FILE, Links, open_file};
+use crate::run::{Connection, History, intermediate_commits};
 use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
 pub(in crate::cli) use self::opened::Opened;

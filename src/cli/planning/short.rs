@@ -12,7 +12,6 @@ use super::{
     Ground, NodeRecord, PlanArguments, Sifted, State, allowed_commits, deepen, differing, differs,
     dirty_target, ground, recorded,
 };
-use crate::apply::session::Connection;
 use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::cli::revision::{Checkout, tell_warnings};
@@ -21,6 +20,7 @@ use crate::diff::{NodeReasons, Revision};
 use crate::observed::ObservedNode;
 use crate::plan::{self, Base, Plan, Request};
 use crate::repository::{CommitId, Tree};
+use crate::run::Connection;
 use crate::site::{
     At, Depth, Kept, Listing, Loader, Location, Parts, Pieces, Settings, Site, settled_files,
 };

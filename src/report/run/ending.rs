@@ -7,12 +7,12 @@ use std::fmt::{self, Write};
 use rustc_hash::FxHashMap;
 
 use super::{milliseconds, role, words};
-use crate::apply::{GroupResult, NodeResult, RunReport};
 use crate::design::NodeName;
 use crate::plan::Standing;
 use crate::record::Counts;
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, counted};
+use crate::run::{GroupResult, NodeResult, RunReport};
 
 /// Groups that have a row each; of more, those that did not succeed do, and the others are counted.
 const FEW_GROUPS: usize = 20;

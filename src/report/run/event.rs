@@ -3,8 +3,9 @@
 use std::fmt::{self, Write};
 
 use super::{milliseconds, role, words};
-use crate::apply::{Event, EventKind, StepOutcome};
+use crate::journal::StepOutcome;
 use crate::report::{Palette, Role, Visible, counted};
+use crate::run::{Event, EventKind};
 
 /// Writes one line: the time, since when the run began, and what happens.
 ///

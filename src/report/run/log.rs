@@ -7,11 +7,11 @@ use serde::Serialize;
 use super::ending::{counts, report};
 use super::event::short;
 use super::{FORMAT_VERSION, role, words};
-use crate::apply::RunReport;
 use crate::plan::UnfinishedRun;
 use crate::record::RunRecord;
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, json};
+use crate::run::RunReport;
 
 /// Writes the runs as they are given: when, what, which revision, how it ended.
 ///

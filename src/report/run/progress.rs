@@ -11,8 +11,9 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Reporter, event};
-use crate::apply::{Event, EventKind, StepOutcome};
+use crate::journal::StepOutcome;
 use crate::report::{Palette, Visible, counted};
+use crate::run::{Event, EventKind};
 
 /// Lines for nodes at the same time; more would not fit on a screen.
 const MOST_LINES: usize = 16;

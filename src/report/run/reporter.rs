@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::{FORMAT_VERSION, event};
-use crate::apply::Event;
 use crate::report::{Palette, json};
+use crate::run::Event;
 
 /// Hears what happens in a run, and shows it.
 pub trait Reporter {

@@ -8,13 +8,14 @@ use indicatif::{ProgressDrawTarget, TermLike};
 use insta::assert_snapshot;
 
 use super::*;
-use crate::apply::{Event, EventKind, GroupResult, NodeResult, RunReport, StepOutcome};
 use crate::design::Digests;
+use crate::journal::StepOutcome;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{ClusterNode, Fact, ObservedNode};
 use crate::plan::Standing;
 use crate::record::{Counts, NodeRecord, Phase, RunRecord};
 use crate::report::Palette;
+use crate::run::{Event, EventKind, GroupResult, NodeResult, RunReport};
 use crate::step::{StepId, StepKind};
 
 fn step(kind: StepKind, node: &str) -> StepId {

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use trueup::apply::session::{Actor, Connection, Proposal, Site, Timekeeper, begin};
 use trueup::design::{Digest, SiteName};
 use trueup::plan::Plan;
 use trueup::plan::saved::{SavedError, read};
 use trueup::record::Packed;
 use trueup::repository::Repository;
+use trueup::run::{Actor, Connection, Proposal, Site, Timekeeper, begin};
 
 use super::git::Checkout;
 use super::world::{World, copy_folder};

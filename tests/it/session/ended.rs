@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trueup::apply::EventKind;
-use trueup::apply::session::{
-    Error, History, Kind, TakeOver, Timekeeper, Unlock, abort, admit, begin, find_interrupted,
-    intermediate_commits, unlock,
-};
 use trueup::design::{Digest, NodeName, RunId, SiteName};
 use trueup::record::{Outcome, Phase, SiteAction, SiteState, State};
 use trueup::repository::Selection;
+use trueup::run::EventKind;
+use trueup::run::{
+    Error, History, Kind, TakeOver, Timekeeper, Unlock, abort, admit, begin, find_interrupted,
+    intermediate_commits, unlock,
+};
 
 use super::{Hand, Job, MINUTE, actor, alone, apply, holds, plan, state, tags};
 use crate::git::Checkout;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trueup::apply::session::{
-    Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin, find_interrupted,
-};
-use trueup::apply::{Entry, Event, EventKind, StepOutcome};
 use trueup::design::RunId;
+use trueup::journal::{Entry, StepOutcome};
 use trueup::record::{Outcome, Phase};
 use trueup::repository::{Holder, Repository};
+use trueup::run::{
+    Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin, find_interrupted,
+};
+use trueup::run::{Event, EventKind};
 
 use super::{
     Hand, Job, MINUTE, actor, alone, apply, carry_out, go_on, holds, move_elsewhere, move_lock,
@@ -19,7 +20,7 @@ use crate::git::Checkout;
 
 /// A run that stops after its group was prepared, as a killed process leaves it.
 fn killed(site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
-    use trueup::apply::NodeOutcome;
+    use trueup::run::NodeOutcome;
     let actor = actor();
     let mut begun = begin(site, &actor, time, order.proposal(false), &mut holds).unwrap();
     for step in ["verify-site", "prepare-site", "start/g", "prepare/g/a"] {
@@ -38,7 +39,7 @@ fn killed(site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
         .find(|step| step.id.to_string() == "prepare/g/a");
     let id = &prepare.unwrap().id;
     let outcome = NodeOutcome::of(id, &StepOutcome::Succeeded, true, &[]).unwrap();
-    trueup::apply::Listener::node_changed(&mut Recorder::new(&begun.session, &mut |_| {}), outcome);
+    trueup::run::Listener::node_changed(&mut Recorder::new(&begun.session, &mut |_| {}), outcome);
     begun
         .journal
         .append(&Entry::Intent {
@@ -154,7 +155,7 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
             elapsed_ms,
             kind,
         };
-        trueup::apply::Listener::event(&mut recorder, event);
+        trueup::run::Listener::event(&mut recorder, event);
     };
     let failed = StepOutcome::Failed {
         message: "the machine says no".into(),
@@ -252,7 +253,7 @@ fn who_waits_to_take_a_run_over_hears_a_stop_and_leaves_everything_as_it_was() {
     let found = find_interrupted(&site, None).unwrap();
     let resume = |time: &Hand, take_over: TakeOver| {
         let (nodes, decisions) = (Default::default(), Default::default());
-        let resumed = trueup::apply::session::resume(
+        let resumed = trueup::run::resume(
             &site,
             &actor,
             time,

@@ -10,17 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use trueup::apply::session::{
-    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, Timekeeper,
-    begin, resume,
-};
-use trueup::apply::{Clock, Event, NoPreconditions, RunReport, Stop, Work, execute};
+use trueup::apply::{Clock, NoPreconditions, Work, execute};
 use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
 use trueup::observed::ObservedNode;
 use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
 use trueup::record::{Packed, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Patience, Repository, Signature};
+use trueup::run::{
+    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, Timekeeper,
+    begin, resume,
+};
+use trueup::run::{Event, RunReport, Stop};
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
 use crate::git::Checkout;

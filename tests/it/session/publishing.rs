@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trueup::apply::session::{
-    Error, Kind, Publication, Recorder, TakeOver, Timekeeper as _, Unlock, begin, catch_up,
-    find_interrupted, look_out, resume, unlock, unpublished,
-};
-use trueup::apply::{Finished, NodeResult};
 use trueup::design::{NodeName, RunId};
 use trueup::plan::Standing;
 use trueup::record::{Counts, Outcome, Store};
+use trueup::run::{
+    Error, Kind, Publication, Recorder, TakeOver, Timekeeper as _, Unlock, begin, catch_up,
+    find_interrupted, look_out, resume, unlock, unpublished,
+};
+use trueup::run::{Finished, NodeResult};
 
 use super::{
     Hand, Job, MINUTE, actor, alone, apply, carry_out, holds, move_elsewhere, plan, shared, state,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use trueup::apply::session::{
+use trueup::record::Outcome;
+use trueup::run::{
     Connection, Error, Kind, Outlook, Publication, Site, TakeOver, begin, find_interrupted,
     look_out, unpublished,
 };
-use trueup::apply::{Event, EventKind};
-use trueup::record::Outcome;
+use trueup::run::{Event, EventKind};
 
 use super::{Hand, Job, actor, alone, apply, carry_out, go_on, holds, plan, shared};
 use crate::git::{Checkout, Origin};

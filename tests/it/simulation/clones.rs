@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use trueup::apply::session::{catch_up, look_out, unpublished};
 use trueup::plan::{Action, Options, Request};
 use trueup::record::Outcome as Ended;
+use trueup::run::{catch_up, look_out, unpublished};
 
 use super::death::{Death, Places};
 use super::exhaustive::text;

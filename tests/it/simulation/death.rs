@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use trueup::apply::session::Timekeeper;
-use trueup::apply::{self, Entry, Log, Preconditions};
+use trueup::apply::{self, Preconditions};
 use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{NodeDesign, NodeName};
 use trueup::journal::{self, Journal};
+use trueup::journal::{Entry, Log};
 use trueup::observed::ObservedNode;
+use trueup::run::Timekeeper;
 use trueup::step::StepIndex;
 
 /// When a process dies. Places are counted from 0 on.

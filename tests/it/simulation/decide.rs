@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use trueup::apply::Decision;
+use trueup::journal::Decision;
 use trueup::plan::Action;
 use trueup::step::StepKind;
 

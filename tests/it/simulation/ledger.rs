@@ -242,7 +242,7 @@ impl Outcome {
         extra.chain(missing).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn of(stage: &Stage, report: &trueup::apply::RunReport) -> Self {
+    pub(super) fn of(stage: &Stage, report: &trueup::run::RunReport) -> Self {
         let ledger = Ledger::of(stage);
         ledger.check();
         let machines = ledger.machines.iter().map(|(name, machine)| {

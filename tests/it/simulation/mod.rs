@@ -24,16 +24,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use trueup::apply::session::{
-    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, abort, begin,
-    find_interrupted, look_out, resume,
-};
-use trueup::apply::{self, Decision, Event, Finished, RunReport, StillHolds, Stop, Work};
+use trueup::apply::{self, StillHolds, Work};
 use trueup::backend::{self, Backends, Look, NoSecrets};
 use trueup::design::{Design, Digest, NodeDesign, NodeName, RunId, SiteName};
+use trueup::journal::Decision;
 use trueup::plan::{self, Action, Base, NoReasons, Options, Plan, Request, Target};
 use trueup::record::{NodeRecord, Packed, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
+use trueup::run::{
+    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, abort, begin,
+    find_interrupted, look_out, resume,
+};
+use trueup::run::{Event, Finished, RunReport, Stop};
 use trueup::site::{At, Depth, Loader, Settings, locate};
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};

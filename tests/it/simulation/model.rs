@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trueup::apply::{Finished, RunReport};
 use trueup::design::{GroupName, NodeName};
 use trueup::guard;
 use trueup::plan::{ChangeKind, Plan, PlannedGroup, Standing};
 use trueup::record::Outcome;
+use trueup::run::{Finished, RunReport};
 use trueup::step::{StepKind, Wait};
 
 /// The steps on nodes that did not succeed, or were not attempted since one before them in their own

@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use trueup::apply::session::{Error, Timekeeper as _, look_out, unpublished};
-use trueup::apply::{Decision, Entry, Finished, RunReport};
 use trueup::design::{NodeName, RunId};
 use trueup::journal::Journal;
+use trueup::journal::{Decision, Entry};
 use trueup::lifecycle::PowerState;
 use trueup::plan::{Action, ChangeKind, Options};
 use trueup::record::Outcome;
+use trueup::run::{Error, Timekeeper as _, look_out, unpublished};
+use trueup::run::{Finished, RunReport};
 use trueup::step::StepKind;
 
 use crate::dice::Dice;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use trueup::apply::session::Timekeeper as _;
+use trueup::run::Timekeeper as _;
 
 use super::death::Death;
 use super::{Errand, Life, Moment, SITE, Stage};

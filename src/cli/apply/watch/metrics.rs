@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::apply::{Event, EventKind, StepOutcome};
 use crate::backend::Watched;
+use crate::journal::StepOutcome;
+use crate::run::{Event, EventKind};
 use crate::step::StepKind;
 
 /// The upper bounds of the histogram of durations, in seconds.

@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 
 use super::process::listen;
 use super::{ApplyCommand, actor, apply_new, resume};
-use crate::apply::session::{self, find_interrupted};
-use crate::apply::{Event, Stop, StopHandle};
 use crate::backend::{Tenure, WatchListener, Watched, Watcher};
 use crate::cli::context::{Context, Printer};
 use crate::cli::planning;
@@ -24,6 +22,8 @@ use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
 use crate::report::Visible;
+use crate::run::{self, find_interrupted};
+use crate::run::{Event, Stop, StopHandle};
 use crate::site::{At, Depth, Settings};
 
 use metrics::Metrics;
@@ -210,7 +210,7 @@ pub(super) fn watch(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
     request: &Request,
 ) -> Result<u8, Failure> {
     let watcher = open(context, checkout)?;
@@ -290,7 +290,7 @@ fn round(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &session::Site<'_>,
+    site: &run::Site<'_>,
     request: &Request,
 ) -> Result<u8, Failure> {
     if find_interrupted(site, None).is_ok() {
@@ -334,9 +334,9 @@ fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::session::Timekeeper;
     use crate::cli::apply::ProcessClock;
     use crate::report::Palette;
+    use crate::run::Timekeeper;
 
     #[test]
     fn what_a_watcher_waits_for_ends_when_its_process_is_to_end() {

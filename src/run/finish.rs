@@ -10,11 +10,11 @@ use super::publish::{End, Publication};
 use super::recorder::Recorder;
 use super::tag::{self, Deed};
 use super::time::rfc3339;
-use crate::apply::{Event, EventKind, Finished, RunReport};
 use crate::design::{NodeName, RunId};
 use crate::plan::Standing;
 use crate::record::{Outcome, Packed};
 use crate::repository::Holder;
+use crate::run::{Event, EventKind, Finished, RunReport};
 use crate::step::StepKind;
 
 impl Session<'_> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::keep::Session;
-use crate::apply::{Event, Listener, NodeOutcome};
+use crate::run::{Event, Listener, NodeOutcome};
 use crate::step::StepId;
 
 /// Writes down what the dispatcher says, and passes every event on.

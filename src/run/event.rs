@@ -1,13 +1,12 @@
-//! The words between the dispatcher and everyone who listens.
+//! Events: what a run tells its listeners.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::{GroupResult, RunReport};
 use crate::design::{GroupName, NodeName, RunId, SiteName};
-use crate::plan::Standing;
-use crate::record::{Counts, Outcome};
+use crate::journal::StepOutcome;
 use crate::step::{StepId, StepKind};
 
 /// Something that happens in a run.
@@ -20,31 +19,6 @@ pub struct Event {
     /// What.
     #[serde(flatten)]
     pub kind: EventKind,
-}
-
-/// How a step ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum StepOutcome {
-    /// Done.
-    Succeeded,
-    /// Failed; why.
-    Failed {
-        /// Why, one line.
-        message: Arc<str>,
-    },
-    /// Not answered in time, or the answer was lost: what was asked for may still go on.
-    Unknown {
-        /// Why, one line.
-        message: Arc<str>,
-    },
-    /// Not attempted, because something that it needs failed.
-    Skipped {
-        /// What.
-        reason: Arc<str>,
-    },
-    /// Not needed: the node was sent by an earlier group.
-    NotNeeded,
 }
 
 /// What happens.
@@ -183,63 +157,6 @@ pub enum StepEvent {
     /// Any other.
     #[serde(other)]
     Other,
-}
-
-/// How a group ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupResult {
-    /// Which.
-    pub group: GroupName,
-    /// Whether it is critical.
-    pub critical: bool,
-    /// Whether it succeeded.
-    pub succeeded: bool,
-    /// Why not.
-    pub reason: Option<Arc<str>>,
-    /// Its nodes by standing.
-    pub standings: BTreeMap<Standing, usize>,
-}
-
-/// How a node ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeResult {
-    /// Which.
-    pub node: NodeName,
-    /// How it stands.
-    pub standing: Standing,
-    /// The step that failed, where one did.
-    pub failed_step: Option<Arc<str>>,
-    /// Why.
-    pub message: Option<Arc<str>>,
-    /// Whether all is done that was planned for it.
-    #[serde(default)]
-    pub complete: bool,
-    /// Time spent on it, in milliseconds.
-    pub duration_ms: u64,
-}
-
-/// The report at the end of a run, by group and node (airship-deployment-grouping, process step 4).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunReport {
-    /// Which run.
-    pub run: RunId,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// The groups, in the order in which they ran.
-    pub groups: Vec<GroupResult>,
-    /// The nodes that the plan was about, sorted.
-    pub nodes: Vec<NodeResult>,
-    /// Counts.
-    pub counts: Counts,
-    /// Nodes whose machines it changes though nothing proves that they are the ones that are meant, sorted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unverified: Vec<NodeName>,
-    /// The tag, where one was made.
-    pub tag: Option<Arc<str>>,
-    /// What to do next, one sentence each.
-    pub next: Vec<Arc<str>>,
-    /// How long it took, in milliseconds.
-    pub duration_ms: u64,
 }
 
 #[cfg(test)]

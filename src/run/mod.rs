@@ -13,7 +13,9 @@
 
 mod admission;
 mod begin;
+mod ending;
 mod error;
+mod event;
 mod files;
 mod finish;
 mod helper;
@@ -21,25 +23,33 @@ mod history;
 mod interrupted;
 mod keep;
 mod known;
+mod listener;
 mod node;
+mod outcome;
 mod publish;
 mod recorder;
 mod site;
+mod stop;
 mod tag;
 mod time;
 mod unfinished;
 
 pub use admission::admit;
 pub use begin::{Begun, Outlook, Proposal, begin, look_out};
+pub use ending::{Finished, GroupResult, NodeResult, RunReport};
 pub use error::{Error, Kind};
+pub use event::{Event, EventKind, StepEvent};
 pub use helper::{Errands, with_heartbeat};
 pub use history::{History, intermediate_commits};
 pub use interrupted::{
     Aborted, HalfDone, Interrupted, TakeOver, Unlock, abort, find_interrupted, resume, unlock,
 };
 pub use keep::Session;
+pub use listener::Listener;
+pub use outcome::NodeOutcome;
 pub use publish::{Publication, Unpublished, catch_up, unpublished};
 pub use recorder::Recorder;
 pub use site::{Actor, Connection, SetAside, Site};
+pub use stop::{Stop, StopHandle};
 pub use time::Timekeeper;
 pub use unfinished::unfinished_run;

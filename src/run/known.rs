@@ -12,10 +12,11 @@ use rustc_hash::FxHashMap;
 use super::error::{self, Error};
 use super::files::{Found, RunFiles};
 use super::keep::Part;
-use crate::apply::{Entry, NodeOutcome, StepEvent, StepOutcome};
 use crate::design::{NodeName, RunId};
+use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
+use crate::run::{NodeOutcome, StepEvent};
 use crate::step::StepKind;
 
 /// What is known of a run that was interrupted.

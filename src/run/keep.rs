@@ -22,10 +22,10 @@ use super::node::{self, Context};
 use super::publish::Publication;
 use super::site::{Actor, Held, Site};
 use super::time::Timekeeper;
-use crate::apply::{Entry, Event, EventKind, NodeOutcome, Replay, StepOutcome, StopHandle};
 use crate::backend::Fence;
 use crate::design::{Beside, NodeDesign, NodeName, RunId};
 use crate::identity;
+use crate::journal::{Entry, Replay, StepOutcome};
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{
     self, Checkpoint, JournalMark, NodeRecord, Packed, Packing, Phase, RunRecord, SiteState, State,
@@ -33,6 +33,7 @@ use crate::record::{
 };
 use crate::remediation::Note;
 use crate::repository::{self, CommitId, PushOutcome};
+use crate::run::{Event, EventKind, NodeOutcome, StopHandle};
 use crate::step::{Effect, Parameters, Step, StepId, StepKind};
 
 /// How often the lock is renewed.

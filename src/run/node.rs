@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::apply::NodeOutcome;
 use crate::design::{Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId};
 use crate::identity::Identity;
 use crate::plan::ChangeKind;
 use crate::record::{NodeRecord, Phase};
 use crate::remediation::{Memory, Note};
+use crate::run::NodeOutcome;
 use crate::step::{StepId, StepKind};
 
 /// What a run knows about a node beside its record.
@@ -281,7 +281,7 @@ fn relabelled(record: &mut NodeRecord, context: Context<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::StepOutcome;
+    use crate::journal::StepOutcome;
     use crate::step::clean_step_begins;
 
     fn outcome(kind: StepKind, failed: bool) -> NodeOutcome {

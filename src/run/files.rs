@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::error::Error;
-use crate::apply::Entry;
 use crate::design::{Digest, RunId, SiteName};
+use crate::journal::Entry;
 use crate::journal::{self, Journal};
 use crate::record::JournalMark;
 use crate::repository::Repository;

@@ -16,12 +16,13 @@ use super::files::RunFiles;
 use super::keep::{Parts, Session, lock};
 use super::known::{Known, is_past_verification};
 use super::node;
+use super::outcome::NodeOutcome;
 use super::publish::{End, Publication, catch_up};
 use super::site::{Actor, Held, Records, Site};
 use super::tag::{self, Deed};
 use super::time::{Timekeeper, rfc3339};
-use crate::apply::{Decision, Replay};
 use crate::design::{Digest, NodeDesign, NodeName, RunId};
+use crate::journal::{Decision, Replay};
 use crate::plan::Plan;
 use crate::record::{
     Checkpoint, Counts, NodeRecord, Outcome, Packed, Phase, RunFile, RunRecord, State, Store,
@@ -197,7 +198,7 @@ pub fn resume<'a>(
     if known.is_newest {
         session.recall(&replay);
     }
-    for outcome in replay.node_outcomes(plan) {
+    for outcome in NodeOutcome::all_of(&replay, plan) {
         if !known.is_recorded(&outcome) || session.is_behind(&outcome) {
             session.node_changed(&outcome);
         }

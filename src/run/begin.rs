@@ -11,9 +11,9 @@ use super::publish::{catch_up, mend_tag, note_settled, settle_tags, write_settle
 use super::site::{Actor, Held, Records, SetAside, Site};
 use super::tag;
 use super::time::{Timekeeper, rfc3339};
-use crate::apply::Replay;
 use crate::design::{Digest, NodeDesign, NodeName, RunId};
 use crate::journal::Journal;
+use crate::journal::Replay;
 use crate::plan::Plan;
 use crate::record::{
     self, Checkpoint, Counts, Draft, JournalMark, Outcome, Packed, RunRecord, State, Store,

@@ -1,0 +1,102 @@
+//! How a run ended: what the dispatcher returns, and the report.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::{GroupName, NodeName, RunId};
+use crate::plan::Standing;
+use crate::record::{Counts, Outcome};
+use crate::step::StepId;
+
+/// How a run stands when the dispatcher returns.
+///
+/// The tag step is not carried out here: it is the only one that waits for everything else, and what
+/// is tagged depends on `outcome`. Whoever called does it next, when `interrupted` is false.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// How it ended: `Interrupted` where steps are left that may still run.
+    pub outcome: Outcome,
+    /// The groups, in the order in which they ran.
+    pub groups: Vec<GroupResult>,
+    /// The nodes that the plan changes, sorted.
+    pub nodes: Vec<NodeResult>,
+    /// Counts of those nodes.
+    pub counts: Counts,
+    /// How every node stands that is in a group or changes.
+    pub standings: BTreeMap<NodeName, Standing>,
+    /// Whether steps are left that may still run.
+    pub interrupted: bool,
+    /// Whether a critical group failed.
+    pub critical_failed: bool,
+    /// Whether it was halted because too many nodes failed.
+    pub halted: bool,
+    /// Steps that had begun and whose end is not known.
+    pub under_way: Vec<StepId>,
+    /// Steps that nobody can tell about from outside, with the evidence to look at. They and what
+    /// depends on them wait for a [`Decision`](crate::journal::Decision).
+    pub undecided: Vec<(StepId, Arc<str>)>,
+    /// Nodes that were drained and whose steps after that did not all succeed, though their machines
+    /// are what they were; sorted.
+    pub left_cordoned: Vec<NodeName>,
+    /// How long it took, in milliseconds; the part before an interruption is not in it.
+    pub duration_ms: u64,
+}
+
+/// How a group ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupResult {
+    /// Which.
+    pub group: GroupName,
+    /// Whether it is critical.
+    pub critical: bool,
+    /// Whether it succeeded.
+    pub succeeded: bool,
+    /// Why not.
+    pub reason: Option<Arc<str>>,
+    /// Its nodes by standing.
+    pub standings: BTreeMap<Standing, usize>,
+}
+
+/// How a node ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeResult {
+    /// Which.
+    pub node: NodeName,
+    /// How it stands.
+    pub standing: Standing,
+    /// The step that failed, where one did.
+    pub failed_step: Option<Arc<str>>,
+    /// Why.
+    pub message: Option<Arc<str>>,
+    /// Whether all is done that was planned for it.
+    #[serde(default)]
+    pub complete: bool,
+    /// Time spent on it, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// The report at the end of a run, by group and node (airship-deployment-grouping, process step 4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// Which run.
+    pub run: RunId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The groups, in the order in which they ran.
+    pub groups: Vec<GroupResult>,
+    /// The nodes that the plan was about, sorted.
+    pub nodes: Vec<NodeResult>,
+    /// Counts.
+    pub counts: Counts,
+    /// Nodes whose machines it changes though nothing proves that they are the ones that are meant, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unverified: Vec<NodeName>,
+    /// The tag, where one was made.
+    pub tag: Option<Arc<str>>,
+    /// What to do next, one sentence each.
+    pub next: Vec<Arc<str>>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}

@@ -1,0 +1,30 @@
+//! The interface of those who listen to a run.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{Event, NodeOutcome};
+use crate::step::StepId;
+
+/// Who hears what happens. Both are called when what they tell of is durable in the journal, and
+/// before anything that follows from it is done.
+pub trait Listener {
+    /// Something happens.
+    fn event(&mut self, event: Event);
+
+    /// A step noted something for itself, and goes on when `go_on` is sent. What others have to find before
+    /// that is published first, by somebody else: this does not wait for it.
+    fn noted(&mut self, _step: &StepId, _text: &Arc<str>, go_on: oneshot::Sender<()>) {
+        // Nobody waits any more where the step's time was up.
+        let _ = go_on.send(());
+    }
+
+    /// A step is about to start, whose start was told: what it waits for.
+    fn starting(&mut self, _step: &StepId) -> Option<oneshot::Receiver<()>> {
+        None
+    }
+
+    /// The record of a node changes.
+    fn node_changed(&mut self, outcome: NodeOutcome);
+}

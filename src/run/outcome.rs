@@ -1,0 +1,106 @@
+//! What a step that ended does to the record of its node.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::design::NodeName;
+use crate::identity::{self, Identity};
+use crate::journal::{Entry, Replay, StepOutcome};
+use crate::plan::Plan;
+use crate::record::Phase;
+use crate::step::{StepId, StepKind, clean_step_of};
+
+/// What a step did to the record of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeOutcome {
+    /// Which node.
+    pub node: NodeName,
+    /// The step; its kind says which digests and fields of the record it brings up to date.
+    pub step: StepId,
+    /// The phase of the node from now on; `None`: it stays what it was (labels, power, retired).
+    pub phase: Option<Phase>,
+    /// What failed, or why it is unknown; `None` after a success, which clears the last error.
+    pub message: Option<Arc<str>>,
+    /// The clean step at which it failed, by what the step noted.
+    pub clean_step: Option<Arc<str>>,
+    /// What its machine is known by, by what the step noted.
+    pub identity: Option<Box<Identity>>,
+}
+
+impl NodeOutcome {
+    /// What the end of a step does to the record of its node; `None` where that is nothing.
+    ///
+    /// A step that sets something to a level (labels, power, the retired flag) leaves the phase as it
+    /// was even when it fails: the machine is what it was, and the next plan sets it again. So does a
+    /// step that failed before anything was attempted. A step on the way out of a cluster or back that
+    /// failed leaves a machine that is what it was, and has to be looked at. `notes`: what the step noted.
+    #[must_use]
+    pub fn of(
+        step: &StepId,
+        outcome: &StepOutcome,
+        attempted: bool,
+        notes: &[Arc<str>],
+    ) -> Option<Self> {
+        let node = step.node.clone()?;
+        let (reached, sets_a_level) = match step.kind {
+            StepKind::Destroy => (Some(Phase::NotStarted), false),
+            StepKind::Prepare => (Some(Phase::Prepared), false),
+            StepKind::Deploy | StepKind::Record | StepKind::Adopt => (Some(Phase::Deployed), false),
+            StepKind::Drain
+            | StepKind::ClearLabels
+            | StepKind::RemoveEtcd
+            | StepKind::CheckEtcd
+            | StepKind::RemoveFromCluster
+            | StepKind::AwaitReady
+            | StepKind::Remediate => (None, false),
+            _ => (None, true),
+        };
+        let otherwise = |phase| (attempted && !sets_a_level).then_some(phase);
+        let (phase, message) = match outcome {
+            StepOutcome::Succeeded => (reached, None),
+            StepOutcome::Failed { message } => (otherwise(Phase::Failed), Some(message.clone())),
+            StepOutcome::Unknown { message } => (otherwise(Phase::Unknown), Some(message.clone())),
+            StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return None,
+        };
+        Some(Self {
+            node,
+            step: step.clone(),
+            phase,
+            message,
+            clean_step: match outcome {
+                StepOutcome::Failed { .. } => clean_step_of(notes).map(Arc::from),
+                _ => None,
+            },
+            identity: identity::noted(notes).map(Box::new),
+        })
+    }
+
+    /// What the steps that ended did to the records of their nodes, in the order in which they ended.
+    #[must_use]
+    pub fn all_of(replay: &Replay, plan: &Plan) -> Vec<Self> {
+        let positions = plan.positions();
+        let mut notes: FxHashMap<&str, Vec<Arc<str>>> = FxHashMap::default();
+        replay
+            .entries
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Ended {
+                    step,
+                    outcome,
+                    attempted,
+                    ..
+                } => {
+                    let notes = notes.remove(&**step).unwrap_or_default();
+                    let step = &plan.steps[*positions.get(step.as_ref())?].id;
+                    Self::of(step, outcome, *attempted, &notes)
+                }
+                Entry::Note { step, text } => {
+                    notes.entry(step).or_default().push(text.clone());
+                    None
+                }
+                Entry::Opened { .. } | Entry::Intent { .. } => None,
+            })
+            .collect()
+    }
+}
