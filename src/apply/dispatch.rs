@@ -18,7 +18,7 @@ use tokio::time::{Duration, Instant};
 
 use super::decide::Choice;
 use super::graph::{self, Graph};
-use super::runner::{Ear, End, Report, Runner};
+use super::runner::{End, Report, Runner, StepListener};
 use super::tally::Tally;
 use super::work::parallelism;
 use super::{Error, Work};
@@ -26,7 +26,7 @@ use crate::backend::{Order, Reporter};
 use crate::design::{Beside, NodeDesign};
 use crate::journal::{Decision, Entry, StepOutcome};
 use crate::plan::{Plan, PlannedGroup};
-use crate::run::{Event, EventKind, Finished, Listener, NodeOutcome};
+use crate::run::{EventKind, Finished, NodeOutcome, RunEvent, RunListener};
 use crate::step::{StepIndex, StepKind};
 
 /// How often it is asked whether a step may start, while it may not.
@@ -40,15 +40,15 @@ const GATHERINGS: usize = 64;
 ///
 /// [`Error::Journal`] where what was done could not be written down, [`Error::OtherPlan`],
 /// [`Error::NothingToDecide`], [`Error::Plan`].
-pub async fn execute(work: Work<'_>, listener: &mut dyn Listener) -> Result<Finished, Error> {
+pub async fn execute(work: Work<'_>, listener: &mut dyn RunListener) -> Result<Finished, Error> {
     let mut dispatcher = Dispatcher::new(work)?;
     dispatcher.replay()?;
     dispatcher.run(listener).await
 }
 
 /// Something to be said when the journal is durable.
-pub(super) enum Saying {
-    Event(Event),
+pub(super) enum Message {
+    RunEvent(RunEvent),
     Node(NodeOutcome),
     Note(usize, Arc<str>, oneshot::Sender<()>),
 }
@@ -98,7 +98,7 @@ pub(super) struct Dispatcher<'a> {
     busy_lanes: BTreeSet<usize>,
     pub(super) running: BTreeMap<usize, Instant>,
     pub(super) unfinished: usize,
-    pub(super) sayings: Vec<Saying>,
+    pub(super) messages: Vec<Message>,
     pub(super) began: Instant,
     /// What steps noted for themselves, in this run and before.
     pub(super) notes: BTreeMap<usize, Vec<Arc<str>>>,
@@ -162,7 +162,7 @@ impl<'a> Dispatcher<'a> {
             busy_lanes: BTreeSet::new(),
             running: BTreeMap::new(),
             unfinished: steps - tags.count(),
-            sayings: Vec::new(),
+            messages: Vec::new(),
             began: Instant::now(),
             notes: BTreeMap::new(),
             reports,
@@ -174,7 +174,7 @@ impl<'a> Dispatcher<'a> {
         })
     }
 
-    async fn run(mut self, listener: &mut dyn Listener) -> Result<Finished, Error> {
+    async fn run(mut self, listener: &mut dyn RunListener) -> Result<Finished, Error> {
         let mut runners: JoinSet<(usize, End)> = JoinSet::new();
         let mut tasks: FxHashMap<Id, usize> = FxHashMap::default();
         let stop = self.work.stop.clone();
@@ -255,7 +255,7 @@ impl<'a> Dispatcher<'a> {
         Ok(())
     }
 
-    fn stop_asked(&mut self, listener: &mut dyn Listener) -> Option<Instant> {
+    fn stop_asked(&mut self, listener: &mut dyn RunListener) -> Option<Instant> {
         let running = self.running.len();
         self.say(EventKind::Stopping { running });
         self.speak(listener);
@@ -357,7 +357,7 @@ impl<'a> Dispatcher<'a> {
         notes.extend(self.notes.get(&index).into_iter().flatten().cloned());
         Ok(Some(Runner {
             index,
-            ear: Ear::new(index, self.reports.clone(), notes.clone()),
+            ear: StepListener::new(index, self.reports.clone(), notes.clone()),
             order: Order {
                 notes,
                 reporter: Reporter::default(),
@@ -416,7 +416,7 @@ impl<'a> Dispatcher<'a> {
                     text: text.clone(),
                 })?;
                 self.notes.entry(index).or_default().push(text.clone());
-                self.sayings.push(Saying::Note(index, text, durable));
+                self.messages.push(Message::Note(index, text, durable));
             }
         }
         Ok(())
@@ -526,7 +526,7 @@ impl<'a> Dispatcher<'a> {
         }
         let notes = self.notes.get(&index).map_or(&[][..], |notes| notes);
         if let Some(node) = NodeOutcome::of(&step.id, &outcome, attempted, notes) {
-            self.sayings.push(Saying::Node(node));
+            self.messages.push(Message::Node(node));
         }
         self.say(EventKind::StepFinished {
             step: step.id.clone(),
@@ -578,21 +578,21 @@ impl<'a> Dispatcher<'a> {
 
     /// Keeps an event until the journal is durable.
     pub(super) fn say(&mut self, kind: EventKind) {
-        self.sayings.push(Saying::Event(Event {
+        self.messages.push(Message::RunEvent(RunEvent {
             time: self.work.clock.now(),
             elapsed_ms: milliseconds(self.began.elapsed()),
             kind,
         }));
     }
 
-    pub(super) fn speak(&mut self, listener: &mut dyn Listener) {
-        for saying in self.sayings.drain(..) {
+    pub(super) fn speak(&mut self, listener: &mut dyn RunListener) {
+        for saying in self.messages.drain(..) {
             match saying {
-                Saying::Event(event) => listener.event(event),
-                Saying::Note(index, text, go_on) => {
+                Message::RunEvent(event) => listener.event(event),
+                Message::Note(index, text, go_on) => {
                     listener.noted(&self.plan.steps[index].id, &text, go_on);
                 }
-                Saying::Node(outcome) => listener.node_changed(outcome),
+                Message::Node(outcome) => listener.node_changed(outcome),
             }
         }
     }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::Error;
-use super::dispatch::{Dispatcher, Saying, milliseconds};
+use super::dispatch::{Dispatcher, Message, milliseconds};
 use super::tally::under_way;
 use crate::record::{Counts, Outcome};
-use crate::run::{Finished, Listener, NodeResult};
+use crate::run::{Finished, NodeResult, RunListener};
 
 impl Dispatcher<'_> {
     /// Says what still ran, and sums up.
-    pub(super) fn finish(mut self, listener: &mut dyn Listener) -> Result<Finished, Error> {
+    pub(super) fn finish(mut self, listener: &mut dyn RunListener) -> Result<Finished, Error> {
         let open: Vec<usize> = (0..self.plan.steps.len())
             .filter(|index| self.begun[*index] || self.running.contains_key(index))
             .filter(|index| self.ended[*index].is_none() && !self.undecided.contains_key(index))
@@ -18,11 +18,11 @@ impl Dispatcher<'_> {
         for index in &open {
             let why = "the run stopped before its end was seen";
             let outcome = under_way(&self.plan.steps[*index], why);
-            self.sayings.extend(outcome.map(Saying::Node));
+            self.messages.extend(outcome.map(Message::Node));
         }
         for (index, evidence) in &self.undecided {
             let outcome = under_way(&self.plan.steps[*index], evidence);
-            self.sayings.extend(outcome.map(Saying::Node));
+            self.messages.extend(outcome.map(Message::Node));
         }
         self.speak(listener);
         let interrupted = self.unfinished > 0;

@@ -1,7 +1,7 @@
 //! Carries a plan out.
 //!
 //! The dispatcher owns the graph and decides; runners act and report; whoever listens to the
-//! [`Event`](crate::run::Event)s (progress, JSON lines, the record) only listens. An event is sent before the thing it
+//! [`RunEvent`](crate::run::RunEvent)s (progress, JSON lines, the record) only listens. An event is sent before the thing it
 //! tells of is done.
 
 mod decide;

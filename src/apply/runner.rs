@@ -42,7 +42,7 @@ pub(super) enum Report {
 }
 
 /// Hears what a step says, and hands it to the dispatcher.
-pub(super) struct Ear {
+pub(super) struct StepListener {
     index: usize,
     reports: UnboundedSender<Report>,
     /// What it noted so far, for its next attempt.
@@ -51,7 +51,7 @@ pub(super) struct Ear {
     told: Mutex<Option<Arc<str>>>,
 }
 
-impl Ear {
+impl StepListener {
     pub(super) fn new(
         index: usize,
         reports: UnboundedSender<Report>,
@@ -77,7 +77,7 @@ impl Ear {
     }
 }
 
-impl backend::Listener for Ear {
+impl backend::Listener for StepListener {
     fn progress(&self, text: Arc<str>) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.as_ref() == Some(&text) {
@@ -125,7 +125,7 @@ pub(super) struct Runner {
     pub(super) index: usize,
     pub(super) order: Order,
     /// Who hears what the step says.
-    pub(super) ear: Arc<Ear>,
+    pub(super) ear: Arc<StepListener>,
     /// An earlier run may have begun it: it is looked at first.
     pub(super) probe_first: bool,
     /// From its start to its end, all attempts together.

@@ -50,7 +50,7 @@ pub(super) fn unfinished(
     checkout: &Checkout<'_>,
     connection: &Connection<'_>,
 ) -> Result<Option<UnfinishedRun>, Failure> {
-    let site = run::Site {
+    let site = run::SiteRepository {
         repository: checkout.repository,
         name: checkout.location.site.clone(),
         connection: connection.clone(),
@@ -69,7 +69,7 @@ pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let site = run::Site {
+    let site = run::SiteRepository {
         repository: &repository,
         name: checkout.location.site.clone(),
         connection: command.remote.connection(&repository)?,
@@ -84,7 +84,7 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
 pub(super) fn give_up(
     context: &Context,
     checkout: &Checkout<'_>,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
     run: &RunId,
     take_over_dead: bool,
 ) -> Result<String, Failure> {
@@ -142,7 +142,7 @@ pub(super) fn give_up(
 pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let site = run::Site {
+    let site = run::SiteRepository {
         repository: &repository,
         name: checkout.location.site.clone(),
         connection: command.remote.connection(&repository)?,

@@ -3,7 +3,7 @@
 
 use super::error::{self, Error};
 use super::history::intermediate_commits;
-use super::site::Site;
+use super::site_repository::SiteRepository;
 use crate::design::Digest;
 use crate::plan::Plan;
 use crate::record::SiteState;
@@ -20,7 +20,7 @@ use crate::repository::{CommitId, LARGEST_FILE, Selection};
 /// [`Error::Blocked`], [`Error::Dirty`], [`Error::Stale`], [`Error::IntermediateCommits`],
 /// [`Error::Rollback`], [`Error::Diverged`]; the repository cannot be read.
 pub fn admit(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     selection: &Selection,
     state: &SiteState,
     plan: &Plan,

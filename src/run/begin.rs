@@ -8,7 +8,7 @@ use super::files::RunFiles;
 use super::interrupted::abandon;
 use super::keep::{Parts, Session};
 use super::publish::{catch_up, mend_tag, note_settled, settle_tags, write_settled};
-use super::site::{Actor, Held, Records, SetAside, Site};
+use super::site_repository::{Actor, Held, Records, SetAside, SiteRepository};
 use super::tag;
 use super::time::{Timekeeper, rfc3339};
 use crate::design::{Digest, NodeDesign, NodeName, RunId};
@@ -59,7 +59,7 @@ pub struct Begun<'a> {
 /// `still_holds` said; the repository, the remote or the records cannot be read or written. The lock is
 /// released again.
 pub fn begin<'a>(
-    site: &'a Site<'a>,
+    site: &'a SiteRepository<'a>,
     actor: &'a Actor,
     time: &'a dyn Timekeeper,
     proposal: Proposal<'a>,
@@ -95,7 +95,11 @@ pub struct Outlook {
 ///
 /// [`Error::Offline`]; [`Error::LockHeld`] where a process may still run; [`Error::Unfinished`];
 /// [`Error::Unpublished`]; the lock or the records cannot be read, or the tag not be made.
-pub fn look_out(site: &Site<'_>, actor: &Actor, time: &dyn Timekeeper) -> Result<Outlook, Error> {
+pub fn look_out(
+    site: &SiteRepository<'_>,
+    actor: &Actor,
+    time: &dyn Timekeeper,
+) -> Result<Outlook, Error> {
     site.remote()?;
     let caught_up = catch_up(site, actor, time)?;
     let left = site.lock()?;
@@ -125,7 +129,7 @@ pub fn look_out(site: &Site<'_>, actor: &Actor, time: &dyn Timekeeper) -> Result
 
 /// Takes the lock; also where a dead process of this machine left it.
 fn acquire(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
     proposal: &Proposal<'_>,
@@ -155,7 +159,7 @@ fn acquire(
 }
 
 fn begin_locked<'a>(
-    site: &'a Site<'a>,
+    site: &'a SiteRepository<'a>,
     actor: &'a Actor,
     time: &'a dyn Timekeeper,
     proposal: Proposal<'a>,
@@ -251,7 +255,7 @@ fn begin_locked<'a>(
 
 /// Aborts the run before, which was interrupted, and publishes that.
 fn supersede(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
     store: &Store<'_>,
@@ -274,7 +278,7 @@ fn supersede(
 
 /// The record of a run that has begun nothing yet.
 fn first_record(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     time: &dyn Timekeeper,
     proposal: &Proposal<'_>,
     run: RunId,
@@ -303,7 +307,7 @@ fn first_record(
 
 /// Publishes the first records of a run, which has begun nothing yet.
 fn publish_first(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     store: &Store<'_>,
     draft: &Draft,
     remote_tip: &mut Option<CommitId>,

@@ -11,7 +11,7 @@ use crate::step::{StepId, StepKind};
 
 /// Something that happens in a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Event {
+pub struct RunEvent {
     /// When, RFC 3339 in UTC with milliseconds.
     pub time: Arc<str>,
     /// Since the run began, in milliseconds.
@@ -131,7 +131,7 @@ pub enum EventKind {
     },
 }
 
-/// An [`Event`] about a step as it is read again from the records of a run.
+/// An [`RunEvent`] about a step as it is read again from the records of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum StepEvent {
@@ -186,7 +186,7 @@ mod tests {
             StepOutcome::NotNeeded,
         ];
         let read = |kind: EventKind| {
-            let event = Event {
+            let event = RunEvent {
                 time: "2027-01-15T12:00:00.000Z".into(),
                 elapsed_ms: 7,
                 kind,

@@ -14,7 +14,7 @@ use crate::design::{NodeName, RunId};
 use crate::plan::Standing;
 use crate::record::{Outcome, Packed};
 use crate::repository::Holder;
-use crate::run::{Event, EventKind, Finished, RunReport};
+use crate::run::{EventKind, Finished, RunEvent, RunReport};
 use crate::step::StepKind;
 
 impl Session<'_> {
@@ -188,7 +188,7 @@ impl Recorder<'_, '_> {
         let report = self.session.finish(finished);
         self.relay(time, elapsed_ms);
         let report = report?;
-        (self.sink)(&Event {
+        (self.sink)(&RunEvent {
             time: time.clone(),
             elapsed_ms,
             kind: EventKind::RunFinished {

@@ -18,7 +18,7 @@ use super::known::{Known, is_past_verification};
 use super::node;
 use super::outcome::NodeOutcome;
 use super::publish::{End, Publication, catch_up};
-use super::site::{Actor, Held, Records, Site};
+use super::site_repository::{Actor, Held, Records, SiteRepository};
 use super::tag::{self, Deed};
 use super::time::{Timekeeper, rfc3339};
 use crate::design::{Digest, NodeDesign, NodeName, RunId};
@@ -93,7 +93,10 @@ pub enum HalfDone {
 ///
 /// [`Error::NoSuchRun`], [`Error::Ended`], [`Error::NothingInterrupted`]; the records or the remote
 /// cannot be read.
-pub fn find_interrupted(site: &Site<'_>, run: Option<&RunId>) -> Result<Interrupted, Error> {
+pub fn find_interrupted(
+    site: &SiteRepository<'_>,
+    run: Option<&RunId>,
+) -> Result<Interrupted, Error> {
     let store = site.store()?;
     let state = site.records(&store)?.state;
     let record = match run {
@@ -129,7 +132,7 @@ pub fn find_interrupted(site: &Site<'_>, run: Option<&RunId>) -> Result<Interrup
     reason = "each is another thing that a resumed run needs"
 )]
 pub fn resume<'a>(
-    site: &'a Site<'a>,
+    site: &'a SiteRepository<'a>,
     actor: &'a Actor,
     time: &'a dyn Timekeeper,
     interrupted: &'a Interrupted,
@@ -219,7 +222,7 @@ pub fn resume<'a>(
 ///
 /// As [`resume`].
 pub fn abort(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
     run: &RunId,
@@ -278,7 +281,7 @@ pub enum Unlock {
 /// [`Error::NotLocked`]; [`Error::LockHeld`] where another run has it, or its process may still run;
 /// [`Error::EndedElsewhere`].
 pub fn unlock(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
     run: &RunId,
@@ -309,7 +312,7 @@ pub fn unlock(
 
 /// Takes the lock for a run that was interrupted.
 fn seize(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
     record: &RunRecord,
@@ -346,7 +349,7 @@ fn seize(
 /// Waits until a lock has not moved for so long that its holder has stopped, whatever became of it; `None`
 /// where it was released meanwhile. Judged by this clock alone: the holder's may be wrong.
 fn wait_until_dead(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     time: &dyn Timekeeper,
     left: Lock,
 ) -> Result<Option<Lock>, Error> {
@@ -364,7 +367,7 @@ fn wait_until_dead(
 }
 
 /// Waits, unless a stop is asked for.
-fn pause(site: &Site<'_>, time: &dyn Timekeeper, wait: Duration) -> Result<(), Error> {
+fn pause(site: &SiteRepository<'_>, time: &dyn Timekeeper, wait: Duration) -> Result<(), Error> {
     time.pause(wait);
     match time.is_stopped() {
         true => Err(Error::Stopped {
@@ -385,7 +388,7 @@ pub(super) struct GivenUp {
 
 /// Writes that a run was given up, and tags it. The lock is held.
 pub(super) fn abandon(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
     store: &Store<'_>,
@@ -468,7 +471,7 @@ fn unsettle(record: &mut NodeRecord, run: &RunId, phase: Phase, message: Option<
 
 /// The record of a run that has not ended.
 fn named(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     store: &Store<'_>,
     state: &State,
     run: &RunId,

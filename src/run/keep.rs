@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use super::error::{self, Error, chain};
 use super::files::RunFiles;
 use super::helper::{Errand, Gate};
-use super::node::{self, Context};
+use super::node::{self, NodeInRun};
 use super::publish::Publication;
-use super::site::{Actor, Held, Site};
+use super::site_repository::{Actor, Held, SiteRepository};
 use super::time::Timekeeper;
 use crate::backend::Fence;
 use crate::design::{Beside, NodeDesign, NodeName, RunId};
@@ -33,7 +33,7 @@ use crate::record::{
 };
 use crate::remediation::Note;
 use crate::repository::{self, CommitId, PushOutcome};
-use crate::run::{Event, EventKind, NodeOutcome, StopHandle};
+use crate::run::{EventKind, NodeOutcome, RunEvent, StopHandle};
 use crate::step::{Effect, Parameters, Step, StepId, StepKind};
 
 /// How often the lock is renewed.
@@ -51,7 +51,7 @@ const CHECKPOINT_SHARE: u32 = 16;
 
 /// A run that holds the lock of its site.
 pub struct Session<'a> {
-    pub(super) site: &'a Site<'a>,
+    pub(super) site: &'a SiteRepository<'a>,
     pub(super) actor: &'a Actor,
     pub(super) time: &'a dyn Timekeeper,
     pub(super) plan: &'a Plan,
@@ -152,7 +152,7 @@ pub(super) fn is_recorded(kind: StepKind) -> bool {
 
 /// What a session is made of.
 pub(super) struct Parts<'a> {
-    pub(super) site: &'a Site<'a>,
+    pub(super) site: &'a SiteRepository<'a>,
     pub(super) actor: &'a Actor,
     pub(super) time: &'a dyn Timekeeper,
     pub(super) plan: &'a Plan,
@@ -409,7 +409,7 @@ impl<'a> Session<'a> {
     }
 
     /// Takes in what happens.
-    pub(super) fn hear(&self, event: &Event) {
+    pub(super) fn hear(&self, event: &RunEvent) {
         if matches!(event.kind, EventKind::StepProgress { .. }) {
             // Of interest while it lasts only.
             return;
@@ -552,7 +552,7 @@ impl<'a> Session<'a> {
         let step = self.steps.get(&outcome.step);
         let reason = step.and_then(|step| step.parameters.as_ref()?.reason.as_ref());
         let revision = records.run.revision.clone();
-        let context = Context {
+        let context = NodeInRun {
             run: &self.run,
             revision: &revision,
             design: records

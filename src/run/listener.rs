@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{Event, NodeOutcome};
+use super::{NodeOutcome, RunEvent};
 use crate::step::StepId;
 
 /// Who hears what happens. Both are called when what they tell of is durable in the journal, and
 /// before anything that follows from it is done.
-pub trait Listener {
+pub trait RunListener {
     /// Something happens.
-    fn event(&mut self, event: Event);
+    fn event(&mut self, event: RunEvent);
 
     /// A step noted something for itself, and goes on when `go_on` is sent. What others have to find before
     /// that is published first, by somebody else: this does not wait for it.

@@ -16,7 +16,7 @@ use crate::step::{StepId, StepKind};
 
 /// What a run knows about a node beside its record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Context<'a> {
+pub(super) struct NodeInRun<'a> {
     /// The run.
     pub(super) run: &'a RunId,
     /// The commit that it applies.
@@ -39,7 +39,7 @@ pub(super) struct Context<'a> {
 pub(super) fn after(
     before: Option<&NodeRecord>,
     outcome: &NodeOutcome,
-    context: Context<'_>,
+    context: NodeInRun<'_>,
 ) -> Option<NodeRecord> {
     let mut record = before
         .cloned()
@@ -90,7 +90,11 @@ pub(super) fn after(
 }
 
 /// The record of a node on which a step of a kind has succeeded; `None`: there is none any more.
-fn of_success(mut record: NodeRecord, kind: StepKind, context: Context<'_>) -> Option<NodeRecord> {
+fn of_success(
+    mut record: NodeRecord,
+    kind: StepKind,
+    context: NodeInRun<'_>,
+) -> Option<NodeRecord> {
     match kind {
         StepKind::Manage | StepKind::Clean => {
             record.clean_step = None;
@@ -250,7 +254,7 @@ fn know(record: &mut NodeRecord, kind: StepKind, revision: &Arc<str>) {
     }
 }
 
-fn take_digests(record: &mut NodeRecord, context: Context<'_>) {
+fn take_digests(record: &mut NodeRecord, context: NodeInRun<'_>) {
     if let Some(design) = context.design {
         record.digests.clone_from(&design.digests);
         record.digest_version = DIGEST_VERSION;
@@ -260,7 +264,7 @@ fn take_digests(record: &mut NodeRecord, context: Context<'_>) {
 
 /// Labels are as designed now, and so is what is on no machine. What the machine is made of stays as it
 /// was recorded: a redeploy may be blocked.
-fn relabelled(record: &mut NodeRecord, context: Context<'_>) {
+fn relabelled(record: &mut NodeRecord, context: NodeInRun<'_>) {
     let Some(design) = context.design else {
         return;
     };
@@ -308,7 +312,7 @@ mod tests {
     #[test]
     fn a_clean_step_that_fails_fences_the_machine_in_its_record_until_it_was_cleaned_or_skipped() {
         let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
-        let context = Context {
+        let context = NodeInRun {
             run: &run,
             revision: &revision,
             design: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::error::{self, Error, chain};
 use super::files::RunFiles;
-use super::site::{Actor, Site};
+use super::site_repository::{Actor, SiteRepository};
 use super::tag;
 use super::time::Timekeeper;
 use crate::design::RunId;
@@ -53,7 +53,7 @@ pub(super) struct End<'a> {
     pub(super) author: Signature,
 }
 
-impl Site<'_> {
+impl SiteRepository<'_> {
     /// Publishes the end of a run: state, tag and the release of the lock, all or none of them; without the
     /// tag where the remote refuses that. Gives the state as it is then.
     ///
@@ -192,7 +192,7 @@ fn is_refusal(error: &Error) -> bool {
 ///
 /// The lock or the records cannot be read.
 pub fn unpublished(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
 ) -> Result<Option<Unpublished>, Error> {
@@ -210,7 +210,7 @@ struct LeftOver {
 }
 
 fn left_over(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
 ) -> Result<Option<LeftOver>, Error> {
@@ -252,7 +252,7 @@ fn left_over(
 ///
 /// [`Error::Unpublished`] where the remote still does not take it; the remote cannot be reached.
 pub fn catch_up(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
 ) -> Result<Option<RunRecord>, Error> {
@@ -300,7 +300,7 @@ pub fn catch_up(
 /// Makes the tag of the last site action, and publishes it, where a process was killed before it did; gives
 /// the run that it is about.
 pub(super) fn mend_tag(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     store: &Store<'_>,
     state: &State,
 ) -> Result<Option<RunRecord>, Error> {
@@ -336,7 +336,7 @@ pub(super) fn mend_tag(
 
 /// Publishes the tags that the remote has refused; gives the runs whose tags are there now.
 pub(super) fn settle_tags(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     store: &Store<'_>,
     state: &State,
 ) -> Result<Vec<RunRecord>, Error> {
@@ -381,7 +381,7 @@ pub(super) fn write_settled(
 /// Publishes that tags that were owed are there, under the lock. Where another process takes the lock first, its run
 /// says so.
 pub(super) fn note_settled(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     actor: &Actor,
     time: &dyn Timekeeper,
     store: &Store<'_>,

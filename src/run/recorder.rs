@@ -5,18 +5,18 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::keep::Session;
-use crate::run::{Event, Listener, NodeOutcome};
+use crate::run::{NodeOutcome, RunEvent, RunListener};
 use crate::step::StepId;
 
 /// Writes down what the dispatcher says, and passes every event on.
 pub struct Recorder<'a, 'b> {
     pub(super) session: &'a Session<'b>,
-    pub(super) sink: &'a mut dyn FnMut(&Event),
+    pub(super) sink: &'a mut dyn FnMut(&RunEvent),
 }
 
 impl<'a, 'b> Recorder<'a, 'b> {
     /// A listener that passes events on to `sink`, among them those of checkpoints and warnings.
-    pub fn new(session: &'a Session<'b>, sink: &'a mut dyn FnMut(&Event)) -> Self {
+    pub fn new(session: &'a Session<'b>, sink: &'a mut dyn FnMut(&RunEvent)) -> Self {
         Self { session, sink }
     }
 
@@ -24,7 +24,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
     pub(super) fn relay(&mut self, time: &Arc<str>, elapsed_ms: u64) {
         for kind in self.session.notices() {
             let time = time.clone();
-            (self.sink)(&Event {
+            (self.sink)(&RunEvent {
                 time,
                 elapsed_ms,
                 kind,
@@ -33,8 +33,8 @@ impl<'a, 'b> Recorder<'a, 'b> {
     }
 }
 
-impl Listener for Recorder<'_, '_> {
-    fn event(&mut self, event: Event) {
+impl RunListener for Recorder<'_, '_> {
+    fn event(&mut self, event: RunEvent) {
         // People see it before a checkpoint is waited for.
         (self.sink)(&event);
         self.session.hear(&event);

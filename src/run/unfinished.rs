@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::begin;
 use super::error::{self, Error};
-use super::site::{Connection, Site};
+use super::site_repository::{Connection, SiteRepository};
 use crate::plan::{RunState, UnfinishedRun};
 use crate::record::RunRecord;
 use crate::repository::Holder;
@@ -15,7 +15,7 @@ use crate::repository::Holder;
 /// # Errors
 ///
 /// The lock or the records cannot be read.
-pub fn unfinished_run(site: &Site<'_>) -> Result<Option<UnfinishedRun>, Error> {
+pub fn unfinished_run(site: &SiteRepository<'_>) -> Result<Option<UnfinishedRun>, Error> {
     let store = site.store()?;
     let state = store.read().map_err(error::records("read the records"))?;
     let record = begin::unfinished(&store, &state)?;

@@ -17,7 +17,7 @@ use crate::backend::Fence;
 use crate::design::RunId;
 use crate::journal::{self, Decision, Entry, Log, Replay, StepOutcome};
 use crate::plan::Plan;
-use crate::run::{Event, EventKind, Finished, Listener, NodeOutcome, Stop};
+use crate::run::{EventKind, Finished, NodeOutcome, RunEvent, RunListener, Stop};
 use plans::{Site, group};
 use world::World;
 
@@ -33,12 +33,12 @@ impl Clock for Noon {
 /// Keeps what it hears.
 #[derive(Default)]
 struct Heard {
-    events: Vec<Event>,
+    events: Vec<RunEvent>,
     nodes: Vec<NodeOutcome>,
 }
 
-impl Listener for Heard {
-    fn event(&mut self, event: Event) {
+impl RunListener for Heard {
+    fn event(&mut self, event: RunEvent) {
         self.events.push(event);
     }
 

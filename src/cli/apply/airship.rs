@@ -5,7 +5,7 @@ use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report;
 use crate::report::airship::{Message, MessageKind, Reason, Status};
-use crate::run::{Event, EventKind, RunReport};
+use crate::run::{EventKind, RunEvent, RunReport};
 
 use super::super::{Failure, FailureKind};
 
@@ -82,7 +82,7 @@ pub(super) struct Heard {
 
 impl Heard {
     /// Takes an event in.
-    pub(super) fn hear(&mut self, event: &Event) {
+    pub(super) fn hear(&mut self, event: &RunEvent) {
         let EventKind::StepFinished {
             step,
             node,

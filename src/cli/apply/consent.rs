@@ -20,7 +20,7 @@ pub(super) struct Consent<'a> {
     pub(super) context: &'a Context,
     pub(super) command: &'a ApplyCommand,
     pub(super) checkout: &'a Checkout<'a>,
-    pub(super) site: &'a run::Site<'a>,
+    pub(super) site: &'a run::SiteRepository<'a>,
     /// The command, as it is given again.
     pub(super) again: &'a str,
     /// The plan that was reviewed, or is said to have been.
@@ -216,7 +216,7 @@ pub(super) fn is_pinned(command: &ApplyCommand, plan: &Plan) -> Result<bool, Fai
 }
 
 /// Reasons why a plan may not be applied any more.
-fn stale(site: &run::Site<'_>, reasons: &[plan::Staleness]) -> Result<(), Failure> {
+fn stale(site: &run::SiteRepository<'_>, reasons: &[plan::Staleness]) -> Result<(), Failure> {
     if reasons.is_empty() {
         return Ok(());
     }

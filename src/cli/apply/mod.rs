@@ -39,7 +39,7 @@ use crate::repository::CommitId;
 use crate::run::{
     self, Begun, Errands, Proposal, Publication, Recorder, admit, begin, with_heartbeat,
 };
-use crate::run::{Event, EventKind, Finished, Stop};
+use crate::run::{EventKind, Finished, RunEvent, Stop};
 use crate::site::At;
 
 pub(in crate::cli) use process::{ProcessClock, actor, session_failure};
@@ -139,7 +139,7 @@ struct Task<'a> {
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
-    let site = run::Site {
+    let site = run::SiteRepository {
         repository: &repository,
         name: checkout.location.site.clone(),
         connection: command.arguments.remote.lasting_connection(&repository)?,
@@ -269,7 +269,7 @@ fn look_out(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
 ) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
@@ -298,7 +298,7 @@ fn apply_new(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
     request: &Request,
 ) -> Result<u8, Failure> {
     let head = At::Commit(checkout.head()?);
@@ -369,7 +369,7 @@ fn not_observed() -> Failure {
 fn start(
     context: &Context,
     command: &ApplyCommand,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
     commit: CommitId,
     task: &Task<'_>,
 ) -> Result<u8, Failure> {
@@ -433,7 +433,7 @@ fn carry_out(
     let action = Some(task.plan.request.action).filter(|action| action.is_targeted());
     let mut heard = airship::Heard::default();
     // Whoever reads the events may be gone; the run goes on all the same.
-    let mut sink = |event: &Event| {
+    let mut sink = |event: &RunEvent| {
         if action.is_some() {
             heard.hear(event);
         }
@@ -513,8 +513,8 @@ fn run_started(
     task: &Task<'_>,
     command: &ApplyCommand,
     clock: &ProcessClock,
-) -> Event {
-    Event {
+) -> RunEvent {
+    RunEvent {
         time: apply::Clock::now(clock),
         elapsed_ms: 0,
         kind: EventKind::RunStarted {

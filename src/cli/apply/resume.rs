@@ -27,7 +27,7 @@ pub(super) fn resume(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
 ) -> Result<u8, Failure> {
     let decisions = decisions(&command.decide)?;
     let interrupted = match find_interrupted(site, None) {

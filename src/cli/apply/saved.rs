@@ -29,7 +29,7 @@ pub(super) fn apply_saved(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
     path: &std::path::Path,
 ) -> Result<u8, Failure> {
     let reviewed = read(context, path)?;
@@ -137,7 +137,7 @@ pub(super) fn not_before_its_day(context: &Context, plan: &Plan) -> Result<(), F
 /// one that is checked out; a plan for some nodes is for its own, which must be in that one's history.
 fn commit_of(
     checkout: &Checkout<'_>,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
     plan: &Plan,
 ) -> Result<CommitId, Failure> {
     let head = checkout.head()?;
@@ -191,7 +191,7 @@ pub(super) fn equip(
     mut opened: Opened<'_>,
     store: &Store<'_>,
     plan: &Plan,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
     backends: &backend::Context,
 ) -> Result<Equipped, Failure> {
     let records = store.nodes(&store.read()?)?;

@@ -13,7 +13,7 @@ pub(in crate::cli) fn follow(
     store: &Store<'_>,
     connection: &Connection<'_>,
 ) -> Result<(), Failure> {
-    let site = run::Site {
+    let site = run::SiteRepository {
         repository: store.repository(),
         name: store.site().clone(),
         connection: connection.clone(),

@@ -5,14 +5,14 @@ use std::fmt::{self, Write};
 use super::{milliseconds, role, words};
 use crate::journal::StepOutcome;
 use crate::report::{Palette, Role, Visible, counted};
-use crate::run::{Event, EventKind};
+use crate::run::{EventKind, RunEvent};
 
 /// Writes one line: the time, since when the run began, and what happens.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn line(out: &mut dyn Write, event: &Event, palette: Palette) -> fmt::Result {
+pub fn line(out: &mut dyn Write, event: &RunEvent, palette: Palette) -> fmt::Result {
     let clock = event.time.get(11..19).unwrap_or(&event.time);
     let seconds = event.elapsed_ms / 1_000;
     let since = format!(

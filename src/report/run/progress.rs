@@ -13,7 +13,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::{Reporter, event};
 use crate::journal::StepOutcome;
 use crate::report::{Palette, Visible, counted};
-use crate::run::{Event, EventKind};
+use crate::run::{EventKind, RunEvent};
 
 /// Lines for nodes at the same time; more would not fit on a screen.
 const MOST_LINES: usize = 16;
@@ -56,7 +56,7 @@ impl Progress {
         self.overall.set_message(text);
     }
 
-    fn keep(&self, event: &Event) -> fmt::Result {
+    fn keep(&self, event: &RunEvent) -> fmt::Result {
         let mut line = String::new();
         event::line(&mut line, event, self.palette)?;
         self.bars.println(line.trim_end()).map_err(|_| fmt::Error)
@@ -97,7 +97,7 @@ impl Progress {
 }
 
 impl Reporter for Progress {
-    fn event(&mut self, event: &Event) -> fmt::Result {
+    fn event(&mut self, event: &RunEvent) -> fmt::Result {
         match &event.kind {
             EventKind::RunStarted { steps, .. } => {
                 self.overall.set_length(*steps as u64);

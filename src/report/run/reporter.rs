@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{FORMAT_VERSION, event};
 use crate::report::{Palette, json};
-use crate::run::Event;
+use crate::run::RunEvent;
 
 /// Hears what happens in a run, and shows it.
 pub trait Reporter {
@@ -15,7 +15,7 @@ pub trait Reporter {
     /// # Errors
     ///
     /// Where it cannot be written.
-    fn event(&mut self, event: &Event) -> fmt::Result;
+    fn event(&mut self, event: &RunEvent) -> fmt::Result;
 
     /// Shows a text of any length below what was shown so far.
     ///
@@ -40,7 +40,7 @@ impl<W: Write> Lines<W> {
 }
 
 impl<W: Write> Reporter for Lines<W> {
-    fn event(&mut self, event: &Event) -> fmt::Result {
+    fn event(&mut self, event: &RunEvent) -> fmt::Result {
         // In one piece, so that lines of two writers never mix.
         let mut line = String::new();
         event::line(&mut line, event, self.palette)?;
@@ -69,11 +69,11 @@ impl<W: Write> JsonLines<W> {
 struct Versioned<'a> {
     format_version: u32,
     #[serde(flatten)]
-    event: &'a Event,
+    event: &'a RunEvent,
 }
 
 impl<W: Write> Reporter for JsonLines<W> {
-    fn event(&mut self, event: &Event) -> fmt::Result {
+    fn event(&mut self, event: &RunEvent) -> fmt::Result {
         let mut line = json::line(&Versioned {
             format_version: FORMAT_VERSION,
             event,

@@ -15,7 +15,7 @@ use crate::observed::{ClusterNode, Fact, ObservedNode};
 use crate::plan::Standing;
 use crate::record::{Counts, NodeRecord, Phase, RunRecord};
 use crate::report::Palette;
-use crate::run::{Event, EventKind, GroupResult, NodeResult, RunReport};
+use crate::run::{EventKind, GroupResult, NodeResult, RunEvent, RunReport};
 use crate::step::{StepId, StepKind};
 
 fn step(kind: StepKind, node: &str) -> StepId {
@@ -68,7 +68,7 @@ fn ending() -> RunReport {
     }
 }
 
-fn events() -> Vec<Event> {
+fn events() -> Vec<RunEvent> {
     let kinds = vec![
         EventKind::RunStarted {
             run: "01J".into(),
@@ -123,7 +123,7 @@ fn events() -> Vec<Event> {
     kinds
         .into_iter()
         .enumerate()
-        .map(|(index, kind)| Event {
+        .map(|(index, kind)| RunEvent {
             time: format!("2026-11-21T06:41:{index:02}.000Z").into(),
             elapsed_ms: index as u64 * 1_000,
             kind,
@@ -152,7 +152,7 @@ fn record() -> RunRecord {
     }
 }
 
-fn heard(reporter: &mut dyn Reporter, events: &[Event]) {
+fn heard(reporter: &mut dyn Reporter, events: &[RunEvent]) {
     for event in events {
         reporter.event(event).unwrap();
     }

@@ -19,7 +19,7 @@ use trueup::plan::Plan;
 use trueup::plan::saved::{SavedError, read};
 use trueup::record::Packed;
 use trueup::repository::Repository;
-use trueup::run::{Actor, Connection, Proposal, Site, Timekeeper, begin};
+use trueup::run::{Actor, Connection, Proposal, SiteRepository, Timekeeper, begin};
 
 use super::git::Checkout;
 use super::world::{World, copy_folder};
@@ -137,7 +137,7 @@ impl Timekeeper for Now {
 fn plant(world: &World, honest: &Plan, bytes: &[u8]) {
     let repository: Repository = world.checkout.open();
     let commit = repository.head().unwrap().unwrap();
-    let site = Site {
+    let site = SiteRepository {
         repository: &repository,
         name: SiteName::from(world.site()),
         connection: Connection::Alone,

@@ -8,9 +8,10 @@ use trueup::journal::{Entry, StepOutcome};
 use trueup::record::{Outcome, Phase};
 use trueup::repository::{Holder, Repository};
 use trueup::run::{
-    Error, HalfDone, Kind, Recorder, Site, TakeOver, Timekeeper, abort, begin, find_interrupted,
+    Error, HalfDone, Kind, Recorder, SiteRepository, TakeOver, Timekeeper, abort, begin,
+    find_interrupted,
 };
-use trueup::run::{Event, EventKind};
+use trueup::run::{EventKind, RunEvent};
 
 use super::{
     Hand, Job, MINUTE, actor, alone, apply, carry_out, go_on, holds, move_elsewhere, move_lock,
@@ -19,7 +20,7 @@ use super::{
 use crate::git::Checkout;
 
 /// A run that stops after its group was prepared, as a killed process leaves it.
-fn killed(site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
+fn killed(site: &SiteRepository<'_>, time: &Hand, order: &Job) -> RunId {
     use trueup::run::NodeOutcome;
     let actor = actor();
     let mut begun = begin(site, &actor, time, order.proposal(false), &mut holds).unwrap();
@@ -39,7 +40,10 @@ fn killed(site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
         .find(|step| step.id.to_string() == "prepare/g/a");
     let id = &prepare.unwrap().id;
     let outcome = NodeOutcome::of(id, &StepOutcome::Succeeded, true, &[]).unwrap();
-    trueup::run::Listener::node_changed(&mut Recorder::new(&begun.session, &mut |_| {}), outcome);
+    trueup::run::RunListener::node_changed(
+        &mut Recorder::new(&begun.session, &mut |_| {}),
+        outcome,
+    );
     begun
         .journal
         .append(&Entry::Intent {
@@ -54,7 +58,7 @@ fn killed(site: &Site<'_>, time: &Hand, order: &Job) -> RunId {
 }
 
 /// Gives the site's lock to a process that is gone.
-fn die(site: &Site<'_>, time: &Hand) {
+fn die(site: &SiteRepository<'_>, time: &Hand) {
     move_lock(site, time, |holder| Holder {
         pid: 1,
         process_start: Some(u64::MAX),
@@ -81,7 +85,7 @@ fn a_killed_run_goes_on_with_its_plan_and_commit_and_is_tagged_once() {
     let mut begun = go_on(&site, &actor, &time, &found, &order, take);
     assert!(!begun.replay.all_possibly_begun && begun.replay.entries.len() == 5);
     let mut steps = Vec::new();
-    let mut sink = |event: &Event| {
+    let mut sink = |event: &RunEvent| {
         if let EventKind::StepStarted { step, .. } = &event.kind {
             steps.push(step.to_string());
         }
@@ -146,16 +150,16 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
     let order = Job::new(plan(&["a", "b"]), commit);
     let actor = actor();
     let begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
-    let mut sink = |_: &Event| {};
+    let mut sink = |_: &RunEvent| {};
     let mut recorder = Recorder::new(&begun.session, &mut sink);
     let mut tell = |kind| {
         let (time, elapsed_ms) = (Arc::from("2027-01-15T12:00:00.000Z"), 0);
-        let event = Event {
+        let event = RunEvent {
             time,
             elapsed_ms,
             kind,
         };
-        trueup::run::Listener::event(&mut recorder, event);
+        trueup::run::RunListener::event(&mut recorder, event);
     };
     let failed = StepOutcome::Failed {
         message: "the machine says no".into(),

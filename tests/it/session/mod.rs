@@ -18,10 +18,10 @@ use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Su
 use trueup::record::{Packed, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Patience, Repository, Signature};
 use trueup::run::{
-    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, Timekeeper,
-    begin, resume,
+    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, SiteRepository, TakeOver,
+    Timekeeper, begin, resume,
 };
-use trueup::run::{Event, RunReport, Stop};
+use trueup::run::{RunEvent, RunReport, Stop};
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
 use crate::git::Checkout;
@@ -225,16 +225,16 @@ fn actor() -> Actor {
     }
 }
 
-fn alone(repository: &Repository) -> Site<'_> {
-    Site {
+fn alone(repository: &Repository) -> SiteRepository<'_> {
+    SiteRepository {
         repository,
         name: SiteName::from("one"),
         connection: Connection::Alone,
     }
 }
 
-fn shared(repository: &Repository) -> Site<'_> {
-    Site {
+fn shared(repository: &Repository) -> SiteRepository<'_> {
+    SiteRepository {
         connection: Connection::Shared {
             remote: repository.remote("origin", PATIENCE).unwrap(),
             publish: true,
@@ -276,7 +276,7 @@ impl Job {
 }
 
 /// Gives the site's lock to another holder.
-fn move_lock(site: &Site<'_>, time: &Hand, other: impl FnOnce(Holder) -> Holder) {
+fn move_lock(site: &SiteRepository<'_>, time: &Hand, other: impl FnOnce(Holder) -> Holder) {
     let seen = site.repository.read_lock("one").unwrap().unwrap();
     let holder = other(seen.holder);
     let author = Signature {
@@ -299,7 +299,7 @@ fn move_lock(site: &Site<'_>, time: &Hand, other: impl FnOnce(Holder) -> Holder)
 }
 
 /// Gives the site's lock to a process on another machine.
-fn move_elsewhere(site: &Site<'_>, time: &Hand) {
+fn move_elsewhere(site: &SiteRepository<'_>, time: &Hand) {
     move_lock(site, time, |holder| Holder {
         host: "elsewhere".to_owned(),
         ..holder
@@ -312,7 +312,7 @@ fn holds(_: &State) -> Result<Vec<String>, trueup::record::Error> {
 
 /// Goes on with a run that was interrupted.
 fn go_on<'a>(
-    site: &'a Site<'a>,
+    site: &'a SiteRepository<'a>,
     actor: &'a Actor,
     time: &'a Hand,
     found: &'a Interrupted,
@@ -332,7 +332,7 @@ fn carry_out(
     begun: &mut Begun<'_>,
     order: &Job,
     broken: &[&'static str],
-    sink: &mut dyn FnMut(&Event),
+    sink: &mut dyn FnMut(&RunEvent),
 ) -> Result<RunReport, Error> {
     let session = &begun.session;
     let mut recorder = Recorder::new(session, sink);
@@ -363,16 +363,16 @@ fn carry_out(
 
 /// A whole run.
 fn apply(
-    site: &Site<'_>,
+    site: &SiteRepository<'_>,
     time: &Hand,
     order: &Job,
     broken: &[&'static str],
     supersede: bool,
-) -> Result<(RunReport, Vec<Event>), Error> {
+) -> Result<(RunReport, Vec<RunEvent>), Error> {
     let actor = actor();
     let mut begun = begin(site, &actor, time, order.proposal(supersede), &mut holds)?;
     let mut events = Vec::new();
-    let mut sink = |event: &Event| events.push(event.clone());
+    let mut sink = |event: &RunEvent| events.push(event.clone());
     let report = carry_out(&mut begun, order, broken, &mut sink)?;
     Ok((report, events))
 }

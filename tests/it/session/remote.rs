@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use trueup::record::Outcome;
 use trueup::run::{
-    Connection, Error, Kind, Outlook, Publication, Site, TakeOver, begin, find_interrupted,
-    look_out, unpublished,
+    Connection, Error, Kind, Outlook, Publication, SiteRepository, TakeOver, begin,
+    find_interrupted, look_out, unpublished,
 };
-use trueup::run::{Event, EventKind};
+use trueup::run::{EventKind, RunEvent};
 
 use super::{Hand, Job, actor, alone, apply, carry_out, go_on, holds, plan, shared};
 use crate::git::{Checkout, Origin};
@@ -63,7 +63,7 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
     let away = origin.path().with_extension("away");
     std::fs::rename(origin.path(), &away).unwrap();
     let mut warnings = Vec::new();
-    let mut sink = |event: &Event| {
+    let mut sink = |event: &RunEvent| {
         if let EventKind::Warning { message } = &event.kind {
             warnings.push(message.clone());
         }
@@ -111,7 +111,7 @@ fn nothing_is_applied_offline_where_there_is_a_remote() {
     let checkout = Checkout::new();
     let commit = checkout.commit("one");
     let repository = checkout.open();
-    let site = Site {
+    let site = SiteRepository {
         connection: Connection::Offline,
         ..alone(&repository)
     };

@@ -32,10 +32,10 @@ use trueup::plan::{self, Action, Base, NoReasons, Options, Plan, Request, Target
 use trueup::record::{NodeRecord, Packed, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::run::{
-    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, Site, TakeOver, abort, begin,
-    find_interrupted, look_out, resume,
+    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, SiteRepository, TakeOver,
+    abort, begin, find_interrupted, look_out, resume,
 };
-use trueup::run::{Event, Finished, RunReport, Stop};
+use trueup::run::{Finished, RunEvent, RunReport, Stop};
 use trueup::site::{At, Depth, Loader, Settings, locate};
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
@@ -57,7 +57,7 @@ type Elsewhere = Box<dyn FnOnce(&Stage) + Send>;
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// While this event of a life is told.
-    Event(usize),
+    RunEvent(usize),
     /// At a time of the stage.
     Time(Duration),
 }
@@ -308,8 +308,8 @@ impl Stage {
         serde_json::from_slice(&report).unwrap()
     }
 
-    fn site(&self) -> Site<'_> {
-        Site {
+    fn site(&self) -> SiteRepository<'_> {
+        SiteRepository {
             repository: &self.repository,
             name: SiteName::from(SITE),
             connection: match &self.hub {
@@ -585,7 +585,7 @@ impl Stage {
         let mut log = Dying::new(journal, self.journal(&run), undertaker.clone());
         let events = Cell::new(told.len());
         let pass = || self.pass(events.get());
-        let mut sink = |event: &Event| {
+        let mut sink = |event: &RunEvent| {
             pass();
             told.push(serde_json::to_string(event).unwrap());
             events.set(told.len());
@@ -653,7 +653,7 @@ impl Stage {
         loop {
             let now = self.clock.now();
             let is_due = |moment: &Moment| match *moment {
-                Moment::Event(event) => event <= events,
+                Moment::RunEvent(event) => event <= events,
                 Moment::Time(time) => time <= now,
             };
             let mut all = self.elsewhere.borrow_mut();

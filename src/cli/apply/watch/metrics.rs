@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::backend::Watched;
 use crate::journal::StepOutcome;
-use crate::run::{Event, EventKind};
+use crate::run::{EventKind, RunEvent};
 use crate::step::StepKind;
 
 /// The upper bounds of the histogram of durations, in seconds.
@@ -61,7 +61,7 @@ impl Metrics {
     }
 
     /// Counts what happens in a run.
-    pub(in crate::cli) fn hear(&self, event: &Event) {
+    pub(in crate::cli) fn hear(&self, event: &RunEvent) {
         match &event.kind {
             EventKind::StepStarted {
                 kind: StepKind::Remediate,
@@ -190,14 +190,14 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    fn finished(outcome: StepOutcome, seconds: u64) -> Event {
+    fn finished(outcome: StepOutcome, seconds: u64) -> RunEvent {
         let step = crate::step::StepId {
             kind: StepKind::Remediate,
             group: None,
             node: Some(crate::design::NodeName::from("n1")),
             wave: None,
         };
-        Event {
+        RunEvent {
             time: Arc::from(""),
             elapsed_ms: 0,
             kind: EventKind::StepFinished {

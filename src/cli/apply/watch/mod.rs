@@ -23,7 +23,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
 use crate::report::Visible;
 use crate::run::{self, find_interrupted};
-use crate::run::{Event, Stop, StopHandle};
+use crate::run::{RunEvent, Stop, StopHandle};
 use crate::site::{At, Depth, Settings};
 
 use metrics::Metrics;
@@ -73,7 +73,7 @@ impl Hooks {
     }
 
     /// Something happened in it.
-    pub(super) fn hear(&self, event: &Event) {
+    pub(super) fn hear(&self, event: &RunEvent) {
         if let Some(shared) = &self.0 {
             shared.metrics.hear(event);
         }
@@ -210,7 +210,7 @@ pub(super) fn watch(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
     request: &Request,
 ) -> Result<u8, Failure> {
     let watcher = open(context, checkout)?;
@@ -290,7 +290,7 @@ fn round(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &run::Site<'_>,
+    site: &run::SiteRepository<'_>,
     request: &Request,
 ) -> Result<u8, Failure> {
     if find_interrupted(site, None).is_ok() {

@@ -26,7 +26,7 @@ pub enum Connection<'a> {
 
 /// The site of a run.
 #[derive(Clone, Debug)]
-pub struct Site<'a> {
+pub struct SiteRepository<'a> {
     /// Its repository.
     pub repository: &'a Repository,
     /// Its name.
@@ -62,7 +62,7 @@ impl Actor {
     }
 }
 
-impl<'a> Site<'a> {
+impl<'a> SiteRepository<'a> {
     pub(super) fn store(&self) -> Result<Store<'a>, Error> {
         Store::open(self.repository, &self.name).map_err(error::records("open the records"))
     }
