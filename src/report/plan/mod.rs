@@ -18,5 +18,19 @@ mod words;
 pub use graph::{dot, mermaid};
 pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
 pub use summary::summary;
-pub use text::{View, text};
+pub use text::text;
+
+use crate::report::Palette;
+
+/// How much is shown, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct View {
+    /// With which colours.
+    pub palette: Palette,
+    /// Every node and field, nothing folded.
+    pub full: bool,
+    /// Every step.
+    pub steps: bool,
+}
+
 pub(super) use words::duration;

@@ -5,8 +5,7 @@ use std::fmt::{self, Write};
 use rustc_hash::FxHashMap;
 
 use super::graph::{Phase, phases};
-use super::text::View;
-use super::words;
+use super::{View, words};
 use crate::design::GroupName;
 use crate::plan::Plan;
 use crate::report::{Palette, Role, Visible, counted};

@@ -6,7 +6,7 @@ use super::fold::Piece;
 use super::forecast;
 use super::outline::{self, Alike, Part, Stage, outline, shown};
 use super::summary::summary;
-use super::{fold, steps, words};
+use super::{View, fold, steps, words};
 use crate::diff::FieldChange;
 use crate::plan::{Change, ChangeKind, Plan};
 use crate::report::{Palette, Role, Visible, counted, unfinished};
@@ -23,17 +23,6 @@ const MOST_BLOCKS: usize = 20;
 const MOST_COMMITS: usize = 20;
 /// Lines of changes that have nothing below them, before they fold.
 const MOST_LINES: usize = 5;
-
-/// How much is shown, and how.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct View {
-    /// With which colours.
-    pub palette: Palette,
-    /// Every node and field, nothing folded.
-    pub full: bool,
-    /// Every step.
-    pub steps: bool,
-}
 
 /// Writes the plan.
 ///
