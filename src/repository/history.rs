@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::tree::{Selection, is_document_name, is_hidden};
+use super::entry::{Selection, is_document_name, is_hidden};
 use super::{CommitId, Error, Repository, git};
 
 /// A commit as it is listed.

@@ -9,6 +9,7 @@
 //! writer has seen: killed at any instant, the repository is either as before or as after.
 
 mod commit;
+mod entry;
 mod error;
 mod history;
 mod lock;
@@ -36,6 +37,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::cache::Cache;
 
 pub use commit::{NewCommit, Signature};
+pub use entry::{Entry, Mode, Problem, Reason, Selection, Tree};
 pub use error::Error;
 pub use history::CommitSummary;
 pub use lock::{Lock, NewLock};
@@ -47,7 +49,7 @@ pub use read::{Links, ReadError, open_file, read_file};
 pub use remote::{PushOutcome, RefUpdate, Remote, Transport};
 pub use stamps::Moment;
 pub use tag::{NewTag, Tag};
-pub use tree::{Content, Entry, Mode, Problem, Reason, Selection, Tree, blob_id, site_digest};
+pub use tree::{Content, blob_id, site_digest};
 pub use worktree::{Change, Dirty, LARGEST_FILE};
 
 /// A git repository with a worktree.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::pack::{Deflated, pack};
+use super::pack::{Deflated, Object, pack};
 use super::{BlobId, Error, ObjectId, Repository, git};
 
 /// Up to so many objects are written loose: a tag, a lock.
@@ -30,14 +30,6 @@ const SWEEP: Duration = Duration::from_millis(20);
 #[derive(Default)]
 pub(super) struct NewObjects<'a> {
     objects: BTreeMap<ObjectId, Object<'a>>,
-}
-
-/// An object that is to be written.
-pub(super) enum Object<'a> {
-    /// What kind it is, and its bytes.
-    Plain(git2::ObjectType, Cow<'a, [u8]>),
-    /// A file that is deflated already.
-    Deflated(&'a Deflated),
 }
 
 impl<'a> NewObjects<'a> {

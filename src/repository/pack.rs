@@ -5,6 +5,7 @@
 //! format is git's `pack-format`, version 2: a header, then each object as kind, size and zlib, then
 //! the SHA-1 of all that.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{Read, Write};
 use std::thread;
@@ -14,7 +15,6 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use sha1::{Digest, Sha1};
 
-use super::objects::Object;
 use super::{BlobId, Error, blob_id};
 
 /// Below this many bytes in all, threads cost more than they save.
@@ -63,6 +63,14 @@ impl fmt::Debug for Deflated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Deflated({:?}, {} bytes)", self.id, self.size)
     }
+}
+
+/// An object that is to be written.
+pub(super) enum Object<'a> {
+    /// What kind it is, and its bytes.
+    Plain(git2::ObjectType, Cow<'a, [u8]>),
+    /// A file that is deflated already.
+    Deflated(&'a Deflated),
 }
 
 /// A pack of these objects, in parts that follow each other.

@@ -7,10 +7,10 @@
 //! git would commit, which filters make something else of, and what it has of files that were touched
 //! waits until somebody runs git.
 
-use std::fs::Metadata;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::entry::FIELDS;
 use super::{BlobId, Entry, Repository};
 use crate::cache::Key;
 use crate::cache::columns::{Reader, Writer};
@@ -18,57 +18,6 @@ use crate::cache::columns::{Reader, Writer};
 /// A file that was changed within this time before it was looked at is not remembered.
 const RECENT: Duration = Duration::from_secs(2);
 
-/// By what a change of a file is seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    size: u64,
-    /// Seconds, and nanoseconds after them.
-    modified: (i64, i64),
-    changed: (i64, i64),
-    inode: u64,
-    device: u64,
-}
-
-impl Stamp {
-    /// What a file is known again by; `None` where the system does not tell.
-    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt;
-            Some(Self {
-                size: metadata.size(),
-                modified: (metadata.mtime(), metadata.mtime_nsec()),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-                inode: metadata.ino(),
-                device: metadata.dev(),
-            })
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = metadata;
-            None
-        }
-    }
-
-    fn is_before(&self, time: (i64, i64)) -> bool {
-        self.modified < time && self.changed < time
-    }
-
-    fn numbers(&self) -> [u64; FIELDS] {
-        let bits = |number: i64| number.cast_unsigned();
-        [
-            self.size,
-            bits(self.modified.0),
-            bits(self.modified.1),
-            bits(self.changed.0),
-            bits(self.changed.1),
-            self.inode,
-            self.device,
-        ]
-    }
-}
-
-const FIELDS: usize = 7;
 const BLOB: usize = 20;
 
 /// The files of a worktree while somebody finds out their ids.

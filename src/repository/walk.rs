@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use super::stamps::Stamp;
-use super::tree::{Entry, Mode, Problem, Reason, Selection, Tree, is_document_name, is_hidden};
+use super::entry::{
+    Entry, Mode, Problem, Reason, Selection, Stamp, Tree, is_document_name, is_hidden,
+};
 use super::{BlobId, CommitId, Error};
 
 /// Files and folders looked at in one walk; links can make more of them than a disk holds.

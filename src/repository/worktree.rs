@@ -8,8 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::stamps::Stamp;
-use super::tree::is_hidden;
+use super::entry::{Stamp, is_hidden};
 use super::walk::{self, Child, Folders, Kind, MOST_NODES, Node};
 use super::{BlobId, Error, Mode, Repository, Selection, Tree};
 
