@@ -6,7 +6,7 @@
 //! with a route of a domain has one to each other network in it, as Drydock renders them.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::canonical::{self, Sum};
 use super::catalog::Catalog;
-use super::part::Part;
+use super::part::{NetworkUse, Part};
 use super::read::{Findings, items, text, text_of};
 use super::{Dependence, kind};
 use crate::diagnostic::Diagnostic;
@@ -26,20 +26,6 @@ pub(super) const NETWORK_FIELDS: [&str; 6] =
 
 /// The fields of a link that end up on a machine.
 pub(super) const LINK_FIELDS: [&str; 5] = ["bonding", "mtu", "linkspeed", "trunking", "labels"];
-
-/// The networks and links that some interfaces use.
-#[derive(Debug)]
-pub(super) struct NetworkUse {
-    /// Effective networks by name.
-    pub(super) networks: Node,
-    pub(super) networks_sum: Sum,
-    /// Effective links by name.
-    pub(super) links: Node,
-    pub(super) links_sum: Sum,
-    /// The names of the networks.
-    pub(super) names: BTreeSet<Arc<str>>,
-    pub(super) depends_on: Arc<[Dependence]>,
-}
 
 #[derive(Debug)]
 struct Effective {

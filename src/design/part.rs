@@ -4,7 +4,7 @@
 //! the same [`Part`], whose digest, section and look-ups of other documents are made at most once.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use rustc_hash::FxHashMap;
 
 use super::canonical::{self, Sum};
 use super::inherit::{FIELDS, Rule, inherit, position};
-use super::network::NetworkUse;
 use super::read::is_blank;
 use super::{Dependence, Section, SectionDigest};
 use crate::diagnostic::Mark;
@@ -44,6 +43,20 @@ impl SectionValue {
 #[derive(Clone, Debug)]
 pub(super) struct HardwareUse {
     pub(super) section: SectionValue,
+    pub(super) depends_on: Arc<[Dependence]>,
+}
+
+/// The networks and links that some interfaces use.
+#[derive(Debug)]
+pub(super) struct NetworkUse {
+    /// Effective networks by name.
+    pub(super) networks: Node,
+    pub(super) networks_sum: Sum,
+    /// Effective links by name.
+    pub(super) links: Node,
+    pub(super) links_sum: Sum,
+    /// The names of the networks.
+    pub(super) names: BTreeSet<Arc<str>>,
     pub(super) depends_on: Arc<[Dependence]>,
 }
 
