@@ -35,7 +35,7 @@ pub(super) fn layer(
         let path = match substituter.path(&action.path) {
             Ok(path) => (*path).clone().without_data_prefix().anchored(),
             Err(error) => {
-                survey.fail(at, path_diagnostic(action, &error));
+                survey.fail(at, error.diagnostic(action.mark, &action.path));
                 continue;
             }
         };
@@ -73,10 +73,6 @@ fn pay_for(
     (0..path.count(data).max(1)).try_for_each(|_| budget.spend_tree(found.node, path.len()))
 }
 
-fn path_diagnostic(action: &Action, error: &super::path::PathError) -> Diagnostic {
-    super::substitution::path_diagnostic(action.mark, &action.path, error)
-}
-
 fn apply(action: &Action, path: &Path, child: &Node, data: &mut Node) -> Result<(), Diagnostic> {
     let missing = |message: String| Diagnostic::error("render-action", action.mark, message);
     if action.method == ActionMethod::Delete {
@@ -106,7 +102,7 @@ fn apply(action: &Action, path: &Path, child: &Node, data: &mut Node) -> Result<
         return Err(missing(message).hint("`delete` removes what the parent has there"));
     }
     let value = found.to_node();
-    let write = |error: WriteError| write_diagnostic(action.mark, path, &error);
+    let write = |error: WriteError| error.diagnostic(action.mark, path);
     if action.method == ActionMethod::Merge {
         let Ok(places) = path.update(data, |node| {
             merge(node, &value);
@@ -118,19 +114,6 @@ fn apply(action: &Action, path: &Path, child: &Node, data: &mut Node) -> Result<
     }
     path.set(data, value, action.mark).map_err(write)?;
     Ok(())
-}
-
-/// A write that fails, at the place that asks for it.
-pub(super) fn write_diagnostic(
-    mark: crate::diagnostic::Mark,
-    path: &Path,
-    error: &WriteError,
-) -> Diagnostic {
-    Diagnostic::error(
-        "render-path-write",
-        mark,
-        format!("nothing can be written at `{path}`: {error}"),
-    )
 }
 
 /// Maps merge deeply, the child's values counting; everything else is replaced.

@@ -12,7 +12,6 @@ use crate::document::{
 
 use super::budget::{Budget, Exceeded, depth, text_size};
 use super::dependencies::DocumentIndex;
-use super::layering::write_diagnostic;
 use super::path::{Path, PathError};
 use super::pattern::{Pattern, PatternError, Template};
 use super::survey::Survey;
@@ -207,7 +206,7 @@ impl<'a> Substituter<'a> {
     ) -> Result<Node, Problem> {
         let path = self
             .path(&source.path)
-            .map_err(|error| path_diagnostic(source.path_mark, &source.path, &error))?;
+            .map_err(|error| error.diagnostic(source.path_mark, &source.path))?;
         self.look_for(&path, data, source.path_mark)?;
         // Data that is no map has no paths: the path is left aside and all of it is taken.
         let value = match &data.value {
@@ -305,7 +304,7 @@ impl<'a> Substituter<'a> {
         let mark = destination.mark;
         let path = self
             .path(&destination.path)
-            .map_err(|error| path_diagnostic(mark, &destination.path, &error))?;
+            .map_err(|error| error.diagnostic(mark, &destination.path))?;
         self.look_for(&path, data, mark)?;
         if let Some(pattern) = &destination.pattern {
             return self.replace(destination, &path, pattern, value, data, survey);
@@ -324,7 +323,7 @@ impl<'a> Substituter<'a> {
             return Ok(());
         }
         path.set(data, value.clone(), mark)
-            .map_err(|error| write_diagnostic(mark, &path, &error))?;
+            .map_err(|error| error.diagnostic(mark, &path))?;
         Ok(())
     }
 
@@ -545,16 +544,4 @@ fn suggestion(id: &DocumentId, documents: &[Arc<Document>]) -> Option<String> {
     let schemas = concrete().filter(|document| document.id.name == id.name);
     let schema = nearest(&id.schema, schemas.map(|document| &*document.id.schema))?;
     Some(format!("did you mean `{schema}/{}`?", id.name))
-}
-
-/// A path that cannot be parsed, at the place that holds it.
-pub(super) fn path_diagnostic(mark: Mark, text: &str, error: &PathError) -> Diagnostic {
-    let message = format!("`{text}` is no path: {error}");
-    let diagnostic = Diagnostic::error("render-path", mark, message);
-    match error {
-        PathError::Unexpected { .. } => {
-            diagnostic.hint("a key with such characters is written in quotes, as in `.'a/b'.c`")
-        }
-        _ => diagnostic,
-    }
 }

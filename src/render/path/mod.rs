@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub use read::{Absence, Found};
 pub use write::WriteError;
 
+use crate::diagnostic::{Diagnostic, Mark};
+
 /// The highest list index that a path may name, because a write pads the list up to it.
 pub const MAX_INDEX: usize = 65_535;
 
@@ -93,6 +95,28 @@ pub enum PathError {
     /// More than one `..`.
     #[error("a path may hold `..` only once")]
     RepeatedDescent,
+}
+
+impl PathError {
+    /// It, at the place that holds the text.
+    pub(in crate::render) fn diagnostic(&self, mark: Mark, text: &str) -> Diagnostic {
+        let message = format!("`{text}` is no path: {self}");
+        let diagnostic = Diagnostic::error("render-path", mark, message);
+        match self {
+            Self::Unexpected { .. } => {
+                diagnostic.hint("a key with such characters is written in quotes, as in `.'a/b'.c`")
+            }
+            _ => diagnostic,
+        }
+    }
+}
+
+impl WriteError {
+    /// It, at the place that asks for the write.
+    pub(in crate::render) fn diagnostic(&self, mark: Mark, path: &Path) -> Diagnostic {
+        let message = format!("nothing can be written at `{path}`: {self}");
+        Diagnostic::error("render-path-write", mark, message)
+    }
 }
 
 impl Path {
