@@ -5,11 +5,13 @@
 
 mod accept;
 mod action;
+mod allowance;
 mod asked;
 mod change;
 mod cleaning;
 mod cluster;
 mod consistent;
+mod contradiction;
 mod deploy_steps;
 mod drift;
 pub mod effect;
@@ -46,7 +48,8 @@ use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteri
 use crate::step::{Cleaning, Step, StepIndex};
 
 pub use action::{Action, ClusterSteps, Request};
-pub use consistent::Contradiction;
+pub use allowance::Allowance;
+pub use contradiction::Contradiction;
 
 pub use crate::diff::{FieldChange, Link, Reasons};
 pub use effect::{Difference, PlanEffect};
@@ -55,7 +58,7 @@ pub use graph::graph;
 pub use groups::in_order;
 pub use input::{Error, Input, NoReasons};
 pub use make::{make, named};
-pub use options::{Allowance, Leaving, Options, Remediation};
+pub use options::{Leaving, Options, Remediation};
 pub use order::check_limits;
 pub use relies::{Sources, records_digest, sources};
 pub use remediate::breaker_of;

@@ -5,32 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::select::Patterns;
-use crate::design::{NodeName, Policy};
+use super::Allowance;
+use crate::design::Policy;
 use crate::remediation::{MaxUnhealthy, Release};
 use crate::step::OnDrainTimeout;
-
-/// Which nodes a flag names: `all`, or node names and globs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Allowance {
-    /// All nodes.
-    pub all: bool,
-    /// Names and globs.
-    pub nodes: BTreeSet<Arc<str>>,
-}
-
-impl Allowance {
-    /// Whether it names a node, by its name or a glob.
-    #[must_use]
-    pub fn names(&self, node: &NodeName) -> bool {
-        Patterns::of(self).match_name(node.as_str())
-    }
-
-    fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,21 +118,6 @@ pub struct Leaving {
     /// What moves them forgets retired machines when they are torn down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,
-}
-
-impl Allowance {
-    /// Whether it names everything that another one names, word for word.
-    fn covers(&self, other: &Self) -> bool {
-        self.all || (!other.all && other.nodes.is_subset(&self.nodes))
-    }
-
-    /// This one, where `given` covers it; otherwise what was given.
-    fn allowed_by(&self, given: &Self) -> Self {
-        match given.covers(self) {
-            true => self.clone(),
-            false => given.clone(),
-        }
-    }
 }
 
 fn common(asked: &BTreeSet<Arc<str>>, given: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {

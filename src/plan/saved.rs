@@ -14,7 +14,8 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use super::consistent::{self, Contradiction};
+use super::consistent;
+use super::contradiction::Contradiction;
 use super::{
     Action, Base, Change, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan,
     PlanEffect, PlannedGroup, Relation, Reliance, Request, Summary, Target, UnfinishedRun,

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use globset::{GlobBuilder, GlobMatcher};
 use rustc_hash::FxHashSet;
 
+use super::PlannedGroup;
+use super::allowance::{Allowance, glob, is_glob};
 use super::input::Error;
-use super::{Allowance, PlannedGroup};
 use crate::design::{Design, NodeName};
 use crate::diagnostic::nearest;
 use crate::record::NodeRecord;
@@ -165,7 +165,11 @@ impl<'a> Names<'a> {
         if !is_glob(pattern) {
             return Ok(Vec::new());
         }
-        let glob = glob(flag, pattern)?;
+        let glob = glob(pattern).map_err(|reason| Error::Pattern {
+            flag,
+            pattern: pattern.clone(),
+            reason,
+        })?;
         let matching = self.all().filter(|name| glob.is_match(name.as_str()));
         Ok(matching.collect())
     }
@@ -181,41 +185,6 @@ impl Allowed<'_> {
     pub(super) fn contains(&self, node: &NodeName) -> bool {
         self.all || self.nodes.contains(node)
     }
-}
-
-/// The patterns of an `--allow-…` or `--adopt` by themselves, where no design is at hand.
-pub(super) struct Patterns<'a> {
-    allowance: &'a Allowance,
-    globs: Vec<GlobMatcher>,
-}
-
-impl<'a> Patterns<'a> {
-    pub(super) fn of(allowance: &'a Allowance) -> Self {
-        let globs = allowance.nodes.iter().filter(|pattern| is_glob(pattern));
-        Self {
-            allowance,
-            globs: globs.filter_map(|pattern| glob("", pattern).ok()).collect(),
-        }
-    }
-
-    pub(super) fn match_name(&self, node: &str) -> bool {
-        let Allowance { all, nodes } = self.allowance;
-        *all || nodes.contains(node) || self.globs.iter().any(|glob| glob.is_match(node))
-    }
-}
-
-fn is_glob(pattern: &str) -> bool {
-    pattern.contains(['*', '?', '[', '{'])
-}
-
-fn glob(flag: &'static str, pattern: &Arc<str>) -> Result<GlobMatcher, Error> {
-    let glob = GlobBuilder::new(pattern).build();
-    glob.map(|glob| glob.compile_matcher())
-        .map_err(|error| Error::Pattern {
-            flag,
-            pattern: pattern.clone(),
-            reason: Arc::from(error.kind().to_string()),
-        })
 }
 
 fn no_match<'n>(
