@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::ChangeKind;
-use super::asked::Single;
-use super::change::Item;
+use super::item::Item;
 use super::subject::{Seen, Subject};
+use super::work::Single;
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::{Identity, Match, Shared};
 use crate::record::NodeRecord;

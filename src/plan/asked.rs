@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use super::accept;
 use super::action::{Action, Does, Request};
-use super::change::{Item, Retired, Rules};
 use super::drift::{labels_to_set, owed};
-use super::leaving::Leave;
+use super::item::Item;
+use super::leave::Leave;
+use super::rules::{Retired, Rules};
 use super::subject::{Membership, Seen, Subject};
+use super::work::Single;
 use super::{ChangeKind, Standing};
 use crate::lifecycle::{self, Flags, ProvisionState, Verb};
 use crate::observed::ClusterNode;
@@ -21,13 +23,6 @@ const SHUTDOWN_LABEL: &str = "promenade-decomission";
 
 /// What the reason of a flag begins with that no document set: an update leaves it as it is.
 pub(super) const BY_HAND: &str = "by hand";
-
-/// One step that was asked for.
-#[derive(Clone, Debug)]
-pub(super) struct Single {
-    pub(super) kind: StepKind,
-    pub(super) parameters: Parameters,
-}
 
 impl<'a> Rules<'a> {
     /// What an action does to a node.

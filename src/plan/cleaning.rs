@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::change::{Item, Rules};
+use super::item::Item;
+use super::rules::Rules;
 use super::subject::{Seen, Subject};
 use crate::design::WipePolicy;
 use crate::lifecycle::{OfferedStep, ProvisionState, in_order};

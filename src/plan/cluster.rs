@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::change::Item;
 use super::etcd::Clusters;
+use super::item::Item;
 use super::options::Leaving;
 use super::steps::before_machine;
 use super::subject::Membership;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::change::Item;
+use super::item::Item;
 use crate::design::{NodeDesign, Section};
 use crate::document::from_node;
 use crate::step::DeployStep;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::change::Item;
+use super::item::Item;
 use super::subject::{Membership, Subject, state_name};
 use crate::design::NodeDesign;
 use crate::observed::Fact;

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::Cause;
-use super::change::Item;
 use super::input::Input;
-use super::leaving::Leave;
+use super::item::Item;
+use super::leave::Leave;
 use super::options::Leaving;
 use super::select::Allowed;
 use super::subject::Membership;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::change::Item;
 use super::etcd::Clusters;
+use super::item::Item;
 use crate::design::{ClusterName, NodeName};
 use crate::guard::quorum;
 use crate::observed::{BlockedBudget, LocalData, PodName};

@@ -33,7 +33,7 @@ pub fn check_limits(plan: &Plan, design: &Design) -> Result<(), Contradiction> {
     };
     walk(plan, &holds_up)?;
     let flag = match plan.request.action {
-        Action::Remediate => Some(super::remediate::at_once(design, &plan.options)),
+        Action::Remediate => Some(super::remedy::at_once(design, &plan.options)),
         _ => plan.options.max_unavailable,
     };
     let mut limits = Limits::new(design, flag);

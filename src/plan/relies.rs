@@ -10,8 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::change::Item;
 use super::etcd::{Clusters, of_cluster};
+use super::item::Item;
 use super::{Expectation, Relation, Reliance};
 use crate::design::{Digest, EtcdCluster, NodeName};
 use crate::guard::quorum;

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::change::Item;
+use super::item::Item;
 use crate::design::{NodeDesign, NodeName};
 use crate::guard::Limits;
 

@@ -4,10 +4,16 @@
 
 use std::sync::Arc;
 
-use super::asked::Single;
-use super::leaving::Leave;
+use super::leave::Leave;
 use crate::observed::Capability;
 use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
+
+/// One step that was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Single {
+    pub(super) kind: StepKind,
+    pub(super) parameters: Parameters,
+}
 
 /// What the steps of a node are built of.
 #[derive(Clone, Debug, Default)]

@@ -8,9 +8,10 @@ use super::{Carried, Selection};
 use crate::design::{NodeDesign, NodeName};
 use crate::guard::Limits;
 use crate::plan::action::Action;
-use crate::plan::change::{Item, Retired, Rules};
 use crate::plan::etcd::Clusters;
 use crate::plan::input::Input;
+use crate::plan::item::Item;
+use crate::plan::rules::{Retired, Rules};
 use crate::plan::subject::Subject;
 use crate::plan::{Options, PlannedGroup, cluster, unavailable};
 

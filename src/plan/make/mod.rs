@@ -11,14 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::action::{Action, Request};
-use super::change::{Item, Retired, Rules};
 use super::etcd::Clusters;
 use super::input::{Error, Input};
-use super::remediate::Remedy;
+use super::item::Item;
+use super::remedy::Remedy;
+use super::rules::{Retired, Rules};
 use super::select::Names;
-use super::{
-    Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, remediate, steps,
-};
+use super::{Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, remedy, steps};
 use crate::design::{Design, NodeName};
 use crate::guard::Limits;
 use crate::record::NodeRecord;
@@ -139,11 +138,11 @@ impl<'a> Selection<'a> {
             let mut subjects = Subjects::of(input);
             for name in names.all() {
                 let subject = subjects.get(name);
-                if let Some(reason) = remediate::unseen(&subject) {
+                if let Some(reason) = remedy::unseen(&subject) {
                     let reason = reason.clone();
                     return Err(Error::RemediationUnseen { reason });
                 }
-                if remediate::is_asked_for(&subject) {
+                if remedy::is_asked_for(&subject) {
                     asked.insert(name);
                 }
             }

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use crate::design::{Beside, NodeDesign, NodeName};
 use crate::observed::{Fact, ObservedNode};
 use crate::plan::asked::BY_HAND;
-use crate::plan::change::Retired;
 use crate::plan::input::Input;
+use crate::plan::rules::Retired;
 use crate::plan::subject::{Membership, Seen, Subject};
 use crate::record::NodeRecord;
 

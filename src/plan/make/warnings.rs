@@ -8,8 +8,9 @@ use crate::design::{Design, HardwareBackend, NodeName};
 use crate::document::Node;
 use crate::guard;
 use crate::plan::Options;
-use crate::plan::change::{Item, cannot_be_compared};
+use crate::plan::change::cannot_be_compared;
 use crate::plan::input::Input;
+use crate::plan::item::Item;
 use crate::plan::subject::{Seen, Subject};
 use crate::step::{OnDrainTimeout, Step, StepKind};
 

@@ -10,7 +10,7 @@ use super::{Draft, Ground, Written, deployed, keeps_disks};
 use crate::design::NodeDesign;
 use crate::guard::is_control_plane;
 use crate::plan::action::Action;
-use crate::plan::change::Item;
+use crate::plan::item::Item;
 use crate::step::{Parameters, StepIndex, StepKind};
 
 /// Outside all groups.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::leaving::{Place, tear_down};
 use super::{Draft, Ground, Written};
 use crate::design::{NodeDesign, NodeName};
-use crate::plan::change::Item;
+use crate::plan::item::Item;
 use crate::step::{Parameters, StepKind};
 
 /// Outside all groups.

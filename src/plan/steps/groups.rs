@@ -10,7 +10,7 @@ use super::{Draft, Ground, Written, clean_steps, deployed, keeps_disks};
 use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::guard::is_control_plane;
 use crate::plan::PlannedGroup;
-use crate::plan::change::Item;
+use crate::plan::item::Item;
 use crate::step::{Effect, Parameters, StepIndex, StepKind};
 
 /// All groups, in run order.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::{Draft, Ground, Written};
 use crate::design::{DeploymentConfiguration, GroupName};
-use crate::plan::change::Item;
 use crate::plan::drift::labels_to_set;
-use crate::plan::leaving::Leave;
+use crate::plan::item::Item;
+use crate::plan::leave::Leave;
 use crate::plan::options::Leaving;
 use crate::record::NodeRecord;
 use crate::step::{Parameters, StepIndex, StepKind};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::action::Action;
-use super::change::Item;
+use super::item::Item;
 use super::{Options, PlannedGroup};
 use crate::design::{Design, GroupName, NodeName, Section};
 use crate::document::Node;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Draft, Ground, Written};
 use crate::design::NodeDesign;
-use crate::plan::change::Item;
+use crate::plan::item::Item;
 use crate::step::{Parameters, StepKind};
 
 /// What a machine that is adopted is known by from now on.

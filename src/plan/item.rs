@@ -1,0 +1,133 @@
+//! The change of a node as it is shown, and the work, which is what its steps are built of.
+//!
+//! What is blocked, excluded or only shown has no work.
+
+use std::sync::Arc;
+
+use super::subject::Subject;
+use super::work::Work;
+use super::{Block, Cause, Change, ChangeKind};
+use crate::observed::Fact;
+use crate::step::{Effect, StepKind};
+
+/// A change and its work.
+pub(super) struct Item<'a> {
+    pub(super) subject: Subject<'a>,
+    pub(super) change: Change,
+    pub(super) work: Work,
+    /// It is torn down though its backend cannot erase its disks.
+    pub(super) unwiped: bool,
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn new(subject: Subject<'a>, kind: ChangeKind) -> Self {
+        Self {
+            subject,
+            change: Change {
+                node: subject.name.clone(),
+                kind,
+                does: None,
+                group: None,
+                blocked: None,
+                excluded: false,
+                shown_only: false,
+                unverified: false,
+                destructive: false,
+                disks: Vec::new(),
+                cleaning: None,
+                reasons: Vec::new(),
+                fields: Vec::new(),
+                counts_as: subject.standing(),
+            },
+            work: Work::default(),
+            unwiped: false,
+        }
+    }
+
+    /// How much harm its deploy can do: less where the inventory shows that there is nothing to lose.
+    pub(super) fn deploy_effect(&self) -> Effect {
+        let inventory = self.subject.seen.node().map(|node| &node.disks);
+        let empty = matches!(inventory, Some(Fact::Known(_))) && !self.change.destructive;
+        if empty {
+            Effect::Reversible
+        } else {
+            Effect::Destructive
+        }
+    }
+
+    /// Whether it is built again.
+    pub(super) fn comes_back(&self) -> bool {
+        let single = self.work.single.as_ref();
+        self.work.deploy || single.is_some_and(|single| single.kind == StepKind::Remediate)
+    }
+
+    pub(super) fn because(&mut self, reason: impl Into<Arc<str>>) {
+        self.change.reasons.reserve_exact(1);
+        self.change.reasons.push(reason.into());
+    }
+
+    /// Blocks it; what no flag allows wins over what a flag would.
+    pub(super) fn block(&mut self, reason: &str, flag: Option<&str>) {
+        let flag = flag.map(|flag| format!("{flag} {}", self.change.node));
+        self.block_as(reason, flag.as_deref());
+    }
+
+    /// Blocks it since something that it depends on could not be read.
+    pub(super) fn block_unreadable(&mut self, reason: &str, flag: Option<&str>) {
+        let flag = flag.map(|flag| format!("{flag} {}", self.change.node));
+        self.block_for(Cause::Unreadable, reason, flag.as_deref());
+    }
+
+    /// Blocks it; `flag` is all that is to be given.
+    pub(super) fn block_as(&mut self, reason: &str, flag: Option<&str>) {
+        self.block_for(Cause::Rule, reason, flag);
+    }
+
+    /// Blocks it; `flag` is all that is to be given.
+    pub(super) fn block_for(&mut self, cause: Cause, reason: &str, flag: Option<&str>) {
+        if self
+            .change
+            .blocked
+            .as_ref()
+            .is_some_and(|block| block.flag.is_none())
+        {
+            return;
+        }
+        self.change.blocked = Some(Block {
+            reason: Arc::from(reason),
+            flag: flag.map(Arc::from),
+            cause,
+        });
+    }
+
+    /// Shows it without ever carrying it out.
+    pub(super) fn show_only(&mut self) {
+        self.change.shown_only = true;
+        self.change.blocked = None;
+        self.change.destructive = false;
+        self.change.cleaning = None;
+        self.rest();
+    }
+
+    /// Leaves it out.
+    pub(super) fn exclude(&mut self) {
+        self.change.excluded = true;
+        self.change.blocked = None;
+        self.rest();
+    }
+
+    /// Nothing is done; a record that is not brought up to date says what it said.
+    fn rest(&mut self) {
+        if self.work.adopt {
+            self.change.counts_as = self.subject.standing();
+        }
+        self.work = Work::default();
+    }
+
+    pub(super) fn redeploy(&mut self) {
+        self.change.kind = ChangeKind::Redeploy;
+        self.change.destructive = true;
+        self.change.disks = self.subject.all_disks();
+        self.work = Work::REDEPLOY;
+    }
+}

@@ -1,0 +1,47 @@
+//! What holds for all nodes of a plan: the design, and what the flags allow.
+
+use std::collections::BTreeMap;
+
+use super::options::Leaving;
+use super::remedy::Remedy;
+use super::select::Allowed;
+use crate::design::{Design, NodeName, Retirement};
+use crate::diff::Reasons;
+use crate::record::NodeRecord;
+
+/// What holds for all nodes.
+pub(super) struct Rules<'a> {
+    pub(super) design: &'a Design,
+    pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,
+    pub(super) reasons: &'a dyn Reasons,
+    pub(super) allow_redeploy: Allowed<'a>,
+    pub(super) allow_destroy: Allowed<'a>,
+    pub(super) adopt: Allowed<'a>,
+    pub(super) allow_unverified: Allowed<'a>,
+    pub(super) leaving: &'a Leaving,
+    pub(super) gone: Allowed<'a>,
+    /// Nodes that look as if they ran etcd, and do not.
+    pub(super) no_etcd_here: Allowed<'a>,
+    /// How failed machines are brought back.
+    pub(super) remedy: Remedy<'a>,
+}
+
+/// How a node stands to retirement.
+#[derive(Clone, Copy)]
+pub(super) enum Retired<'a> {
+    /// It is not retired.
+    No,
+    /// By an entry of the design.
+    By(&'a Retirement),
+    /// By a flag that no entry accounts for; it is left as it is.
+    ByHand,
+    /// The entry that retired it is gone.
+    NoLonger,
+}
+
+impl Retired<'_> {
+    /// Whether it is retired now.
+    pub(super) fn is_retired(self) -> bool {
+        matches!(self, Self::By(_) | Self::ByHand)
+    }
+}

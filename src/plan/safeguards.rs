@@ -1,0 +1,119 @@
+//! What stands above all flags: a machine that is held, protection, proof of identity, what a backend can do.
+
+use super::ChangeKind;
+use super::item::Item;
+use super::rules::Rules;
+use crate::design::WipePolicy;
+use crate::identity::Proof;
+use crate::observed::Capability;
+
+impl<'a> Rules<'a> {
+    /// What stands above all flags: a machine that is held, protection, and what a backend can do.
+    pub(super) fn guard(&self, item: &mut Item<'a>) {
+        let subject = item.subject;
+        let touches = item.work.is_in_a_group() || item.work.destroy;
+        if touches && let Some(why) = subject.held() {
+            if item.change.kind == ChangeKind::Redeploy
+                && subject.differing().is_none_or(|s| s.is_empty())
+            {
+                item.change.kind = ChangeKind::Drift;
+            }
+            item.because(why);
+            item.show_only();
+            return;
+        }
+        if item.work.destroy
+            && let Some(why) = subject.protection(self.design)
+        {
+            item.block(why, None);
+        }
+        if item.work.destroy
+            && let Some(why) = subject.not_to_be_torn_down()
+        {
+            item.block(&why, None);
+        }
+        if item.work.destroy {
+            self.leave(item);
+            self.preserve(item);
+        }
+        super::deploy_steps::take(item);
+        self.able(item);
+        self.clean(item);
+    }
+
+    /// Blocks what would change a machine that is another one than is meant, or of which nothing proves that
+    /// it is the one, unless that is allowed.
+    pub(super) fn prove(&self, item: &mut Item<'a>) {
+        let Some(machine) = item.subject.machine else {
+            return;
+        };
+        if !item.work.touches_machine(machine.kept_by_records) {
+            return;
+        }
+        match &machine.proof {
+            Proof::Proven => {}
+            Proof::Refused(why) => item.block(
+                &format!(
+                    "{why} (after its board was replaced: `trueup accept {} --identity`)",
+                    item.subject.name
+                ),
+                None,
+            ),
+            Proof::Unverified(why) => {
+                let after = item.subject.after.or(item.subject.before);
+                let by_policy = after.is_some_and(|node| {
+                    let unverified = &self.design.policy.unverified;
+                    unverified.iter().any(|selector| selector.matches(node))
+                });
+                if by_policy || self.allow_unverified.contains(item.subject.name) {
+                    item.change.unverified = true;
+                    item.because(format!("unverified: {why}"));
+                } else {
+                    item.block(
+                        &format!("it is unverified: {why}"),
+                        Some("--allow-unverified"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Keeps all disks but that of the operating system, where that was asked for.
+    pub(super) fn preserve(&self, item: &mut Item<'a>) {
+        if !item.work.destroy || !self.leaving.preserve_local_storage {
+            return;
+        }
+        match item.subject.system_disk() {
+            Some(disk) => item.change.disks = vec![disk],
+            None => item.block(
+                "which disk carries its operating system is not known, so that no other can be kept",
+                None,
+            ),
+        }
+    }
+
+    /// Blocks what the backend cannot do.
+    pub(super) fn able(&self, item: &mut Item<'a>) {
+        let subject = item.subject;
+        let able = subject.seen.node().map(|node| &node.capabilities);
+        let Some(able) = able.filter(|able| !able.is_empty()) else {
+            return;
+        };
+        let missing: Vec<_> = item
+            .work
+            .needs(self.leaving.preserve_local_storage)
+            .filter(|(capability, _)| !able.contains(capability))
+            .collect();
+        for (capability, words) in missing {
+            if capability == Capability::Wipe && self.design.policy.wipe == WipePolicy::Skip {
+                item.unwiped = true;
+            } else if item.change.kind == ChangeKind::Drift {
+                item.because(format!("its backend cannot {words}"));
+                item.show_only();
+                return;
+            } else {
+                item.block(&format!("its backend cannot {words}"), None);
+            }
+        }
+    }
+}
