@@ -122,14 +122,16 @@ impl<'a> Limits<'a> {
         result
     }
 
-    /// Takes what was seen of the etcd clusters: how many of the members of each may be out together.
-    pub fn see_etcd<'n>(&mut self, places: impl IntoIterator<Item = (&'n str, usize)>) {
+    /// The same with what was observed of etcd clusters: how many of the members of each may be out together.
+    #[must_use]
+    pub fn with_etcd<'n>(mut self, places: impl IntoIterator<Item = (&'n str, usize)>) -> Self {
         let places: FxHashMap<&str, usize> = places.into_iter().collect();
         for (cluster, spare) in self.clusters.values_mut().flatten() {
             if let Some(seen) = places.get(cluster) {
                 *spare = *seen;
             }
         }
+        self
     }
 
     /// A machine is out of service already: it takes its places. `why`: what it is (`not Ready`).

@@ -25,7 +25,7 @@ const SHUTDOWN_LABEL: &str = "promenade-decomission";
 pub(super) const BY_HAND: &str = "by hand";
 
 impl<'a> Rules<'a> {
-    /// What an action does to a node.
+    /// Judges a node by what an action does to it.
     pub(super) fn asked(
         &self,
         request: &Request,
@@ -36,63 +36,14 @@ impl<'a> Rules<'a> {
         let mut item = match action.does() {
             Does::Compare => Item::new(subject, ChangeKind::None),
             Does::Rebuild => self.rebuild(subject, retired),
-            Does::Leave { destroy, delete } => {
-                let kind = match destroy {
-                    true => ChangeKind::Destroy,
-                    false => ChangeKind::Operation,
-                };
-                let mut item = Item::new(subject, kind);
-                if destroy {
-                    self.destroy(&mut item);
-                }
-                self.leave(&mut item);
-                if let Some(leave) = &mut item.work.leave {
-                    leave.delete = delete;
-                }
-                item
-            }
-            Does::Destroy => {
-                let mut item = Item::new(subject, ChangeKind::Destroy);
-                self.destroy(&mut item);
-                self.only_machine(&mut item);
-                item
-            }
+            Does::Leave { destroy, delete } => self.take_out(subject, destroy, delete),
+            Does::Destroy => only_machine(self.destroy(Item::new(subject, ChangeKind::Destroy))),
             Does::Cluster(kind) => self.on_cluster(subject, kind),
             Does::Machine(kind, verb) => on_machine(request, subject, kind, verb),
-            Does::Relabel => {
-                let mut item = Item::new(subject, ChangeKind::Relabel);
-                match subject
-                    .after
-                    .map(|after| labels_to_set(subject, after, true))
-                {
-                    None => item.block("it is not in the design", None),
-                    Some(None) => {
-                        item.because("its labels are as designed");
-                        item.show_only();
-                    }
-                    Some(labels) => item.work.relabel = labels,
-                }
-                item
-            }
+            Does::Relabel => relabel(subject),
             Does::Remediate => self.remediate(subject, !request.nodes.is_empty()),
             Does::Accept => accept::identity(subject, self.records),
-            Does::Forget => {
-                let mut item = Item::new(subject, ChangeKind::Operation);
-                match subject.record {
-                    None => {
-                        item.because("there is no record of it");
-                        item.show_only();
-                    }
-                    Some(record) => {
-                        item.because(format!("its record says: {}", record.phase.as_str()));
-                        item.work.single = Some(Box::new(Single {
-                            kind: StepKind::Forget,
-                            parameters: Parameters::default(),
-                        }));
-                    }
-                }
-                item
-            }
+            Does::Forget => forget(subject),
         };
         if item.change.kind == ChangeKind::Operation {
             item.change.does = Some(Arc::from(action.as_str()));
@@ -100,14 +51,7 @@ impl<'a> Rules<'a> {
         if action != Action::Redeploy {
             item.change.counts_as = subject.standing();
         }
-        if item.work.destroy || action == Action::PowerOff {
-            self.hold_back(&mut item, action);
-        }
-        self.preserve(&mut item);
-        super::deploy_steps::take(&mut item);
-        self.able(&mut item);
-        self.clean(&mut item);
-        item
+        self.complete(self.preserve(self.hold_back(item, action)))
     }
 
     fn rebuild(&self, subject: Subject<'a>, retired: Retired<'a>) -> Item<'a> {
@@ -129,11 +73,23 @@ impl<'a> Rules<'a> {
             let reason = format!("it could not be observed: {why}");
             item.block(&reason, None);
         }
-        self.leave(&mut item);
+        self.leave(item)
+    }
+
+    /// It leaves its clusters; its machine is destroyed and its Kubernetes node deleted, where that is asked for.
+    fn take_out(&self, subject: Subject<'a>, destroy: bool, delete: bool) -> Item<'a> {
+        let item = match destroy {
+            true => self.destroy(Item::new(subject, ChangeKind::Destroy)),
+            false => Item::new(subject, ChangeKind::Operation),
+        };
+        let mut item = self.leave(item);
+        if let Some(leave) = &mut item.work.leave {
+            leave.delete = delete;
+        }
         item
     }
 
-    fn destroy(&self, item: &mut Item<'a>) {
+    fn destroy(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         item.change.destructive = true;
         item.change.disks = subject.all_disks();
@@ -157,27 +113,7 @@ impl<'a> Rules<'a> {
             ),
             (false, _) => {}
         }
-    }
-
-    /// A machine is taken away from under nothing.
-    fn only_machine(&self, item: &mut Item<'a>) {
-        match item.subject.membership {
-            Membership::In(node) if !node.unschedulable => item.block(
-                "its node in the cluster still takes pods: decommission it first, or tear it down",
-                None,
-            ),
-            Membership::Unseen(why) => {
-                let reason =
-                    format!("whether it is a node of the cluster could not be read: {why}");
-                item.block_unreadable(&reason, None);
-            }
-            _ => {}
-        }
-        // Whether it is still a member of an etcd cluster is settled with all nodes.
-        item.work.leave = Some(Box::new(Leave {
-            only_judged: true,
-            ..Leave::default()
-        }));
+        item
     }
 
     /// One step on the cluster.
@@ -244,7 +180,10 @@ impl<'a> Rules<'a> {
     }
 
     /// What holds a machine back from being torn down or switched off.
-    fn hold_back(&self, item: &mut Item<'a>, action: Action) {
+    fn hold_back(&self, mut item: Item<'a>, action: Action) -> Item<'a> {
+        if !item.work.destroy && action != Action::PowerOff {
+            return item;
+        }
         if action != Action::PowerOff
             && let Some(why) = item.subject.held().or(item.subject.not_to_be_torn_down())
         {
@@ -259,7 +198,65 @@ impl<'a> Rules<'a> {
                 ..Leave::default()
             }));
         }
+        item
     }
+}
+
+/// A machine is taken away from under nothing.
+fn only_machine(mut item: Item<'_>) -> Item<'_> {
+    match item.subject.membership {
+        Membership::In(node) if !node.unschedulable => item.block(
+            "its node in the cluster still takes pods: decommission it first, or tear it down",
+            None,
+        ),
+        Membership::Unseen(why) => {
+            let reason = format!("whether it is a node of the cluster could not be read: {why}");
+            item.block_unreadable(&reason, None);
+        }
+        _ => {}
+    }
+    // Whether it is still a member of an etcd cluster is settled with all nodes.
+    item.work.leave = Some(Box::new(Leave {
+        only_judged: true,
+        ..Leave::default()
+    }));
+    item
+}
+
+/// The labels of the design are set.
+fn relabel(subject: Subject<'_>) -> Item<'_> {
+    let mut item = Item::new(subject, ChangeKind::Relabel);
+    match subject
+        .after
+        .map(|after| labels_to_set(subject, after, true))
+    {
+        None => item.block("it is not in the design", None),
+        Some(None) => {
+            item.because("its labels are as designed");
+            item.show_only();
+        }
+        Some(labels) => item.work.relabel = labels,
+    }
+    item
+}
+
+/// Its record is dropped.
+fn forget(subject: Subject<'_>) -> Item<'_> {
+    let mut item = Item::new(subject, ChangeKind::Operation);
+    match subject.record {
+        None => {
+            item.because("there is no record of it");
+            item.show_only();
+        }
+        Some(record) => {
+            item.because(format!("its record says: {}", record.phase.as_str()));
+            item.work.single = Some(Box::new(Single {
+                kind: StepKind::Forget,
+                parameters: Parameters::default(),
+            }));
+        }
+    }
+    item
 }
 
 /// One step on the machine, where its life has it.

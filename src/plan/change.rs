@@ -37,10 +37,7 @@ impl<'a> Rules<'a> {
             item.because("no retirement names it any more");
             item.work.unset_retired = true;
         }
-        item.map(|mut item| {
-            self.guard(&mut item);
-            item
-        })
+        item.map(|item| self.guard(item))
     }
 
     /// A node that left the design.
@@ -62,8 +59,7 @@ impl<'a> Rules<'a> {
         if !self.allow_destroy.contains(subject.name) {
             item.block("it would be torn down", Some("--allow-destroy"));
         }
-        self.guard(&mut item);
-        Some(item)
+        Some(self.guard(item))
     }
 
     /// A machine that is there although no record says what it is.

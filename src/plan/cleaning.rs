@@ -31,13 +31,13 @@ enum Way {
 
 impl<'a> Rules<'a> {
     /// Says how the machine is cleaned in what is done to it, and blocks what has no order.
-    pub(super) fn clean(&self, item: &mut Item<'a>) {
+    pub(super) fn clean(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         let Seen::Known(node, state) = subject.seen else {
-            return;
+            return item;
         };
-        let Some(way) = way(item, state) else {
-            return;
+        let Some(way) = way(&item, state) else {
+            return item;
         };
         let named = item.work.single.as_ref();
         let named = named.map_or(&[][..], |single| &single.parameters.clean_steps);
@@ -49,12 +49,15 @@ impl<'a> Rules<'a> {
         if way == Way::Teardown && node.cleans_itself && is_clean(subject, state) {
             item.because("carries nothing since it was last cleaned: nothing is erased");
             item.change.disks.clear();
-            return;
+            return item;
         }
         let cleaning = match cleaning {
             Ok(Some(cleaning)) => cleaning,
-            Ok(None) => return,
-            Err(why) => return item.block(&why, None),
+            Ok(None) => return item,
+            Err(why) => {
+                item.block(&why, None);
+                return item;
+            }
         };
         if cleaning.erases() && way != Way::Teardown {
             let inventory = node.disks.known();
@@ -76,6 +79,7 @@ impl<'a> Rules<'a> {
         let cleaning = Arc::new(cleaning);
         item.change.cleaning = Some(cleaning.clone());
         item.work.cleaning = Some(cleaning);
+        item
     }
 
     /// The automated steps, by the policy of the machine.

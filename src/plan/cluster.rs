@@ -15,14 +15,14 @@ use crate::step::{OnDrainTimeout, StepKind};
 
 /// Blocks what would take the last API server that is ready away. All nodes are judged together: those that
 /// do not come back are gone for those that are judged after them.
-pub(super) fn keep_api_servers(
+pub(super) fn keep_api_servers<'i>(
+    mut items: Vec<Item<'i>>,
     facts: Option<&ClusterFacts>,
-    items: &mut [Item<'_>],
     clusters: &Clusters<'_>,
     leaving: &Leaving,
-) {
+) -> Vec<Item<'i>> {
     let Some(ready) = facts.and_then(|facts| facts.api_servers.as_ref()) else {
-        return;
+        return items;
     };
     let mut gone = 0;
     for comes_back in [false, true] {
@@ -30,32 +30,38 @@ pub(super) fn keep_api_servers(
             .iter_mut()
             .filter(|item| item.comes_back() == comes_back && takes_out(item))
         {
-            let Membership::In(node) = item.subject.membership else {
+            let Some(servers) = api_servers_of(item, clusters, leaving) else {
                 continue;
             };
-            let is_control = has_control_plane_label(|label| node.labels.get(label));
-            let ends = clusters.of_node(item.subject.name).any(|watched| {
-                let cluster = &watched.cluster;
-                cluster.members.len() == 1 && leaving.destroy_etcd.contains(cluster.name.as_str())
-            });
-            if ends || !is_control && node.api_servers == 0 {
-                continue;
-            }
-            match ready {
+            let ready = match ready {
+                Fact::Known(ready) => ready.saturating_sub(gone),
                 Fact::Unknown(why) => {
                     let reason = format!("which API servers are ready could not be read: {why}");
                     item.block_unreadable(&reason, None);
+                    continue;
                 }
-                Fact::Known(ready) => {
-                    match api_servers_left(ready.saturating_sub(gone), node.api_servers) {
-                        Err(refusal) => item.block(refusal, None),
-                        Ok(()) if !comes_back => gone += node.api_servers,
-                        Ok(()) => {}
-                    }
-                }
+            };
+            match api_servers_left(ready, servers) {
+                Err(refusal) => item.block(refusal, None),
+                Ok(()) if !comes_back => gone += servers,
+                Ok(()) => {}
             }
         }
     }
+    items
+}
+
+/// The API servers that go with a node; `None` where it has none to keep.
+fn api_servers_of(item: &Item<'_>, clusters: &Clusters<'_>, leaving: &Leaving) -> Option<usize> {
+    let Membership::In(node) = item.subject.membership else {
+        return None;
+    };
+    let is_control = has_control_plane_label(|label| node.labels.get(label));
+    let ends = clusters.of_node(item.subject.name).any(|watched| {
+        let cluster = &watched.cluster;
+        cluster.members.len() == 1 && leaving.destroy_etcd.contains(cluster.name.as_str())
+    });
+    (!ends && (is_control || node.api_servers > 0)).then_some(node.api_servers)
 }
 
 /// Has a deploy that makes a machine a node of the cluster end when the node is there and Ready.
@@ -63,9 +69,13 @@ pub(super) fn keep_api_servers(
 /// Which machines are to be nodes is told by the design: those that have Kubernetes labels, or another name
 /// in the cluster. Where the cluster does not answer yet, as on the first deploy of its control plane, they
 /// are not waited for, and the plan says so.
-pub(super) fn await_joining(design: &Design, facts: Option<&ClusterFacts>, items: &mut [Item<'_>]) {
+pub(super) fn await_joining<'i>(
+    mut items: Vec<Item<'i>>,
+    facts: Option<&ClusterFacts>,
+    design: &Design,
+) -> Vec<Item<'i>> {
     let answers = facts.is_some_and(|facts| facts.api_servers.is_some());
-    for item in items {
+    for item in &mut items {
         let is_new = item.work.deploy && item.work.leave.is_none();
         let Some(after) = item.subject.after.filter(|_| is_new) else {
             continue;
@@ -86,6 +96,7 @@ pub(super) fn await_joining(design: &Design, facts: Option<&ClusterFacts>, items
             _ => {}
         }
     }
+    items
 }
 
 /// Whether the API server of an item's node goes, or is away for a while.
@@ -101,10 +112,13 @@ fn takes_out(item: &Item<'_>) -> bool {
 }
 
 /// Blocks what needs a right that is missing.
-pub(super) fn need_rights(facts: Option<&ClusterFacts>, items: &mut [Item<'_>]) {
+pub(super) fn need_rights<'i>(
+    mut items: Vec<Item<'i>>,
+    facts: Option<&ClusterFacts>,
+) -> Vec<Item<'i>> {
     let missing = facts.map_or(&[][..], |facts| &facts.missing_rights);
     if missing.is_empty() {
-        return;
+        return items;
     }
     for item in items.iter_mut().filter(|item| !item.change.excluded) {
         let steps = steps_of(item);
@@ -129,6 +143,7 @@ pub(super) fn need_rights(facts: Option<&ClusterFacts>, items: &mut [Item<'_>]) 
             item.block(&reason, None);
         }
     }
+    items
 }
 
 /// The kinds of step on the Kubernetes cluster that an item comes to.

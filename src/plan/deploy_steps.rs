@@ -21,14 +21,17 @@ struct Written {
 }
 
 /// Takes the deploy steps of the design into what is done to a machine, and blocks what makes no sense.
-pub(super) fn take(item: &mut Item<'_>) {
+pub(super) fn take(mut item: Item<'_>) -> Item<'_> {
     let Some(design) = item.subject.after.filter(|_| item.work.deploy) else {
-        return;
+        return item;
     };
     let steps = match of(design) {
-        Ok(steps) if steps.is_empty() => return,
+        Ok(steps) if steps.is_empty() => return item,
         Ok(steps) => steps,
-        Err(why) => return item.block(&why, None),
+        Err(why) => {
+            item.block(&why, None);
+            return item;
+        }
     };
     for step in &steps {
         let arguments = step.arguments.as_deref().unwrap_or_default();
@@ -37,6 +40,7 @@ pub(super) fn take(item: &mut Item<'_>) {
         item.because(format!("{} (priority {priority})", line.trim_end()));
     }
     item.work.deploy_steps = Some(Arc::from(steps));
+    item
 }
 
 /// The deploy steps of a machine's design.

@@ -26,9 +26,10 @@ pub(super) struct Watched<'a> {
     pub(super) cluster: EtcdCluster,
     /// `None`: nobody looked.
     pub(super) seen: Option<&'a EtcdSeen>,
-    /// What would be seen when all that do not come back have gone.
-    after: Option<EtcdSeen>,
 }
+
+/// What would be seen of the clusters that members leave for good, when all of those have gone.
+pub(super) type After = BTreeMap<ClusterName, EtcdSeen>;
 
 /// All clusters, by name.
 pub(super) struct Clusters<'a> {
@@ -45,7 +46,6 @@ impl<'a> Clusters<'a> {
             let watched = Watched {
                 cluster: cluster.clone(),
                 seen: seen(&cluster.name),
-                after: None,
             };
             by_name.insert(cluster.name.clone(), watched);
         }
@@ -67,7 +67,6 @@ impl<'a> Clusters<'a> {
                                 ..cluster.clone()
                             },
                             seen: seen(&cluster.name),
-                            after: None,
                         });
                     let members = &mut watched.cluster.members;
                     if !members.iter().any(|known| known.node == member.node) {
@@ -99,72 +98,75 @@ impl<'a> Clusters<'a> {
 
     /// Says of each node that leaves which members are removed, and blocks those whose cluster would
     /// not bear it. `no_etcd_here`: nodes that look as if they ran etcd, and do not.
-    pub(super) fn settle(
-        &mut self,
-        items: &mut [Item<'_>],
+    pub(super) fn settle<'i>(
+        &self,
+        items: Vec<Item<'i>>,
         leaving: &Leaving,
         no_etcd_here: &Allowed<'_>,
-    ) {
-        let leaves = |item: &&mut Item<'_>| {
-            let leave = item.work.leave.as_ref();
-            leave.is_some_and(|leave| leave.is_about_etcd()) && !item.change.excluded
+    ) -> (Vec<Item<'i>>, After) {
+        let alone = |item| self.rejoin(self.leave(item, leaving, no_etcd_here));
+        let items: Vec<Item<'_>> = items.into_iter().map(alone).collect();
+        let mut after = After::new();
+        let for_good = |item: Item<'i>| match is_carried_out(&item) && !item.comes_back() {
+            true => self.take_out(item, &mut after),
+            false => item,
         };
-        for item in items.iter_mut().filter(leaves) {
-            self.settle_one(item, leaving);
-            let leave = item.work.leave.as_ref();
-            let is_member = leave.is_some_and(|leave| leave.is_member);
-            if !is_member && !no_etcd_here.contains(item.subject.name) {
-                block_unlisted(item);
-            }
-            // A node that is in no cluster has nothing to leave.
-            let is_in_any = |leave: &Leave| leave.is_member || leave.node_uid.is_some();
-            if !item.work.leave.as_deref().is_some_and(is_in_any) {
-                item.work.leave = None;
-            }
-            only_etcd(item);
-        }
-        for item in items.iter_mut() {
-            let again = item.work.deploy && !item.work.destroy && item.subject.record.is_some();
-            let mut of_node = self.of_node(item.subject.name).peekable();
-            let runs = |watched: &Watched<'_>| {
-                let seen = watched.seen;
-                seen.is_some_and(|seen| quorum::standing(&watched.cluster, seen).is_some())
+        let items: Vec<Item<'_>> = items.into_iter().map(for_good).collect();
+        let for_a_while = |item: Item<'i>| {
+            let mut item = match is_carried_out(&item) && item.comes_back() {
+                true => self.judge_after(item, &after),
+                false => item,
             };
-            if again && of_node.peek().is_some() && of_node.all(runs) {
-                item.work.rejoins = Some(Box::new(Leave {
-                    is_member: true,
-                    ..Leave::default()
-                }));
-            }
-        }
-        let is_carried = |item: &&mut Item<'_>| {
             let leave = item.work.leave.as_ref();
-            leave.is_some_and(|leave| leave.is_member) && item.change.blocked.is_none()
-        };
-        for item in items.iter_mut().filter(is_carried) {
-            if !item.comes_back() {
-                self.take_out(item);
-            }
-        }
-        for item in items.iter_mut().filter(is_carried) {
-            if item.comes_back() {
-                self.judge_after(item);
-            }
-        }
-        for item in items.iter_mut() {
-            if item
-                .work
-                .leave
-                .as_ref()
-                .is_some_and(|leave| leave.only_judged)
-            {
+            if leave.is_some_and(|leave| leave.only_judged) {
                 item.work.leave = None;
             }
+            item
+        };
+        let items = items.into_iter().map(for_a_while).collect();
+        (items, after)
+    }
+
+    /// Settles which members one node loses, where it loses any.
+    fn leave<'i>(&self, item: Item<'i>, leaving: &Leaving, no_etcd_here: &Allowed<'_>) -> Item<'i> {
+        let leave = item.work.leave.as_ref();
+        if item.change.excluded || !leave.is_some_and(|leave| leave.is_about_etcd()) {
+            return item;
         }
+        let mut item = self.remove(item, leaving);
+        let leave = item.work.leave.as_ref();
+        let is_member = leave.is_some_and(|leave| leave.is_member);
+        if !is_member && !no_etcd_here.contains(item.subject.name) {
+            block_unlisted(&mut item);
+        }
+        // A node that is in no cluster has nothing to leave.
+        let is_in_any = |leave: &Leave| leave.is_member || leave.node_uid.is_some();
+        if !item.work.leave.as_deref().is_some_and(is_in_any) {
+            item.work.leave = None;
+        }
+        only_etcd(&mut item);
+        item
+    }
+
+    /// Has a machine that is built again come back to the clusters that it did not leave in this plan.
+    fn rejoin<'i>(&self, mut item: Item<'i>) -> Item<'i> {
+        let again = item.work.deploy && !item.work.destroy && item.subject.record.is_some();
+        let mut of_node = self.of_node(item.subject.name).peekable();
+        let runs = |watched: &Watched<'_>| {
+            let seen = watched.seen;
+            seen.is_some_and(|seen| quorum::standing(&watched.cluster, seen).is_some())
+        };
+        if again && of_node.peek().is_some() && of_node.all(runs) {
+            item.work.rejoins = Some(Box::new(Leave {
+                is_member: true,
+                ..Leave::default()
+            }));
+        }
+        item
     }
 
     /// The members of one node, and whether their clusters bear its loss.
-    fn settle_one(&self, item: &mut Item<'_>, leaving: &Leaving) {
+    fn remove<'i>(&self, mut item: Item<'i>, leaving: &Leaving) -> Item<'i> {
         let name = item.subject.name;
         let (mut removals, mut given_up) = (Vec::new(), Vec::new());
         let mut is_member = false;
@@ -199,54 +201,58 @@ impl<'a> Clusters<'a> {
             leave.etcd = removals;
             leave.given_up = given_up;
         }
+        item
     }
 
     /// Takes a node that does not come back out of its clusters, for those that are judged after it.
-    fn take_out(&mut self, item: &mut Item<'_>) {
-        if !self.judge_after(item) {
-            return;
-        }
-        let Some(leave) = &item.work.leave else {
-            return;
+    fn take_out<'i>(&self, item: Item<'i>, after: &mut After) -> Item<'i> {
+        let item = self.judge_after(item, after);
+        let Some(leave) = item.work.leave.as_ref() else {
+            return item;
         };
-        for name in self.of_node.get(item.subject.name).into_iter().flatten() {
-            let Some(watched) = self.by_name.get_mut(name) else {
-                continue;
-            };
-            let Some(seen) = watched.after.as_ref().or(watched.seen) else {
-                continue;
-            };
-            watched.after = Some(quorum::without(seen, &of_cluster(&leave.etcd, name)));
+        if item.change.blocked.is_some() {
+            return item;
         }
+        for watched in self.of_node(item.subject.name) {
+            let name = &watched.cluster.name;
+            if let Some(seen) = after.get(name).or(watched.seen) {
+                let left = quorum::without(seen, &of_cluster(&leave.etcd, name));
+                after.insert(name.clone(), left);
+            }
+        }
+        item
     }
 
-    /// Judges a node as things are when those that do not come back have gone; whether it may go.
-    fn judge_after(&self, item: &mut Item<'_>) -> bool {
+    /// Blocks a node that may not go as things are when those that do not come back have gone.
+    fn judge_after<'i>(&self, mut item: Item<'i>, after: &After) -> Item<'i> {
         let name = item.subject.name;
         let refusal = self.of_node(name).find_map(|watched| {
-            let seen = watched.after.as_ref()?;
+            let seen = after.get(&watched.cluster.name)?;
             quorum::removal(&watched.cluster, seen, name, true).err()
         });
-        match refusal {
-            Some(refusal) => {
-                let reason = format!("with what else leaves in this plan, {refusal}");
-                item.block_for(Cause::Etcd, &reason, None);
-                false
-            }
-            None => true,
+        if let Some(refusal) = refusal {
+            let reason = format!("with what else leaves in this plan, {refusal}");
+            item.block_for(Cause::Etcd, &reason, None);
         }
+        item
     }
 
     /// How many members of each cluster may be out at the same time and come back.
-    pub(super) fn places(&self) -> impl Iterator<Item = (&str, usize)> {
+    pub(super) fn places(&self, after: &After) -> impl Iterator<Item = (&str, usize)> {
         self.by_name.values().filter_map(|watched| {
             let seen = watched.seen?;
             let now = places(&watched.cluster, seen);
-            let after = watched.after.as_ref();
+            let after = after.get(&watched.cluster.name);
             let after = after.map_or(now, |after| places(&watched.cluster, after));
             Some((watched.cluster.name.as_str(), now.min(after)))
         })
     }
+}
+
+/// Whether a node that loses members is worked on.
+fn is_carried_out(item: &Item<'_>) -> bool {
+    let leave = item.work.leave.as_ref();
+    leave.is_some_and(|leave| leave.is_member) && item.change.blocked.is_none()
 }
 
 /// Blocks a node that seems to run a member of an etcd cluster that the design does not have.

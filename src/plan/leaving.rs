@@ -12,7 +12,7 @@ use crate::observed::Fact;
 
 impl<'a> Rules<'a> {
     /// Says how a node that is torn down leaves its clusters, or blocks it where that is not known.
-    pub(super) fn leave(&self, item: &mut Item<'a>) {
+    pub(super) fn leave(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         let mut leave = Leave {
             on_drain_timeout: self.leaving.on_drain_timeout,
@@ -20,7 +20,7 @@ impl<'a> Rules<'a> {
             ..Leave::default()
         };
         if self.gone.contains(subject.name) {
-            match self.is_gone(item) {
+            match self.is_gone(&item) {
                 Ok(()) => leave.is_gone = true,
                 Err(why) => item.block(&why, Some("--i-have-checked --node-is-gone")),
             }
@@ -39,6 +39,7 @@ impl<'a> Rules<'a> {
         }
         // Which etcd clusters it is in is settled when all nodes are judged.
         item.work.leave = Some(Box::new(leave));
+        item
     }
 
     /// Whether a machine that is said to be gone may be taken for gone.

@@ -36,10 +36,10 @@ pub fn check_limits(plan: &Plan, design: &Design) -> Result<(), Contradiction> {
         Action::Remediate => Some(super::remedy::at_once(design, &plan.options)),
         _ => plan.options.max_unavailable,
     };
-    let mut limits = Limits::new(design, flag);
     // Etcd is judged by what it says itself when a member is taken out.
     let clusters = design.etcd_clusters.iter();
-    limits.see_etcd(clusters.map(|cluster| (cluster.name.as_str(), usize::MAX)));
+    let clusters = clusters.map(|cluster| (cluster.name.as_str(), usize::MAX));
+    let limits = Limits::new(design, flag).with_etcd(clusters);
     for wave in waves(plan) {
         let nodes = wave.nodes.iter().filter_map(|node| design.nodes.get(*node));
         let is_canary = plan.options.canary && wave.is_first;

@@ -49,11 +49,11 @@ impl<'a> Remedy<'a> {
 
     /// The circuit breaker: with too many unhealthy machines, it is not the machines, and none is touched.
     /// What was begun is seen through all the same, so that no machine stays off.
-    pub(super) fn breaker<'s>(
+    pub(super) fn breaker<'i, 's>(
         &self,
+        mut items: Vec<Item<'i>>,
         subjects: impl Iterator<Item = Subject<'s>>,
-        items: &mut [Item<'_>],
-    ) {
+    ) -> Vec<Item<'i>> {
         let (mut machines, mut unhealthy) = (0, 0);
         for subject in subjects.filter(|subject| subject.after.is_some()) {
             let is_in = matches!(subject.membership, Membership::In(_));
@@ -63,12 +63,13 @@ impl<'a> Remedy<'a> {
             }
         }
         let Err(broken) = breaker(unhealthy, machines, self.max_unhealthy) else {
-            return;
+            return items;
         };
         for item in items.iter_mut().filter(|item| !is_begun(&item.subject)) {
             let flag = format!("--max-unhealthy {unhealthy}");
             item.block_as(&broken.to_string(), Some(&flag));
         }
+        items
     }
 }
 

@@ -1,15 +1,15 @@
 //! What stands above all flags: a machine that is held, protection, proof of identity, what a backend can do.
 
-use super::ChangeKind;
 use super::item::Item;
 use super::rules::Rules;
+use super::{ChangeKind, deploy_steps};
 use crate::design::WipePolicy;
 use crate::identity::Proof;
 use crate::observed::Capability;
 
 impl<'a> Rules<'a> {
     /// What stands above all flags: a machine that is held, protection, and what a backend can do.
-    pub(super) fn guard(&self, item: &mut Item<'a>) {
+    pub(super) fn guard(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         let touches = item.work.is_in_a_group() || item.work.destroy;
         if touches && let Some(why) = subject.held() {
@@ -20,7 +20,7 @@ impl<'a> Rules<'a> {
             }
             item.because(why);
             item.show_only();
-            return;
+            return item;
         }
         if item.work.destroy
             && let Some(why) = subject.protection(self.design)
@@ -33,22 +33,24 @@ impl<'a> Rules<'a> {
             item.block(&why, None);
         }
         if item.work.destroy {
-            self.leave(item);
-            self.preserve(item);
+            item = self.preserve(self.leave(item));
         }
-        super::deploy_steps::take(item);
-        self.able(item);
-        self.clean(item);
+        self.complete(item)
+    }
+
+    /// Adds what a deploy runs, what the backend cannot do, and how the machine is cleaned.
+    pub(super) fn complete(&self, item: Item<'a>) -> Item<'a> {
+        self.clean(self.able(deploy_steps::take(item)))
     }
 
     /// Blocks what would change a machine that is another one than is meant, or of which nothing proves that
     /// it is the one, unless that is allowed.
-    pub(super) fn prove(&self, item: &mut Item<'a>) {
+    pub(super) fn prove(&self, mut item: Item<'a>) -> Item<'a> {
         let Some(machine) = item.subject.machine else {
-            return;
+            return item;
         };
         if !item.work.touches_machine(machine.kept_by_records) {
-            return;
+            return item;
         }
         match &machine.proof {
             Proof::Proven => {}
@@ -76,12 +78,13 @@ impl<'a> Rules<'a> {
                 }
             }
         }
+        item
     }
 
     /// Keeps all disks but that of the operating system, where that was asked for.
-    pub(super) fn preserve(&self, item: &mut Item<'a>) {
+    pub(super) fn preserve(&self, mut item: Item<'a>) -> Item<'a> {
         if !item.work.destroy || !self.leaving.preserve_local_storage {
-            return;
+            return item;
         }
         match item.subject.system_disk() {
             Some(disk) => item.change.disks = vec![disk],
@@ -90,14 +93,15 @@ impl<'a> Rules<'a> {
                 None,
             ),
         }
+        item
     }
 
     /// Blocks what the backend cannot do.
-    pub(super) fn able(&self, item: &mut Item<'a>) {
+    fn able(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         let able = subject.seen.node().map(|node| &node.capabilities);
         let Some(able) = able.filter(|able| !able.is_empty()) else {
-            return;
+            return item;
         };
         let missing: Vec<_> = item
             .work
@@ -110,10 +114,11 @@ impl<'a> Rules<'a> {
             } else if item.change.kind == ChangeKind::Drift {
                 item.because(format!("its backend cannot {words}"));
                 item.show_only();
-                return;
+                return item;
             } else {
                 item.block(&format!("its backend cannot {words}"), None);
             }
         }
+        item
     }
 }

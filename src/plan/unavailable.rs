@@ -8,11 +8,11 @@ use crate::guard::Limits;
 
 /// Counts the machines that are down and that this plan does not tear down, and blocks those that find
 /// no place beside them. A machine that is down itself takes no place that it does not have already.
-pub(super) fn judge(
-    items: &mut [Item<'_>],
-    limits: &mut Limits<'_>,
+pub(super) fn judge<'i, 'l>(
+    mut items: Vec<Item<'i>>,
+    mut limits: Limits<'l>,
     down: &[(&NodeDesign, &'static str)],
-) {
+) -> (Vec<Item<'i>>, Limits<'l>) {
     let tears_down = |item: &&Item<'_>| item.work.tears_down() && item.change.blocked.is_none();
     let leaving: FxHashSet<&NodeName> = items
         .iter()
@@ -34,4 +34,5 @@ pub(super) fn judge(
             item.block(&refusal, None);
         }
     }
+    (items, limits)
 }

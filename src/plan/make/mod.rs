@@ -1,12 +1,14 @@
 //! Makes a plan in named stages, each a function of what the one before gave: select the nodes, judge
-//! each by itself, guard them together, build the steps, sum up.
+//! each by itself, settle them together, build the steps, draw the consequences, sum up.
 
 mod check;
 mod judge;
+mod settle;
 mod subjects;
 mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -17,13 +19,15 @@ use super::item::Item;
 use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
 use super::select::Names;
-use super::{Options, Plan, PlannedGroup, Summary, forecast, graph, groups, relies, remedy, steps};
-use crate::design::{Design, NodeName};
-use crate::guard::Limits;
+use super::{
+    Forecast, Options, Plan, PlannedGroup, Reliance, Summary, forecast, graph, groups, relies,
+    remedy, steps,
+};
+use crate::design::{Design, Digest, NodeName};
 use crate::record::NodeRecord;
 use crate::step::Step;
 
-use judge::Judge;
+use settle::Settled;
 use subjects::{Subjects, retirements};
 
 /// Nodes worked on at the same time, where neither flag nor policy says otherwise.
@@ -41,67 +45,155 @@ type Carried<'a> = BTreeMap<&'a NodeName, &'a Item<'a>>;
 pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let options = effective(input);
     let retired = retirements(input);
-    let left_out = left_out(&retired);
-    let groups = groups::in_order(input.after, &left_out)?;
-    let is_targeted = input.request.action.is_targeted();
-    let is_narrowed = is_targeted || !(options.targets.is_empty() && options.excludes.is_empty());
+    let groups = groups::in_order(input.after, &left_out(&retired))?;
+    let is_narrowed = is_narrowed(input, &options);
     let names = Names::new(input.after, input.records, &groups, is_narrowed);
     let selection = Selection::of(input, &options, &names)?;
-    let mut clusters = Clusters::of(input);
+    let clusters = Clusters::of(input);
     check::request(input, &options, &selection.asked, &clusters)?;
-
-    let judge = Judge {
+    let terms = Terms {
         input,
         options: &options,
         groups: &groups,
         first_groups: first_groups(&groups),
         retired: &retired,
         selection: &selection,
+        clusters: &clusters,
         rules: rules(input, &options, &names)?,
     };
-    let mut judged = judge.each(names.all());
-    let limits = judge.together(&mut judged, &mut clusters, names.all());
+    let judged = judge::each(&terms, names.all());
+    let settled = settle::together(&terms, judged, names.all());
+    let carried = settled.carried();
+    let built = build(&terms, &settled, &carried);
+    check::grace_of(input.after, &options, &built.steps)?;
+    let consequences = Consequences::of(&terms, &settled, &carried, &built.steps);
+    Ok(sum_up(&terms, settled, built, consequences))
+}
 
-    let items = judged.items;
-    let carried: Carried<'_> = items
-        .iter()
-        .filter(|item| item.change.blocked.is_none() && !item.work.is_empty())
-        .map(|item| (item.subject.name, item))
-        .collect();
-    let planned_groups = match is_targeted {
-        true => asked_groups(&groups, &carried, input.request.action),
-        false => groups.clone(),
+/// What a plan is made by: the input, and what the flags and the request name in it.
+struct Terms<'a> {
+    input: &'a Input<'a>,
+    /// With the policy's values where no flag gave one.
+    options: &'a Options,
+    /// All groups, in run order.
+    groups: &'a [PlannedGroup],
+    first_groups: FxHashMap<&'a NodeName, usize>,
+    retired: &'a FxHashMap<&'a NodeName, Retired<'a>>,
+    selection: &'a Selection<'a>,
+    clusters: &'a Clusters<'a>,
+    rules: Rules<'a>,
+}
+
+impl Terms<'_> {
+    fn is_targeted(&self) -> bool {
+        self.input.request.action.is_targeted()
+    }
+
+    /// Returns the position of the first group, in run order, that holds a node.
+    fn group_of(&self, name: &NodeName) -> Option<usize> {
+        self.first_groups.get(name).copied()
+    }
+}
+
+/// The steps of what is carried out, and the groups that they are in.
+struct Built {
+    groups: Vec<PlannedGroup>,
+    steps: Vec<Step>,
+}
+
+/// Builds the steps of what is carried out, node by node in the order of their groups.
+fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Built {
+    let input = terms.input;
+    let groups = match terms.is_targeted() {
+        true => asked_groups(terms.groups, carried, input.request.action),
+        false => terms.groups.to_vec(),
     };
+    if !has_steps(terms, settled, carried) {
+        return Built {
+            groups,
+            steps: Vec::new(),
+        };
+    }
+    let mut order: Vec<&NodeName> = carried.keys().copied().collect();
+    order.sort_by_cached_key(|name| terms.group_of(name).unwrap_or(usize::MAX));
+    let ground = steps::Ground {
+        design: input.after,
+        options: terms.options,
+        limits: &settled.limits,
+        groups: &groups,
+        order: &order,
+        items: carried,
+    };
+    let steps = steps::build(&ground, input.request.action);
+    Built { groups, steps }
+}
+
+/// Whether there is anything to do: a change, a check, or a revision that is reached without one.
+fn has_steps(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> bool {
+    let Input {
+        request,
+        base,
+        target,
+        ..
+    } = terms.input;
     let skipped = |item: &Item<'_>| item.change.blocked.is_some() || item.change.excluded;
-    let is_partial = is_narrowed || items.iter().any(skipped);
-    let steps = match judge.has_steps(&carried, is_partial) {
-        true => build(&judge, &limits, &planned_groups, &carried),
-        false => Vec::new(),
-    };
-    check::grace_of(input.after, &options, &steps)?;
+    let is_partial = is_narrowed(terms.input, terms.options) || settled.items.iter().any(skipped);
+    let base_digest = base.as_ref().map(|base| &base.site_digest);
+    let is_reached = terms.is_targeted() || is_partial || base_digest == Some(&target.site_digest);
+    let checks_site = request.action == Action::CheckEtcd && terms.selection.asked.is_empty();
+    !carried.is_empty() || !is_reached || checks_site
+}
 
+/// What follows from the steps.
+struct Consequences {
+    relies_on: Vec<Reliance>,
+    records_digest: Digest,
+    forecast: Forecast,
+    warnings: Vec<Arc<str>>,
+}
+
+impl Consequences {
+    fn of(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>, steps: &[Step]) -> Self {
+        let input = terms.input;
+        let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
+        let has_daemon_set = facts.is_none_or(|cluster| cluster.shutdown_daemon_set);
+        let mut warnings = settled.notes.warnings(input);
+        warnings.extend(warnings::of_plan(input, terms.options, carried, steps));
+        Self {
+            relies_on: relies::all(carried, steps, terms.clusters, input.observations.is_some()),
+            records_digest: relies::records_digest(steps, input.records),
+            forecast: forecast::of(carried, steps, terms.clusters, has_daemon_set),
+            warnings,
+        }
+    }
+}
+
+/// Puts the plan together and counts.
+fn sum_up(
+    terms: &Terms<'_>,
+    settled: Settled<'_>,
+    built: Built,
+    consequences: Consequences,
+) -> Plan {
+    let (input, items) = (terms.input, settled.items);
+    let changed_here = items.iter().filter(|item| item.subject.after.is_some());
+    let (unchanged, retired) = match terms.is_targeted() {
+        true => (0, 0),
+        false => (
+            input.after.nodes.len() - changed_here.count(),
+            left_out(terms.retired).len(),
+        ),
+    };
     let mut summary = Summary {
-        retired: if is_targeted { 0 } else { left_out.len() },
-        longest_path: graph::longest_path(&steps),
+        retired,
+        longest_path: graph::longest_path(&built.steps),
         ..Summary::default()
     };
     summary.count(items.iter().map(|item| &item.change));
-    let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
-    let has_daemon_set = facts.is_none_or(|cluster| cluster.shutdown_daemon_set);
-    let relies_on = relies::all(&carried, &steps, &clusters, input.observations.is_some());
-    let forecast = forecast::of(&carried, &steps, &clusters, has_daemon_set);
-    let records_digest = relies::records_digest(&steps, input.records);
-    let mut warnings = judged.notes.into_warnings(input);
-    warnings.extend(warnings::of_plan(input, &options, &carried, &steps));
-    let changed_here = items.iter().filter(|item| item.subject.after.is_some());
-    let unchanged = match is_targeted {
-        true => 0,
-        false => input.after.nodes.len() - changed_here.count(),
-    };
     let mut changes: Vec<super::Change> = items.into_iter().map(|item| item.change).collect();
     // They stand where the work stood that went with them, and a large plan is kept for hours.
     changes.shrink_to_fit();
-    Ok(Plan {
+    Plan {
         site: input.after.site.clone(),
         request: input.request.clone(),
         unfinished: None,
@@ -110,16 +202,16 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         intermediate_commits: input.intermediate_commits.clone(),
         unchanged,
         changes,
-        groups: planned_groups,
-        steps,
-        relies_on,
-        records_digest,
+        groups: built.groups,
+        steps: built.steps,
+        relies_on: consequences.relies_on,
+        records_digest: consequences.records_digest,
         notices: warnings::notices(input.after),
-        warnings,
+        warnings: consequences.warnings,
         summary,
-        forecast,
-        options,
-    })
+        forecast: consequences.forecast,
+        options: terms.options.clone(),
+    }
 }
 
 /// The nodes that flags and the request name.
@@ -174,26 +266,6 @@ fn rules<'a>(
         gone: names.named("--node-is-gone", &options.leaving.gone)?,
         remedy: Remedy::of(input, options),
     })
-}
-
-/// Builds the steps of what is carried out, node by node in the order of their groups.
-fn build(
-    judge: &Judge<'_>,
-    limits: &Limits<'_>,
-    groups: &[PlannedGroup],
-    carried: &Carried<'_>,
-) -> Vec<Step> {
-    let mut order: Vec<&NodeName> = carried.keys().copied().collect();
-    order.sort_by_cached_key(|name| judge.group_of(name).unwrap_or(usize::MAX));
-    let ground = steps::Ground {
-        design: judge.input.after,
-        options: judge.options,
-        limits,
-        groups,
-        order: &order,
-        items: carried,
-    };
-    steps::build(&ground, judge.input.request.action)
 }
 
 /// The nodes that a request names, before anything is observed: those whose pods are wanted. `None`: all,
@@ -252,6 +324,12 @@ fn effective(input: &Input<'_>) -> Options {
     options.parallel_groups = options.parallel_groups.max(1);
     options.max_failures = options.max_failures.or(policy.max_failures);
     options
+}
+
+/// Whether the plan is for some of the nodes only.
+fn is_narrowed(input: &Input<'_>, options: &Options) -> bool {
+    let is_selected = !(options.targets.is_empty() && options.excludes.is_empty());
+    input.request.action.is_targeted() || is_selected
 }
 
 /// The first group, in run order, that holds each node.

@@ -144,7 +144,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    pub(super) fn into_warnings(self, input: &Input<'_>) -> Vec<Arc<str>> {
+    pub(super) fn warnings(&self, input: &Input<'_>) -> Vec<Arc<str>> {
         let mut warnings: Vec<String> = Vec::new();
         if input.observations.is_none() {
             warnings.push(

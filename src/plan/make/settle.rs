@@ -1,0 +1,64 @@
+//! Holds the changes of all nodes against what must hold for them together.
+
+use super::judge::Judged;
+use super::subjects::Subjects;
+use super::warnings::Notes;
+use super::{Carried, Terms};
+use crate::design::NodeName;
+use crate::guard::Limits;
+use crate::plan::action::Action;
+use crate::plan::item::Item;
+use crate::plan::{cluster, unavailable};
+
+/// The changes as they are planned, and the limits on machines that are out of service together.
+pub(super) struct Settled<'a> {
+    pub(super) items: Vec<Item<'a>>,
+    pub(super) limits: Limits<'a>,
+    pub(super) notes: Notes<'a>,
+}
+
+impl<'a> Settled<'a> {
+    /// Returns the changes that are carried out, by node.
+    pub(super) fn carried(&'a self) -> Carried<'a> {
+        let is_carried = |item: &&Item<'_>| item.change.blocked.is_none() && !item.work.is_empty();
+        let items = self.items.iter().filter(is_carried);
+        items.map(|item| (item.subject.name, item)).collect()
+    }
+}
+
+/// Settles the changes together: proven identities, API servers, etcd quorums, rights, and the limits on
+/// machines out of service.
+pub(super) fn together<'a>(
+    terms: &Terms<'a>,
+    judged: Judged<'a>,
+    names: impl Iterator<Item = &'a NodeName>,
+) -> Settled<'a> {
+    let Judged { items, down, notes } = judged;
+    let (input, rules, clusters) = (terms.input, &terms.rules, terms.clusters);
+    let (design, leaving) = (input.after, rules.leaving);
+    let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
+    let items = items.into_iter().map(|item| rules.prove(item)).collect();
+    let items = cluster::keep_api_servers(items, facts, clusters, leaving);
+    let (items, after) = clusters.settle(items, leaving, &rules.no_etcd_here);
+    let items = cluster::await_joining(items, facts, design);
+    let items = cluster::need_rights(items, facts);
+    let is_remediation = input.request.action == Action::Remediate;
+    let most = match is_remediation {
+        true => Some(rules.remedy.max_at_once),
+        false => terms.options.max_unavailable,
+    };
+    let limits = Limits::new(design, most).with_etcd(clusters.places(&after));
+    let (items, limits) = match is_remediation {
+        true => {
+            let mut subjects = Subjects::of(input);
+            let all = names.map(|name| subjects.get(name));
+            (rules.remedy.breaker(items, all), limits)
+        }
+        false => unavailable::judge(items, limits, &down),
+    };
+    Settled {
+        items,
+        limits,
+        notes,
+    }
+}
