@@ -6,7 +6,9 @@
 //! [`Backends`] send each order to whom it is for.
 
 pub mod api_server;
+mod clock;
 pub mod cluster;
+mod context;
 mod error;
 pub mod fence;
 pub mod hardware;
@@ -29,14 +31,16 @@ use crate::observed::{
 };
 use crate::step::StepKind;
 
+pub use clock::Clock;
+pub use context::{AppliedAddresses, Context, controller_address};
 pub use error::Error;
 pub use fence::{Fence, LeaseClock};
-pub use hardware::{Clock, Tenure, WatchListener, Watched, Watcher, clock, longest_request};
+pub use hardware::{Tenure, WatchListener, Watched, Watcher, clock, longest_request};
 pub use order::{Listener, Order, Reporter};
 pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};
 pub use remediation::{Holder, HostSeen, LiveNode};
 pub use secret::{NoSecrets, Plugin, Secret, SecretError, Secrets};
-pub use site::{AppliedAddresses, Backends, Context, choose};
+pub use site::{Backends, choose};
 
 /// A future in a box, so that backends can be chosen when the program runs.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -13,7 +13,8 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use super::api_server::{self, kubeconfig_facts};
-use super::{SecretError, Secrets, cluster};
+use super::cluster::named::is_real;
+use super::{SecretError, Secrets};
 use crate::design::{BackendKind, Design, HardwareBackend, Reference};
 use crate::diagnostic::is_credential;
 use crate::document::{Node, REDACTED, Value};
@@ -81,7 +82,7 @@ impl Reach {
             reach.hardware(&format!("overrides[{position}].hardware"), backend);
         }
         reach.clusters(design);
-        if cluster::is_real(design) {
+        if is_real(design) {
             reach.etcd(design);
         }
         if reach.entries.is_empty() {

@@ -1,90 +1,17 @@
 //! All backends of a site as one: each order goes to whom its kind is for, and what they saw is put together.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::Context;
 use super::hardware::sim::Simulators;
 use super::{
-    ActError, Cluster, Error, EveryReach, Gate, Hardware, Look, Order, Pending, Probe, Reach,
-    Secrets, cluster, hardware, remediation,
+    ActError, Cluster, Error, Hardware, Look, Order, Pending, Probe, cluster, hardware, remediation,
 };
-use crate::design::{BackendKind, Design, NodeDesign, NodeName};
+use crate::design::{Design, NodeDesign, NodeName};
 use crate::identity::{Proof, Registry, Verdict};
 use crate::observed::{Capability, FORMAT_VERSION, Fact, Observations, ObservedNode};
 use crate::step::{Actor, StepKind};
-
-/// What backends need that no document says.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// The file of the simulated site, where the document names none.
-    pub simulated_state: PathBuf,
-    /// Who resolves references to secrets.
-    pub secrets: Arc<dyn Secrets>,
-    /// Decides whether what the documents name may be used.
-    pub gate: Arc<dyn Gate>,
-    /// Where controllers were at the last apply.
-    pub applied: Arc<AppliedAddresses>,
-    /// Which node is known by what.
-    pub identities: Arc<Registry>,
-}
-
-impl Context {
-    /// A context for tests and tools that decide themselves what is contacted.
-    #[must_use]
-    pub fn trusting(simulated_state: PathBuf, secrets: Arc<dyn Secrets>) -> Self {
-        Self {
-            simulated_state,
-            secrets,
-            gate: Arc::new(EveryReach),
-            applied: Arc::new(AppliedAddresses {
-                everywhere: true,
-                ..AppliedAddresses::default()
-            }),
-            identities: Arc::default(),
-        }
-    }
-
-    /// Lets the backends of a design be contacted, if their reach is trusted.
-    ///
-    /// # Errors
-    ///
-    /// It is not.
-    pub(super) fn admit(&self, design: &Design) -> Result<(), Error> {
-        let reach = Reach::of(design);
-        if reach.is_empty() {
-            return Ok(());
-        }
-        self.gate.admit(&reach, &*self.secrets)?;
-        self.secrets.pass_on(&design.backends.exec_environment);
-        Ok(())
-    }
-}
-
-/// The addresses of controllers in the designs that were applied last.
-#[derive(Debug, Default)]
-pub struct AppliedAddresses {
-    known: RwLock<HashSet<Arc<str>>>,
-    /// Whether every address counts as applied.
-    everywhere: bool,
-}
-
-impl AppliedAddresses {
-    /// Adds the address of a node's controller as it was applied; `kind`: who contacts it.
-    pub fn add(&self, node: &NodeDesign, kind: BackendKind) {
-        if let Some(address) = hardware::controller_address(node, kind) {
-            let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            all.insert(Arc::from(&*address));
-        }
-    }
-
-    /// Whether an address was applied.
-    #[must_use]
-    pub fn contains(&self, address: &str) -> bool {
-        let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        self.everywhere || all.contains(address)
-    }
-}
 
 /// Opens the backends of a site.
 ///

@@ -1,5 +1,6 @@
 //! Why a command did not do what was asked, and the exit code that says so.
 
+use crate::diagnostic::chain;
 use std::fmt;
 
 /// Wrong usage.
@@ -83,19 +84,9 @@ impl Failure {
         error: &dyn std::error::Error,
         hint: Option<String>,
     ) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let text = cause.to_string();
-            if !message.ends_with(&text) {
-                message.push_str(": ");
-                message.push_str(&text);
-            }
-            source = cause.source();
-        }
         Self {
             kind,
-            message,
+            message: chain(error),
             details: Vec::new(),
             hints: hint.into_iter().collect(),
         }

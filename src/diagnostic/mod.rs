@@ -5,6 +5,7 @@
 //! (a source and an offset); line, column and the lines themselves are looked up in [`Sources`]
 //! only when something is printed.
 
+mod chain;
 mod credential;
 mod sources;
 
@@ -12,6 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+pub use chain::chain;
 pub use credential::is_credential;
 pub use sources::{Mark, Place, SourceId, SourceLine, Sources};
 

@@ -307,18 +307,6 @@ fn shown_nodes(nodes: &[NodeName]) -> String {
     names.join(", ")
 }
 
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
-}
-
 fn counted(number: usize) -> String {
     match number {
         1 => "one commit".to_owned(),

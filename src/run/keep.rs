@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use super::error::{self, Error, chain};
+use super::error::{self, Error};
 use super::files::RunFiles;
 use super::helper::{Errand, Gate};
 use super::node::{self, NodeInRun};
@@ -24,6 +24,7 @@ use super::site_repository::{Actor, Held, SiteRepository};
 use super::time::Timekeeper;
 use crate::backend::Fence;
 use crate::design::{Beside, NodeDesign, NodeName, RunId};
+use crate::diagnostic::chain;
 use crate::identity;
 use crate::journal::{Entry, Replay, StepOutcome};
 use crate::plan::{ChangeKind, Plan};

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use super::error::{self, Error, chain};
+use super::error::{self, Error};
 use super::files::RunFiles;
 use super::site_repository::{Actor, SiteRepository};
 use super::tag;
 use super::time::Timekeeper;
 use crate::design::RunId;
+use crate::diagnostic::chain;
 use crate::record::{Checkpoint, Outcome, RunRecord, State, Store};
 use crate::repository::{self, CommitId, PushOutcome, RefUpdate, Signature};
 

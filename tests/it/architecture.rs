@@ -98,6 +98,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "backend",
             "design",
+            "diagnostic",
             "identity",
             "journal",
             "plan",
@@ -107,12 +108,13 @@ const ROOMS: &[(&str, &[&str])] = &[
             "step",
         ],
     ),
-    // `design`: the dispatcher hands a backend the node as it is designed.
+    // `design`: the dispatcher hands a backend the node as it is designed. `diagnostic`: errors in one line.
     (
         "apply",
         &[
             "backend",
             "design",
+            "diagnostic",
             "guard",
             "identity",
             "journal",

@@ -21,10 +21,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::connect::chain;
 use super::page::Page;
 use crate::backend::masked::{masked, masked_json};
 use crate::backend::{ActError, fence};
+use crate::diagnostic::chain;
 
 /// How long one request may take. A server gives itself sixty seconds at most.
 pub(in crate::backend) const REQUEST: Duration = Duration::from_secs(65);
@@ -355,7 +355,7 @@ impl Server {
         }
         let began = Instant::now();
         let answer = self.client.send(request.map(Body::from)).await;
-        let answer = answer.map_err(|error| Trouble::Unreachable(chain(&error)));
+        let answer = answer.map_err(|error| Trouble::Unreachable(causes(&error)));
         let (cluster, took) = (&self.cluster, began.elapsed());
         match &answer {
             Ok(answer) => log::debug!("{cluster}: {asked}: {}, in {took:.1?}", answer.status()),
@@ -391,7 +391,7 @@ fn found<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
 pub(in crate::backend) async fn read(mut body: Body, largest: usize) -> Result<Vec<u8>, Trouble> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Trouble::Unreachable(chain(&error)))?;
+        let frame = frame.map_err(|error| Trouble::Unreachable(causes(&error)))?;
         if let Ok(data) = frame.into_data() {
             if bytes.len() + data.len() > largest {
                 return Err(Trouble::Unreadable(format!("more than {largest} bytes")));
@@ -400,6 +400,16 @@ pub(in crate::backend) async fn read(mut body: Body, largest: usize) -> Result<V
         }
     }
     Ok(bytes)
+}
+
+/// An error with its causes, without secrets; kube's own words for where in it the error came up
+/// (`ServiceError:`) mean nothing to anybody else.
+pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let text = chain(error);
+    let text = masked(&text);
+    let own = ["ServiceError: ", "HyperError: "];
+    let rest = own.iter().find_map(|own| text.strip_prefix(own));
+    rest.unwrap_or(&text).to_owned()
 }
 
 /// What an answer that is no success says; a proxy on the way may have said it.

@@ -13,11 +13,10 @@ use kube::{Client, Config};
 use tokio::sync::Mutex;
 
 use super::account;
-use super::call::{Server, Trouble};
+use super::call::{Server, Trouble, causes};
 use super::kubeconfig::{self, Found};
 use super::settings::Settings;
 use crate::backend::http::{PLAIN_HTTP, is_loopback};
-use crate::backend::masked::masked;
 use crate::backend::{SecretError, Secrets};
 
 /// How long a connection may take to come about.
@@ -65,7 +64,7 @@ impl Connection {
             .config()
             .await
             .map_err(|problem| self.trouble(&problem))?;
-        let client = Client::try_from(config).map_err(|error| self.trouble(&chain(&error)))?;
+        let client = Client::try_from(config).map_err(|error| self.trouble(&causes(&error)))?;
         let opened = Server::new(client, self.settings.name.clone(), until);
         *server = Some(opened.clone());
         Ok(opened)
@@ -109,7 +108,7 @@ impl Connection {
             Found::Config(config) => Config::from_custom_kubeconfig(*config, &options)
                 .await
                 .map_err(|error| unusable(&error))?,
-            Found::Pod => Config::incluster().map_err(|error| chain(&error))?,
+            Found::Pod => Config::incluster().map_err(|error| causes(&error))?,
         };
         self.refuse_plain_http(&config)?;
         config.connect_timeout = Some(CONNECT);
@@ -165,26 +164,4 @@ fn unusable(error: &KubeconfigError) -> String {
         _ => "its content does not fit",
     };
     format!("the kubeconfig cannot be used: {why}")
-}
-
-/// An error with its causes, those left out that its own text repeats; kube's own words for where in it the
-/// error came up (`ServiceError:`) say nothing to anybody else.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        next = cause.source();
-    }
-    let text = masked(&text).into_owned();
-    match text
-        .strip_prefix("ServiceError: ")
-        .or_else(|| text.strip_prefix("HyperError: "))
-    {
-        Some(rest) => rest.to_owned(),
-        None => text,
-    }
 }

@@ -7,18 +7,19 @@
 mod both;
 pub mod etcd;
 mod kubernetes;
+pub(super) mod named;
 
 use std::sync::Arc;
 
 use super::api_server::Connection;
 use super::hardware::sim::Simulators;
 use super::{Cluster, Context, Error};
-use crate::design::{BackendKind, Design};
-use crate::document::Node;
+use crate::design::Design;
 
 use both::Both;
 use etcd::Etcd;
 pub(super) use kubernetes::{NODES, Readiness};
+use named::is_simulated;
 
 /// Opens the cluster of a site; `None` where it has none.
 ///
@@ -63,21 +64,4 @@ pub fn choose_etcd(design: &Design, context: &Context) -> Result<Option<Arc<dyn 
 fn real_etcd(design: &Design, context: &Context) -> Option<Arc<dyn Cluster>> {
     let clusters = &design.etcd_clusters;
     (!clusters.is_empty()).then(|| Arc::new(Etcd::new(clusters, &context.secrets)) as _)
-}
-
-/// Whether a site's cluster is the simulator's: it says so, or its machines are simulated and it names no
-/// cluster.
-fn is_simulated(design: &Design) -> bool {
-    let data = design.backends.data.as_ref();
-    match data.and_then(|data| data.at(&["clusters", "kubernetes"])) {
-        Some(named) => named.get("kind").and_then(Node::as_str) == Some("sim"),
-        None => design.backends.hardware.kind == BackendKind::Sim,
-    }
-}
-
-/// Whether a site has a cluster that is no simulation: time passes as it does, and a request of a dead
-/// process may still be answered.
-#[must_use]
-pub fn is_real(design: &Design) -> bool {
-    kubernetes::is_named(design) || !design.etcd_clusters.is_empty() && !is_simulated(design)
 }

@@ -14,21 +14,12 @@ use super::metal3::Metal3;
 use super::ranges::Ranged;
 use super::redfish::{self, Redfish};
 use super::sim::{Settings, Simulators};
-use crate::backend::{ActError, Context, Error, Hardware, Holder, Order, Pending, Probe, cluster};
+use crate::backend::cluster::named::is_real;
+use crate::backend::{ActError, Clock, Context, Error, Hardware, Holder, Order, Pending, Probe};
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::observed::{ObservedNode, RemediationSeen};
-
-/// How time passes for the backends of a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// As it does.
-    Real,
-    /// It jumps to the next thing that somebody waits for: the runtime is to be started paused. Only
-    /// where all backends are simulators that say so, the cluster among them.
-    Virtual,
-}
 
 /// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
 /// which [`choose`] reports.
@@ -38,7 +29,7 @@ pub fn clock(design: &Design) -> Clock {
         backend.kind == BackendKind::Sim
             && Settings::read(backend).is_ok_and(|settings| settings.clock == Clock::Virtual)
     };
-    if cluster::is_real(design) {
+    if is_real(design) {
         return Clock::Real;
     }
     let backends = &design.backends;
@@ -73,7 +64,7 @@ pub fn longest_request(design: &Design) -> Duration {
             BackendKind::Redfish => redfish::longest_request(backend),
             BackendKind::Ipmi | BackendKind::Ironic | BackendKind::Maas => UNSAID,
         });
-    let cluster = cluster::is_real(design).then_some(UNSAID);
+    let cluster = is_real(design).then_some(UNSAID);
     machines.chain(cluster).max().unwrap_or_default()
 }
 

@@ -22,6 +22,5 @@ mod redfish;
 pub mod sim;
 mod written;
 
-pub use choose::{Clock, choose, clock, longest_request};
+pub use choose::{choose, clock, longest_request};
 pub use metal3::{Listener as WatchListener, Tenure, Watched, Watcher};
-pub use ranges::controller_address;

@@ -5,33 +5,21 @@
 //! it lists none, only addresses of the designs that were applied last are. What is not contacted is
 //! unknown, with the reason and the line to add, and everything else goes on.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use crate::backend::controller_address;
 use crate::backend::http::{PLAIN_HTTP, is_loopback};
 use crate::backend::{
     ActError, AppliedAddresses, Context, Error, Hardware, Holder, Order, Pending, Probe,
 };
-use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Section};
+use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::observed::{ObservedNode, RemediationSeen};
-
-/// Returns the address at which a kind of backend contacts a node's controller: plain Redfish takes
-/// `oob.address` before the address on the out-of-band network, which all others take.
-#[must_use]
-pub fn controller_address(node: &NodeDesign, kind: BackendKind) -> Option<Cow<'_, str>> {
-    let section = node.sections.get(&Section::OutOfBand);
-    let section = section.filter(|_| kind == BackendKind::Redfish);
-    let own = section.and_then(|section| section.at(&["oob", "address"]));
-    let own = own.filter(|value| !value.is_null());
-    own.and_then(Node::scalar_text)
-        .or_else(|| node.out_of_band.address.as_deref().map(Cow::Borrowed))
-}
 
 /// A backend that sends credentials to controllers inside its ranges only.
 pub(super) struct Ranged {

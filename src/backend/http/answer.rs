@@ -2,50 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::StatusCode;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde::de::DeserializeOwned;
 
-use super::endpoint::authority;
-use super::failure::{Class, Failure, plain};
-use super::request::Request;
-use super::retry_after;
-use crate::backend::masked::{Forms, masked_json};
-
-/// For whom, to whom and what was asked: the beginning of every failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
-    pub(super) subject: Arc<str>,
-    pub(super) authority: Arc<str>,
-    pub(super) what: Arc<str>,
-    /// What no text about it shows.
-    pub(super) secrets: Forms,
-}
-
-impl Origin {
-    /// A text from there as it may be shown.
-    pub(super) fn plain(&self, text: &str, longest: usize) -> String {
-        plain(&self.secrets.masked(text), longest)
-    }
-
-    pub(super) fn of(request: &Request<'_>) -> Self {
-        // Without its query, which may be long and is nobody's evidence.
-        let path = plain(request.url.path(), 160);
-        Self {
-            subject: Arc::from(request.subject),
-            authority: Arc::from(authority(&request.url)),
-            what: Arc::from(format!("{} {path}", request.method)),
-            secrets: request.secrets(),
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.subject, self.authority, self.what)
-    }
-}
+use super::failure::{Class, Failure};
+use super::origin::Origin;
+#[cfg(any(test, fuzzing))]
+use crate::backend::masked::Forms;
+use crate::backend::masked::masked_json;
 
 /// An answer with all its bytes; shown, it says to what and how many.
 #[derive(Clone, Debug)]
@@ -95,6 +62,12 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// The seconds of a `Retry-After`; a date is not read, since nothing here has a clock.
+    fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.header(RETRY_AFTER.as_str())?.trim().parse().ok()?;
+        Some(Duration::from_secs(seconds))
+    }
+
     /// Its bytes.
     #[must_use]
     pub fn body(&self) -> &[u8] {
@@ -127,10 +100,10 @@ impl Answer {
         Failure::new(self.origin.clone(), class, text).with_status(self.status)
     }
 
-    /// The failure that a refusal is, in the service's own words.
-    pub(super) fn into_failure(self, request: &Request<'_>) -> Failure {
+    /// The failure that a refusal is; `class`: what it means, `own`: the service's own words.
+    pub(super) fn into_refusal(self, class: Class, own: Option<String>) -> Failure {
         let printable = |words: String| self.origin.plain(&words, 400);
-        let own = request.words_of(&self).map(printable);
+        let own = own.map(printable);
         let words = match &own {
             Some(own) => own.clone(),
             None if self.body.is_empty() => String::new(),
@@ -140,10 +113,10 @@ impl Answer {
             "" => self.status.to_string(),
             words => format!("{}: {words}", self.status),
         };
-        Failure::new(self.origin.clone(), request.class_of(&self), text)
+        Failure::new(self.origin.clone(), class, text)
             .with_status(self.status)
             .with_words(own)
-            .with_retry_after(retry_after(&self))
+            .with_retry_after(self.retry_after())
     }
 
     fn looks_like_json(&self) -> bool {

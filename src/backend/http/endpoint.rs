@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use reqwest::Url;
 
-use super::failure::plain;
+use super::text::plain;
 
 /// A service's address.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,10 +9,9 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use rustls::{CertificateError, OtherError};
 
-use super::answer::Origin;
-use super::request::Request;
+use super::origin::Origin;
 use crate::backend::ActError;
-use crate::backend::masked::{Forms, masked};
+use crate::backend::masked::Forms;
 
 /// What a failure means for trying again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +108,7 @@ impl Failure {
         self.status
     }
 
-    /// The service's own words alone, where it refused with some ([`super::Dialect::words`]).
+    /// The service's own words alone, where it refused with some.
     #[must_use]
     pub fn words(&self) -> Option<&str> {
         self.words.as_deref()
@@ -152,10 +151,10 @@ impl From<Failure> for ActError {
     }
 }
 
-/// What a transport's error is: no connection, no trust, no answer.
+/// What a transport's error is: no connection, no trust, no answer. `when_lost`: what the last means.
 pub(super) fn of_transport(
     origin: &Arc<Origin>,
-    request: &Request<'_>,
+    when_lost: Class,
     error: &reqwest::Error,
 ) -> Failure {
     let cause = cause(error);
@@ -175,11 +174,11 @@ pub(super) fn of_transport(
             (Class::Passing, format!("cannot be connected to: {text}"))
         }
         Cause::Io(kind) => (
-            request.when_lost(),
+            when_lost,
             format!("the connection broke before an answer came: {kind}"),
         ),
         Cause::Other(text) => (
-            request.when_lost(),
+            when_lost,
             format!("the connection broke before an answer came: {text}"),
         ),
     };
@@ -227,33 +226,4 @@ fn known_cause(error: &(dyn std::error::Error + 'static)) -> Option<Cause> {
         Some(inner) => known_cause(inner),
         None => Some(Cause::Io(error.kind())),
     }
-}
-
-/// A text from outside on one line, without secrets, control characters and what could turn a terminal's
-/// writing around, and not longer than this.
-#[must_use]
-pub fn plain(text: &str, longest: usize) -> String {
-    let text = &*masked(text);
-    let mut shown = String::new();
-    for (count, word) in text.split_whitespace().enumerate() {
-        if count > 0 {
-            shown.push(' ');
-        }
-        for letter in word.chars() {
-            let turns = matches!(letter, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            if letter.is_control() || turns {
-                shown.extend(letter.escape_unicode());
-            } else {
-                shown.push(letter);
-            }
-        }
-        if shown.len() > longest {
-            break;
-        }
-    }
-    if shown.chars().count() > longest {
-        shown = shown.chars().take(longest).collect();
-        shown.push('…');
-    }
-    shown
 }

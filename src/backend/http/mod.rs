@@ -8,29 +8,32 @@
 mod answer;
 mod endpoint;
 mod failure;
+mod origin;
 mod request;
 #[cfg(test)]
 pub(crate) mod tests;
+mod text;
 mod trust;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{LOCATION, RETRY_AFTER};
+use reqwest::header::LOCATION;
 use reqwest::{Method, StatusCode, Url};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use answer::Origin;
+use origin::Origin;
 
 use crate::backend::fence;
 
 pub use answer::Answer;
 pub use endpoint::{Endpoint, EndpointError, is_loopback};
-pub use failure::{Class, Failure, plain};
+pub use failure::{Class, Failure};
 pub use request::{Credentials, Dialect, Plain, Request};
+pub use text::{percent_encoded, plain};
 pub use trust::{Fingerprint, Identity, Trust, TrustError};
 
 /// The first wait between two attempts; each further one is twice as long.
@@ -150,7 +153,7 @@ impl Client {
 
     /// One attempt, redirects on the same host included.
     async fn once(&self, request: &Request<'_>) -> Result<Answer, Failure> {
-        let origin = Arc::new(Origin::of(request));
+        let origin = Arc::new(request.origin());
         let host = self.host(&origin.authority);
         let _host = turn(&host).await;
         let _total = turn(&self.total).await;
@@ -174,7 +177,7 @@ impl Client {
                 return Ok(answer);
             }
             if !status.is_redirection() {
-                return Err(answer.into_failure(request));
+                return Err(request.refused(answer));
             }
             url = redirected(request, &url, &answer, origin)?;
             log::trace!("{origin}: {status} to {}", plain(url.path(), 160));
@@ -202,7 +205,8 @@ impl Client {
         if request.changes_something() {
             fence::pass().await;
         }
-        let lost = |error: &reqwest::Error| failure::of_transport(origin, request, error);
+        let lost =
+            |error: &reqwest::Error| failure::of_transport(origin, request.when_lost(), error);
         let mut response = self.inner.execute(prepared).await.map_err(|e| lost(&e))?;
         let status = response.status();
         let headers = response.headers().clone();
@@ -303,10 +307,4 @@ fn delay(failure: &Failure, attempt: u32) -> Duration {
         .saturating_mul(1 << attempt.saturating_sub(1).min(16))
         .min(LONGEST_DELAY);
     full.mul_f64(0.5 + f64::from(part) / 512.0)
-}
-
-/// The seconds of a `Retry-After`; a date is not read, since nothing here has a clock.
-fn retry_after(answer: &Answer) -> Option<Duration> {
-    let seconds = answer.header(RETRY_AFTER.as_str())?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
 }

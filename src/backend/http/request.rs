@@ -8,8 +8,11 @@ use reqwest::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, H
 use reqwest::{Method, StatusCode, Url};
 use serde::Serialize;
 
-use super::answer::{Answer, Origin};
+use super::answer::Answer;
+use super::endpoint::authority;
 use super::failure::{Class, Failure};
+use super::origin::Origin;
+use super::text::plain;
 use crate::backend::Secret;
 use crate::backend::masked::{Forms, remember};
 
@@ -192,14 +195,23 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What a refusal means.
-    pub(super) fn class_of(&self, answer: &Answer) -> Class {
-        self.dialect.class(answer, self.is_repeatable)
+    /// For whom, to whom and what is asked.
+    pub(super) fn origin(&self) -> Origin {
+        // Without its query, which may be long and is nobody's evidence.
+        let path = plain(self.url.path(), 160);
+        Origin {
+            subject: Arc::from(self.subject),
+            authority: Arc::from(authority(&self.url)),
+            what: Arc::from(format!("{} {path}", self.method)),
+            secrets: self.secrets(),
+        }
     }
 
-    /// The service's own words in a refusal.
-    pub(super) fn words_of(&self, answer: &Answer) -> Option<String> {
-        self.dialect.words(answer)
+    /// The failure that a refusal is, in the service's own words.
+    pub(super) fn refused(&self, answer: Answer) -> Failure {
+        let class = self.dialect.class(&answer, self.is_repeatable);
+        let words = self.dialect.words(&answer);
+        answer.into_refusal(class, words)
     }
 
     /// Whether it carries a secret.
@@ -208,7 +220,7 @@ impl<'a> Request<'a> {
     }
 
     /// The secrets of this request in the forms in which a service may repeat them.
-    pub(super) fn secrets(&self) -> Forms {
+    fn secrets(&self) -> Forms {
         let own = self.credentials.map(Credentials::secrets);
         let hidden = self
             .hidden

@@ -20,6 +20,7 @@ use crate::backend::http::{
 };
 use crate::backend::{Secret, Secrets};
 use crate::design::{EtcdCluster, EtcdMember};
+use crate::diagnostic::chain;
 use crate::observed::{EtcdAnswer, EtcdSeen, Fact};
 
 /// The time limit of a request that only reads: longer than the seven seconds after which a member without
@@ -293,13 +294,6 @@ fn open(
         per_host: 4,
         ..Limits::default()
     };
-    Client::new(&trust, limits).map_err(|error| {
-        let mut text = format!("credentials: {error}");
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        Arc::from(text)
-    })
+    Client::new(&trust, limits)
+        .map_err(|error| Arc::from(format!("credentials: {}", chain(&error))))
 }

@@ -20,7 +20,7 @@ use super::PODS;
 use super::allowance::{Allowances, Asked};
 use super::discovery;
 use super::endpoints::guard;
-use super::errand::{Errand, Outage, PACE, count};
+use super::errand::{Errand, NAMED, Outage, PACE, PARALLEL, count};
 use super::evict::{Answer, delay, evict};
 use super::force::{force, give_up};
 use super::node::cordon;
@@ -35,9 +35,6 @@ use crate::step::OnDrainTimeout;
 /// Seconds that pods are given to end, where nothing else is said (airship-node-teardown).
 const GRACE: u64 = 1800;
 
-/// Requests for evictions and deletions at the same time.
-pub(super) const PARALLEL: usize = 32;
-
 /// The longest time that is kept for deleting what is left.
 const LONGEST_RESERVE: Duration = Duration::from_secs(60);
 
@@ -47,9 +44,6 @@ const BETWEEN_WORDS: Duration = Duration::from_secs(1);
 /// How long a budget that refused is waited for before it is asked again all the same, since a change
 /// may not have been heard of.
 const UNHEARD: Duration = Duration::from_secs(120);
-
-/// Pods that a message names.
-pub(super) const NAMED: usize = 10;
 
 /// A pod that has to leave.
 #[derive(Debug)]

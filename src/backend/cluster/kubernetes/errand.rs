@@ -21,6 +21,12 @@ pub(super) const OUTAGE: Duration = Duration::from_secs(120);
 /// How often something is looked at that takes its time.
 pub(super) const PACE: Duration = Duration::from_secs(2);
 
+/// Requests for evictions and deletions at the same time.
+pub(super) const PARALLEL: usize = 32;
+
+/// Pods or volumes that a message names.
+pub(super) const NAMED: usize = 10;
+
 /// The longest time by which a step ends before its limit, so that it can say why.
 const LONGEST_RESERVE: Duration = Duration::from_secs(5);
 

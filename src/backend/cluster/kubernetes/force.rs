@@ -5,25 +5,20 @@
 //! of the last two: nothing is forced then.
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use kube::api::{DeleteParams, Preconditions};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, timeout};
 
+use super::NODES;
 use super::discovery;
-use super::drain::{NAMED, PARALLEL};
-use super::errand::{Errand, Outage, PACE, conflict, count};
+use super::errand::{Errand, NAMED, Outage, PACE, PARALLEL, conflict, count};
+use super::labels::OUT_OF_SERVICE;
 use super::node::cordon;
 use super::object::Node;
-use super::pods::{fate, name};
+use super::pods::{delete, fate, name};
 use super::volumes::release;
-use super::{NODES, pods_in};
 use crate::backend::ActError;
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::Trouble;
 use crate::observed::PodName;
-
-/// The taint that says that a machine is off for good: pods that do not tolerate it are deleted and their
-/// volumes detached at once.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// The version since which clusters know the taint; it does no harm in those where it is switched off.
 const KNOWS_OUT_OF_SERVICE: (u32, u32) = (1, 24);
@@ -152,25 +147,6 @@ pub(super) async fn force(errand: &Errand<'_>) -> Result<(), ActError> {
         }
         // A finalizer may keep them for a while.
         errand.pause(PACE / 4).await;
-    }
-}
-
-/// Deletes a pod at once, if it is still the one that is meant.
-pub(super) async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble> {
-    let parameters = DeleteParams {
-        grace_period_seconds: Some(0),
-        preconditions: Some(Preconditions {
-            uid: Some(pod.uid.to_string()),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    match server
-        .delete(&pods_in(&pod.namespace), &pod.name, &parameters)
-        .await
-    {
-        Err(trouble) if trouble.code() == Some(409) => Ok(()),
-        answer => answer.map(drop),
     }
 }
 

@@ -1,17 +1,29 @@
-//! Which labels of a node are not trueup's to take off, and which it has set itself.
+//! Labels of a node: which are not trueup's to take off, which it has set, and how it sets them.
 //!
 //! Clear-labels and remove-from-cluster both go by [`kept_labels`]. Who manages a label is told by the
 //! managed fields that the server keeps; a few labels that every kubelet sets again are known by key,
 //! since fields that were written long ago can be without a manager.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::json;
+
+use super::NODES;
+use super::errand::Errand;
 use super::object::{ManagedFields, Node};
+use crate::backend::ActError;
 use crate::backend::api_server::MANAGER;
 
 /// The label that makes a node's kubelet shut down, spelled as the specification spells it.
 pub(super) const DECOMMISSION: &str = "promenade-decomission";
+
+/// The annotation under which a node carries the run that cordoned it.
+pub(super) const CORDONED_BY: &str = "trueup.dev/cordoned-by";
+
+/// The taint that says that a machine is off for good: pods that do not tolerate it are deleted and their
+/// volumes detached at once.
+pub(super) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// The value of [`DECOMMISSION`].
 pub(super) const ENABLED: &str = "enabled";
@@ -64,6 +76,36 @@ pub(super) fn applied_labels(node: &Node) -> BTreeSet<&str> {
         .collect()
 }
 
+/// Applies labels to a node, and takes off those that the step names.
+pub(super) async fn apply_labels(
+    errand: &Errand<'_>,
+    node: &Node,
+    labels: &[(Arc<str>, Arc<str>)],
+) -> Result<(), ActError> {
+    let ours = applied_labels(node).into_iter();
+    let mut wanted: BTreeMap<&str, &str> = ours
+        .filter_map(|key| node.metadata.labels.get_key_value(key))
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    wanted.retain(|key, _| {
+        !errand
+            .parameters
+            .remove_labels
+            .iter()
+            .any(|gone| **gone == **key)
+    });
+    let labels = labels.iter();
+    wanted.extend(labels.map(|(key, value)| (&**key, &**value)));
+    // Without the UID, applying would make a node where there is none.
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": errand.node, "uid": node.metadata.uid, "labels": wanted},
+    });
+    let applied: Result<Node, _> = errand.server.apply(NODES, &errand.node, &object).await;
+    applied.map(drop).map_err(|trouble| errand.trouble(trouble))
+}
+
 /// The kubelet, or a cloud controller under the names that the clouds give theirs.
 fn is_of_the_platform(manager: &str) -> bool {
     manager == "kubelet"
@@ -73,8 +115,6 @@ fn is_of_the_platform(manager: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn node(managers: &[(&str, &str, &[&str])], labels: &[&str]) -> Node {

@@ -48,6 +48,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::backend::api_server::{Connection, Settings, Trouble};
+use crate::backend::cluster::named::SITE;
 use crate::backend::{ActError, Cluster, Context, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::{Design, NodeName};
 use crate::step::StepKind;
@@ -55,9 +56,6 @@ use crate::step::StepKind;
 use errand::Errand;
 use names::Names;
 pub(in crate::backend) use object::Readiness;
-
-/// What the site's Backends document calls the cluster whose nodes the machines are.
-const SITE: &str = "kubernetes";
 
 /// Nodes; below this, the other collections that are used.
 pub(in crate::backend) const NODES: &str = "/api/v1/nodes";
@@ -78,11 +76,6 @@ fn pods_in(namespace: &str) -> String {
 pub(in crate::backend) struct Kubernetes {
     connection: Connection,
     names: Names,
-}
-
-/// Whether a design names a cluster that is no simulation.
-pub(super) fn is_named(design: &Design) -> bool {
-    Settings::read(design, SITE).is_some()
 }
 
 /// The way to the cluster that the site's Backends document calls `kubernetes`.

@@ -1,21 +1,14 @@
 //! Levels of a node: cordoned or not, and its labels.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde_json::json;
 
-use super::NODES;
 use super::errand::Errand;
-use super::labels::applied_labels;
+use super::labels::{CORDONED_BY, applied_labels, apply_labels};
 use super::object::Node;
 use super::owed::{give_back, is_owed};
 use super::shutdown::{is_marked, retire};
 use crate::backend::api_server::Trouble;
 use crate::backend::{ActError, Probe};
-
-/// Under which annotation a node carries the run that cordoned it.
-pub(super) const CORDONED_BY: &str = "trueup.dev/cordoned-by";
 
 /// Cordons a node, and marks it with the run; what somebody else cordoned stays theirs.
 pub(super) async fn cordon(errand: &Errand<'_>, node: &Node) -> Result<(), Trouble> {
@@ -57,7 +50,7 @@ pub(super) async fn uncordon(errand: &Errand<'_>) -> Result<(), ActError> {
         retire(errand).await?;
     }
     if !errand.parameters.set_labels.is_empty() {
-        set(errand, &node, &errand.parameters.set_labels).await?;
+        apply_labels(errand, &node, &errand.parameters.set_labels).await?;
     }
     give_back(errand).await?;
     let patch = json!({
@@ -94,36 +87,6 @@ pub(super) async fn relabel(errand: &Errand<'_>) -> Result<(), ActError> {
     if is_marked(&node) && node.status.is_ready() {
         retire(errand).await?;
     }
-    set(errand, &node, &errand.parameters.set_labels).await?;
+    apply_labels(errand, &node, &errand.parameters.set_labels).await?;
     give_back(errand).await
-}
-
-/// Applies labels; those that are to go are the step's.
-pub(super) async fn set(
-    errand: &Errand<'_>,
-    node: &Node,
-    labels: &[(Arc<str>, Arc<str>)],
-) -> Result<(), ActError> {
-    let ours = applied_labels(node).into_iter();
-    let mut wanted: BTreeMap<&str, &str> = ours
-        .filter_map(|key| node.metadata.labels.get_key_value(key))
-        .map(|(key, value)| (&**key, &**value))
-        .collect();
-    wanted.retain(|key, _| {
-        !errand
-            .parameters
-            .remove_labels
-            .iter()
-            .any(|gone| **gone == **key)
-    });
-    let labels = labels.iter();
-    wanted.extend(labels.map(|(key, value)| (&**key, &**value)));
-    // Without the UID, applying would make a node where there is none.
-    let object = json!({
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": errand.node, "uid": node.metadata.uid, "labels": wanted},
-    });
-    let applied: Result<Node, _> = errand.server.apply(NODES, &errand.node, &object).await;
-    applied.map(drop).map_err(|trouble| errand.trouble(trouble))
 }

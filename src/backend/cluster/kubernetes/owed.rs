@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use super::errand::Errand;
-use super::labels::{applied_labels, labels_to_clear};
-use super::node::{CORDONED_BY, set};
+use super::labels::{CORDONED_BY, applied_labels, apply_labels, labels_to_clear};
 use super::remedy::{Whole, put_back, whole};
 use crate::backend::ActError;
 use crate::backend::api_server::Trouble;
@@ -114,6 +113,6 @@ pub(super) async fn set_designed(errand: &Errand<'_>) -> Result<(), ActError> {
         .collect();
     match missing.is_empty() {
         true => Ok(()),
-        false => set(errand, &node, &missing).await,
+        false => apply_labels(errand, &node, &missing).await,
     }
 }

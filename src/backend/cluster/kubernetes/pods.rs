@@ -6,7 +6,11 @@
 
 use std::sync::Arc;
 
+use kube::api::{DeleteParams, Preconditions};
+
 use super::object::{Container, Owner, Pod};
+use super::pods_in;
+use crate::backend::api_server::{Server, Trouble};
 use crate::observed::PodName;
 
 /// What a drain does with a pod.
@@ -97,6 +101,25 @@ pub(super) fn runs_etcd(pod: &Pod) -> bool {
         &*container.name == "etcd" || image == "etcd"
     };
     fate(pod) != Fate::Finished && pod.spec.containers.iter().any(is_etcd)
+}
+
+/// Deletes a pod at once, if it is still the one that is meant.
+pub(super) async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble> {
+    let parameters = DeleteParams {
+        grace_period_seconds: Some(0),
+        preconditions: Some(Preconditions {
+            uid: Some(pod.uid.to_string()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match server
+        .delete(&pods_in(&pod.namespace), &pod.name, &parameters)
+        .await
+    {
+        Err(trouble) if trouble.code() == Some(409) => Ok(()),
+        answer => answer.map(drop),
+    }
 }
 
 #[cfg(test)]

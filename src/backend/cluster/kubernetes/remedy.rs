@@ -11,16 +11,13 @@ use serde_json::{Map, Value, json};
 
 use super::NODES;
 use super::errand::{Errand, Outage, PACE, conflict, count};
+use super::labels::OUT_OF_SERVICE;
 use super::object::Node;
 use super::pods::fate;
 use super::volumes::release;
 use crate::backend::api_server::{Server, Trouble, or_empty};
 use crate::backend::{ActError, LiveNode, Probe};
 use crate::remediation::{Backup, Taint};
-
-/// The taint that says that a machine is off: pods that do not tolerate it are deleted and their volumes
-/// detached at once.
-pub(super) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// The value and effect with which it is set.
 const SHUT_DOWN: (&str, &str) = ("nodeshutdown", "NoExecute");

@@ -7,8 +7,7 @@ use std::time::Duration;
 use kube::api::ListParams;
 
 use super::ATTACHMENTS;
-use super::drain::NAMED;
-use super::errand::{Errand, Outage, PACE, count};
+use super::errand::{Errand, NAMED, Outage, PACE, count};
 use super::object::VolumeAttachment;
 use crate::backend::ActError;
 use crate::backend::api_server::{Server, Trouble};

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 
 use super::node::{FIELDS, Node};
 use crate::backend::http::{
-    Answer, Class, Client, Credentials, Dialect, Endpoint, Failure, Request,
+    Answer, Class, Client, Credentials, Dialect, Endpoint, Failure, Request, percent_encoded,
 };
 use crate::backend::{ActError, Secret};
 
@@ -334,7 +334,7 @@ impl Api {
     ) -> Result<Option<String>, Trouble> {
         let path = format!(
             "v1/ports?address={}&fields=address,node_uuid",
-            escaped(address)
+            percent_encoded(address)
         );
         let found: Value = self.get(subject, &path).await?;
         let owner = found.pointer("/ports/0/node_uuid").and_then(Value::as_str);
@@ -503,17 +503,6 @@ fn segment(name: &str) -> Result<&str, Trouble> {
     Ok(name)
 }
 
-fn escaped(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(byte).to_string()
-            }
-            other => format!("%{other:02X}"),
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -536,6 +525,5 @@ mod tests {
         for name in ["", ".", "..", "a/b", "a?b", "a%2e", "a b", "ä"] {
             assert!(segment(name).is_err(), "{name}");
         }
-        assert_eq!(escaped("52:54:00:aa"), "52%3A54%3A00%3Aaa");
     }
 }

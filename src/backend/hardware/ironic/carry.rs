@@ -11,7 +11,7 @@ use super::node::{
     CLEAN_FAILURE, DISKS, INSPECTED, Node, disks_of_inventory, identity_of_inventory,
 };
 use super::settings::Enrolment;
-use super::steps::{self, Seen};
+use super::steps::{self, OwnSteps};
 use super::verbs::Mover;
 use super::{Ironic, enrol};
 use crate::backend::hardware::payload;
@@ -82,7 +82,7 @@ impl<'a> Carrier<'a> {
                 order,
                 name,
                 subject,
-                seen: Seen::default(),
+                own_steps: OwnSteps::default(),
                 first: Mutex::default(),
             },
             node,
@@ -539,7 +539,7 @@ impl<'a> Carrier<'a> {
         }
         let mut node = mover.settled(node).await?;
         mover.gate(&node, Verb::Deploy)?;
-        let steps = steps::of_design(mover).await?;
+        let steps = steps::of_design(&self.ironic().api, &mover.subject, self.order()).await?;
         if node.instance_uuid.is_some() && !is_ours {
             // An earlier deploy that failed has left its own.
             let operation = json!({"op": "remove", "path": "/instance_uuid"});

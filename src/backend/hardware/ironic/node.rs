@@ -8,10 +8,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::steps::offered;
 use crate::backend::http::plain;
 use crate::identity::Identity;
-use crate::lifecycle::{Flags, PowerState, ProvisionState};
+use crate::lifecycle::{CleanInterface, Flags, OfferedStep, PowerState, ProvisionState};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
 
 /// The fields that a list is asked for.
@@ -34,6 +33,15 @@ pub(super) const DISKS: &str = "trueup_disks";
 
 /// Under which key of `extra` serial number and MAC addresses are that an inspection found.
 pub(super) const INSPECTED: &str = "trueup_identity";
+
+/// Under which key of `extra` the steps are that Ironic ran when it last cleaned the node by itself.
+pub(super) const STEPS: &str = "trueup_clean_steps";
+
+/// Most steps of one node that are written down.
+pub(super) const MOST_STEPS: usize = 100;
+
+/// Longest name of a step that is shown.
+pub(super) const LONGEST_STEP: usize = 60;
 
 /// A node as Ironic shows it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -303,4 +311,28 @@ pub(super) fn disks_of_inventory(inventory: &Value) -> Value {
         }))
     });
     Value::Array(written.collect())
+}
+
+/// The steps that were written down, in the order in which Ironic ran them.
+pub(super) fn offered(extra: &Value) -> Vec<OfferedStep> {
+    let written = extra.get(STEPS).and_then(Value::as_array);
+    let steps = written.into_iter().flatten().take(MOST_STEPS);
+    let step = |step: &Value| {
+        let text = |name: &str| {
+            step.get(name)?
+                .as_str()
+                .map(|text| plain(text, LONGEST_STEP))
+        };
+        let interface = CleanInterface::of(&text("interface")?)?;
+        let name = text("step")?;
+        let priority = step.get("priority").and_then(Value::as_u64).unwrap_or(0);
+        Some(OfferedStep {
+            interface,
+            erases: interface == CleanInterface::Deploy && name.starts_with("erase_devices"),
+            step: Arc::from(name),
+            priority: u32::try_from(priority).unwrap_or(u32::MAX),
+            abortable: false,
+        })
+    };
+    steps.filter_map(step).collect()
 }

@@ -8,36 +8,60 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::node::Node;
-use super::verbs::Mover;
+use super::api::Api;
+use super::node::{LONGEST_STEP, MOST_STEPS, Node, STEPS};
 use crate::backend::http::plain;
 use crate::backend::{ActError, Order};
-use crate::lifecycle::{CleanInterface, OfferedStep, Verb};
+use crate::lifecycle::Verb;
 use crate::step::DeployStep;
-
-/// Under which key of `extra` the steps are that Ironic ran when it last cleaned the node by itself.
-pub(super) const STEPS: &str = "trueup_clean_steps";
-
-/// Most steps of one node that are written down.
-const MOST: usize = 100;
 
 /// The version since which Ironic takes deploy steps with a deploy.
 const DEPLOY_STEPS: u32 = 69;
 
-/// Longest name of a step that is shown.
-const LONGEST: usize = 60;
-
-/// The steps of the cleaning that goes on, as far as they were seen.
+/// The steps of a cleaning of Ironic's own that goes on, as far as it shows them.
 #[derive(Debug, Default)]
-pub(super) struct Seen(Mutex<Option<Value>>);
+pub(super) struct OwnSteps(Mutex<Option<Value>>);
+
+impl OwnSteps {
+    /// Asks once which steps Ironic runs.
+    pub(super) async fn look(&self, api: &Api, subject: &str, node: &Node) {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock().is_some() {
+            return;
+        }
+        // What cannot be seen now may be seen at the next look.
+        if let Ok(Some(steps)) = api.cleaning_steps(subject, &node.uuid).await
+            && let Some(written) = written(&steps)
+        {
+            *lock() = Some(written);
+        }
+    }
+
+    /// The change that writes down which steps Ironic has run, where it was seen and is not written down
+    /// already.
+    pub(super) fn operation(&self, node: &Node) -> Option<Value> {
+        let steps = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
+        (node.extra.get(STEPS) != Some(&steps))
+            .then(|| json!({"op": "add", "path": format!("/extra/{STEPS}"), "value": steps}))
+    }
+}
 
 /// What a deploy runs besides the steps of Ironic's own, as its API has it.
-pub(super) async fn of_design(mover: &Mover<'_>) -> Result<Vec<Value>, ActError> {
-    let parameters = mover.order.step.parameters.as_ref();
+pub(super) async fn of_design(
+    api: &Api,
+    subject: &str,
+    order: &Order,
+) -> Result<Vec<Value>, ActError> {
+    let permanent = |why: String| ActError::Permanent(Arc::from(format!("{subject}: {why}")));
+    let parameters = order.step.parameters.as_ref();
     let steps = parameters.map_or(&[][..], |each| &each.deploy_steps);
-    if !steps.is_empty() && !mover.backend.api.speaks(DEPLOY_STEPS).await? {
+    if !steps.is_empty() && !api.speaks(DEPLOY_STEPS).await? {
         let why = format!("deploy steps need version 1.{DEPLOY_STEPS} of Ironic's API");
-        return Err(mover.permanent(why));
+        return Err(permanent(why));
     }
     let written = steps.iter().map(|step| {
         let args = arguments(&step.name(), step.arguments.as_deref())?;
@@ -45,7 +69,7 @@ pub(super) async fn of_design(mover: &Mover<'_>) -> Result<Vec<Value>, ActError>
         Ok(json!({"interface": step.interface, "step": step.step, "priority": step.priority, "args": args}))
     });
     let written: Result<_, String> = written.collect();
-    written.map_err(|why| mover.permanent(why))
+    written.map_err(permanent)
 }
 
 /// Which deploy steps of the design Ironic leaves out of a deploy: what no interface of a machine offers, it
@@ -70,12 +94,11 @@ impl LeftOut {
     }
 
     /// Looks at the list of a node that is being deployed, as long as a step is in none.
-    pub(super) async fn see(&mut self, mover: &Mover<'_>, node: &Node) {
+    pub(super) async fn look(&mut self, api: &Api, subject: &str, node: &Node) {
         if self.missing.is_empty() {
             return;
         }
-        let api = &mover.backend.api;
-        let listed = api.running_steps(&mover.subject, &node.uuid, "deploy_steps");
+        let listed = api.running_steps(subject, &node.uuid, "deploy_steps");
         // What cannot be seen now may be seen at the next look.
         if let Ok(Some(listed)) = listed.await {
             self.seen = true;
@@ -86,18 +109,20 @@ impl LeftOut {
     /// # Errors
     ///
     /// The deploy ended, and a step was never in its list.
-    pub(super) fn check(&self, mover: &Mover<'_>) -> Result<(), ActError> {
+    pub(super) fn check(&self, subject: &str, order: &Order) -> Result<(), ActError> {
         if self.missing.is_empty() {
             return Ok(());
         }
         let missing = self.missing.join(", ");
         if !self.seen {
-            mover.say(format!("it was not seen whether Ironic ran {missing}"));
+            let text = format!("it was not seen whether Ironic ran {missing}");
+            order.reporter.progress(text);
             return Ok(());
         }
-        Err(mover.permanent(format!(
-            "Ironic has deployed it without {missing}, and without saying so: no interface of the machine offers that"
-        )))
+        let text = format!(
+            "{subject}: Ironic has deployed it without {missing}, and without saying so: no interface of the machine offers that"
+        );
+        Err(ActError::Permanent(Arc::from(text)))
     }
 }
 
@@ -107,50 +132,15 @@ pub(super) fn arguments(step: &str, arguments: Option<&str>) -> Result<Option<Va
     parsed.map_err(|error| format!("the arguments of `{step}` are no JSON: {error}"))
 }
 
-impl Mover<'_> {
-    /// Looks once at which steps Ironic runs in a cleaning of its own.
-    pub(super) async fn see_steps(&self, node: &Node) {
-        let lock = || self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lock().is_some() {
-            return;
-        }
-        // What cannot be seen now may be seen at the next look.
-        let api = &self.backend.api;
-        if let Ok(Some(steps)) = api.cleaning_steps(&self.subject, &node.uuid).await
-            && let Some(written) = written(&steps)
-        {
-            *lock() = Some(written);
-        }
-    }
-
-    /// Writes down which steps Ironic has run, where it was seen and is not written down already. That it
-    /// cannot be written is no failure of the cleaning.
-    pub(super) async fn keep_steps(&self, node: Node) -> Node {
-        let seen = {
-            let mut seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.take()
-        };
-        let Some(steps) = seen.filter(|steps| node.extra.get(STEPS) != Some(steps)) else {
-            return node;
-        };
-        let operation = json!({"op": "add", "path": format!("/extra/{STEPS}"), "value": steps});
-        match self.patch(node.clone(), None, vec![operation], None).await {
-            Ok(node) => node,
-            Err(error) => {
-                self.say(format!(
-                    "its clean steps could not be written down: {error}"
-                ));
-                node
-            }
-        }
-    }
-}
-
 /// Ironic's list as it is written down: in its order, names and priorities only.
 fn written(steps: &Value) -> Option<Value> {
-    let steps = steps.as_array()?.iter().take(MOST);
+    let steps = steps.as_array()?.iter().take(MOST_STEPS);
     let step = |step: &Value| {
-        let text = |name: &str| step.get(name)?.as_str().map(|text| plain(text, LONGEST));
+        let text = |name: &str| {
+            step.get(name)?
+                .as_str()
+                .map(|text| plain(text, LONGEST_STEP))
+        };
         Some(json!({
             "interface": text("interface")?,
             "step": text("step")?,
@@ -160,28 +150,9 @@ fn written(steps: &Value) -> Option<Value> {
     Some(Value::Array(steps.filter_map(step).collect()))
 }
 
-/// The steps that were written down, in the order in which Ironic ran them.
-pub(super) fn offered(extra: &Value) -> Vec<OfferedStep> {
-    let written = extra.get(STEPS).and_then(Value::as_array);
-    let steps = written.into_iter().flatten().take(MOST);
-    let step = |step: &Value| {
-        let text = |name: &str| step.get(name)?.as_str().map(|text| plain(text, LONGEST));
-        let interface = CleanInterface::of(&text("interface")?)?;
-        let name = text("step")?;
-        let priority = step.get("priority").and_then(Value::as_u64).unwrap_or(0);
-        Some(OfferedStep {
-            interface,
-            erases: interface == CleanInterface::Deploy && name.starts_with("erase_devices"),
-            step: Arc::from(name),
-            priority: u32::try_from(priority).unwrap_or(u32::MAX),
-            abortable: false,
-        })
-    };
-    steps.filter_map(step).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::node::offered;
     use super::*;
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::Ironic;
 use super::api::Trouble;
 use super::node::Node;
-use super::steps::{LeftOut, Seen};
+use super::steps::{LeftOut, OwnSteps};
 use crate::backend::hardware::proof::admit;
 use crate::backend::{ActError, Order, Secret};
 use crate::design::NodeDesign;
@@ -43,7 +43,7 @@ pub(super) struct Mover<'a> {
     /// By which failures begin.
     pub(super) subject: String,
     /// Which steps Ironic runs in the cleaning that goes on.
-    pub(super) seen: Seen,
+    pub(super) own_steps: OwnSteps,
     /// The node as it was looked at before the step began, for whoever looks first.
     pub(super) first: Mutex<Option<Node>>,
 }
@@ -243,9 +243,27 @@ impl Mover<'_> {
         Ok(self.keep_steps(node).await)
     }
 
+    /// Writes down which steps Ironic has run by itself. That it cannot be written is no failure of the
+    /// cleaning.
+    async fn keep_steps(&self, node: Node) -> Node {
+        let Some(operation) = self.own_steps.operation(&node) else {
+            return node;
+        };
+        match self.patch(node.clone(), None, vec![operation], None).await {
+            Ok(node) => node,
+            Err(error) => {
+                self.say(format!(
+                    "its clean steps could not be written down: {error}"
+                ));
+                node
+            }
+        }
+    }
+
     /// Waits for the end of a verb that was accepted when the node was as `before`.
     pub(super) async fn ended(&self, before: &Node, verb: Verb) -> Result<Node> {
         let mut waiter = self.backend.watch.wait_for(&before.uuid);
+        let api = &self.backend.api;
         let mut unchanged = 0;
         let mut checked_steps = verb != Verb::Clean;
         let mut deploy_steps = LeftOut::of(verb, self.order);
@@ -261,16 +279,16 @@ impl Mover<'_> {
                     checked_steps = self.check_steps(&node).await?;
                 }
                 if verb != Verb::Clean && node.state().is_cleaning() {
-                    self.see_steps(&node).await;
+                    self.own_steps.look(api, &self.subject, &node).await;
                 }
-                deploy_steps.see(self, &node).await;
+                deploy_steps.look(api, &self.subject, &node).await;
                 continue;
             }
             let state = node.state();
             if ends(verb).contains(&state)
                 && (state != before.state() || node.has_moved_since(before))
             {
-                deploy_steps.check(self)?;
+                deploy_steps.check(&self.subject, self.order)?;
                 return Ok(node);
             }
             if node.has_moved_since(before) {

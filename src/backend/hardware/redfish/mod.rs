@@ -51,7 +51,7 @@ use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, 
 use crate::design::{
     CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy,
 };
-use crate::diagnostic::{Diagnostic, Mark};
+use crate::diagnostic::{Diagnostic, Mark, chain};
 use crate::identity::{Registry, Verdict};
 use crate::observed::ObservedNode;
 use crate::step::StepKind;
@@ -120,13 +120,7 @@ impl Redfish {
             request: settings.request,
             ..Limits::default()
         };
-        let client = Client::new(&trust, limits).map_err(|error| {
-            let source = std::error::Error::source(&error);
-            broken(match source {
-                Some(source) => format!("{error}: {source}"),
-                None => error.to_string(),
-            })
-        })?;
+        let client = Client::new(&trust, limits).map_err(|error| broken(chain(&error)))?;
         let images = Images::of(design, backend, |node| match &settings.image {
             Some(image) if settings.deploy.from != Source::Pxe => vec![for_node(image, node)],
             _ => Vec::new(),

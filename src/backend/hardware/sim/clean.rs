@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::course::system_disk;
 use super::machine::OFFERED;
 use super::pods::Course;
-use super::run::permanent;
+use super::rules::permanent;
 use super::{Effect, Machine, Stage};
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
@@ -151,4 +150,28 @@ pub(super) fn disks(order: &Order, node: &NodeDesign, machine: &Machine) -> Vec<
         named => named.contains(name),
     });
     disks.collect()
+}
+
+/// The disk that carries the operating system: the one with the root file system, else the one that is
+/// marked as the boot drive, else the first.
+pub(super) fn system_disk(machine: &Machine, node: &NodeDesign) -> Option<Arc<str>> {
+    let storage = node.sections.get(&Section::Storage);
+    let devices =
+        storage.and_then(|storage| storage.at(&["storage", "physical_devices"])?.as_map());
+    let devices = || devices.into_iter().flat_map(Map::iter);
+    let has_root = |device: &Node| {
+        let partitions = device.get("partitions").and_then(Node::as_list);
+        partitions.unwrap_or_default().iter().any(|partition| {
+            let mount = partition.at(&["filesystem", "mountpoint"]);
+            mount.and_then(Node::as_str) == Some("/")
+        })
+    };
+    let is_boot_drive = |device: &Node| device.at(&["labels", "bootdrive"]).is_some();
+    let named = devices()
+        .find(|(_, field)| has_root(&field.node))
+        .or_else(|| devices().find(|(_, field)| is_boot_drive(&field.node)));
+    match named {
+        Some((key, _)) => Some(key.text.clone()),
+        None => machine.disks.first().map(|disk| disk.name.clone()),
+    }
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::cluster_settings::ClusterSettings;
-use super::course::kept;
 use super::{Effect, Machine, Outcome, Simulator, StateError, etcd, pods, with_source};
 use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::NodeName;
+use crate::observed::ClusterNode;
 use crate::observed::{ClusterFacts, Fact};
+use crate::remediation::Backup;
 use crate::step::Actor;
 
 /// The version that the simulated cluster says it has.
@@ -151,5 +152,18 @@ impl Cluster for Simulator {
 
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
         Box::pin(self.carry_out(order))
+    }
+}
+
+/// What whoever makes a node anew would not bring back.
+pub(super) fn kept(cluster: &ClusterNode) -> Backup {
+    Backup {
+        labels: cluster
+            .labels
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        unschedulable: cluster.unschedulable,
+        ..Backup::default()
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::duration::{CODE, duration};
 use super::faults::{self, Fault, Patterns, WrittenFault};
-use super::settings::{CODE, duration};
 use crate::backend::hardware::written::or_default;
 use crate::design::{Design, EtcdCluster, NodeName};
 use crate::diagnostic::Diagnostic;

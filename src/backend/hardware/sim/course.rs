@@ -4,18 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::cluster::runs_server;
+use super::cluster::{kept, runs_server};
 use super::life::DECOMMISSION;
 use super::pods::{self, Course, Drain};
-use super::run::permanent;
+use super::rules::permanent;
 use super::world::Change;
 use super::{
     ClusterSettings, Deployed, Effect, Machine, MemberRemoved, NodeRestored, Relabelled, Simulator,
     Stage, clean, etcd, machine,
 };
 use crate::backend::{ActError, Order};
-use crate::design::{ClusterName, NodeDesign, Section};
-use crate::document::{Map, Node};
+use crate::design::{ClusterName, NodeDesign};
 use crate::guard::api_servers_left;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::ClusterNode;
@@ -282,19 +281,6 @@ pub(super) fn taken(order: &Order, cluster: &ClusterNode) -> Option<Backup> {
     })
 }
 
-/// What whoever makes a node anew would not bring back.
-pub(super) fn kept(cluster: &ClusterNode) -> Backup {
-    Backup {
-        labels: cluster
-            .labels
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
-        unschedulable: cluster.unschedulable,
-        ..Backup::default()
-    }
-}
-
 /// The node that a step means.
 fn found<'a>(
     order: &Order,
@@ -422,30 +408,6 @@ fn leftovers(
     Ok(deleted.map(|effect| Stage { at, effect }).collect())
 }
 
-/// The disk that carries the operating system: the one with the root file system, else the one that is
-/// marked as the boot drive, else the first.
-pub(super) fn system_disk(machine: &Machine, node: &NodeDesign) -> Option<Arc<str>> {
-    let storage = node.sections.get(&Section::Storage);
-    let devices =
-        storage.and_then(|storage| storage.at(&["storage", "physical_devices"])?.as_map());
-    let devices = || devices.into_iter().flat_map(Map::iter);
-    let has_root = |device: &Node| {
-        let partitions = device.get("partitions").and_then(Node::as_list);
-        partitions.unwrap_or_default().iter().any(|partition| {
-            let mount = partition.at(&["filesystem", "mountpoint"]);
-            mount.and_then(Node::as_str) == Some("/")
-        })
-    };
-    let is_boot_drive = |device: &Node| device.at(&["labels", "bootdrive"]).is_some();
-    let named = devices()
-        .find(|(_, field)| has_root(&field.node))
-        .or_else(|| devices().find(|(_, field)| is_boot_drive(&field.node)));
-    match named {
-        Some((key, _)) => Some(key.text.clone()),
-        None => machine.disks.first().map(|disk| disk.name.clone()),
-    }
-}
-
 /// What a step does to the machine itself, all at its end.
 fn effects_of(
     simulator: &Simulator,
@@ -465,7 +427,7 @@ fn effects_of(
         }
         StepKind::Deploy => {
             let first = machine.disks.first().map(|disk| disk.name.clone());
-            let system = system_disk(machine, node);
+            let system = clean::system_disk(machine, node);
             let written = match &*node.disks {
                 _ if preserves => system.as_slice(),
                 [] => first.as_slice(),

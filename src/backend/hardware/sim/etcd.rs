@@ -6,57 +6,14 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::ledger::{Effect, MemberAdded, MemberRemoved};
-use super::machine::{Machine, hexadecimal};
+use super::machine::{Machine, Member, hexadecimal};
 use crate::design::{ClusterName, EtcdCluster, NodeName, RunId, quorum};
 use crate::lifecycle::PowerState;
 use crate::observed::{EtcdAnswer, EtcdMemberSeen, EtcdSeen, Fact};
 
 /// The version that simulated members say they are.
 const VERSION: &str = "3.5.21";
-
-/// A machine's member of an etcd cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Member {
-    /// Its id, in hexadecimal digits.
-    pub id: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
-    /// Where members reach it.
-    pub peer_url: Arc<str>,
-    /// Where clients reach it.
-    pub client_url: Arc<str>,
-    /// From when on it votes, in milliseconds of the world's time; before, it is a learner.
-    pub votes_from: u64,
-    /// How long it is a learner, in milliseconds.
-    #[serde(default)]
-    pub votes_after: u64,
-    /// Whether its data was wiped.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub lost: bool,
-}
-
-/// The time of what does not come by itself.
-const NEVER: u64 = u64::MAX;
-
-impl Member {
-    /// It stops at some time: a learner learns no more.
-    pub(super) fn stop(&mut self, at: u64) {
-        if self.votes_from > at {
-            self.votes_from = NEVER;
-        }
-    }
-
-    /// It starts at some time: a learner that was stopped begins again.
-    pub(super) fn start(&mut self, at: u64) {
-        if self.votes_from == NEVER && !self.lost {
-            self.votes_from = at.saturating_add(self.votes_after);
-        }
-    }
-}
 
 /// A member, and how it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

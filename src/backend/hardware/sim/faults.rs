@@ -6,7 +6,7 @@ use std::time::Duration;
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 
-use super::settings::{CODE, duration};
+use super::duration::{CODE, duration};
 use crate::design::NodeName;
 use crate::diagnostic::Diagnostic;
 use crate::document::Marked;

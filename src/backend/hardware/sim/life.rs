@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use super::etcd::Member;
 use super::ledger::{Deployed, Effect, MemberAdded, NodeRestored, Operation, Relabelled, Stage};
-use super::machine::{Machine, SIZES, new_disk};
-use super::pods::Pods;
+use super::machine::{Machine, Member, Pods, SIZES, new_disk};
 use super::rules::states_of;
 use crate::design::NodeName;
 use crate::lifecycle::{PowerState, ProvisionState};

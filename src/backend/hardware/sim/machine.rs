@@ -4,16 +4,14 @@
 //! place ([`Machine::pass`]), and it ends ([`Machine::finish`]) or is given up ([`Machine::stop`]). Each
 //! effect is a line in the machine's ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::etcd::Member;
 use super::ledger::{Effect, Ledger, Operation};
-use super::pods::Pods;
 use crate::design::{Class, ClusterName, NodeDesign, NodeName, RunId};
 use crate::identity::Proof;
 use crate::lifecycle::{OWN_STEPS, OfferedStep, PowerState, ProvisionState};
@@ -23,6 +21,66 @@ use crate::observed::{Capability, ClusterNode, Disk, Fact, ObservedNode};
 const DISKS: [&str; 2] = ["sda", "sdb"];
 /// The size of the first disk, and that of the others, in bytes.
 pub(super) const SIZES: [u64; 2] = [480_103_981_056, 3_840_755_982_336];
+
+/// The time of what does not come by itself.
+const NEVER: u64 = u64::MAX;
+
+/// A machine's member of an etcd cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Its id, in hexadecimal digits.
+    pub id: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where members reach it.
+    pub peer_url: Arc<str>,
+    /// Where clients reach it.
+    pub client_url: Arc<str>,
+    /// From when on it votes, in milliseconds of the world's time; before, it is a learner.
+    pub votes_from: u64,
+    /// How long it is a learner, in milliseconds.
+    #[serde(default)]
+    pub votes_after: u64,
+    /// Whether its data was wiped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+}
+
+impl Member {
+    /// It stops at some time: a learner learns no more.
+    pub(super) fn stop(&mut self, at: u64) {
+        if self.votes_from > at {
+            self.votes_from = NEVER;
+        }
+    }
+
+    /// It starts at some time: a learner that was stopped begins again.
+    pub(super) fn start(&mut self, at: u64) {
+        if self.votes_from == NEVER && !self.lost {
+            self.votes_from = at.saturating_add(self.votes_after);
+        }
+    }
+}
+
+/// What became of the pods of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pods {
+    /// When pods last came back, in milliseconds of the world's time; 0: with the node.
+    pub since: u64,
+    /// The UIDs of those that are gone.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub gone: BTreeSet<Arc<str>>,
+}
+
+impl Pods {
+    /// Whether all are there that came with the node.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
 /// A simulated machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,6 +29,7 @@ mod clean;
 mod cluster;
 mod cluster_settings;
 mod course;
+mod duration;
 mod etcd;
 mod faults;
 mod ledger;
@@ -49,15 +50,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use cluster_settings::{Budget, ClusterDurations, ClusterSettings, PodData, PodKind, Workload};
-pub use etcd::{Member, Seat};
+pub use etcd::Seat;
 pub use faults::{Fault, Outcome};
 pub use ledger::{
     Deployed, Effect, Ledger, LedgerEntry, MemberAdded, MemberRemoved, NodeRestored, Operation,
     Relabelled, Stage,
 };
-pub use machine::Machine;
+pub use machine::{Machine, Member, Pods};
 pub use opened::Simulators;
-pub use pods::Pods;
 pub use settings::{Durations, Settings};
 pub use world::StateError;
 use world::World;

@@ -7,33 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::cluster_settings::{Budget, ClusterSettings, PodData, PodKind, Workload};
 use super::ledger::{Effect, Stage};
 use super::machine::{Machine, hexadecimal, uuid_of};
 use crate::design::{NodeName, RunId};
 use crate::observed::{Attachment, BlockedBudget, LocalData, NodePods, PodName};
 use crate::step::{OnDrainTimeout, StepKind};
-
-/// What became of the pods of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pods {
-    /// When pods last came back, in milliseconds of the world's time; 0: with the node.
-    pub since: u64,
-    /// The UIDs of those that are gone.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub gone: BTreeSet<Arc<str>>,
-}
-
-impl Pods {
-    /// Whether all are there that came with the node.
-    #[must_use]
-    pub fn is_untouched(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 /// A pod that is there.
 struct Pod<'a> {

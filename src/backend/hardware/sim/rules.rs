@@ -1,9 +1,11 @@
 //! From which states a step may begin, and through which it leads, as tables.
 
 use super::machine::Machine;
+use crate::backend::ActError;
 use crate::design::NodeName;
 use crate::lifecycle::{self, Flags, ProvisionState, Verb};
 use crate::step::StepKind;
+use std::sync::Arc;
 
 /// From which states each kind of step may begin that is more than one verb; the others by the node's
 /// life ([`lifecycle::step`]), where they are a verb, else in any.
@@ -129,4 +131,9 @@ const fn verb_of(kind: StepKind) -> Option<Verb> {
         StepKind::PowerOff => Verb::PowerOff,
         _ => return None,
     })
+}
+
+/// The error of a step that a rule forbids.
+pub(super) fn permanent<T>(message: impl Into<Arc<str>>) -> Result<T, ActError> {
+    Err(ActError::Permanent(message.into()))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::course::{course_of, is_at_level, is_gone, taken};
+use super::rules::permanent;
 use super::world::{Change, World};
 use super::{
     Effect, Fault, Machine, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods,
@@ -35,10 +36,6 @@ enum Standing {
     Ended(Result<(), ActError>),
     /// It is under way; look again at this instant, or never.
     UnderWay(Option<Instant>, Awaited),
-}
-
-pub(super) fn permanent<T>(message: impl Into<Arc<str>>) -> Result<T, ActError> {
-    Err(ActError::Permanent(message.into()))
 }
 
 /// What is said of a step that failed, after the reason that the specification gives it

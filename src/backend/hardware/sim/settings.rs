@@ -9,17 +9,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::cluster_settings::ClusterSettings;
+use super::duration::{CODE, duration};
 use super::faults::{self, Fault, WrittenFault};
 use crate::backend::Clock;
 use crate::design::{HardwareBackend, name_problem};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, from_node};
 use crate::step::{Actor, StepKind};
-
-pub(super) const CODE: &str = "schema-sim";
-
-/// The longest duration, in seconds: somewhat more than thirty years.
-const LONGEST: f64 = 1e9;
 
 /// How the simulated site behaves.
 #[derive(Clone, Debug)]
@@ -163,16 +159,4 @@ impl Settings {
             cluster: Arc::default(),
         })
     }
-}
-
-/// Reads a duration in seconds.
-pub(super) fn duration(written: Option<Marked<f64>>) -> Result<Option<Duration>, Box<Diagnostic>> {
-    let Some(Marked { mark, value }) = written else {
-        return Ok(None);
-    };
-    if !(0.0..=LONGEST).contains(&value) {
-        let message = format!("a duration is from 0 to {LONGEST} seconds");
-        return Err(Box::new(Diagnostic::error(CODE, mark, message)));
-    }
-    Ok(Some(Duration::from_secs_f64(value)))
 }

@@ -1,0 +1,11 @@
+//! How time passes for the backends of a site.
+
+/// How time passes for the backends of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// As it does.
+    Real,
+    /// It jumps to the next thing that somebody waits for: the runtime is to be started paused. Only
+    /// where all backends are simulators that say so, the cluster among them.
+    Virtual,
+}
