@@ -5,11 +5,12 @@
 //! number of processes may read and write at once. Every segment, and the whole folder, may be deleted
 //! at any time.
 //!
-//! Nothing of a cache is trusted: a segment has a format version and a checksum for each column
-//! ([`columns`]), and what does not fit is as good as not there. So reading gives an option, never an
-//! error, and so does writing: a full disk costs time, not a plan.
+//! Nothing of a cache is trusted: a segment ends with a checksum, only the program that wrote it looks for
+//! it, and what does not fit is as good as not there. So reading gives an option, never an error, and so
+//! does writing: a full disk costs time, not a plan.
 
-pub mod columns;
+mod numbered;
 mod store;
 
-pub use store::{Cache, Key};
+pub use numbered::Numbered;
+pub use store::{Cache, Key, Segment};

@@ -1,5 +1,5 @@
-//! The folder of a cache: segments by name, read whole, written aside and renamed, swept when there are
-//! too many.
+//! The folder of a cache: values by name, each in a file with a checksum, written aside and renamed, swept
+//! when there are too many.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER;
+use flate2::Crc;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The largest segment that is read, in bytes.
@@ -16,6 +18,9 @@ const LARGEST: u64 = 1 << 30;
 const KEPT: usize = 4;
 /// The age at which a temporary file is nobody's any more.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
+
+/// The bytes of a checksum, which stand behind the value.
+const CHECKSUM: usize = 4;
 
 const ENDING: &str = ".segment";
 const TEMPORARY: &str = "writing-";
@@ -49,6 +54,24 @@ impl Key {
     fn file_name(&self) -> String {
         format!("{}-{}{ENDING}", self.kind, self.digest)
     }
+}
+
+/// The bytes of a value, checked against their checksum.
+#[derive(Debug)]
+pub struct Segment(Vec<u8>);
+
+impl Segment {
+    /// The value, which may borrow from the bytes; `None` where it is none of this type.
+    #[must_use]
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        postcard::from_bytes(&self.0).ok()
+    }
+}
+
+fn sum(bytes: &[u8]) -> [u8; CHECKSUM] {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum().to_le_bytes()
 }
 
 /// A folder of segments.
@@ -91,28 +114,35 @@ impl Cache {
         self.folder.is_some()
     }
 
-    /// The bytes of a segment, unchecked; `None` where it is not there.
+    /// The segment of a key; `None` where it is not there, or is damaged.
     #[must_use]
-    pub fn read(&self, key: &Key) -> Option<Vec<u8>> {
+    pub fn read(&self, key: &Key) -> Option<Segment> {
         let path = self.folder.as_ref()?.join(key.file_name());
         let size = fs::metadata(&path).ok()?.len();
         if size > LARGEST {
             return None;
         }
-        fs::read(path).ok()
+        let mut bytes = fs::read(path).ok()?;
+        let value = bytes.len().checked_sub(CHECKSUM)?;
+        let checksum = bytes.split_off(value);
+        (checksum == sum(&bytes)).then_some(Segment(bytes))
     }
 
-    /// Keeps a segment, in the place of one of the same key; whether it is there now.
-    pub fn write(&self, key: &Key, segment: &[u8]) -> bool {
+    /// Keeps a value, in the place of one of the same key; whether it is there now.
+    pub fn write<T: Serialize + ?Sized>(&self, key: &Key, value: &T) -> bool {
         let Some(folder) = &self.folder else {
             return false;
         };
+        let Ok(mut segment) = postcard::to_allocvec(value) else {
+            return false;
+        };
+        segment.extend(sum(&segment));
         if fs::create_dir_all(folder).is_err() {
             return false;
         }
         let temporary = folder.join(format!("{TEMPORARY}{}", unique()));
         let written = fs::File::create_new(&temporary)
-            .and_then(|mut file| file.write_all(segment))
+            .and_then(|mut file| file.write_all(&segment))
             .and_then(|()| fs::rename(&temporary, folder.join(key.file_name())));
         if written.is_err() {
             // What is left behind is swept later.
@@ -172,15 +202,19 @@ mod tests {
         Key::new(b"", "test", [text.as_bytes()])
     }
 
+    fn text(cache: &Cache, name: &str) -> Option<String> {
+        cache.read(&key(name))?.decode()
+    }
+
     #[test]
     fn what_was_kept_is_found_by_its_key_and_by_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(&folder.path().join("deep/cache"), b"one");
-        assert_eq!(cache.read(&key("a")), None);
-        assert!(cache.write(&key("a"), b"one"));
-        assert!(cache.write(&key("a"), b"two"));
-        assert_eq!(cache.read(&key("a")).as_deref(), Some(&b"two"[..]));
-        assert_eq!(cache.read(&key("b")), None);
+        assert_eq!(text(&cache, "a"), None);
+        assert!(cache.write(&key("a"), "one"));
+        assert!(cache.write(&key("a"), "two"));
+        assert_eq!(text(&cache, "a").as_deref(), Some("two"));
+        assert_eq!(text(&cache, "b"), None);
         let parts = |parts: [&'static str; 2]| Key::new(b"", "test", parts.map(str::as_bytes));
         assert_ne!(parts(["ab", "c"]), parts(["a", "bc"]));
         let other = Cache::new(folder.path(), b"two");
@@ -192,15 +226,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path(), b"one");
         let other = Key::new(b"", "other", [&b"x"[..]]);
-        assert!(cache.write(&other, b"x"));
+        assert!(cache.write(&other, "x"));
         for at in 0..KEPT + 3 {
-            assert!(cache.write(&key(&at.to_string()), b"x"));
+            assert!(cache.write(&key(&at.to_string()), "x"));
             std::thread::sleep(Duration::from_millis(5));
         }
         let count = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(count, KEPT + 1);
         assert!(cache.read(&other).is_some() && cache.read(&key("6")).is_some());
-        assert_eq!(cache.read(&key("0")), None);
+        assert!(cache.read(&key("0")).is_none());
+    }
+
+    #[test]
+    fn a_segment_that_is_damaged_anywhere_or_cut_off_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path(), b"one");
+        let value = (vec![1_u32, u32::MAX], "wörter", None::<u8>);
+        assert!(cache.write(&key("a"), &value));
+        let segment = cache.read(&key("a")).unwrap();
+        assert_eq!(segment.decode(), Some(value));
+        assert_eq!(segment.decode::<Vec<String>>(), None);
+        let path = folder.path().join(key("a").file_name());
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            for bytes in [&damaged[..], &whole[..at]] {
+                fs::write(&path, bytes).unwrap();
+                assert!(cache.read(&key("a")).is_none(), "{at}");
+            }
+        }
     }
 
     #[test]
@@ -209,8 +264,8 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         for cache in [Cache::new(&file.join("cache"), b"one"), Cache::none()] {
-            assert!(!cache.write(&key("a"), b"one"));
-            assert_eq!(cache.read(&key("a")), None);
+            assert!(!cache.write(&key("a"), "one"));
+            assert_eq!(text(&cache, "a"), None);
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::diff;
 use crate::report;
-use crate::site::{Depth, Loader};
+use crate::site::{Depth, Detail, Loader};
 
 use super::Failure;
 use super::context::Context;
@@ -40,7 +40,7 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
     let repository = context.repository()?;
     let checkout = Checkout::find(context, &repository)?;
     let mut loader = Loader::new(&repository);
-    let settings = command.read.settings(Depth::Rendered);
+    let settings = command.read.settings(Depth::Rendered, Detail::Documents);
     let mut load = |word: &str| {
         let at = checkout.resolve(word)?;
         let location = checkout.location_at(at)?;

@@ -12,7 +12,7 @@ use crate::guard::quorum::{Health, health, problems};
 use crate::observed::EtcdSeen;
 use crate::report::airship::Reason;
 use crate::report::etcd::{self, Row};
-use crate::site::{Depth, Settings};
+use crate::site::{Depth, Detail, Settings};
 
 use super::apply::airship;
 use super::context::Context;
@@ -70,6 +70,7 @@ fn look(
     let mut loader = checkout.loader()?;
     let settings = Settings {
         depth: Depth::Typed,
+        detail: Detail::Designs,
         allow_missing_sources: command.allow_missing_sources,
     };
     let site = load_sound(context, &mut loader, &location, at, settings)?;

@@ -10,11 +10,11 @@ use crate::design::RunId;
 use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
 use crate::run::{self, Connection, HalfDone, TakeOver, Unlock, abort, find_interrupted, unlock};
-use crate::site::{At, Depth, Loader, Settings};
+use crate::site::{At, Loader};
 
 use super::apply::{ProcessClock, actor, session_failure};
 use super::context::Context;
-use super::planning::RemoteArguments;
+use super::planning::{AS_APPLIED, RemoteArguments};
 use super::revision::Checkout;
 use super::{Failure, FailureKind};
 
@@ -91,11 +91,7 @@ pub(super) fn give_up(
     let found = find_interrupted(site, Some(run)).map_err(|error| session_failure(&error))?;
     let at = At::Commit(found.commit);
     let location = checkout.location_at(at)?;
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
-    let loaded = Loader::new(site.repository).load(&location, at, settings)?;
+    let loaded = Loader::new(site.repository).load(&location, at, AS_APPLIED)?;
     let take_over = TakeOver {
         dead: take_over_dead,
         longest_request: backend::longest_request(&loaded.design),

@@ -14,7 +14,7 @@ use crate::report::{
     self, Visible,
     run::{CleanStepsRow, NodeRow},
 };
-use crate::site::{Depth, Loader, Site};
+use crate::site::{Depth, Detail, Loader, Site};
 
 use super::context::Context;
 use super::revision::{Checkout, RevisionArguments, load_sound};
@@ -50,7 +50,10 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     let checkout = Checkout::find(context, &repository)?;
     let (at, location) = command.revision.find(&checkout)?;
     let mut loader = checkout.loader()?;
-    let settings = command.revision.read.settings(Depth::Typed);
+    let settings = command
+        .revision
+        .read
+        .settings(Depth::Typed, Detail::Designs);
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let store = Store::open(&repository, &location.site)?;
     let records = store.nodes(&store.read()?)?;

@@ -15,7 +15,7 @@ use crate::site::At;
 use super::action;
 use super::context::Context;
 use super::interrupted;
-use super::planning::{self, PlanArguments};
+use super::planning::{PlanArguments, Planner};
 use super::revision::Checkout;
 use super::{Failure, FailureKind};
 
@@ -126,14 +126,19 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         Some(rev) => checkout.resolve(rev)?,
         None => arguments.revision(context, &checkout, &connection, &request, At::Worktree)?,
     };
-    let mut plan = match &command.save_observed {
-        None => planning::make_plan(context, &checkout, at, arguments, &connection, &request)?,
-        Some(path) => {
-            let planned = planning::make(context, &checkout, at, arguments, &connection, &request)?;
-            save_observed(context, &repository, path, planned.observations.as_ref())?;
-            planned.plan
-        }
+    let planner = Planner {
+        context,
+        checkout: &checkout,
+        at,
+        arguments,
+        connection: &connection,
+        request: &request,
     };
+    let planned = planner.plan()?;
+    if let Some(path) = &command.save_observed {
+        save_observed(context, &repository, path, planned.observations.as_ref())?;
+    }
+    let mut plan = planned.into_plan();
     plan.unfinished = interrupted::unfinished(&checkout, &connection)?;
     let plan = &plan;
     if let Some(path) = &command.out {

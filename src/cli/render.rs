@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::document::{JsonLayout, Map, Node, Value, write_json, write_yaml};
 use crate::render::Rendered;
-use crate::site::{Depth, Loader};
+use crate::site::{Depth, Detail, Loader};
 
 use super::Failure;
 use super::context::Context;
@@ -37,7 +37,10 @@ pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<
     let checkout = Checkout::find(context, &repository)?;
     let (at, location) = arguments.revision.find(&checkout)?;
     let mut loader = Loader::new(&repository);
-    let settings = arguments.revision.read.settings(Depth::Rendered);
+    let settings = arguments
+        .revision
+        .read
+        .settings(Depth::Rendered, Detail::Documents);
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let documents = &site.rendering.documents;
     // One document at a time: all of them may be larger than what they were made of.

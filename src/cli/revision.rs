@@ -7,7 +7,7 @@ use clap::Args;
 use crate::record::Store;
 use crate::report;
 use crate::repository::{CommitId, Repository};
-use crate::site::{At, Depth, Guards, Loader, Location, Settings, Site, locate};
+use crate::site::{At, Depth, Detail, Guards, Loader, Location, Settings, Site, locate};
 
 use super::context::Context;
 use super::{Failure, FailureKind};
@@ -22,9 +22,10 @@ pub(super) struct ReadArguments {
 
 impl ReadArguments {
     /// The settings to load a site with.
-    pub(super) fn settings(&self, depth: Depth) -> Settings {
+    pub(super) fn settings(&self, depth: Depth, detail: Detail) -> Settings {
         Settings {
             depth,
+            detail,
             allow_missing_sources: self.allow_missing_sources,
         }
     }
@@ -101,6 +102,7 @@ impl<'a> Checkout<'a> {
         let location = self.location_at(at)?;
         let settings = Settings {
             depth: Depth::Typed,
+            detail: Detail::Documents,
             allow_missing_sources: true,
         };
         let site = Loader::new(self.repository).load(&location, at, settings)?;
@@ -205,9 +207,17 @@ pub(super) fn load_sound(
     settings: Settings,
 ) -> Result<Site, Failure> {
     let site = loader.load(location, at, settings)?;
-    let has_errors = site.diagnostics.has_errors();
-    let (_, warnings) = site.diagnostics.counts();
-    if has_errors {
+    sound(context, loader, settings.depth, site)
+}
+
+/// Refuses a site whose documents have errors, which are shown; says that there are warnings where it was checked.
+pub(super) fn sound(
+    context: &Context,
+    loader: &Loader<'_>,
+    depth: Depth,
+    site: Site,
+) -> Result<Site, Failure> {
+    if site.diagnostics.has_errors() {
         let mut text = String::new();
         report::diagnostics::text(
             &mut text,
@@ -216,21 +226,13 @@ pub(super) fn load_sound(
             context.printer.err,
         )?;
         context.printer.tell(&text);
-    } else if settings.depth == Depth::Checked {
-        tell_warnings(context, warnings);
-    }
-    if has_errors {
         return Err(Failure::shown(FailureKind::Error));
     }
-    Ok(site)
-}
-
-/// Says that there are warnings, where there are any.
-pub(super) fn tell_warnings(context: &Context, warnings: usize) {
-    if warnings > 0 {
+    if depth == Depth::Checked && site.warnings > 0 {
         context.printer.tell(&format!(
             "{} in the documents; `trueup validate` shows them",
-            report::counted(warnings, "warning", "warnings")
+            report::counted(site.warnings, "warning", "warnings")
         ));
     }
+    Ok(site)
 }

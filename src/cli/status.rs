@@ -16,7 +16,7 @@ use crate::report::run::StatusRow;
 use super::Failure;
 use super::context::Context;
 use super::interrupted;
-use super::planning::{self, PlanArguments, RemoteArguments};
+use super::planning::{PlanArguments, Planner, RemoteArguments};
 use super::revision::{Checkout, RevisionArguments};
 use super::selection::{SelectionArguments, select};
 
@@ -58,14 +58,15 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         command.remote.clone(),
     )
     .without_forecast();
-    let planned = planning::make(
+    let planner = Planner {
         context,
-        &checkout,
+        checkout: &checkout,
         at,
-        &arguments,
-        &connection,
-        &Request::default(),
-    )?;
+        arguments: &arguments,
+        connection: &connection,
+        request: &Request::default(),
+    };
+    let planned = planner.plan()?;
     let (design, records) = (&planned.site.design, &planned.records);
     let seen = planned.observations.as_ref();
     let changes: BTreeMap<&NodeName, &Change> = planned

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use clap::{Args, ValueEnum};
 
 use crate::report::{self, counted};
-use crate::site::{Depth, Loader};
+use crate::site::{Depth, Detail, Loader};
 
 use super::context::Context;
 use super::revision::{Checkout, RevisionArguments};
@@ -39,7 +39,10 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
     let checkout = Checkout::find(context, &repository)?;
     let (at, location) = arguments.revision.find(&checkout)?;
     let mut loader = Loader::new(&repository);
-    let settings = arguments.revision.read.settings(Depth::Checked);
+    let settings = arguments
+        .revision
+        .read
+        .settings(Depth::Checked, Detail::Warnings);
     let site = loader.load(&location, at, settings)?;
     let (problems, sources) = (&site.diagnostics, loader.sources());
     let mut out = String::new();
@@ -51,9 +54,13 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
                     out,
                     "site `{}` is valid: {} in {}, {} rendered; {}, {}",
                     location.site,
-                    counted(site.documents.len(), "document", "documents"),
+                    counted(
+                        site.documents.len() + site.unexplained(),
+                        "document",
+                        "documents"
+                    ),
                     counted(site.files.len(), "file", "files"),
-                    site.rendering.documents.len(),
+                    site.rendering.documents.len() + site.unexplained(),
                     counted(site.design.nodes.len(), "node", "nodes"),
                     counted(site.design.groups.len(), "group", "groups"),
                 )?;

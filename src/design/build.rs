@@ -1,5 +1,6 @@
 //! Rendered documents to a design, with all that is wrong with them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::catalog::{Catalog, Input};
@@ -9,60 +10,80 @@ use super::node::add_nodes;
 use super::policy::add_policies;
 use super::read::Findings;
 use super::strategy::add_strategy;
-use super::{Design, NodeDesign, SiteName, rules, schema};
+use super::{Design, NodeDesign, NodeName, SiteName, rules, schema};
 use crate::diagnostic::Diagnostics;
 
-/// Makes a design of the rendered documents of a site; the problems are references that lead
-/// nowhere.
+/// Machines by name.
+pub type Nodes = BTreeMap<NodeName, Arc<NodeDesign>>;
+
+/// Gives the machines of a site that are not among its documents at hand, when it is told those that are.
+pub type Others<'a> = &'a mut dyn FnMut(&Nodes) -> Vec<Arc<NodeDesign>>;
+
+/// Makes a design of the rendered documents of a site; the problems are references that lead nowhere.
 ///
 /// There is always a design: what cannot be understood is left out of it. Meant for a revision that
 /// was checked before; [`check`] is for what somebody wants to apply.
 #[must_use]
 pub fn build(site: SiteName, documents: &[Input<'_>]) -> (Design, Diagnostics) {
+    build_among(site, documents, &mut alone)
+}
+
+/// The same for a part of a site, among its other machines.
+#[must_use]
+pub fn build_among(
+    site: SiteName,
+    documents: &[Input<'_>],
+    others: Others<'_>,
+) -> (Design, Diagnostics) {
     let catalog = Catalog::new(documents);
     let mut findings = Findings::default();
-    let design = make(site, &catalog, Vec::new(), &mut findings);
+    let design = make(site, &catalog, others, &mut findings);
     (design, findings.into_diagnostics())
 }
 
 /// The same, and all problems at once: schemas on up to `threads` threads, references, rules.
 #[must_use]
 pub fn check(site: SiteName, documents: &[Input<'_>], threads: usize) -> (Design, Diagnostics) {
-    check_among(site, documents, Vec::new(), threads)
+    check_among(site, documents, &mut alone, threads)
 }
 
-/// The same for a part of a site: `settled` are its other machines, of which the summaries are at hand
-/// ([`NodeDesign::summary`]), and which were found sound before. Rules about several machines count
-/// them too.
+/// The same for a part of a site, among its other machines, which were found sound before. Rules about several machines
+/// count them too.
 #[must_use]
 pub fn check_among(
     site: SiteName,
     documents: &[Input<'_>],
-    settled: Vec<Arc<NodeDesign>>,
+    others: Others<'_>,
     threads: usize,
 ) -> (Design, Diagnostics) {
     let mut diagnostics = schema::validate(documents, threads);
     let catalog = Catalog::new(documents);
     let mut findings = Findings::default();
-    let design = make(site, &catalog, settled, &mut findings);
+    let design = make(site, &catalog, others, &mut findings);
     rules::check(&catalog, &design, &mut findings);
     diagnostics.extend(findings.into_diagnostics());
     (design, diagnostics)
 }
 
+/// No other machines: all are among the documents at hand.
+pub fn alone(_: &Nodes) -> Vec<Arc<NodeDesign>> {
+    Vec::new()
+}
+
 fn make(
     site: SiteName,
     catalog: &Catalog<'_>,
-    settled: Vec<Arc<NodeDesign>>,
+    others: Others<'_>,
     findings: &mut Findings,
 ) -> Design {
     exposed::check(catalog, findings);
     let mut design = Design::empty(site);
     add_nodes(catalog, &mut design, findings);
-    if !settled.is_empty() {
+    let others = others(&design.nodes);
+    if !others.is_empty() {
         // What was found of the machines so far was about those alone.
         design.index = OnceLock::new();
-        let named = settled.into_iter().map(|node| (node.name.clone(), node));
+        let named = others.into_iter().map(|node| (node.name.clone(), node));
         let loaded = std::mem::replace(&mut design.nodes, named.collect());
         design.nodes.extend(loaded);
     }

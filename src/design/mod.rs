@@ -33,7 +33,6 @@ mod section;
 mod selector;
 mod shared;
 mod strategy;
-mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -45,7 +44,7 @@ use crate::document::{DocumentId, Node};
 use crate::remediation::{Limits, MaxUnhealthy};
 
 pub use beside::Beside;
-pub use build::{build, check, check_among};
+pub use build::{Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Digests, NoDigest, SectionDigest};
@@ -54,7 +53,6 @@ pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem}
 pub use own::{Addresses, Fields, Sections};
 pub use section::{Class, Section};
 pub use strategy::DEFAULT_STRATEGY;
-pub use summary::some_boot_actions;
 
 /// The version of the rules by which section digests are computed; digests of different versions are
 /// never compared.

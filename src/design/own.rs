@@ -85,8 +85,16 @@ impl Sections {
         self.fields[section as usize] = Some(fields);
     }
 
+    /// The addresses, by network on the machine, and that of its controller.
+    #[must_use]
+    pub fn addresses(&self) -> [Option<&Node>; 2] {
+        let own = self.own.as_deref();
+        let network = own.and_then(|own| own.network.as_ref());
+        [network, own.and_then(|own| own.out_of_band.as_ref())]
+    }
+
     /// Sets the addresses, by network on the machine, and that of its controller.
-    pub(super) fn set_addresses(&mut self, network: Option<Node>, out_of_band: Option<Node>) {
+    pub fn set_addresses(&mut self, network: Option<Node>, out_of_band: Option<Node>) {
         self.own = (network.is_some() || out_of_band.is_some()).then(|| {
             Box::new(Own {
                 network,
@@ -124,6 +132,11 @@ impl Addresses {
         Some(&self.0[found.ok()?].1)
     }
 
+    /// The networks, in their order, with the address on each.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.0.iter().map(|(network, address)| (network, address))
+    }
+
     /// All addresses, in the order of their networks.
     pub fn values(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter().map(|(_, address)| address)
@@ -133,6 +146,15 @@ impl Addresses {
 impl From<BTreeMap<Arc<str>, Arc<str>>> for Addresses {
     fn from(addresses: BTreeMap<Arc<str>, Arc<str>>) -> Self {
         Self(addresses.into_iter().collect())
+    }
+}
+
+impl From<Vec<(Arc<str>, Arc<str>)>> for Addresses {
+    /// The addresses by network, which are sorted here.
+    fn from(mut addresses: Vec<(Arc<str>, Arc<str>)>) -> Self {
+        addresses.sort_unstable();
+        addresses.dedup_by(|one, other| one.0 == other.0);
+        Self(addresses.into())
     }
 }
 

@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use indexmap::{Equivalent, IndexSet};
+use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Mark;
 
@@ -51,7 +52,7 @@ pub enum Value {
 }
 
 /// What kind of scalar a key is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum KeyKind {
     /// A string, nearly always.
     String,

@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use crate::design::NodeName;
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::document::{
     self, Document, Limits, LoadSettings, Node, Value, write_canonical, write_yaml,
 };
-use crate::observed::{self, ObservedNode};
+use crate::observed;
 use crate::render::path::Path;
 use crate::{backend, journal, plan, render, report};
 
@@ -216,26 +215,14 @@ fn whole_stays_whole(data: &[u8]) {
     assert!(again.is_ok_and(|(again, end)| again == entries && end == whole));
 }
 
-/// A file of what was seen: read in blocks, of which the first byte gives the size, it says what it says
-/// as a whole. Nothing is kept of every other machine.
+/// A file of what was seen: refused, or what is read of it is what is written again.
 pub fn observations(data: &[u8]) {
-    let Some((size, text)) = data.split_first() else {
+    let Ok(seen) = observed::read(data) else {
         return;
     };
-    let is_kept = |name: &NodeName| name.as_str().ends_with(['0', '2', '4', '6', '8']);
-    let sieve = || |name: &NodeName, _: &ObservedNode| is_kept(name);
-    let size = 16 * (1 + usize::from(*size));
-    let Some((kept, passed)) = observed::read_in_blocks(text, size, sieve) else {
-        return;
-    };
-    let Ok(mut whole) = observed::read(text) else {
-        panic!("only read in blocks: {kept:?}");
-    };
-    assert!(!passed.iter().any(is_kept), "{passed:?}");
-    let is_there = |name: &NodeName| passed.binary_search(name).is_err();
-    whole.nodes.retain(|name, _| is_there(name));
-    whole.pods.retain(|name, _| is_there(name));
-    assert_eq!(whole, kept);
+    let written = observed::to_json(&seen).expect("what was seen is written");
+    let again = observed::read(written.as_bytes());
+    assert!(again.is_ok_and(|again| again == seen), "{written}");
 }
 
 pub use backend::hardware::fuzz::{ironic, redfish};

@@ -84,17 +84,6 @@ impl Labels {
         self.put(label);
     }
 
-    /// Sets the value of the label at a position, where there is one.
-    pub(super) fn set_value(&mut self, position: usize, value: &str) {
-        if let Some(label) = self.0.get_mut(position) {
-            let key = label.key.clone();
-            *label = shared(&key, value, || Label {
-                key: key.clone(),
-                value: Arc::from(value),
-            });
-        }
-    }
-
     /// Takes a label off.
     pub fn remove(&mut self, key: &str) {
         if let Ok(position) = self.find(key) {

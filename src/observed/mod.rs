@@ -3,10 +3,8 @@
 //! A backend makes these, a plan is made from them, and a file can carry them from one to the other
 //! (`--observed FILE`), so that a plan never needs the network.
 
-mod alike;
 mod cluster;
 mod labels;
-mod lines;
 mod remediation;
 mod snapshot;
 
@@ -26,9 +24,7 @@ pub use cluster::{
     EtcdSeen, LocalData, MissingRight, NodePods, PodName,
 };
 pub use labels::Labels;
-#[cfg(any(test, fuzzing))]
-pub(crate) use snapshot::read_in_blocks;
-pub use snapshot::{Error, LARGEST, read, read_from, read_sifted, to_json};
+pub use snapshot::{Error, LARGEST, read, to_json};
 
 /// The version of the snapshot file.
 pub const FORMAT_VERSION: u32 = 1;
@@ -178,25 +174,23 @@ impl ObservedNode {
 }
 
 /// All that was seen, at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Observations {
     /// [`FORMAT_VERSION`].
     pub format_version: u32,
     /// Every machine that was asked for.
-    #[serde(deserialize_with = "snapshot::nodes_once")]
     pub nodes: BTreeMap<NodeName, Box<ObservedNode>>,
     /// What the Kubernetes cluster is, where there is one and it answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFacts>,
     /// The pods of each node, of those that were looked at.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pods: BTreeMap<NodeName, NodePods>,
     /// What says of machines that they are to be remediated, or are being, of those of which anything does.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub remediation: BTreeMap<NodeName, RemediationSeen>,
     /// The etcd clusters of the design.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub etcd: BTreeMap<ClusterName, EtcdSeen>,
 }
 

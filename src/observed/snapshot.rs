@@ -6,22 +6,24 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{Read, Seek, SeekFrom};
 
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::{FORMAT_VERSION, Observations, ObservedNode, lines};
-use crate::design::{NodeName, name_problem};
+use super::{
+    ClusterFacts, EtcdSeen, FORMAT_VERSION, Fact, Observations, ObservedNode, RemediationSeen,
+};
+use crate::design::{ClusterName, NodeName, name_problem};
 
 /// The largest file that an operator names for trueup to read, a snapshot or a saved plan, in bytes.
 pub const LARGEST: usize = 1 << 30;
 
 /// The first line of a file that [`to_json`] writes.
-pub(super) const HEAD: &str = "{\"format_version\":1,\"nodes\":{";
+const HEAD: &str = "{\"format_version\":1,\"nodes\":{";
 
-/// Bytes that are read at once, and threads that read them.
-const BLOCKS: (usize, usize) = (1 << 19, 2);
+/// Threads that read machines.
+const THREADS: usize = 2;
 
 /// Why a snapshot file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,12 +40,18 @@ pub enum Error {
         /// Its version.
         found: u64,
     },
-    /// It cannot be read.
-    #[error("the file could not be read")]
-    Read(#[source] std::io::Error),
     /// It is no file of observations.
     #[error("this is no file of observations")]
     Form(#[source] serde_json::Error),
+    /// What it says of a machine is none of that.
+    #[error("this is no file of observations: machine `{name}` cannot be read")]
+    Machine {
+        /// Which machine.
+        name: NodeName,
+        /// Why not.
+        #[source]
+        error: serde_json::Error,
+    },
 }
 
 /// Reads a snapshot file.
@@ -59,10 +67,10 @@ pub fn read(bytes: &[u8]) -> Result<Observations, Error> {
     if bytes.len() > LARGEST {
         return Err(Error::TooLarge(bytes.len()));
     }
-    match serde_json::from_slice::<Observations>(bytes) {
-        Ok(observations) if observations.format_version == FORMAT_VERSION => Ok(observations),
-        Ok(observations) => Err(Error::Version {
-            found: observations.format_version.into(),
+    match serde_json::from_slice::<Unread<'_>>(bytes) {
+        Ok(unread) if unread.format_version == FORMAT_VERSION => unread.read(),
+        Ok(unread) => Err(Error::Version {
+            found: unread.format_version.into(),
         }),
         // A file of another version may well have another form: say the version then.
         Err(error) => match serde_json::from_slice::<Versioned>(bytes) {
@@ -76,51 +84,131 @@ pub fn read(bytes: &[u8]) -> Result<Observations, Error> {
     }
 }
 
-/// The same without having the whole file in memory, as far as it has the form that [`to_json`] writes.
-///
-/// # Errors
-///
-/// Like [`read`]; or it cannot be read at all.
-pub fn read_from(source: impl Read + Seek + Send) -> Result<Observations, Error> {
-    read_sifted(source, || |_: &NodeName, _: &ObservedNode| true).map(|(seen, _)| seen)
+/// A snapshot file of which the machines and their pods are not read yet: there are many of them, and several
+/// threads to read them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unread<'a> {
+    format_version: u32,
+    #[serde(borrow)]
+    nodes: Rows<'a>,
+    #[serde(default)]
+    cluster: Option<ClusterFacts>,
+    #[serde(borrow, default)]
+    pods: Rows<'a>,
+    #[serde(default)]
+    remediation: BTreeMap<NodeName, RemediationSeen>,
+    #[serde(default)]
+    etcd: BTreeMap<ClusterName, EtcdSeen>,
 }
 
-/// The same without keeping what was seen of each machine, as far as the file has the form that
-/// [`to_json`] writes: what is kept, and the names of the machines, sorted, of which nothing is, nor of
-/// their pods.
-///
-/// `sieve` is asked once for each run of machines that follow each other by name, on the thread that
-/// reads them, and then for each of these whether what was seen of it is kept.
-///
-/// # Errors
-///
-/// Like [`read_from`].
-pub fn read_sifted<K: FnMut(&NodeName, &ObservedNode) -> bool>(
-    mut source: impl Read + Seek + Send,
-    sieve: impl Fn() -> K + Sync,
-) -> Result<(Observations, Vec<NodeName>), Error> {
-    let size = source.seek(SeekFrom::End(0)).map_err(Error::Read)?;
-    if size > LARGEST as u64 {
-        return Err(Error::TooLarge(size as usize));
+impl Unread<'_> {
+    fn read(self) -> Result<Observations, Error> {
+        Ok(Observations {
+            format_version: self.format_version,
+            nodes: self
+                .nodes
+                .read::<Box<ObservedNode>>(|node, other| share(node, other))?,
+            cluster: self.cluster,
+            pods: self.pods.read(|_, _| {})?,
+            remediation: self.remediation,
+            etcd: self.etcd,
+        })
     }
-    if let Some(sifted) = lines::read(&mut source, BLOCKS, sieve).map_err(Error::Read)? {
-        return Ok(sifted);
-    }
-    let mut bytes = Vec::new();
-    source.rewind().map_err(Error::Read)?;
-    let mut source = source.take(LARGEST as u64 + 1);
-    source.read_to_end(&mut bytes).map_err(Error::Read)?;
-    read(&bytes).map(|seen| (seen, Vec::new()))
 }
 
-/// What is read of a file in blocks, where it can be read so.
-#[cfg(any(test, fuzzing))]
-pub(crate) fn read_in_blocks<K: FnMut(&NodeName, &ObservedNode) -> bool>(
-    bytes: &[u8],
-    size: usize,
-    sieve: impl Fn() -> K + Sync,
-) -> Option<(Observations, Vec<NodeName>)> {
-    lines::read(&mut std::io::Cursor::new(bytes), (size, 1), sieve).ok()?
+/// What a file has of each machine.
+#[derive(Default)]
+struct Rows<'a>(Vec<(NodeName, &'a RawValue)>);
+
+impl Rows<'_> {
+    /// The values by machine; `share` lets one have in common with the one before what is the same.
+    fn read<T: DeserializeOwned + Clone + Send>(
+        self,
+        share: impl Fn(&mut T, &T) + Sync,
+    ) -> Result<BTreeMap<NodeName, T>, Error> {
+        let read = |rows: &[(NodeName, &RawValue)]| {
+            let mut values: Vec<(NodeName, T)> = Vec::with_capacity(rows.len());
+            let mut last = "";
+            for (name, row) in rows {
+                let mut value = match values.last() {
+                    Some((_, value)) if row.get() == last => value.clone(),
+                    _ => serde_json::from_str(row.get()).map_err(|error| Error::Machine {
+                        name: name.clone(),
+                        error,
+                    })?,
+                };
+                if let Some((_, before)) = values.last() {
+                    share(&mut value, before);
+                }
+                last = row.get();
+                values.push((name.clone(), value));
+            }
+            Ok(values)
+        };
+        let half = self.0.len().div_ceil(THREADS).max(1);
+        let values: Result<Vec<Vec<(NodeName, T)>>, Error> = std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .0
+                .chunks(half)
+                .map(|rows| scope.spawn(move || read(rows)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| match thread.join() {
+                Ok(values) => values,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            joined.collect()
+        });
+        Ok(values?.into_iter().flatten().collect())
+    }
+}
+
+/// Lets a machine have in common with another one what is the same.
+fn share(node: &mut ObservedNode, other: &ObservedNode) {
+    if node.clean_steps == other.clean_steps {
+        node.clean_steps = other.clean_steps.clone();
+    }
+    if let (Fact::Known(Some(node)), Fact::Known(Some(other))) = (&mut node.cluster, &other.cluster)
+        && node.kept_labels == other.kept_labels
+    {
+        node.kept_labels = other.kept_labels.clone();
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Rows<'a> {
+    /// Machines by name, each once and each with a name that may be one.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Names;
+
+        impl<'de> Visitor<'de> for Names {
+            type Value = Vec<(NodeName, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("machines by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut rows: Self::Value = Vec::new();
+                while let Some((name, row)) = map.next_entry::<NodeName, &RawValue>()? {
+                    if let Some(problem) = name_problem(name.as_str()) {
+                        let message = format!("the name of machine {:?} {problem}", name.as_str());
+                        return Err(de::Error::custom(message));
+                    }
+                    rows.push((name, row));
+                }
+                // Those that trueup writes are sorted.
+                rows.sort_by(|one, other| one.0.cmp(&other.0));
+                let twice = rows.windows(2).find(|pair| pair[0].0 == pair[1].0);
+                if let Some(pair) = twice {
+                    let message = format!("`{}` stands there twice", pair[0].0);
+                    return Err(de::Error::custom(message));
+                }
+                Ok(rows)
+            }
+        }
+
+        deserializer.deserialize_map(Names).map(Self)
+    }
 }
 
 /// A snapshot file of this version: one machine a line, sorted by name.
@@ -173,38 +261,6 @@ fn rows<K: Serialize, V: Serialize>(
         text.push_str("\n}");
     }
     Ok(())
-}
-
-/// Machines by name, each once and each with a name that may be one.
-pub(super) fn nodes_once<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<NodeName, Box<ObservedNode>>, D::Error> {
-    struct Nodes;
-
-    impl<'de> Visitor<'de> for Nodes {
-        type Value = BTreeMap<NodeName, Box<ObservedNode>>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("machines by name")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut nodes = BTreeMap::new();
-            while let Some(name) = map.next_key::<NodeName>()? {
-                if let Some(problem) = name_problem(name.as_str()) {
-                    let message = format!("the name of machine {:?} {problem}", name.as_str());
-                    return Err(de::Error::custom(message));
-                }
-                let node = map.next_value()?;
-                if nodes.insert(name.clone(), node).is_some() {
-                    return Err(de::Error::custom(format!("`{name}` stands there twice")));
-                }
-            }
-            Ok(nodes)
-        }
-    }
-
-    deserializer.deserialize_map(Nodes)
 }
 
 #[cfg(test)]
@@ -271,21 +327,12 @@ mod tests {
         ] {
             let text = to_json(&observations).unwrap();
             assert_eq!(text.lines().count(), observations.nodes.len() + 2);
-            assert_eq!(read_both(&text).unwrap(), observations);
+            assert_eq!(read(text.as_bytes()).unwrap(), observations);
         }
     }
 
-    /// Both ways of reading give the same, or both refuse.
-    fn read_both(text: &str) -> Result<Observations, String> {
-        let said = |error: Error| format!("{error}: {:?}", error.source().map(ToString::to_string));
-        let whole = read(text.as_bytes()).map_err(said);
-        let by_lines = read_from(std::io::Cursor::new(text)).map_err(said);
-        assert_eq!(whole, by_lines);
-        whole
-    }
-
     #[test]
-    fn a_file_of_many_blocks_is_read_line_by_line_and_is_the_same() {
+    fn a_file_of_many_machines_is_read_whatever_its_form_and_names_the_machine_that_is_none() {
         let mut observations = two_nodes();
         let seen = observations.nodes["n1"].clone();
         for number in 0..8_000 {
@@ -301,42 +348,17 @@ mod tests {
             observations.pods.insert(name, NodePods::default());
         }
         let text = to_json(&observations).unwrap();
-        assert!(text.len() > 3 << 19);
-        let mut source = std::io::Cursor::new(&text);
-        let all = || |_: &NodeName, _: &ObservedNode| true;
+        assert!(read(text.as_bytes()).unwrap() == observations);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let pretty = serde_json::to_string_pretty(&value).unwrap();
+        assert!(read(pretty.as_bytes()).unwrap() == observations);
+        let late = text.lines().nth(7_000).unwrap();
+        let broken = text.replace(late, &late.replace("\"active\"", "\"busy\""));
+        let error = read(broken.as_bytes()).unwrap_err().to_string();
         assert!(
-            lines::read(&mut source, (1 << 20, 3), all)
-                .unwrap()
-                .is_some()
+            error.ends_with("machine `m06999` cannot be read"),
+            "{error}"
         );
-        assert_eq!(read_both(&text).unwrap(), observations);
-        // Of every third machine nothing is kept; those at the end of the file are read with the rest.
-        let is_third =
-            |name: &NodeName| name.as_str().bytes().map(usize::from).sum::<usize>() % 3 == 0;
-        let sieve = || move |name: &NodeName, _: &ObservedNode| !is_third(name);
-        let (kept, passed) = read_sifted(std::io::Cursor::new(&text), sieve).unwrap();
-        assert!(passed.is_sorted() && passed.iter().all(is_third) && passed.len() > 2_000);
-        let is_kept = |name: &NodeName| passed.binary_search(name).is_err();
-        let mut expected = observations.clone();
-        expected.nodes.retain(|name, _| is_kept(name));
-        expected.pods.retain(|name, _| is_kept(name));
-        assert!(kept == expected);
-        let line = |number: usize| text.lines().nth(number).unwrap();
-        let (first, late) = (line(1), line(7_000));
-        let broken = [
-            text.replace(late, &format!("{late}\n{late}")),
-            text.replace(late, &format!("{late}\n{first}")),
-            text.replace(late, &late[..late.len() - 1]),
-            text.replace(late, ","),
-            text.replace(late, ""),
-            text.replace(late, &late.replace("\":{", "\" : {")),
-            text.replace("\n},\n\"pods", ",\n},\n\"pods"),
-            text.replace('\n', ""),
-            text.replace('\n', "\r\n"),
-        ];
-        for text in broken {
-            let _ = read_both(&text);
-        }
     }
 
     #[test]
@@ -368,7 +390,6 @@ mod tests {
         ];
         for (text, expected) in table {
             let error = read(text.as_bytes()).unwrap_err();
-            assert!(read_both(text).is_err());
             let source = error.source().unwrap().to_string();
             assert!(source.contains(expected), "{source} lacks {expected}");
         }

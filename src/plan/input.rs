@@ -43,9 +43,6 @@ pub struct Input<'a> {
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
     /// What was seen; `None`: planned on records alone, and the plan says what could not be known.
     pub observations: Option<&'a Observations>,
-    /// Machines, sorted, that were found to be settled ([`is_settled`](super::is_settled)): what was seen
-    /// of them need not be in `observations`. None, where the plan is for an action on nodes.
-    pub settled: &'a [NodeName],
     /// What was asked for.
     pub options: Options,
     /// Commits between the last site action and the target, where they were allowed.

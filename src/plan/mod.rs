@@ -33,7 +33,6 @@ mod rules;
 mod safeguards;
 pub mod saved;
 mod select;
-mod settled;
 mod stale;
 mod steps;
 mod strictest;
@@ -68,7 +67,6 @@ pub use order::check_limits;
 pub use relies::{Sources, records_digest, sources};
 pub use remedy::breaker_of;
 pub use saved::digest;
-pub use settled::is_settled;
 pub use stale::{Current, Staleness, broken, hold_to, stale};
 pub use strictest::strictest;
 

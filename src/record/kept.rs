@@ -1,48 +1,125 @@
 //! The records of all nodes at a commit of the state, as they were read before.
 //!
 //! The records of a large site are a hundred megabytes of JSON lines, which git packs. A commit never
-//! changes, so what was read of it once is kept in columns. A record with rare fields is kept as JSON
-//! beside them.
+//! changes, so what was read of it once is kept in the cache, with what many records have in common
+//! written once. A record with rare fields is kept as its JSON.
 
 use std::collections::BTreeMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::{NodeRecord, Phase};
-use crate::cache::Key;
-use crate::cache::columns::{Numbers, Reader, Texts, Writer};
+use crate::cache::{Key, Numbered};
 use crate::design::{Digests, NodeName, RunId, Section, SectionDigest};
+use crate::identity::Identity;
 use crate::repository::{CommitId, Repository};
 
-/// The version of what is kept.
-const VERSION: u8 = 3;
-/// A number for what is not there.
-const NONE: u32 = u32::MAX;
+/// The records of a commit.
+#[derive(Serialize, Deserialize)]
+struct Kept<'a> {
+    #[serde(borrow)]
+    rows: Vec<Row<'a>>,
+    /// Digests of sections, one behind the other.
+    digests: &'a [u8],
+    #[serde(borrow)]
+    revisions: Vec<&'a str>,
+    #[serde(borrow)]
+    runs: Vec<&'a str>,
+}
 
-const PHASES: [Phase; 5] = [
-    Phase::NotStarted,
-    Phase::Prepared,
-    Phase::Deployed,
-    Phase::Failed,
-    Phase::Unknown,
-];
+/// A record; what many have is a number.
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    node: &'a str,
+    phase: Phase,
+    digest_version: u32,
+    digests: [Option<u32>; Section::ALL.len()],
+    revision: Option<u32>,
+    run: u32,
+    #[serde(borrow)]
+    identity: Option<IdentityRow<'a>>,
+    /// The whole record, where it has fields that few have.
+    rare: Option<Box<str>>,
+}
 
-/// A record with the fields that nearly all have, and nothing else.
-fn plain(
-    (node, phase, digest_version): (NodeName, Phase, u32),
-    digests: Digests,
-    revision: Option<Arc<str>>,
-    run: RunId,
-) -> NodeRecord {
+#[derive(Serialize, Deserialize)]
+struct IdentityRow<'a> {
+    uuid: Option<&'a str>,
+    serial: Option<&'a str>,
+    provisioner: Option<&'a str>,
+    #[serde(borrow)]
+    macs: Vec<&'a str>,
+    unverified: bool,
+}
+
+impl<'a> From<&'a Identity> for IdentityRow<'a> {
+    fn from(identity: &'a Identity) -> Self {
+        Self {
+            uuid: identity.uuid.as_deref(),
+            serial: identity.serial.as_deref(),
+            provisioner: identity.provisioner.as_deref(),
+            macs: identity.macs.iter().map(|mac| &**mac).collect(),
+            unverified: identity.unverified,
+        }
+    }
+}
+
+impl From<IdentityRow<'_>> for Identity {
+    fn from(row: IdentityRow<'_>) -> Self {
+        Self {
+            uuid: row.uuid.map(Arc::from),
+            serial: row.serial.map(Arc::from),
+            provisioner: row.provisioner.map(Arc::from),
+            macs: row.macs.into_iter().map(Arc::from).collect(),
+            unverified: row.unverified,
+        }
+    }
+}
+
+/// What the records of a commit have in common.
+#[derive(Default)]
+struct Common<'a> {
+    digests: Numbered<SectionDigest>,
+    revisions: Numbered<&'a str>,
+    runs: Numbered<&'a str>,
+}
+
+impl<'a> Common<'a> {
+    /// The row of a record; `None` where it cannot be written.
+    fn row(&mut self, record: &'a NodeRecord) -> Option<Row<'a>> {
+        let rare = match *record == plain(record) {
+            true => None,
+            false => Some(serde_json::to_string(record).ok()?.into()),
+        };
+        let mut digests = [None; Section::ALL.len()];
+        for (section, digest) in record.digests.iter() {
+            digests[section as usize] = Some(self.digests.number(&digest));
+        }
+        let revision = record.revision.as_deref();
+        Some(Row {
+            node: record.node.as_str(),
+            phase: record.phase,
+            digest_version: record.digest_version,
+            digests,
+            revision: revision.map(|revision| self.revisions.number(&revision)),
+            run: self.runs.number(&record.run.as_str()),
+            identity: record.identity.as_deref().map(IdentityRow::from),
+            rare,
+        })
+    }
+}
+
+/// The same record without the fields that few have.
+fn plain(record: &NodeRecord) -> NodeRecord {
     NodeRecord {
-        node,
-        phase,
-        digest_version,
-        digests,
-        revision,
-        run,
+        node: record.node.clone(),
+        phase: record.phase,
+        digest_version: record.digest_version,
+        digests: record.digests.clone(),
+        revision: record.revision.clone(),
+        run: record.run.clone(),
+        identity: record.identity.clone(),
         retired: None,
         maintenance: None,
         manageable: false,
@@ -50,37 +127,12 @@ fn plain(
         clean_step: None,
         owed: None,
         remediation: None,
-        identity: None,
     }
 }
 
 fn key(repository: &Repository, tip: CommitId) -> Key {
     let tip = tip.to_string();
-    repository
-        .cache()
-        .key("records", [&[VERSION][..], tip.as_bytes()])
-}
-
-/// Numbers for texts or digests, in the order in which they come.
-struct Numbered<T> {
-    numbers: FxHashMap<T, u32>,
-    all: Vec<T>,
-}
-
-impl<T: Copy + Eq + Hash> Numbered<T> {
-    fn new() -> Self {
-        Self {
-            numbers: FxHashMap::default(),
-            all: Vec::new(),
-        }
-    }
-
-    fn number(&mut self, value: T) -> u32 {
-        *self.numbers.entry(value).or_insert_with(|| {
-            self.all.push(value);
-            self.all.len() as u32 - 1
-        })
-    }
+    repository.cache().key("records", [tip.as_bytes()])
 }
 
 /// Keeps the records of a commit.
@@ -92,61 +144,18 @@ pub(super) fn write(
     if !repository.cache().keeps() {
         return;
     }
-    let mut digests = Numbered::<SectionDigest>::new();
-    let (mut runs, mut revisions) = (Numbered::new(), Numbered::new());
-    let mut numbers: [Vec<u32>; 5] = Default::default();
-    let mut rares = Vec::with_capacity(records.len());
-    let mut identities = Vec::with_capacity(records.len());
-    for (name, record) in records {
-        let mut same = plain(
-            (name.clone(), record.phase, record.digest_version),
-            record.digests.clone(),
-            record.revision.clone(),
-            record.run.clone(),
-        );
-        same.identity.clone_from(&record.identity);
-        let identity = record.identity.as_ref().map(serde_json::to_string);
-        let Ok(identity) = identity.transpose() else {
-            return;
-        };
-        identities.push(identity.unwrap_or_default());
-        let rare = match *record == same {
-            true => Ok(String::new()),
-            false => serde_json::to_string(record),
-        };
-        let phase = PHASES.iter().position(|each| *each == record.phase);
-        let (Some(phase), Ok(rare), true) = (phase, rare, *name == record.node) else {
-            return;
-        };
-        rares.push(rare);
-        let [phases, versions, all, of_revisions, of_runs] = &mut numbers;
-        phases.push(phase as u32);
-        versions.push(record.digest_version);
-        let own = &record.digests;
-        all.extend(Section::ALL.iter().map(|section| match own.get(section) {
-            Some(digest) => digests.number(*digest),
-            None => NONE,
-        }));
-        of_revisions.push(match &record.revision {
-            Some(revision) => revisions.number(&**revision),
-            None => NONE,
-        });
-        of_runs.push(runs.number(record.run.as_str()));
-    }
-    let mut writer = Writer::new();
-    writer.texts(records.keys().map(NodeName::as_str));
-    for column in numbers {
-        writer.numbers(column);
-    }
-    writer.texts(rares.iter().map(String::as_str));
-    writer.texts(identities.iter().map(String::as_str));
-    writer.bytes(digests.all.iter().flat_map(|digest| digest.0).collect());
-    for texts in [revisions.all, runs.all] {
-        writer.texts(texts);
-    }
-    repository
-        .cache()
-        .write(&key(repository, tip), &writer.finish());
+    let mut common = Common::default();
+    let rows = records.values().map(|record| common.row(record));
+    let Some(rows) = rows.collect() else { return };
+    let digests = common.digests.into_values();
+    let digests: Vec<u8> = digests.into_iter().flat_map(|digest| digest.0).collect();
+    let kept = Kept {
+        rows,
+        digests: &digests,
+        revisions: common.revisions.into_values(),
+        runs: common.runs.into_values(),
+    };
+    repository.cache().write(&key(repository, tip), &kept);
 }
 
 /// The records of a commit; `None` where they are not kept.
@@ -155,61 +164,44 @@ pub(super) fn read(
     tip: CommitId,
 ) -> Option<BTreeMap<NodeName, NodeRecord>> {
     let segment = repository.cache().read(&key(repository, tip))?;
-    let mut reader = Reader::open(&segment)?;
-    let names = reader.texts()?;
-    let [phases, versions, digests, of_revisions, of_runs] = [
-        reader.numbers()?,
-        reader.numbers()?,
-        reader.numbers()?,
-        reader.numbers()?,
-        reader.numbers()?,
-    ];
-    let rares = reader.texts()?;
-    let identities = reader.texts()?;
-    let (all_digests, _) = reader.bytes()?.as_chunks();
-    let all_revisions: Vec<Arc<str>> = shared(&reader.texts()?)?;
-    let all_runs: Vec<Arc<str>> = shared(&reader.texts()?)?;
-    let known = |all: &[Arc<str>], column: &Numbers<'_>, at: usize| match column.get(at)? {
-        NONE => Some(None),
-        number => Some(Some(all.get(number as usize)?.clone())),
+    let kept: Kept<'_> = segment.decode()?;
+    let (digests, _) = kept.digests.as_chunks();
+    let revisions: Vec<Arc<str>> = kept.revisions.into_iter().map(Arc::from).collect();
+    let runs: Vec<RunId> = kept.runs.into_iter().map(RunId::from).collect();
+    let digest = |number: Option<u32>| match number {
+        None => Some(None),
+        Some(number) => Some(Some(SectionDigest(*digests.get(number as usize)?))),
     };
-    let mut records = Vec::with_capacity(names.len());
-    for at in 0..names.len() {
-        let node = NodeName::from(names.get(at)?);
-        let start = at * Section::ALL.len();
-        let mut own = [None; Section::ALL.len()];
-        for (digest, at) in own.iter_mut().zip(start..) {
-            *digest = match digests.get(at)? {
-                NONE => None,
-                number => Some(SectionDigest(*all_digests.get(number as usize)?)),
-            };
+    let record = |row: Row<'_>| -> Option<NodeRecord> {
+        if let Some(json) = row.rare {
+            return serde_json::from_str(&json).ok();
         }
-        let record = match rares.get(at)? {
-            "" => NodeRecord {
-                identity: match identities.get(at)? {
-                    "" => None,
-                    json => Some(serde_json::from_str(json).ok()?),
-                },
-                ..plain(
-                    (
-                        node.clone(),
-                        *PHASES.get(phases.get(at)? as usize)?,
-                        versions.get(at)?,
-                    ),
-                    Digests::from(own),
-                    known(&all_revisions, &of_revisions, at)?,
-                    RunId::from(known(&all_runs, &of_runs, at)??),
-                )
+        let mut own = [None; Section::ALL.len()];
+        for (own, number) in own.iter_mut().zip(row.digests) {
+            *own = digest(number)?;
+        }
+        let revision = row.revision.map(|number| revisions.get(number as usize));
+        Some(NodeRecord {
+            node: NodeName::from(row.node),
+            phase: row.phase,
+            digest_version: row.digest_version,
+            digests: Digests::from(own),
+            revision: match revision {
+                None => None,
+                Some(revision) => Some(revision?.clone()),
             },
-            json => serde_json::from_str(json).ok()?,
-        };
-        records.push((node, record));
-    }
-    Some(records.into_iter().collect())
-}
-
-fn shared(texts: &Texts<'_>) -> Option<Vec<Arc<str>>> {
-    (0..texts.len())
-        .map(|at| texts.get(at).map(Arc::from))
-        .collect()
+            run: runs.get(row.run as usize)?.clone(),
+            identity: row.identity.map(|identity| Box::new(identity.into())),
+            retired: None,
+            maintenance: None,
+            manageable: false,
+            last_error: None,
+            clean_step: None,
+            owed: None,
+            remediation: None,
+        })
+    };
+    let records = kept.rows.into_iter().map(record);
+    let named = records.map(|record| record.map(|record| (record.node.clone(), record)));
+    named.collect()
 }

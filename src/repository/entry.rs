@@ -13,6 +13,8 @@ use std::fmt;
 use std::fs::Metadata;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{BlobId, CommitId};
 
 /// Which files are listed: YAML files below some folders.
@@ -199,11 +201,8 @@ pub struct Tree {
     pub problems: Vec<Problem>,
 }
 
-/// How many numbers a [`Stamp`] is.
-pub(super) const FIELDS: usize = 7;
-
 /// By what a change of a file is seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     size: u64,
     /// Seconds, and nanoseconds after them.
@@ -236,19 +235,6 @@ impl Stamp {
 
     pub(super) fn is_before(&self, time: (i64, i64)) -> bool {
         self.modified < time && self.changed < time
-    }
-
-    pub(super) fn numbers(&self) -> [u64; FIELDS] {
-        let bits = |number: i64| number.cast_unsigned();
-        [
-            self.size,
-            bits(self.modified.0),
-            bits(self.modified.1),
-            bits(self.changed.0),
-            bits(self.changed.1),
-            self.inode,
-            self.device,
-        ]
     }
 }
 

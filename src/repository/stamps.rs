@@ -10,15 +10,22 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::entry::FIELDS;
+use serde::{Deserialize, Serialize};
+
+use super::entry::Stamp;
 use super::{BlobId, Entry, Repository};
 use crate::cache::Key;
-use crate::cache::columns::{Reader, Writer};
 
 /// A file that was changed within this time before it was looked at is not remembered.
 const RECENT: Duration = Duration::from_secs(2);
 
-const BLOB: usize = 20;
+/// A file that was read.
+#[derive(Debug, Serialize, Deserialize)]
+struct Remembered<'a> {
+    path: &'a str,
+    stamp: Stamp,
+    blob: &'a [u8],
+}
 
 /// The files of a worktree while somebody finds out their ids.
 #[derive(Clone, Copy, Debug)]
@@ -48,35 +55,37 @@ impl Repository {
     #[must_use]
     pub fn known(&self, entries: &[Entry]) -> Vec<Option<BlobId>> {
         let segment = self.cache.read(&self.stamps_key());
-        let known = segment.and_then(|segment| known(&segment, entries));
-        known.unwrap_or_else(|| vec![None; entries.len()])
+        let files: Option<Vec<Remembered<'_>>> =
+            segment.as_ref().and_then(|segment| segment.decode());
+        let mut files = files.unwrap_or_default().into_iter().peekable();
+        let known = entries.iter().map(|entry| {
+            while files.next_if(|file| *file.path < *entry.path).is_some() {}
+            let file = files.next_if(|file| *file.path == *entry.path)?;
+            let blob = git2::Oid::from_bytes(file.blob).ok()?;
+            (entry.stamp == Some(file.stamp)).then(|| blob.into())
+        });
+        known.collect()
     }
 
     /// Remembers the ids of files that were listed after a moment; the entries are sorted by path.
     pub fn remember<'a>(
         &self,
         moment: Moment,
-        files: impl IntoIterator<Item = (&'a Entry, BlobId)>,
+        files: impl IntoIterator<Item = (&'a Entry, &'a BlobId)>,
     ) {
         if !self.cache.keeps() {
             return;
         }
-        let (mut paths, mut stamps, mut blobs) = (Vec::new(), Vec::new(), Vec::new());
-        for (entry, blob) in files {
-            let Some(stamp) = entry.stamp.filter(|stamp| stamp.is_before(moment.recent)) else {
-                continue;
-            };
-            paths.push(&*entry.path);
-            stamps.push(stamp.numbers());
-            blobs.extend_from_slice(blob.0.as_bytes());
-        }
-        let mut writer = Writer::new();
-        writer.texts(paths);
-        for field in 0..FIELDS {
-            writer.large(stamps.iter().map(|stamp| stamp[field]));
-        }
-        writer.bytes(blobs);
-        self.cache.write(&self.stamps_key(), &writer.finish());
+        let remembered = |(entry, blob): (&'a Entry, &'a BlobId)| {
+            let stamp = entry.stamp.filter(|stamp| stamp.is_before(moment.recent))?;
+            Some(Remembered {
+                path: &entry.path,
+                stamp,
+                blob: blob.0.as_bytes(),
+            })
+        };
+        let files: Vec<Remembered<'_>> = files.into_iter().filter_map(remembered).collect();
+        self.cache.write(&self.stamps_key(), &files);
     }
 
     fn stamps_key(&self) -> Key {
@@ -85,43 +94,4 @@ impl Repository {
         self.cache
             .key("stamps", [root.as_os_str().as_encoded_bytes(), &strips])
     }
-}
-
-fn known(segment: &[u8], entries: &[Entry]) -> Option<Vec<Option<BlobId>>> {
-    let mut reader = Reader::open(segment)?;
-    let paths = reader.texts()?;
-    let mut fields = Vec::with_capacity(FIELDS);
-    for _ in 0..FIELDS {
-        fields.push(reader.large()?);
-    }
-    let (blobs, rest) = reader.bytes()?.as_chunks::<BLOB>();
-    let fits = fields.iter().all(|field| field.len() == paths.len());
-    if !fits || !rest.is_empty() || blobs.len() != paths.len() {
-        return None;
-    }
-    let mut result = Vec::with_capacity(entries.len());
-    let mut at = 0;
-    let mut stamp = [0; FIELDS];
-    let mut next = |stamp: &mut [u64; FIELDS]| {
-        for (slot, field) in stamp.iter_mut().zip(&mut fields) {
-            *slot = field.next()?;
-        }
-        Some(())
-    };
-    let mut path = None;
-    for entry in entries {
-        while at < paths.len() && path.is_none_or(|path| path < &*entry.path) {
-            path = Some(paths.get(at)?);
-            next(&mut stamp)?;
-            at += 1;
-        }
-        let is_same =
-            path == Some(&*entry.path) && entry.stamp.is_some_and(|seen| seen.numbers() == stamp);
-        let blob = at.checked_sub(1).and_then(|at| blobs.get(at));
-        result.push(match blob.filter(|_| is_same) {
-            Some(bytes) => Some(git2::Oid::from_bytes(bytes).ok()?.into()),
-            None => None,
-        });
-    }
-    Some(result)
 }

@@ -1,47 +1,70 @@
-//! Reads the files of a site and takes them through every stage, each stage reporting all it finds.
+//! The way of a site from its files to what they say, each stage reporting all it finds.
 //!
-//! Files are read and parsed on two threads; what a stage finds broken is left out of the next one.
+//! There is one way, whoever asks. The files are listed and told apart: those of machines that nothing depends
+//! on need not all be read again and held in memory; they become [`Units`], which have the designs of their machines and
+//! nothing else ([`super::units`]). All other files are parsed, rendered, typed and checked, and their machines
+//! join those of the units. Where a reader needs to be told why a machine is what it is, [`Loader::explain`]
+//! takes the files of that machine in too. A site without units is the same with more to do: that is how a small
+//! one is loaded, one whose documents are wanted, and one with which anything is wrong.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
-use crate::design::{self, Design, NodeDesign};
-use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
-use crate::document::{Document, LoadSettings, LoadedFile, SiteLimits, decode, load};
-use crate::render::{self, render};
-use crate::repository::{BlobId, CommitId, Content, Entry, Moment, Repository, Tree};
+use crate::design::{self, Design, MACHINE, NodeName, Nodes};
+use crate::diagnostic::{Diagnostics, Mark, Sources};
+use crate::document::{Document, LoadSettings, LoadedFile};
+use crate::render::{self, Rendering, render};
+use crate::repository::{BlobId, CommitId, Entry, Moment, Repository, Tree};
 
 use super::consequence::Lost;
+use super::files::{Files, THREADS, unusable};
 use super::guards::Guards;
-use super::kept::{Kept, Parts};
+use super::kept;
+use super::leaf::addresses;
 use super::mask::mask;
-use super::{At, Depth, Error, Listing, Location, Settings, Site, SiteFile, digest_of};
+use super::units::{Sizes, Units, finding};
+use super::{
+    At, Depth, Detail, Error, Location, Settings, Site, SiteFile, Unexplained, UnexplainedFile,
+    digest_of,
+};
 
-/// How many threads read and parse.
-const THREADS: usize = 2;
-
-/// The ids of the files are written down again when one in so many had to be read.
+/// The ids of the files are written down again when one in so many was not known.
 const REMEMBERED: usize = 64;
 
 /// Loads sites of one repository.
 #[derive(Debug)]
 pub struct Loader<'a> {
-    repository: &'a Repository,
-    sources: Sources,
-    parsed: HashMap<SiteFile, Arc<LoadedFile>>,
+    files: Files<'a>,
     guards: Option<Arc<Guards>>,
+    sizes: Sizes,
 }
 
-enum Fetched {
-    Known(SiteFile, Arc<LoadedFile>),
-    New(SiteFile, Arc<str>),
-    Broken(Box<Diagnostic>),
-    /// It, or one before it, is more than a site may have.
-    TooMuch,
+/// Which site is loaded, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) location: &'a Location,
+    pub(super) at: At,
+    pub(super) settings: Settings,
+}
+
+/// The files of a site at a revision.
+pub(super) struct Listing {
+    pub(super) tree: Tree,
+    /// The ids of their bytes, where they are known without reading them.
+    pub(super) ids: Vec<Option<BlobId>>,
+}
+
+/// What came of the files that are no units.
+struct Stages {
+    files: Vec<SiteFile>,
+    loaded: Vec<Arc<LoadedFile>>,
+    documents: Vec<Arc<Document>>,
+    rendering: Rendering,
+    design: Design,
+    diagnostics: Diagnostics,
 }
 
 impl<'a> Loader<'a> {
@@ -49,10 +72,9 @@ impl<'a> Loader<'a> {
     #[must_use]
     pub fn new(repository: &'a Repository) -> Self {
         Self {
-            repository,
-            sources: Sources::new(),
-            parsed: HashMap::new(),
+            files: Files::new(repository),
             guards: None,
+            sizes: Sizes::default(),
         }
     }
 
@@ -63,18 +85,17 @@ impl<'a> Loader<'a> {
         self
     }
 
-    pub(super) fn repository(&self) -> &'a Repository {
-        self.repository
+    /// The same, for sites that are large with fewer machines than usual.
+    #[must_use]
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.sizes = sizes;
+        self
     }
 
     /// All texts that were read so far.
     #[must_use]
     pub fn sources(&self) -> &Sources {
-        &self.sources
-    }
-
-    pub(super) fn sources_mut(&mut self) -> &mut Sources {
-        &mut self.sources
+        &self.files.sources
     }
 
     /// Reads a site at a revision. Problems in its documents are in the result.
@@ -83,197 +104,269 @@ impl<'a> Loader<'a> {
     ///
     /// Git fails.
     pub fn load(&mut self, location: &Location, at: At, settings: Settings) -> Result<Site, Error> {
+        let wanted = Wanted {
+            location,
+            at,
+            settings,
+        };
         let (moment, began) = (Moment::now(), Instant::now());
-        let tree = self.tree(location, at)?;
-        let (site, loaded) = self.load_tree(location, at, settings, &tree, Vec::new())?;
+        let listing = self.list(location, at)?;
+        let is_large = settings.detail != Detail::Documents
+            && settings.depth != Depth::Rendered
+            && listing.tree.problems.is_empty()
+            && listing.tree.entries.len() >= self.sizes.fewest;
+        let mut joined = None;
+        if is_large {
+            let repository = self.files.repository;
+            let segment = kept::read(repository, location, settings);
+            let known = segment.as_ref().and_then(kept::decode);
+            let units = Units::find(
+                &mut self.files,
+                &wanted,
+                &listing,
+                known.as_ref(),
+                self.sizes,
+            )?;
+            if let Some(units) = units {
+                joined = self.join(&wanted, &listing, &units, true)?;
+            }
+        }
+        let site = match joined {
+            Some(site) => site,
+            None => self.whole(&wanted, &listing)?,
+        };
         log::info!(
-            "`{}` at {at}: {} files, {} documents, in {:.1?}",
+            "`{}` at {at}: {} files, {} documents read, in {:.1?}",
             location.site,
             site.files.len(),
             site.documents.len(),
             began.elapsed()
         );
-        if settings.depth == Depth::Checked {
-            Kept::write(self.repository, &site, settings, &loaded);
-        }
-        if at == At::Worktree && site.files.len() == tree.entries.len() {
-            let files = tree.entries.iter().zip(&site.files);
-            let blobs = files.map(|(entry, file)| (entry, file.blob));
-            self.repository.remember(moment, blobs);
-        }
+        self.remember(moment, at, &listing, &site);
         Ok(site)
     }
 
-    /// The files of a site in the worktree and their ids; only those are read that have changed since
-    /// they were read last. `None` where a file cannot be used, so that the site cannot either, or is
-    /// none of the site's.
-    ///
-    /// # Errors
-    ///
-    /// A folder or a file cannot be read.
-    pub fn list(&self, location: &Location) -> Result<Option<Listing>, Error> {
-        let moment = Moment::now();
-        let Some(entries) = self.entries(location)? else {
-            return Ok(None);
-        };
-        let limit = LoadSettings::default().limits.file_bytes as u64;
-        let known = self.repository.known(&entries);
-        let limits = SiteLimits::new();
-        let mut files = Vec::with_capacity(entries.len());
-        let mut read = 0;
-        for (entry, known) in entries.iter().zip(known) {
-            let blob = match known {
-                Some(blob) => blob,
-                None => match self.repository.read(entry, limit) {
-                    Ok(content) if limits.take_bytes(content.bytes.len() as u64) => {
-                        read += 1;
-                        content.blob
-                    }
-                    Ok(_) => return Ok(None),
-                    Err(crate::repository::Error::TooLarge { .. }) => return Ok(None),
-                    Err(error) => return Err(error.into()),
-                },
-            };
-            files.push(SiteFile {
-                path: entry.path.clone(),
-                mode: entry.mode,
-                blob,
-            });
-        }
-        let listing = Listing::new(entries, files);
-        if read * REMEMBERED > listing.files.len() {
-            self.repository.remember(moment, listing.blobs());
-        }
-        Ok(Some(listing))
-    }
-
-    /// What is in the worktree; `None` where anything is there that cannot be used, or is none of the
-    /// site's.
-    pub(super) fn entries(&self, location: &Location) -> Result<Option<Vec<Entry>>, Error> {
-        let tree = self.repository.worktree(&location.selection)?;
-        let is_tool = |entry: &Entry| is_tool(location, &entry.path);
-        let is_plain = tree.problems.is_empty() && !tree.entries.iter().any(is_tool);
-        Ok(is_plain.then_some(tree.entries))
-    }
-
-    /// Reads a part of a site in the worktree, among machines that are settled; `None` where the parts
-    /// do not fit together, and the whole has to be loaded. The files and the digest are the whole
-    /// site's, and so is the number of warnings that is given with it.
+    /// Takes the files in that some machines were made of, so that the site has all that explains them.
     ///
     /// # Errors
     ///
     /// A file cannot be read.
-    pub fn load_part(
-        &mut self,
-        location: &Location,
-        settings: Settings,
-        listing: &Listing,
-        kept: &Kept,
-        parts: &mut Parts,
-    ) -> Result<Option<(Site, usize)>, Error> {
-        let settled = std::mem::take(&mut parts.settled);
-        let (at, load, count) = (At::Worktree, &parts.load, settled.len());
-        let began = Instant::now();
-        let site = self.load_listed(location, at, settings, listing, load, settled)?;
-        log::info!(
-            "`{}` at {at}: {} of {} files read, the others as they were, in {:.1?}",
-            location.site,
-            load.iter().filter(|load| **load).count(),
-            load.len(),
-            began.elapsed()
-        );
-        let site = site.filter(|site| parts.fit(kept, site, &self.sources, count));
-        Ok(site.map(|site| {
-            let (_, warnings) = site.diagnostics.counts();
-            (site, warnings + parts.warnings)
-        }))
-    }
-
-    /// Reads some files of a site, among machines that are settled; `None` where they are not what was
-    /// listed any more. The files and the digest are the whole site's.
-    pub(super) fn load_listed(
-        &mut self,
-        location: &Location,
-        at: At,
-        settings: Settings,
-        listing: &Listing,
-        load: &[bool],
-        settled: Vec<Arc<NodeDesign>>,
-    ) -> Result<Option<Site>, Error> {
-        let entries = listing.entries.iter().zip(load);
-        let tree = Tree {
-            revision: None,
-            entries: entries
-                .filter(|(_, load)| **load)
-                .map(|(entry, _)| entry.clone())
-                .collect(),
-            problems: Vec::new(),
+    pub fn explain(&mut self, site: &mut Site, names: &BTreeSet<&NodeName>) -> Result<(), Error> {
+        let Some(unexplained) = site.unexplained.take() else {
+            return Ok(());
         };
-        let (mut site, _) = self.load_tree(location, at, settings, &tree, settled)?;
-        // Whoever writes while we read gets the long way.
-        let mut expected = listing.files.iter().zip(load);
-        let is_as_listed = site.files.iter().all(|file| {
-            let next = expected.find(|(_, load)| **load);
-            next.is_some_and(|(listed, _)| listed == file)
-        });
-        if !is_as_listed {
-            return Ok(None);
+        let is_wanted = |file: &UnexplainedFile| file.nodes.iter().any(|name| names.contains(name));
+        if !unexplained.files.iter().any(is_wanted) {
+            site.unexplained = Some(unexplained);
+            return Ok(());
         }
-        site.files.clone_from(&listing.files);
-        site.digest = listing.digest.clone();
-        Ok(Some(site))
+        let nodes = &site.design.nodes;
+        let units = Units::of(&unexplained, &site.files, nodes, |file| !is_wanted(file));
+        let location = site.location.clone();
+        let wanted = Wanted {
+            location: &location,
+            at: site.at,
+            settings: Settings {
+                depth: Depth::Typed,
+                ..unexplained.settings
+            },
+        };
+        let listing = Listing {
+            tree: unexplained.tree,
+            ids: site.files.iter().map(|file| Some(file.blob)).collect(),
+        };
+        let joined = self.join(&wanted, &listing, &units, false)?;
+        let explained = joined.filter(|joined| joined.digest == site.digest);
+        *site = match explained {
+            Some(mut joined) => {
+                joined.diagnostics = std::mem::take(&mut site.diagnostics);
+                joined.warnings = site.warnings;
+                joined
+            }
+            // Somebody writes while we read.
+            None => {
+                let settings = Settings {
+                    detail: Detail::Documents,
+                    ..unexplained.settings
+                };
+                self.load(&location, site.at, settings)?
+            }
+        };
+        Ok(())
     }
 
-    /// Reads a part of a site at a commit: all files but those.
+    /// Reads a site at a commit without the files that are as they are in another one, and are not explained there.
     ///
     /// # Errors
     ///
     /// Git fails.
-    pub fn load_without(
+    pub fn load_beside(
         &mut self,
+        other: &Site,
         location: &Location,
         commit: CommitId,
         settings: Settings,
-        left_out: &FxHashSet<(Arc<str>, BlobId)>,
     ) -> Result<Site, Error> {
-        let mut tree = self.tree(location, At::Commit(commit))?;
-        tree.entries.retain(|entry| {
-            let id = entry.blob.map(|blob| (entry.path.clone(), blob));
-            id.is_none_or(|id| !left_out.contains(&id))
-        });
-        let (at, began) = (At::Commit(commit), Instant::now());
-        let (site, _) = self.load_tree(location, at, settings, &tree, Vec::new())?;
-        log::info!(
-            "`{}` at {at}: the {} files that differ, in {:.1?}",
-            location.site,
-            site.files.len(),
-            began.elapsed()
-        );
-        Ok(site)
+        let at = At::Commit(commit);
+        let mut listing = self.list(location, at)?;
+        let alike: FxHashSet<(&str, BlobId)> = other
+            .unexplained
+            .iter()
+            .flat_map(|unexplained| &unexplained.files)
+            .map(|file| &other.files[file.position])
+            .map(|file| (&*file.path, file.blob))
+            .collect();
+        let is_needed = |entry: &Entry| {
+            let id = entry.blob.map(|blob| (&*entry.path, blob));
+            id.is_none_or(|id| !alike.contains(&id))
+        };
+        listing.tree.entries.retain(is_needed);
+        let wanted = Wanted {
+            location,
+            at,
+            settings,
+        };
+        self.whole(&wanted, &listing)
     }
 
     /// The files of a site at a revision.
-    pub(super) fn tree(&self, location: &Location, at: At) -> Result<Tree, Error> {
+    fn list(&self, location: &Location, at: At) -> Result<Listing, Error> {
+        let repository = self.files.repository;
         let mut tree = match at {
-            At::Worktree => self.repository.worktree(&location.selection)?,
-            At::Commit(commit) => self.repository.tree_at(commit, &location.selection)?,
+            At::Worktree => repository.worktree(&location.selection)?,
+            At::Commit(commit) => repository.tree_at(commit, &location.selection)?,
         };
         tree.entries.retain(|entry| !is_tool(location, &entry.path));
-        Ok(tree)
+        let ids = match at {
+            At::Worktree => repository.known(&tree.entries),
+            At::Commit(_) => tree.entries.iter().map(|entry| entry.blob).collect(),
+        };
+        Ok(Listing { tree, ids })
+    }
+
+    /// Remembers the ids of the files of the worktree, where many were not known.
+    fn remember(&self, moment: Moment, at: At, listing: &Listing, site: &Site) {
+        let (entries, ids) = (&listing.tree.entries, &listing.ids);
+        let unknown = ids.iter().filter(|id| id.is_none()).count();
+        let is_whole = site.files.len() == entries.len();
+        if at == At::Worktree && is_whole && unknown * REMEMBERED > entries.len() {
+            let blobs = site.files.iter().map(|file| &file.blob);
+            self.files
+                .repository
+                .remember(moment, entries.iter().zip(blobs));
+        }
+    }
+
+    /// Takes all files through every stage.
+    fn whole(&mut self, wanted: &Wanted<'_>, listing: &Listing) -> Result<Site, Error> {
+        let (tree, entries) = (&listing.tree, &listing.tree.entries);
+        let stages = self.stages(wanted, tree, entries, &mut design::alone)?;
+        let (_, warnings) = stages.diagnostics.counts();
+        let digest = digest_of(&stages.files);
+        Ok(Site {
+            location: wanted.location.clone(),
+            at: wanted.at,
+            files: stages.files,
+            digest,
+            documents: stages.documents,
+            rendering: stages.rendering,
+            design: Arc::new(stages.design),
+            diagnostics: stages.diagnostics,
+            warnings,
+            unexplained: None,
+        })
+    }
+
+    /// Takes the files that are no units through every stage, and puts both together; `None` where they do not fit
+    /// together, or anything is wrong, so that all files have to be taken.
+    fn join(
+        &mut self,
+        wanted: &Wanted<'_>,
+        listing: &Listing,
+        units: &Units<'_>,
+        is_kept: bool,
+    ) -> Result<Option<Site>, Error> {
+        let tree = &listing.tree;
+        let is_unit = units.marks(tree.entries.len());
+        let others = tree.entries.iter().zip(&is_unit);
+        let entries: Vec<Entry> = others
+            .filter(|(_, is_unit)| !**is_unit)
+            .map(|(entry, _)| entry.clone())
+            .collect();
+        let mut settled = None;
+        let mut join = |loaded: &Nodes| {
+            settled = units.designs(loaded);
+            settled.clone().unwrap_or_default()
+        };
+        let mut stages = self.stages(wanted, tree, &entries, &mut join)?;
+        let Some(settled) = settled else {
+            return Ok(None);
+        };
+        let machines = stages.rendering.of_schema(MACHINE).len();
+        let all: FxHashSet<_> = stages.diagnostics.iter().filter_map(finding).collect();
+        if stages.diagnostics.has_errors()
+            || stages.files.len() != entries.len()
+            || stages.design.nodes.len() != machines + settled.len()
+            || !units.found.is_subset(&all)
+            || takes_from_one(&stages, units, &settled)
+            || (units.is_new && has_repeated_address(&stages.design.nodes))
+        {
+            return Ok(None);
+        }
+        // What the rules found again in the units was counted there.
+        let is_own = |mark: Mark| !units.sources.contains(&mark.source.0);
+        stages.diagnostics = std::mem::take(&mut stages.diagnostics)
+            .into_iter()
+            .filter(|each| each.mark.is_none_or(is_own))
+            .collect();
+        let Some(files) = units.files(&tree.entries, &stages.files) else {
+            return Ok(None);
+        };
+        let (_, own) = stages.diagnostics.counts();
+        let site = Site {
+            location: wanted.location.clone(),
+            at: wanted.at,
+            digest: digest_of(&files),
+            files,
+            documents: stages.documents,
+            rendering: stages.rendering,
+            design: Arc::new(stages.design),
+            diagnostics: stages.diagnostics,
+            warnings: own + units.warnings(),
+            unexplained: Some(Unexplained {
+                tree: tree.clone(),
+                files: units.unexplained(&settled),
+                sources: units.sources.clone(),
+                settings: wanted.settings,
+            }),
+        };
+        if is_kept && units.is_new && wanted.settings.depth == Depth::Checked {
+            kept::write(
+                self.files.repository,
+                &site,
+                wanted.settings,
+                &stages.loaded,
+            );
+        }
+        Ok(Some(site))
     }
 
     /// Takes files through every stage.
-    fn load_tree(
+    fn stages(
         &mut self,
-        location: &Location,
-        at: At,
-        settings: Settings,
+        wanted: &Wanted<'_>,
         tree: &Tree,
-        settled: Vec<Arc<NodeDesign>>,
-    ) -> Result<(Site, Vec<Arc<LoadedFile>>), Error> {
+        entries: &[Entry],
+        others: design::Others<'_>,
+    ) -> Result<Stages, Error> {
+        let Wanted {
+            location,
+            at,
+            settings,
+        } = *wanted;
         let mut diagnostics = unusable(tree);
         let load_settings = load_settings(location);
-        let (files, loaded) = self.files(&tree.entries, &load_settings, &mut diagnostics)?;
+        let (files, loaded) = self.files.load(entries, &load_settings, &mut diagnostics)?;
 
         for content in &loaded {
             diagnostics.extend(content.diagnostics.iter().cloned());
@@ -284,7 +377,7 @@ impl<'a> Loader<'a> {
         let mut rendering = render(&documents, &options(location, settings));
         let mut found = std::mem::take(&mut rendering.diagnostics);
         if is_broken {
-            found = lost.own(found, &documents, &self.sources);
+            found = lost.own(found, &documents, &self.files.sources);
         }
         diagnostics.extend(found);
 
@@ -298,14 +391,14 @@ impl<'a> Loader<'a> {
         let mut design = match settings.depth {
             Depth::Rendered => Design::empty(site),
             Depth::Typed => {
-                let (design, found) = design::build(site, &rendered);
+                let (design, found) = design::build_among(site, &rendered, others);
                 diagnostics.extend(found);
                 design
             }
             Depth::Checked => {
-                let (design, mut found) = design::check_among(site, &rendered, settled, THREADS);
+                let (design, mut found) = design::check_among(site, &rendered, others, THREADS);
                 if !is_sound {
-                    found = lost.own(found, &documents, &self.sources);
+                    found = lost.own(found, &documents, &self.files.sources);
                 }
                 diagnostics.extend(found);
                 design
@@ -320,171 +413,39 @@ impl<'a> Loader<'a> {
             &rendering,
         );
         if at == At::Worktree {
-            diagnostics = self.unquoted(diagnostics, tree)?;
+            diagnostics = self.files.unquoted(diagnostics, tree)?;
         }
-        diagnostics.sort(&self.sources);
-        let digest = digest_of(&files);
-        let site = Site {
-            location: location.clone(),
-            at,
+        diagnostics.sort(&self.files.sources);
+        Ok(Stages {
             files,
-            digest,
+            loaded,
             documents,
             rendering,
-            design: Arc::new(design),
+            design,
             diagnostics,
-        };
-        Ok((site, loaded))
-    }
-
-    /// The same diagnostics without the lines of files that git does not track: a pipeline may have put its
-    /// credentials beside the site. What such a file holds that is no document is not named either.
-    fn unquoted(&mut self, diagnostics: Diagnostics, tree: &Tree) -> Result<Diagnostics, Error> {
-        let mut untracked: HashMap<SourceId, bool> = HashMap::new();
-        for diagnostic in &diagnostics {
-            let related = diagnostic.related.iter().map(|related| related.mark);
-            for mark in diagnostic.mark.into_iter().chain(related) {
-                if untracked.contains_key(&mark.source) {
-                    continue;
-                }
-                let path = self.sources.path(mark.source);
-                let entries = &tree.entries;
-                let found = entries.binary_search_by(|entry| entry.path.cmp(&path));
-                let place = found.map_or(&*path, |at| entries[at].place());
-                // A settled machine has a place in no file.
-                let is_untracked = !place.is_empty() && !self.repository.is_tracked(place)?;
-                untracked.insert(mark.source, is_untracked);
-                if is_untracked {
-                    self.sources.never_quote(mark.source);
-                }
-            }
-        }
-        let is_untracked = |diagnostic: &Diagnostic| {
-            let mark = diagnostic.mark;
-            mark.is_some_and(|mark| untracked.get(&mark.source) == Some(&true))
-        };
-        Ok(diagnostics
-            .into_iter()
-            .map(|diagnostic: Diagnostic| match is_untracked(&diagnostic) {
-                true => without_content(diagnostic),
-                false => diagnostic,
-            })
-            .collect())
-    }
-
-    /// The files with what is in them, in the order of their paths.
-    pub(super) fn files(
-        &mut self,
-        entries: &[Entry],
-        settings: &LoadSettings,
-        diagnostics: &mut Diagnostics,
-    ) -> Result<(Vec<SiteFile>, Vec<Arc<LoadedFile>>), Error> {
-        let limit = settings.limits.file_bytes as u64;
-        let limits = SiteLimits::new();
-        let fetched = on_threads(entries, |entry| match limits.is_exceeded() {
-            true => Ok(Fetched::TooMuch),
-            false => self.fetch(entry, limit, settings, &limits),
-        });
-
-        let mut files = Vec::with_capacity(entries.len());
-        let mut loaded: Vec<Option<Arc<LoadedFile>>> = Vec::with_capacity(entries.len());
-        let mut new: Vec<(usize, SourceId, Arc<str>)> = Vec::new();
-        for each in fetched {
-            match each? {
-                Fetched::Known(file, content) => {
-                    files.push(file);
-                    loaded.push(Some(content));
-                }
-                Fetched::New(file, text) => {
-                    log::trace!("`{}`: {} bytes", file.path, text.len());
-                    let source = self.sources.add(file.path.clone(), text.clone());
-                    new.push((files.len(), source, text));
-                    files.push(file);
-                    loaded.push(None);
-                }
-                Fetched::Broken(problem) => diagnostics.push(*problem),
-                Fetched::TooMuch => {}
-            }
-        }
-        let contents = on_threads(&new, |(_, source, text)| {
-            if limits.is_exceeded() {
-                return LoadedFile::default();
-            }
-            let content = load(*source, text, settings);
-            limits.take_values(content.size.1);
-            content
-        });
-        if limits.is_exceeded() {
-            diagnostics.push(too_large());
-            return Ok((Vec::new(), Vec::new()));
-        }
-        for ((index, source, _), content) in new.into_iter().zip(contents) {
-            for (start, end) in &content.secret {
-                self.sources.hide(source, *start, *end);
-            }
-            let content = Arc::new(content);
-            self.parsed.insert(files[index].clone(), content.clone());
-            loaded[index] = Some(content);
-        }
-        Ok((files, loaded.into_iter().flatten().collect()))
-    }
-
-    /// A file as far as it has to be read; what was read before is as it was.
-    fn fetch(
-        &self,
-        entry: &Entry,
-        limit: u64,
-        settings: &LoadSettings,
-        limits: &SiteLimits,
-    ) -> Result<Fetched, Error> {
-        if let Some(blob) = entry.blob {
-            let file = SiteFile {
-                path: entry.path.clone(),
-                mode: entry.mode,
-                blob,
-            };
-            if let Some(content) = self.parsed.get(&file) {
-                return Ok(known(file, content, limits));
-            }
-        }
-        let Content { blob, bytes } = match self.repository.read(entry, limit) {
-            Ok(content) => content,
-            Err(crate::repository::Error::TooLarge { size, limit, .. }) => {
-                return Ok(Fetched::Broken(Box::new(
-                Diagnostic::error_in(
-                    "yaml-file-too-large",
-                    Some(&entry.path),
-                    format!("the file has {size} bytes; at most {limit} are read"),
-                )
-                .hint("split it: a file may hold any number of documents, and a site any number of files"),
-            )));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let file = SiteFile {
-            path: entry.path.clone(),
-            mode: entry.mode,
-            blob,
-        };
-        if let Some(content) = self.parsed.get(&file) {
-            return Ok(known(file, content, limits));
-        }
-        if !limits.take_bytes(bytes.len() as u64) {
-            return Ok(Fetched::TooMuch);
-        }
-        Ok(match decode(&entry.path, &bytes, &settings.limits) {
-            Ok(text) => Fetched::New(file, text),
-            Err(problem) => Fetched::Broken(problem),
         })
     }
 }
 
-/// A file that was read before, as part of this site.
-fn known(file: SiteFile, content: &Arc<LoadedFile>, limits: &SiteLimits) -> Fetched {
-    let (bytes, values) = content.size;
-    limits.take_bytes(bytes);
-    limits.take_values(values);
-    Fetched::Known(file, content.clone())
+/// Whether a document takes something from a machine of a unit.
+fn takes_from_one(stages: &Stages, units: &Units<'_>, settled: &[Arc<design::NodeDesign>]) -> bool {
+    let substitutions = stages.documents.iter().flat_map(|each| &each.substitutions);
+    let mut sources = substitutions
+        .map(|each| &each.source.document)
+        .filter(|source| *source.schema == *MACHINE)
+        .peekable();
+    if units.list.is_empty() || sources.peek().is_none() {
+        return false;
+    }
+    let names: FxHashSet<&str> = settled.iter().map(|node| node.name.as_str()).collect();
+    sources.any(|source| names.contains(&*source.name))
+}
+
+/// Whether two machines have the same address, of which the rules see those only that were loaded.
+fn has_repeated_address(nodes: &Nodes) -> bool {
+    let mut seen = FxHashSet::default();
+    let mut all = nodes.values().flat_map(|node| addresses(node));
+    !all.all(|address| seen.insert(address))
 }
 
 /// How files are read.
@@ -524,92 +485,4 @@ pub(super) fn own_documents(
 /// Whether a file is none of a site's documents though it lies among them, as Pegleg has it.
 fn is_tool(location: &Location, path: &str) -> bool {
     !location.is_flat && path.split('/').any(|part| part == "tools")
-}
-
-/// The error for a site that is more than may be loaded; none of it is.
-fn too_large() -> Diagnostic {
-    let message = format!(
-        "the files of this site have more than {} MiB or {} values together, those that aliases stand for among them",
-        SiteLimits::BYTES >> 20,
-        SiteLimits::VALUES
-    );
-    Diagnostic::error_in("yaml-site-too-large", None, message).hint(
-        "nothing of it is read: take out of its folders what is no part of it, or make two sites of it",
-    )
-}
-
-/// A diagnostic of a file that git does not track.
-fn without_content(mut diagnostic: Diagnostic) -> Diagnostic {
-    let code = diagnostic.code.0;
-    if code.starts_with("yaml-") || code.starts_with("envelope-") {
-        let unnamed = |text: &str| {
-            let mut parts = text.split('`');
-            let mut clean = parts.next().unwrap_or_default().to_owned();
-            while let (Some(_), Some(after)) = (parts.next(), parts.next()) {
-                clean.push('…');
-                clean.push_str(after);
-            }
-            clean
-        };
-        diagnostic.message = unnamed(&diagnostic.message);
-        diagnostic.hint = None;
-        for related in &mut diagnostic.related {
-            related.message = unnamed(&related.message);
-        }
-    }
-    match diagnostic.hint {
-        Some(_) => diagnostic,
-        None => diagnostic
-            .hint("git does not track this file, so that nothing of it is quoted: `git add` it"),
-    }
-}
-
-fn unusable(tree: &Tree) -> Diagnostics {
-    tree.problems
-        .iter()
-        .map(|problem| {
-            Diagnostic::error_in(
-                "file-unusable",
-                Some(&problem.path),
-                format!("`{}` {}", problem.path, problem.reason),
-            )
-        })
-        .collect()
-}
-
-/// Maps a list of files on up to [`THREADS`] threads, in order. A short list is not worth a thread.
-pub(super) fn on_threads<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    match list.len() {
-        0..16 => list.iter().map(work).collect(),
-        _ => spread(list, work),
-    }
-}
-
-/// Maps a list on [`THREADS`] threads, in order; each takes the next item that nobody has, since they
-/// differ in size.
-pub(super) fn spread<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let mut results = Vec::with_capacity(list.len() / THREADS + 1);
-        while let Some((position, item)) = {
-            let position = next.fetch_add(1, Ordering::Relaxed);
-            list.get(position).map(|item| (position, item))
-        } {
-            results.push((position, work(item)));
-        }
-        results
-    };
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..THREADS).map(|_| scope.spawn(take)).collect();
-        let mut results = take();
-        for other in others {
-            match other.join() {
-                Ok(more) => results.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        results
-    });
-    results.sort_unstable_by_key(|(position, _)| *position);
-    results.into_iter().map(|(_, result)| result).collect()
 }

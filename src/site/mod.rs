@@ -3,30 +3,32 @@
 //! [`Loader`] lives as long as the program: it owns the sources that all marks point into, and
 //! parses a file only once, so that two revisions that share a file share its parse.
 
+mod chunks;
 mod consequence;
+mod files;
 mod find;
-mod gather;
 mod guards;
 mod kept;
+mod leaf;
 mod load;
+mod machines;
 mod mask;
-mod pieces;
+mod units;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::design::{Design, SiteName};
+use crate::design::{Design, NodeName, SiteName};
 use crate::diagnostic::Diagnostics;
 use crate::document::Document;
 use crate::render::Rendering;
-use crate::repository::{BlobId, CommitId, Entry, Mode, Selection, site_digest};
+use crate::repository::{BlobId, CommitId, Mode, Selection, Tree, site_digest};
 
 pub use find::locate;
-pub use gather::Gathered;
 pub use guards::Guards;
-pub use kept::{Kept, Parts, settled_files};
 pub use load::Loader;
-pub use pieces::Pieces;
+pub use units::Sizes;
 
 /// Which revision of the files is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,33 +132,6 @@ pub struct SiteFile {
     pub blob: BlobId,
 }
 
-/// The files of a site in the worktree, of which few were read.
-#[derive(Debug)]
-pub struct Listing {
-    entries: Vec<Entry>,
-    /// The files, sorted by path.
-    pub files: Vec<SiteFile>,
-    /// SHA-256 over the sorted (path, mode, blob id) of its files.
-    pub digest: Arc<str>,
-}
-
-impl Listing {
-    fn new(entries: Vec<Entry>, files: Vec<SiteFile>) -> Self {
-        let digest = digest_of(&files);
-        Self {
-            entries,
-            files,
-            digest,
-        }
-    }
-
-    /// What was found with the id of its bytes.
-    fn blobs(&self) -> impl Iterator<Item = (&Entry, BlobId)> {
-        let files = self.entries.iter().zip(&self.files);
-        files.map(|(entry, file)| (entry, file.blob))
-    }
-}
-
 fn digest_of(files: &[SiteFile]) -> Arc<str> {
     site_digest(files.iter().map(|file| (&*file.path, file.mode, file.blob)))
 }
@@ -172,14 +147,45 @@ pub struct Site {
     pub files: Vec<SiteFile>,
     /// SHA-256 over the sorted (path, mode, blob id) of its files.
     pub digest: Arc<str>,
-    /// Its documents as they were written.
+    /// Its documents as they were written, without those of machines that are not explained.
     pub documents: Vec<Arc<Document>>,
     /// The same, rendered.
     pub rendering: Rendering,
-    /// What they say.
+    /// What all of them say.
     pub design: Arc<Design>,
-    /// What is wrong with them, sorted.
+    /// What is wrong with them, sorted, without warnings about machines that are not explained.
     pub diagnostics: Diagnostics,
+    /// Warnings in all of it.
+    pub warnings: usize,
+    unexplained: Option<Unexplained>,
+}
+
+impl Site {
+    /// How many machines are not explained: only their designs are at hand, and not their documents.
+    #[must_use]
+    pub fn unexplained(&self) -> usize {
+        let files = self.unexplained.iter().flat_map(|all| &all.files);
+        files.map(|file| file.nodes.len()).sum()
+    }
+}
+
+/// What is not explained of a site, and how it is explained.
+#[derive(Debug)]
+struct Unexplained {
+    tree: Tree,
+    /// Sorted by position.
+    files: Vec<UnexplainedFile>,
+    sources: Range<u32>,
+    settings: Settings,
+}
+
+/// A file of machines of which only the designs are at hand.
+#[derive(Debug)]
+struct UnexplainedFile {
+    /// Its position among the files of the site.
+    position: usize,
+    nodes: Box<[NodeName]>,
+    warnings: u32,
 }
 
 /// How much is checked.
@@ -193,11 +199,24 @@ pub enum Depth {
     Checked,
 }
 
+/// How much stays of what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// All documents, and what explains every machine.
+    Documents,
+    /// All warnings, and the designs of machines.
+    Warnings,
+    /// The designs of machines.
+    Designs,
+}
+
 /// How a site is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// How much is checked.
     pub depth: Depth,
+    /// How much stays.
+    pub detail: Detail,
     /// A substitution whose source is not there is a warning.
     pub allow_missing_sources: bool,
 }

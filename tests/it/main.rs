@@ -72,7 +72,7 @@ mod simulation;
 #[cfg(test)]
 mod site_examples;
 #[cfg(test)]
-mod site_kept;
+mod site_units;
 #[cfg(test)]
 mod skipped;
 #[cfg(test)]

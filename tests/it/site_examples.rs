@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use trueup::backend::{Clock, Context, choose, clock};
-use trueup::site::{At, Depth, Loader, Settings, locate};
+use trueup::site::{At, Depth, Detail, Loader, Settings, locate};
 
 use crate::git::Checkout;
 
@@ -55,6 +55,7 @@ fn each_example_is_a_site_without_a_problem() {
         let mut loader = Loader::new(&repository);
         let settings = Settings {
             depth: Depth::Checked,
+            detail: Detail::Documents,
             allow_missing_sources: false,
         };
         let site = loader.load(&location, At::Worktree, settings).unwrap();

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use super::saved::listed;
 use super::{ApplyCommand, ask, not_admitted, session_failure};
 use crate::cli::context::Context;
-use crate::cli::planning::{self, Planned};
+use crate::cli::planning::{self, Planned, Planner};
 use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{self, Plan, PlanEffect, effect};
@@ -74,14 +74,15 @@ impl Consent<'_> {
         let arguments = &self.command.arguments;
         let arguments = arguments.of_saved(context, saved, is_confirmed);
         let request = &self.reviewed.request;
-        planning::make(
+        Planner {
             context,
-            self.checkout,
-            self.at,
-            &arguments,
-            &self.site.connection,
+            checkout: self.checkout,
+            at: self.at,
+            arguments: &arguments,
+            connection: &self.site.connection,
             request,
-        )
+        }
+        .plan()
     }
 
     /// Whether the records are those that the plan was made from.
@@ -126,15 +127,15 @@ impl Consent<'_> {
         let arguments = &self.command.arguments;
         let arguments = arguments.of_saved(self.context, &self.reviewed.options, true);
         let observations = planned.observations.take();
-        let whole = planning::make_again(
-            self.context,
-            self.checkout,
-            self.at,
-            &arguments,
-            &self.site.connection,
-            &self.reviewed.request,
-            observations,
-        )?;
+        let whole = Planner {
+            context: self.context,
+            checkout: self.checkout,
+            at: self.at,
+            arguments: &arguments,
+            connection: &self.site.connection,
+            request: &self.reviewed.request,
+        }
+        .plan_again(observations)?;
         planned.observations = whole.observations;
         if !by_name && !takes_more(&whole.plan, &planned.plan) {
             return Ok((planned, None));

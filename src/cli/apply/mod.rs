@@ -25,7 +25,7 @@ use crate::backend::{self, Backends};
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
-use crate::cli::planning::{self, PlanArguments, Planned, RemoteArguments};
+use crate::cli::planning::{self, PlanArguments, Planned, Planner, RemoteArguments};
 use crate::cli::revision::Checkout;
 use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
@@ -308,7 +308,15 @@ fn apply_new(
         Some(commit) => commit,
         None => checkout.head()?,
     };
-    let planned = planning::make(context, checkout, at, arguments, connection, request)?;
+    let planner = Planner {
+        context,
+        checkout,
+        at,
+        arguments,
+        connection,
+        request,
+    };
+    let planned = planner.plan()?;
     let Planned {
         plan,
         site: documents,

@@ -19,7 +19,7 @@ use crate::journal::Decision;
 use crate::plan::{Plan, saved};
 use crate::record::Store;
 use crate::run::{self, Interrupted, TakeOver, find_interrupted};
-use crate::site::{At, Depth, Settings};
+use crate::site::At;
 
 /// Resumes a run that was interrupted; its commit is kept. In the clone that began it, what it does was agreed to then;
 /// in another one it is held to a plan made now.
@@ -63,22 +63,11 @@ pub(super) fn resume(
     }
     let plan = Arc::new(plan);
     let location = checkout.location_at(at)?;
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
     let backends = planning::backend_context(context, checkout, &location)?;
-    let (place, records) = ((&location, at), BTreeMap::new());
-    let opened = Opened::open(
-        context,
-        checkout,
-        place,
-        settings,
-        &records,
-        Some(&backends),
-    )?;
-    let design = opened.site.design.clone();
-    if opened.site.digest != plan.target.site_digest {
+    let mut opened = Opened::new(checkout)?;
+    let documents = opened.load(&location, at, planning::AS_APPLIED)?;
+    let design = documents.design.clone();
+    if documents.digest != plan.target.site_digest {
         let commit = interrupted.commit.short();
         let text =
             format!("commit {commit} of run {run} does not have the files that were planned");
@@ -90,7 +79,7 @@ pub(super) fn resume(
         applied,
         runtime,
         hardware,
-    } = equip(checkout, opened, &store, &plan, site, &backends)?;
+    } = equip((opened, documents), &store, &plan, site, &backends)?;
     let nodes = &design.nodes;
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer).stopped_by(command.hooks.process_stop());

@@ -17,7 +17,7 @@ use crate::record::{NodeRecord, Store};
 use crate::report::Visible;
 use crate::repository::{CommitId, Links, read_file};
 use crate::run::{self, Connection, admit};
-use crate::site::{At, Depth, Loader, Settings};
+use crate::site::{At, Site};
 
 /// Differences that are listed.
 const MOST_LISTED: usize = 40;
@@ -187,8 +187,7 @@ pub(super) struct Equipped {
 /// Finds what a plan is carried out with. The documents of the site go: a run of a large one needs the room
 /// that they take.
 pub(super) fn equip(
-    checkout: &Checkout<'_>,
-    mut opened: Opened<'_>,
+    (mut opened, documents): (Opened<'_>, Site),
     store: &Store<'_>,
     plan: &Plan,
     site: &run::SiteRepository<'_>,
@@ -196,31 +195,25 @@ pub(super) fn equip(
 ) -> Result<Equipped, Failure> {
     let records = store.nodes(&store.read()?)?;
     backends.identities.record(planning::identities(&records));
-    let loader = &mut opened.loader;
-    let applied = applied_of(checkout, loader, &records, plan, &site.connection)?;
-    let design = opened.site.design.clone();
+    let applied = applied_of(&mut opened, &records, plan, &site.connection)?;
+    let design = documents.design.clone();
     planning::allow_applied(backends, &design, &records, &applied);
     Ok(Equipped {
         applied,
         runtime: planning::runtime(&design)?,
-        hardware: opened.choose(&design, backends)?,
+        hardware: opened.choose(&documents, backends)?,
     })
 }
 
 /// The designs that were applied last, of the nodes that the plan is about.
 fn applied_of(
-    checkout: &Checkout<'_>,
-    loader: &mut Loader<'_>,
+    opened: &mut Opened<'_>,
     records: &BTreeMap<NodeName, NodeRecord>,
     plan: &Plan,
     connection: &Connection<'_>,
 ) -> Result<BTreeMap<NodeName, Arc<NodeDesign>>, Failure> {
     let about: std::collections::BTreeSet<&NodeName> =
         plan.changes.iter().map(|change| &change.node).collect();
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
     let mut designs: BTreeMap<Arc<str>, Arc<Design>> = BTreeMap::new();
     let mut records = records.clone();
     records.retain(|name, _| about.contains(name));
@@ -229,9 +222,11 @@ fn applied_of(
             continue;
         };
         if !designs.contains_key(revision) {
-            let at = At::Commit(planning::recorded(checkout, connection, revision)?);
-            let location = checkout.location_at(at)?;
-            let site = loader.load(&location, at, settings)?;
+            let commit = planning::recorded(opened.checkout, connection, revision)?;
+            let location = opened.checkout.location_at(At::Commit(commit))?;
+            let site = opened
+                .loader
+                .load(&location, At::Commit(commit), planning::AS_APPLIED)?;
             designs.insert(revision.clone(), site.design);
         }
     }

@@ -6,29 +6,29 @@
 mod arguments;
 mod follow;
 mod opened;
-mod short;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::backend::{self, Backends, Clock, Look, Reach, Rights};
-use crate::design::{Beside, DIGEST_VERSION, Design, Digest, NodeDesign, NodeName, Section};
+use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
+use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
 use crate::identity::Identity;
-use crate::observed::{self, Observations, ObservedNode};
+use crate::observed::{self, Observations};
 use crate::plan::{self, Action, Base, ClusterSteps, IntermediateCommit, Plan, Request, Target};
 use crate::record::{NodeRecord, SiteState, State, Store};
-use crate::repository::{CommitId, LARGEST_FILE, Links, open_file};
+use crate::repository::{CommitId, Links, Tree, read_file};
 use crate::run::{Connection, History, intermediate_commits};
-use crate::site::{At, Depth, Loader, Location, Settings, Site};
+use crate::site::{At, Depth, Detail, Loader, Location, Settings, Site};
 
 pub(in crate::cli) use self::opened::Opened;
 pub(in crate::cli) use arguments::{PlanArguments, RemoteArguments};
 pub(in crate::cli) use follow::{follow, tell_of_set_aside};
 
 use crate::cli::context::Context;
-use crate::cli::revision::Checkout;
+use crate::cli::revision::{Checkout, sound};
 use crate::cli::secrets::ProcessSecrets;
 use crate::cli::trust::TrustGate;
 use crate::cli::{Failure, FailureKind};
@@ -47,6 +47,23 @@ pub(in crate::cli) struct Planned {
     pub(in crate::cli) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
     pub(in crate::cli) runtime: tokio::runtime::Runtime,
     pub(in crate::cli) hardware: Option<Arc<Backends>>,
+}
+
+impl Planned {
+    /// The plan alone, for a process that ends soon: taking everything else apart piece by piece would only cost time.
+    pub(in crate::cli) fn into_plan(self) -> Plan {
+        let Self {
+            plan,
+            site,
+            records,
+            observations,
+            applied,
+            hardware,
+            ..
+        } = self;
+        std::mem::forget((site, records, observations, applied, hardware));
+        plan
+    }
 }
 
 /// What backends need that no document says; also what decides whether they are contacted.
@@ -153,262 +170,316 @@ struct Ground {
     records: BTreeMap<NodeName, NodeRecord>,
 }
 
-fn ground(
-    context: &Context,
-    checkout: &Checkout<'_>,
-    connection: &Connection<'_>,
-) -> Result<Ground, Failure> {
-    let store = Store::open(checkout.repository, &checkout.location.site)?;
-    follow(context, &store, connection)?;
-    let began = Instant::now();
-    let state = store.read()?;
-    let records = store.nodes(&state)?;
-    ::log::info!(
-        "records of {} nodes, in {:.1?}",
-        records.len(),
-        began.elapsed()
-    );
-    Ok(Ground { state, records })
-}
-
-/// Makes a plan for the documents at a revision.
-pub(in crate::cli) fn make(
-    context: &Context,
-    checkout: &Checkout<'_>,
-    at: At,
-    arguments: &PlanArguments,
-    connection: &Connection<'_>,
-    request: &Request,
-) -> Result<Planned, Failure> {
-    let ground = ground(context, checkout, connection)?;
-    let snapshot = snapshot(context, arguments)?;
-    make_whole(
-        context, checkout, at, arguments, connection, request, ground, snapshot,
-    )
-}
-
-/// Makes another plan of what was observed for one before.
-pub(in crate::cli) fn make_again(
-    context: &Context,
-    checkout: &Checkout<'_>,
-    at: At,
-    arguments: &PlanArguments,
-    connection: &Connection<'_>,
-    request: &Request,
-    observations: Option<Observations>,
-) -> Result<Planned, Failure> {
-    let ground = ground(context, checkout, connection)?;
-    let seen = Some(observations);
-    make_whole(
-        context, checkout, at, arguments, connection, request, ground, seen,
-    )
-}
-
-/// The same where nothing but the plan is wanted: where the world was seen elsewhere, and most of the
-/// site is as it was when it was loaded last, only the rest is loaded.
-pub(in crate::cli) fn make_plan(
-    context: &Context,
-    checkout: &Checkout<'_>,
-    at: At,
-    arguments: &PlanArguments,
-    connection: &Connection<'_>,
-    request: &Request,
-) -> Result<Plan, Failure> {
-    let is_short =
-        at == At::Worktree && !request.action.is_targeted() && arguments.observed.is_some();
-    let mut whole = None;
-    let ground = if is_short {
-        let (ground, prepared) = short::prepare(context, checkout, arguments, connection)?;
-        if let Some((prepared, part)) = prepared {
-            let snapshot = sifted(context, arguments, || {
-                short::sieve(part.design(), &ground.records)
-            })?;
-            let short = short::Short {
-                context,
-                checkout,
-                arguments,
-                connection,
-                request,
-                state: &ground.state,
-                records: &ground.records,
-                seen: &snapshot,
-            };
-            if let Some(plan) = short.make(prepared, part)? {
-                std::mem::forget((ground, snapshot));
-                return Ok(plan);
-            }
-            whole = snapshot.settled.is_empty().then_some(snapshot.seen);
-        }
-        ground
-    } else {
-        ground(context, checkout, connection)?
-    };
-    let snapshot = match whole {
-        Some(snapshot) => snapshot,
-        None => snapshot(context, arguments)?,
-    };
-    let planned = make_whole(
-        context, checkout, at, arguments, connection, request, ground, snapshot,
-    )?;
-    let Planned {
-        plan,
-        site,
-        records,
-        observations,
-        applied,
-        hardware,
-        ..
-    } = planned;
-    // The process ends soon: taking the site's trees apart node by node would only cost time.
-    std::mem::forget((site, records, observations, applied, hardware));
-    Ok(plan)
-}
-
 /// What was seen elsewhere; `Some(None)`: nothing was, and nothing is to be looked at.
 type Snapshot = Option<Option<Observations>>;
 
-/// What is kept of a snapshot.
-struct Sifted {
-    seen: Snapshot,
-    /// The machines, sorted, of which nothing is.
-    settled: Vec<NodeName>,
+/// A plan that is to be made.
+#[derive(Clone, Copy)]
+pub(in crate::cli) struct Planner<'a> {
+    pub(in crate::cli) context: &'a Context,
+    pub(in crate::cli) checkout: &'a Checkout<'a>,
+    /// The documents.
+    pub(in crate::cli) at: At,
+    pub(in crate::cli) arguments: &'a PlanArguments,
+    pub(in crate::cli) connection: &'a Connection<'a>,
+    pub(in crate::cli) request: &'a Request,
 }
 
-fn snapshot(context: &Context, arguments: &PlanArguments) -> Result<Snapshot, Failure> {
-    let all = || |_: &NodeName, _: &ObservedNode| true;
-    sifted(context, arguments, all).map(|sifted| sifted.seen)
-}
-
-/// Reads a snapshot as [`observed::read_sifted`] does; what is no file is read whole.
-fn sifted<K: FnMut(&NodeName, &ObservedNode) -> bool>(
-    context: &Context,
-    arguments: &PlanArguments,
-    sieve: impl Fn() -> K + Sync,
-) -> Result<Sifted, Failure> {
-    let whole = |seen| Sifted {
-        seen,
-        settled: Vec::new(),
-    };
-    let Some(path) = &arguments.observed else {
-        return Ok(whole(None));
-    };
-    if path.as_os_str() == "none" {
-        return Ok(whole(Some(None)));
+impl<'a> Planner<'a> {
+    /// Makes the plan.
+    pub(in crate::cli) fn plan(&self) -> Result<Planned, Failure> {
+        self.made(|| self.snapshot())
     }
-    let path = context.directory().join(path);
-    let unreadable = |error: &dyn std::fmt::Display| {
-        Failure::error(format!(
-            "the snapshot `{}` could not be read: {error}",
-            path.display()
-        ))
-    };
-    let (file, _) = open_file(&path, Links::Followed).map_err(|error| unreadable(&error))?;
-    let sifted = observed::read_sifted(file, sieve);
-    let (seen, settled) = sifted.map_err(|error| unreadable(&error))?;
-    Ok(Sifted {
-        seen: Some(Some(seen)),
-        settled,
-    })
-}
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the end of two ways that share all of it"
-)]
-fn make_whole(
-    context: &Context,
-    checkout: &Checkout<'_>,
-    at: At,
-    arguments: &PlanArguments,
-    connection: &Connection<'_>,
-    request: &Request,
-    ground: Ground,
-    snapshot: Snapshot,
-) -> Result<Planned, Failure> {
-    let repository = checkout.repository;
-    let Ground { state, records } = ground;
-    let location = checkout.location_at(at)?;
-    let settings = Settings {
-        depth: Depth::Checked,
-        allow_missing_sources: arguments.allow_missing_sources,
-    };
-    let backends = backend_context(context, checkout, &location)?;
-    backends.identities.record(identities(&records));
-    let asked = snapshot.is_none().then_some(&backends);
-    let place = (&location, at);
-    let mut opened = Opened::open(context, checkout, place, settings, &records, asked)?;
-    let head = repository.head()?;
-    let design = strictest(&mut opened, checkout, at, request, head)?;
-    let old = old_sites(checkout, &mut opened, &records, &design, connection)?;
-    let designs: BTreeMap<Arc<str>, Arc<Design>> = old
-        .iter()
-        .map(|(revision, site)| (revision.clone(), site.design.clone()))
-        .collect();
-    let applied = applied(&records, &designs);
-
-    allow_applied(&backends, &design, &records, &applied);
-
-    let runtime = runtime(&design)?;
-    let (hardware, observations) = observe(
-        &backends,
-        snapshot,
-        (request, &records, arguments.without_forecast),
-        &design,
-        &applied,
-        &runtime,
-        &mut opened,
-    )?;
-    let Opened { loader, site, .. } = opened;
-
-    if let Some(commit) = commit_of(at).or(head) {
-        deepen(connection, &state.site, commit)?;
+    /// Makes another plan of what was observed for one before.
+    pub(in crate::cli) fn plan_again(
+        &self,
+        observations: Option<Observations>,
+    ) -> Result<Planned, Failure> {
+        self.made(|| Ok(Some(observations)))
     }
-    let target = target(checkout, &site, at, head)?;
-    let options = arguments.options(context, &design.policy);
-    let intermediate = match (options.allow_intermediate_commits, commit_of(at).or(head)) {
-        (true, Some(commit)) => allowed_commits(checkout, &state.site, commit)?,
-        _ => Vec::new(),
-    };
-    let revisions: Vec<Revision<'_>> = old
-        .values()
-        .map(|site| Revision {
+
+    fn made(
+        &self,
+        snapshot: impl FnOnce() -> Result<Snapshot, Failure> + Send,
+    ) -> Result<Planned, Failure> {
+        let location = self.checkout.location_at(self.at)?;
+        let mut opened = Opened::new(self.checkout)?;
+        let (ground, snapshot, head, site) = std::thread::scope(|scope| {
+            let ground = scope.spawn(|| self.ground());
+            let snapshot = scope.spawn(snapshot);
+            let head = scope.spawn(|| self.head(&location));
+            let settings = Settings {
+                depth: Depth::Checked,
+                detail: Detail::Designs,
+                allow_missing_sources: self.arguments.allow_missing_sources,
+            };
+            let site = opened.load(&location, self.at, settings);
+            (joined(ground), joined(snapshot), joined(head), site)
+        });
+        let (ground, head) = (ground?, head?);
+        let site = sound(self.context, &opened.loader, Depth::Checked, site?)?;
+        self.made_of(opened, site, ground, head, snapshot?)
+    }
+
+    fn made_of(
+        &self,
+        mut opened: Opened<'a>,
+        mut site: Site,
+        ground: Ground,
+        head: Option<Head>,
+        snapshot: Snapshot,
+    ) -> Result<Planned, Failure> {
+        let Self {
+            context,
+            checkout,
+            request,
+            ..
+        } = *self;
+        let Ground { state, records } = ground;
+        let backends = backend_context(context, checkout, &site.location)?;
+        backends.identities.record(identities(&records));
+        let hardware = match &snapshot {
+            // The place of what a backend refuses may be in any file.
+            None => Some(opened.choose(&site, &backends)?),
+            Some(_) => None,
+        };
+        let old = self.explained(&mut opened, &mut site, &records)?;
+        let design = self.strictest(&mut opened, &site, head.as_ref())?;
+        let designs: BTreeMap<Arc<str>, Arc<Design>> = old
+            .iter()
+            .map(|(revision, site)| (revision.clone(), site.design.clone()))
+            .collect();
+        let applied = applied(&records, &designs);
+        allow_applied(&backends, &design, &records, &applied);
+        let runtime = runtime(&design)?;
+        let observations = match (&hardware, snapshot) {
+            (Some(hardware), _) => {
+                let nodes = subjects(&design, &applied);
+                let named = plan::named(&design, &records, request);
+                let observed = observe_nodes(hardware, &nodes, self.look(), named.as_ref());
+                Some(runtime.block_on(observed))
+            }
+            (None, snapshot) => snapshot.flatten(),
+        };
+
+        let commit = commit_of(self.at).or(head.as_ref().map(|head| head.commit));
+        if let Some(commit) = commit {
+            deepen(self.connection, &state.site, commit)?;
+        }
+        let options = self.arguments.options(context, &design.policy);
+        let intermediate = match (options.allow_intermediate_commits, commit) {
+            (true, Some(commit)) => allowed_commits(checkout, &state.site, commit)?,
+            _ => Vec::new(),
+        };
+        let revisions: Vec<Revision<'_>> = old
+            .values()
+            .map(|site| Revision {
+                rendering: &site.rendering,
+                design: &site.design,
+            })
+            .collect();
+        let now = Revision {
             rendering: &site.rendering,
-            design: &site.design,
+            design: &design,
+        };
+        let reasons = NodeReasons::new(opened.loader.sources(), &revisions, now);
+        let plan = plan::make(&plan::Input {
+            request: request.clone(),
+            target: self.target(&site, head.as_ref()),
+            after: &design,
+            designs: &designs,
+            base: state.site.last_success.clone().map(|action| Base {
+                run: action.run,
+                revision: action.revision,
+                site_digest: action.site_digest,
+            }),
+            records: &records,
+            observations: observations.as_ref(),
+            options,
+            intermediate_commits: intermediate,
+            reasons: &reasons,
         })
-        .collect();
-    let now = Revision {
-        rendering: &site.rendering,
-        design: &design,
-    };
-    let reasons = NodeReasons::new(loader.sources(), &revisions, now);
-    let plan = plan::make(&plan::Input {
-        request: request.clone(),
-        target,
-        after: &design,
-        designs: &designs,
-        base: state.site.last_success.clone().map(|action| Base {
-            run: action.run,
-            revision: action.revision,
-            site_digest: action.site_digest,
-        }),
-        records: &records,
-        observations: observations.as_ref(),
-        settled: &[],
-        options,
-        intermediate_commits: intermediate,
-        reasons: &reasons,
-    })
-    .map_err(|error| refused(&error, arguments))?;
-    Ok(Planned {
-        plan,
-        site,
-        state: state.site,
-        records,
-        observations,
-        applied,
-        runtime,
-        hardware,
-    })
+        .map_err(|error| refused(&error, self.arguments))?;
+        // Taking the trees of documents apart node by node would only cost time.
+        std::mem::forget(old);
+        Ok(Planned {
+            plan,
+            site,
+            state: state.site,
+            records,
+            observations,
+            applied,
+            runtime,
+            hardware,
+        })
+    }
+
+    fn ground(&self) -> Result<Ground, Failure> {
+        let store = Store::open(self.checkout.repository, &self.checkout.location.site)?;
+        follow(self.context, &store, self.connection)?;
+        let began = Instant::now();
+        let state = store.read()?;
+        let records = store.nodes(&state)?;
+        ::log::info!(
+            "records of {} nodes, in {:.1?}",
+            records.len(),
+            began.elapsed()
+        );
+        Ok(Ground { state, records })
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, Failure> {
+        let Some(path) = &self.arguments.observed else {
+            return Ok(None);
+        };
+        if path.as_os_str() == "none" {
+            return Ok(Some(None));
+        }
+        let path = self.context.directory().join(path);
+        let unreadable = |error: &dyn std::error::Error| {
+            Failure::error(format!(
+                "the snapshot `{}` could not be read: {}",
+                path.display(),
+                chain(error)
+            ))
+        };
+        let bytes = read_file(&path, observed::LARGEST as u64, Links::Followed);
+        let bytes = bytes.map_err(|error| unreadable(&error))?;
+        let seen = observed::read(&bytes).map_err(|error| unreadable(&error))?;
+        Ok(Some(Some(seen)))
+    }
+
+    /// The commit that is checked out, and where the worktree is planned the site's files in it.
+    fn head(&self, location: &Location) -> Result<Option<Head>, Failure> {
+        let repository = self.checkout.repository;
+        let Some(commit) = repository.head()? else {
+            return Ok(None);
+        };
+        let files = match self.at {
+            At::Worktree => Some(repository.tree_at(commit, &location.selection)?),
+            At::Commit(_) => None,
+        };
+        Ok(Some(Head { commit, files }))
+    }
+
+    /// Explains the machines that the design has otherwise than their records, and loads the sites that these name.
+    fn explained(
+        &self,
+        opened: &mut Opened<'a>,
+        site: &mut Site,
+        records: &BTreeMap<NodeName, NodeRecord>,
+    ) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
+        let design = site.design.clone();
+        let differing: Vec<&NodeRecord> = differing(records, &design).collect();
+        let names = differing.iter().map(|record| &record.node).collect();
+        opened.loader.explain(site, &names)?;
+        let revisions: BTreeSet<&Arc<str>> = differing
+            .iter()
+            .filter_map(|record| record.revision.as_ref())
+            .collect();
+        let mut sites = BTreeMap::new();
+        for revision in revisions {
+            let commit = recorded(self.checkout, self.connection, revision)?;
+            let location = self.checkout.location_at(At::Commit(commit))?;
+            let old = opened
+                .loader
+                .load_beside(site, &location, commit, AS_APPLIED)?;
+            sites.insert(revision.clone(), old);
+        }
+        Ok(sites)
+    }
+
+    /// The design at a revision; where that is an older one, what HEAD forbids is forbidden too.
+    fn strictest(
+        &self,
+        opened: &mut Opened<'a>,
+        site: &Site,
+        head: Option<&Head>,
+    ) -> Result<Arc<Design>, Failure> {
+        // Guards that the operator takes from elsewhere are the same at every revision.
+        let is_asked =
+            self.request.action.has_target_revision() && site.design.guards_from.is_none();
+        let head = head.map(|head| head.commit).filter(|_| is_asked);
+        let Some(head) = head.filter(|head| commit_of(self.at) != Some(*head)) else {
+            return Ok(site.design.clone());
+        };
+        let at = At::Commit(head);
+        let location = self.checkout.location_at(at)?;
+        let newest = opened.loader.load(&location, at, AS_APPLIED)?;
+        Ok(Arc::new(plan::strictest(&site.design, &newest.design)))
+    }
+
+    /// What is planned; where the worktree is, that is the commit that is checked out where nothing differs.
+    fn target(&self, site: &Site, head: Option<&Head>) -> Target {
+        let (revision, dirty): (Option<CommitId>, Vec<Arc<str>>) = match (self.at, head) {
+            (At::Commit(commit), _) => (Some(commit), Vec::new()),
+            (
+                At::Worktree,
+                Some(Head {
+                    commit,
+                    files: Some(committed),
+                }),
+            ) => {
+                let files = site.files.iter();
+                let files = files.map(|file| (&file.path, file.mode, file.blob));
+                let differing = self.checkout.repository.differing(committed, files);
+                let dirty: Vec<_> = differing.into_iter().map(|file| file.path).collect();
+                (Some(*commit).filter(|_| dirty.is_empty()), dirty)
+            }
+            (At::Worktree, _) => {
+                let paths = site.files.iter().map(|file| file.path.clone());
+                (None, paths.collect())
+            }
+        };
+        Target {
+            revision: revision.map(|commit| Arc::from(commit.to_string())),
+            site_digest: site.digest.clone(),
+            dirty,
+        }
+    }
+
+    /// What the plan goes by.
+    fn look(&self) -> Look {
+        if self.arguments.without_forecast {
+            return Look {
+                etcd: true,
+                ..Look::default()
+            };
+        }
+        let action = self.request.action;
+        // It is lists of its own, and rights that nothing else needs.
+        Look {
+            remediation: action == Action::Remediate,
+            rights: match action.cluster_steps() {
+                ClusterSteps::None => Rights::None,
+                ClusterSteps::One(kind) => Rights::Of(kind),
+                ClusterSteps::Any => Rights::All,
+            },
+            ..Look::ALL
+        }
+    }
+}
+
+/// How a revision is read that was checked when it was applied.
+pub(in crate::cli) const AS_APPLIED: Settings = Settings {
+    depth: Depth::Typed,
+    detail: Detail::Designs,
+    allow_missing_sources: true,
+};
+
+/// The commit that is checked out.
+struct Head {
+    commit: CommitId,
+    /// The site's files in it, where they are compared.
+    files: Option<Tree>,
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
@@ -423,72 +494,10 @@ fn refused(error: &plan::Error, arguments: &PlanArguments) -> Failure {
     Failure::new(kind, error.to_string())
 }
 
-/// The design at a revision; where that is an older one, what HEAD forbids is forbidden too.
-fn strictest(
-    opened: &mut Opened<'_>,
-    checkout: &Checkout<'_>,
-    at: At,
-    request: &Request,
-    head: Option<CommitId>,
-) -> Result<Arc<Design>, Failure> {
-    let site = &opened.site;
-    // Guards that the operator takes from elsewhere are the same at every revision.
-    let is_asked = request.action.has_target_revision() && site.design.guards_from.is_none();
-    let (true, Some(head)) = (is_asked, head) else {
-        return Ok(site.design.clone());
-    };
-    if commit_of(at) == Some(head) {
-        return Ok(site.design.clone());
-    }
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
-    let location = checkout.location_at(At::Commit(head))?;
-    let newest = opened.loader.load(&location, At::Commit(head), settings)?;
-    Ok(Arc::new(plan::strictest(&site.design, &newest.design)))
-}
-
 pub(in crate::cli) fn commit_of(at: At) -> Option<CommitId> {
     match at {
         At::Worktree => None,
         At::Commit(commit) => Some(commit),
-    }
-}
-
-fn target(
-    checkout: &Checkout<'_>,
-    site: &Site,
-    at: At,
-    head: Option<CommitId>,
-) -> Result<Target, Failure> {
-    let dirty: Vec<Arc<str>> = match at {
-        At::Commit(_) => Vec::new(),
-        At::Worktree if head.is_none() => site.files.iter().map(|file| file.path.clone()).collect(),
-        At::Worktree => {
-            let changed = checkout
-                .repository
-                .dirty(&site.location.selection, LARGEST_FILE)?;
-            changed.into_iter().map(|file| file.path).collect()
-        }
-    };
-    Ok(match at {
-        At::Commit(commit) => Target {
-            revision: Some(Arc::from(commit.to_string())),
-            site_digest: site.digest.clone(),
-            dirty,
-        },
-        At::Worktree => dirty_target(&site.digest, dirty, head),
-    })
-}
-
-/// What is planned where the worktree is; it is the commit that is checked out where nothing differs.
-fn dirty_target(digest: &Digest, dirty: Vec<Arc<str>>, head: Option<CommitId>) -> Target {
-    let revision = head.filter(|_| dirty.is_empty());
-    Target {
-        revision: revision.map(|commit| Arc::from(commit.to_string())),
-        site_digest: digest.clone(),
-        dirty,
     }
 }
 
@@ -511,31 +520,6 @@ fn differs(record: &NodeRecord, node: Option<&NodeDesign>) -> bool {
     })
 }
 
-/// The sites at the revisions of the records that the design differs from.
-fn old_sites(
-    checkout: &Checkout<'_>,
-    opened: &mut Opened<'_>,
-    records: &BTreeMap<NodeName, NodeRecord>,
-    design: &Design,
-    connection: &Connection<'_>,
-) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
-    let revisions: BTreeSet<&Arc<str>> = differing(records, design)
-        .filter_map(|record| record.revision.as_ref())
-        .collect();
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
-    let mut sites = BTreeMap::new();
-    for revision in revisions {
-        let commit = recorded(checkout, connection, revision)?;
-        let location = checkout.location_at(At::Commit(commit))?;
-        let site = opened.load_old(&location, commit, settings)?;
-        sites.insert(revision.clone(), site);
-    }
-    Ok(sites)
-}
-
 /// The designs that were applied last, of the nodes whose old design was loaded.
 pub(in crate::cli) fn applied(
     records: &BTreeMap<NodeName, NodeRecord>,
@@ -549,50 +533,6 @@ pub(in crate::cli) fn applied(
             Some((record.node.clone(), node.clone()))
         })
         .collect()
-}
-
-/// The backends, where they were asked, and what was seen, where anything was.
-type Seen = (Option<Arc<Backends>>, Option<Observations>);
-
-fn observe(
-    backends: &backend::Context,
-    snapshot: Snapshot,
-    (request, records, without_forecast): (&Request, &BTreeMap<NodeName, NodeRecord>, bool),
-    design: &Design,
-    applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
-    runtime: &tokio::runtime::Runtime,
-    opened: &mut Opened<'_>,
-) -> Result<Seen, Failure> {
-    if let Some(seen) = snapshot {
-        return Ok((None, seen));
-    }
-    let hardware = opened.choose(design, backends)?;
-    let nodes = subjects(design, applied);
-    let named = plan::named(design, records, request);
-    let look = match without_forecast {
-        true => Look {
-            etcd: true,
-            ..Look::default()
-        },
-        false => look_of(request.action),
-    };
-    let observed = observe_nodes(&hardware, &nodes, look, named.as_ref());
-    let observations = runtime.block_on(observed);
-    Ok((Some(hardware), Some(observations)))
-}
-
-/// What a plan of an action goes by.
-fn look_of(action: Action) -> Look {
-    // It is lists of its own, and rights that nothing else needs.
-    Look {
-        remediation: action == Action::Remediate,
-        rights: match action.cluster_steps() {
-            ClusterSteps::None => Rights::None,
-            ClusterSteps::One(kind) => Rights::Of(kind),
-            ClusterSteps::Any => Rights::All,
-        },
-        ..Look::ALL
-    }
 }
 
 /// Asks backends for what a plan goes by; `pods_of`: the nodes whose pods are wanted, where those are not all.

@@ -9,12 +9,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::context::Context;
-use super::planning::backend_context;
+use super::planning::{AS_APPLIED, backend_context};
 use super::revision::{Checkout, load_sound};
 use super::{Failure, FailureKind};
 use crate::backend::{Reach, ReachEntry, Secrets, reach_digest};
 use crate::report::{self, Visible, counted};
-use crate::site::{Depth, Loader, Settings};
+use crate::site::Loader;
 
 pub(super) use gate::TrustGate;
 
@@ -77,11 +77,7 @@ pub(super) fn run(context: &mut Context, command: &TrustCommand) -> Result<u8, F
     let at = checkout.resolve(&command.rev)?;
     let location = checkout.location_at(at)?;
     let mut loader = Loader::new(&repository);
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
-    let loaded = load_sound(context, &mut loader, &location, at, settings)?;
+    let loaded = load_sound(context, &mut loader, &location, at, AS_APPLIED)?;
     let reach = Reach::of(&loaded.design);
     if reach.is_empty() {
         context.printer.tell(&format!(

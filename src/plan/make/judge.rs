@@ -22,14 +22,7 @@ pub(super) struct Judged<'a> {
 pub(super) fn each<'a>(terms: &Terms<'a>, names: impl Iterator<Item = &'a NodeName>) -> Judged<'a> {
     let mut judged = Judged::default();
     let mut subjects = Subjects::of(terms.input);
-    let mut settled = terms.input.settled.iter().peekable();
     for name in names {
-        if settled.next_if(|next| *next == name).is_some() {
-            if terms.group_of(name).is_none() {
-                judged.notes.ungrouped.push(name);
-            }
-            continue;
-        }
         let subject = subjects.get(name);
         if let (Some(after), Some(why)) = (subject.after, subject.down())
             && subject.is_recorded_deployed()

@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 use super::{
     Allowance, Base, ChangeKind, Error, Input, NoReasons, Options, Plan, Request, Target,
-    check_limits, is_settled, make,
+    check_limits, make,
 };
 use crate::design::{
     Addresses, DIGEST_VERSION, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand,
-    Retirement, RunId, Section, SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
+    RunId, Section, SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
 };
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::DocumentId;
 use crate::lifecycle::{PowerState, ProvisionState};
-use crate::observed::{ClusterFacts, ClusterNode, Disk, Fact, Observations, ObservedNode};
+use crate::observed::{ClusterNode, Disk, Fact, Observations, ObservedNode};
 use crate::record::{NodeRecord, Phase};
 use crate::step::{Step, StepIndex, Wait};
 
@@ -131,29 +131,6 @@ impl World {
     }
 
     fn try_plan(&self) -> Result<Plan, Error> {
-        self.try_plan_beside(&[])
-    }
-
-    /// Takes away what was seen of the settled machines: their names.
-    fn sift(&mut self) -> Vec<NodeName> {
-        let Some(observations) = &mut self.observations else {
-            return Vec::new();
-        };
-        let settled = |name: &NodeName, seen: &ObservedNode| {
-            let (after, record) = (self.after.nodes.get(name)?, self.records.get(name)?);
-            is_settled(&self.after, after, record, seen).then(|| name.clone())
-        };
-        let nodes = observations.nodes.iter();
-        let names: Vec<_> = nodes
-            .filter_map(|(name, seen)| settled(name, seen))
-            .collect();
-        for name in &names {
-            observations.nodes.remove(name);
-        }
-        names
-    }
-
-    fn try_plan_beside(&self, settled: &[NodeName]) -> Result<Plan, Error> {
         let designs = [(Arc::from(REVISION), Arc::new(self.old.clone()))].into();
         let plan = make(&Input {
             request: self.request.clone(),
@@ -167,7 +144,6 @@ impl World {
             base: self.base.clone(),
             records: &self.records,
             observations: self.observations.as_ref(),
-            settled,
             options: self.options.clone(),
             intermediate_commits: Vec::new(),
             reasons: &NoReasons,

@@ -168,55 +168,6 @@ fn applied(world: &World, plan: &Plan) -> World {
     done
 }
 
-/// Something about a machine that is recorded as deployed and was seen.
-fn quirk(world: &mut World, name: &str, quirk: usize) {
-    if !world.after.nodes.contains_key(name) || !world.records.contains_key(name) {
-        return;
-    }
-    let member = |ready, unschedulable, role: &str| {
-        Fact::Known(Some(ClusterNode {
-            ready,
-            unschedulable,
-            labels: [(Arc::from("role"), Arc::from(role))].into(),
-            ..ClusterNode::default()
-        }))
-    };
-    match quirk {
-        0 => world.seen(name).cluster = member(true, false, "old"),
-        1 => world.seen(name).cluster = member(false, false, "old"),
-        2 => world.seen(name).cluster = member(true, true, "old"),
-        3 => world.seen(name).cluster = member(true, false, "other"),
-        4 => world.seen(name).retired = Some(Arc::from("old")),
-        5 => world.record(name).retired = Some(Arc::from("old")),
-        6 => world.record(name).digest_version = DIGEST_VERSION + 1,
-        7 => world.seen(name).cluster = Fact::Unknown(Arc::from("dead")),
-        8 => {
-            let seen = world.seen(name);
-            seen.provision = Fact::Unknown(Arc::from("kept by nobody"));
-            seen.kept_by_records = true;
-        }
-        9 => {
-            world.seen(name).kept_by_records = true;
-            world.seen(name).provision = Fact::Unknown(Arc::from("kept by nobody"));
-            world.record(name).clean_step = Some(Arc::from("erase"));
-        }
-        10 => world.seen(name).maintenance = Some(Arc::from("fan")),
-        11 => {
-            let selector = Selector {
-                node_names: these(&[name]),
-                ..Selector::default()
-            };
-            world.after.retirements.push(Retirement {
-                selector,
-                reason: Arc::from("old"),
-                from: None,
-                mark: mark(),
-            });
-        }
-        _ => {}
-    }
-}
-
 /// Whether a step waits for another one, however many steps are between them.
 fn comes_after(plan: &Plan, step: usize, other: usize) -> bool {
     let mut open = vec![step];
@@ -264,32 +215,6 @@ proptest! {
     #[test]
     fn the_order_of_the_input_changes_no_byte(world in worlds()) {
         prop_assert_eq!(write(&world.plan()), write(&shuffled(&world).plan()));
-    }
-
-    #[test]
-    fn what_was_seen_of_settled_machines_changes_no_byte(
-        world in worlds(),
-        quirks in prop::collection::vec(0..24_usize, 24),
-        has_cluster in any::<bool>(),
-    ) {
-        let mut world = world;
-        let names: Vec<NodeName> = world.after.nodes.keys().cloned().collect();
-        for (name, each) in names.iter().zip(quirks) {
-            quirk(&mut world, name.as_str(), each);
-        }
-        if has_cluster && let Some(observations) = &mut world.observations {
-            observations.cluster = Some(ClusterFacts {
-                version: Arc::from("v1.33.2"),
-                shutdown_daemon_set: true,
-                api_servers: None,
-                missing_rights: Vec::new(),
-            });
-        }
-        let plan = world.plan();
-        let settled = world.sift();
-        prop_assert_eq!(write(&world.try_plan_beside(&settled).unwrap()), write(&plan));
-        let changed: BTreeSet<_> = plan.changes.iter().map(|change| &change.node).collect();
-        prop_assert!(settled.iter().all(|name| !changed.contains(name)));
     }
 
     #[test]
@@ -349,16 +274,6 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn machines_that_are_as_they_were_applied_are_settled_with_and_without_a_cluster() {
-    let mut world = World::settled(&["n1", "n2", "n3", "n4"]);
-    quirk(&mut world, "n2", 0);
-    quirk(&mut world, "n3", 7);
-    quirk(&mut world, "n4", 2);
-    let settled = ["n1", "n2", "n3"].map(NodeName::from);
-    assert_eq!(world.sift(), settled);
 }
 
 #[test]

@@ -36,7 +36,7 @@ use trueup::run::{
     abort, begin, find_interrupted, look_out, resume,
 };
 use trueup::run::{Finished, RunEvent, RunReport, Stop};
-use trueup::site::{At, Depth, Loader, Settings, locate};
+use trueup::site::{At, Depth, Detail, Loader, Settings, locate};
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
 use hub::Hub;
@@ -330,6 +330,7 @@ impl Stage {
         let location = locate(&self.repository, at, "", None).unwrap();
         let settings = Settings {
             depth,
+            detail: Detail::Documents,
             allow_missing_sources: false,
         };
         let mut loader = Loader::new(&self.repository);
@@ -417,7 +418,6 @@ impl Stage {
             }),
             records: &records,
             observations: Some(&observations),
-            settled: &[],
             options,
             intermediate_commits: Vec::new(),
             reasons: &NoReasons,

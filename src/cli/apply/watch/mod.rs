@@ -24,7 +24,7 @@ use crate::plan::Request;
 use crate::report::Visible;
 use crate::run::{self, find_interrupted};
 use crate::run::{RunEvent, Stop, StopHandle};
-use crate::site::{At, Depth, Settings};
+use crate::site::At;
 
 use metrics::Metrics;
 
@@ -306,11 +306,7 @@ fn open(context: &Context, checkout: &Checkout<'_>) -> Result<Watcher, Failure> 
     let at = At::Commit(checkout.head()?);
     let location = checkout.location_at(at)?;
     let mut loader = checkout.loader()?;
-    let settings = Settings {
-        depth: Depth::Typed,
-        allow_missing_sources: true,
-    };
-    let loaded = loader.load(&location, at, settings)?;
+    let loaded = loader.load(&location, at, planning::AS_APPLIED)?;
     let backends = planning::backend_context(context, checkout, &location)?;
     let watcher = Watcher::open(&loaded.design, &backends)
         .map_err(|error| planning::backend_failure(&error, &loader))?;

@@ -1,0 +1,292 @@
+//! Reads and parses the files of a site, on two threads, and never more than a site may have.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
+use crate::document::{self, LoadSettings, LoadedFile, SiteLimits, decode};
+use crate::repository::{Content, Entry, Repository, Tree};
+
+use super::{Error, SiteFile};
+
+/// How many threads read and parse.
+pub(super) const THREADS: usize = 2;
+
+enum Fetched {
+    Known(SiteFile, Arc<LoadedFile>),
+    New(SiteFile, Arc<str>),
+    Broken(Box<Diagnostic>),
+    /// It, or one before it, is more than a site may have.
+    TooMuch,
+}
+
+/// The files of one repository that were read, and all their texts.
+#[derive(Debug)]
+pub(super) struct Files<'a> {
+    pub(super) repository: &'a Repository,
+    pub(super) sources: Sources,
+    parsed: HashMap<SiteFile, Arc<LoadedFile>>,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(repository: &'a Repository) -> Self {
+        Self {
+            repository,
+            sources: Sources::new(),
+            parsed: HashMap::new(),
+        }
+    }
+
+    /// Names files whose text is not held: what marks into them have.
+    pub(super) fn name<'p>(&mut self, paths: impl Iterator<Item = &'p Arc<str>>) -> Range<u32> {
+        let nothing: Arc<str> = Arc::from("");
+        let first = self.sources.len() as u32;
+        for path in paths {
+            self.sources.add(path.clone(), nothing.clone());
+        }
+        first..self.sources.len() as u32
+    }
+
+    /// The same diagnostics without the lines of files that git does not track: a pipeline may have put its
+    /// credentials beside the site. What such a file holds that is no document is not named either.
+    pub(super) fn unquoted(
+        &mut self,
+        diagnostics: Diagnostics,
+        tree: &Tree,
+    ) -> Result<Diagnostics, Error> {
+        let mut untracked: HashMap<SourceId, bool> = HashMap::new();
+        for diagnostic in &diagnostics {
+            let related = diagnostic.related.iter().map(|related| related.mark);
+            for mark in diagnostic.mark.into_iter().chain(related) {
+                if untracked.contains_key(&mark.source) {
+                    continue;
+                }
+                let path = self.sources.path(mark.source);
+                let entries = &tree.entries;
+                let found = entries.binary_search_by(|entry| entry.path.cmp(&path));
+                let place = found.map_or(&*path, |at| entries[at].place());
+                // A settled machine has a place in no file.
+                let is_untracked = !place.is_empty() && !self.repository.is_tracked(place)?;
+                untracked.insert(mark.source, is_untracked);
+                if is_untracked {
+                    self.sources.never_quote(mark.source);
+                }
+            }
+        }
+        let is_untracked = |diagnostic: &Diagnostic| {
+            let mark = diagnostic.mark;
+            mark.is_some_and(|mark| untracked.get(&mark.source) == Some(&true))
+        };
+        Ok(diagnostics
+            .into_iter()
+            .map(|diagnostic: Diagnostic| match is_untracked(&diagnostic) {
+                true => without_content(diagnostic),
+                false => diagnostic,
+            })
+            .collect())
+    }
+
+    /// The files with what is in them, in the order of their paths.
+    pub(super) fn load(
+        &mut self,
+        entries: &[Entry],
+        settings: &LoadSettings,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<(Vec<SiteFile>, Vec<Arc<LoadedFile>>), Error> {
+        let limit = settings.limits.file_bytes as u64;
+        let limits = SiteLimits::new();
+        let fetched = on_threads(entries, |entry| match limits.is_exceeded() {
+            true => Ok(Fetched::TooMuch),
+            false => self.fetch(entry, limit, settings, &limits),
+        });
+
+        let mut files = Vec::with_capacity(entries.len());
+        let mut loaded: Vec<Option<Arc<LoadedFile>>> = Vec::with_capacity(entries.len());
+        let mut new: Vec<(usize, SourceId, Arc<str>)> = Vec::new();
+        for each in fetched {
+            match each? {
+                Fetched::Known(file, content) => {
+                    files.push(file);
+                    loaded.push(Some(content));
+                }
+                Fetched::New(file, text) => {
+                    log::trace!("`{}`: {} bytes", file.path, text.len());
+                    let source = self.sources.add(file.path.clone(), text.clone());
+                    new.push((files.len(), source, text));
+                    files.push(file);
+                    loaded.push(None);
+                }
+                Fetched::Broken(problem) => diagnostics.push(*problem),
+                Fetched::TooMuch => {}
+            }
+        }
+        let contents = on_threads(&new, |(_, source, text)| {
+            if limits.is_exceeded() {
+                return LoadedFile::default();
+            }
+            let content = document::load(*source, text, settings);
+            limits.take_values(content.size.1);
+            content
+        });
+        if limits.is_exceeded() {
+            diagnostics.push(too_large());
+            return Ok((Vec::new(), Vec::new()));
+        }
+        for ((index, source, _), content) in new.into_iter().zip(contents) {
+            for (start, end) in &content.secret {
+                self.sources.hide(source, *start, *end);
+            }
+            let content = Arc::new(content);
+            self.parsed.insert(files[index].clone(), content.clone());
+            loaded[index] = Some(content);
+        }
+        Ok((files, loaded.into_iter().flatten().collect()))
+    }
+
+    /// A file as far as it has to be read; what was read before is as it was.
+    fn fetch(
+        &self,
+        entry: &Entry,
+        limit: u64,
+        settings: &LoadSettings,
+        limits: &SiteLimits,
+    ) -> Result<Fetched, Error> {
+        if let Some(blob) = entry.blob {
+            let file = SiteFile {
+                path: entry.path.clone(),
+                mode: entry.mode,
+                blob,
+            };
+            if let Some(content) = self.parsed.get(&file) {
+                return Ok(known(file, content, limits));
+            }
+        }
+        let Content { blob, bytes } = match self.repository.read(entry, limit) {
+            Ok(content) => content,
+            Err(crate::repository::Error::TooLarge { size, limit, .. }) => {
+                return Ok(Fetched::Broken(Box::new(
+                Diagnostic::error_in(
+                    "yaml-file-too-large",
+                    Some(&entry.path),
+                    format!("the file has {size} bytes; at most {limit} are read"),
+                )
+                .hint("split it: a file may hold any number of documents, and a site any number of files"),
+            )));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let file = SiteFile {
+            path: entry.path.clone(),
+            mode: entry.mode,
+            blob,
+        };
+        if let Some(content) = self.parsed.get(&file) {
+            return Ok(known(file, content, limits));
+        }
+        if !limits.take_bytes(bytes.len() as u64) {
+            return Ok(Fetched::TooMuch);
+        }
+        Ok(match decode(&entry.path, &bytes, &settings.limits) {
+            Ok(text) => Fetched::New(file, text),
+            Err(problem) => Fetched::Broken(problem),
+        })
+    }
+}
+
+/// A file that was read before, as part of this site.
+fn known(file: SiteFile, content: &Arc<LoadedFile>, limits: &SiteLimits) -> Fetched {
+    let (bytes, values) = content.size;
+    limits.take_bytes(bytes);
+    limits.take_values(values);
+    Fetched::Known(file, content.clone())
+}
+
+/// The error for a site that is more than may be loaded; none of it is.
+fn too_large() -> Diagnostic {
+    let message = format!(
+        "the files of this site have more than {} MiB or {} values together, those that aliases stand for among them",
+        SiteLimits::BYTES >> 20,
+        SiteLimits::VALUES
+    );
+    Diagnostic::error_in("yaml-site-too-large", None, message).hint(
+        "nothing of it is read: take out of its folders what is no part of it, or make two sites of it",
+    )
+}
+
+/// A diagnostic of a file that git does not track.
+fn without_content(mut diagnostic: Diagnostic) -> Diagnostic {
+    let code = diagnostic.code.0;
+    if code.starts_with("yaml-") || code.starts_with("envelope-") {
+        let unnamed = |text: &str| {
+            let mut parts = text.split('`');
+            let mut clean = parts.next().unwrap_or_default().to_owned();
+            while let (Some(_), Some(after)) = (parts.next(), parts.next()) {
+                clean.push('…');
+                clean.push_str(after);
+            }
+            clean
+        };
+        diagnostic.message = unnamed(&diagnostic.message);
+        diagnostic.hint = None;
+        for related in &mut diagnostic.related {
+            related.message = unnamed(&related.message);
+        }
+    }
+    match diagnostic.hint {
+        Some(_) => diagnostic,
+        None => diagnostic
+            .hint("git does not track this file, so that nothing of it is quoted: `git add` it"),
+    }
+}
+
+pub(super) fn unusable(tree: &Tree) -> Diagnostics {
+    tree.problems
+        .iter()
+        .map(|problem| {
+            Diagnostic::error_in(
+                "file-unusable",
+                Some(&problem.path),
+                format!("`{}` {}", problem.path, problem.reason),
+            )
+        })
+        .collect()
+}
+
+/// Maps a list of files on up to [`THREADS`] threads, in order. A short list is not worth a thread.
+pub(super) fn on_threads<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    match list.len() {
+        0..16 => list.iter().map(work).collect(),
+        _ => spread(list, work),
+    }
+}
+
+/// Maps a list on [`THREADS`] threads, in order; each takes the next item that nobody has, since they
+/// differ in size.
+pub(super) fn spread<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut results = Vec::with_capacity(list.len() / THREADS + 1);
+        while let Some((position, item)) = {
+            let position = next.fetch_add(1, Ordering::Relaxed);
+            list.get(position).map(|item| (position, item))
+        } {
+            results.push((position, work(item)));
+        }
+        results
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..THREADS).map(|_| scope.spawn(take)).collect();
+        let mut results = take();
+        for other in others {
+            match other.join() {
+                Ok(more) => results.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(position, _)| *position);
+    results.into_iter().map(|(_, result)| result).collect()
+}
