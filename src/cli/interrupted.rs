@@ -9,7 +9,9 @@ use crate::backend;
 use crate::design::RunId;
 use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
-use crate::run::{self, Connection, HalfDone, TakeOver, Unlock, abort, find_interrupted, unlock};
+use crate::run::{
+    self, Connection, HalfDone, Process, TakeOver, Unlock, abort, find_interrupted, unlock,
+};
 use crate::site::{At, Loader};
 
 use super::apply::{ProcessClock, actor, session_failure};
@@ -96,14 +98,9 @@ pub(super) fn give_up(
         dead: take_over_dead,
         longest_request: backend::longest_request(&loaded.design),
     };
-    let aborted = abort(
-        site,
-        &actor(site.repository)?,
-        &ProcessClock::new(context.printer),
-        run,
-        take_over,
-    )
-    .map_err(|error| session_failure(&error))?;
+    let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
+    let aborted = abort(Process::new(site, &actor, &clock), run, take_over)
+        .map_err(|error| session_failure(&error))?;
     let mut text = String::new();
     writeln!(text, "Run {} is given up.", Visible(aborted.run.as_str()))?;
     if let Some(tag) = &aborted.tag {
@@ -152,14 +149,9 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
     if how == Unlock::Forced {
         confirm_force(context, &run)?;
     }
-    unlock(
-        &site,
-        &actor(&repository)?,
-        &ProcessClock::new(context.printer),
-        &run,
-        how,
-    )
-    .map_err(|error| session_failure(&error))?;
+    let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
+    unlock(Process::new(&site, &actor, &clock), &run, how)
+        .map_err(|error| session_failure(&error))?;
     context
         .printer
         .tell(&format!("The lock of run {run} is released."));

@@ -64,7 +64,7 @@ pub fn admit(
         return Ok(());
     }
     let history = intermediate_commits(repository, &site.name, selection, state, commit)?;
-    Error::of_history(history).map_or(Ok(()), Err)
+    history.refusal().map_or(Ok(()), Err)
 }
 
 fn blocked(plan: &Plan) -> Vec<String> {

@@ -1,57 +1,44 @@
 //! How a run begins: the lock, the newest records, the plan checked once more, the first checkpoint.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::abandon::abandon;
+use super::catch_up::catch_up;
 use super::error::{self, Error};
 use super::files::RunFiles;
-use super::interrupted::abandon;
-use super::keep::{Parts, Session};
-use super::publish::{catch_up, mend_tag, note_settled, settle_tags, write_settled};
-use super::site_repository::{Actor, Held, Records, SetAside, SiteRepository};
+use super::owed_tags::{mend_tag, note_settled, settle_tags, write_settled};
+use super::process::{Held, Process};
+use super::session::{ApprovedPlan, Begun, Session, SessionStart};
+use super::site_repository::{Records, SetAside, SiteRepository};
 use super::tag;
-use super::time::{Timekeeper, rfc3339};
-use crate::design::{Digest, NodeDesign, NodeName, RunId};
-use crate::journal::Journal;
+use super::time::rfc3339;
+use super::unfinished::unfinished;
+use crate::design::{Digest, RunId};
 use crate::journal::Replay;
-use crate::plan::Plan;
 use crate::record::{
-    self, Checkpoint, Counts, Draft, JournalMark, Outcome, Packed, RunRecord, State, Store,
+    self, Checkpoint, Counts, Draft, JournalMark, Outcome, RunRecord, State, Store,
 };
 use crate::repository::{CommitId, PushOutcome, RefUpdate};
 
 /// A plan that is to be carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposal<'a> {
-    /// The plan.
-    pub plan: &'a Plan,
-    /// The same as a saved file, packed, which the records and the lock keep.
-    pub plan_file: &'a Packed,
-    /// Its digest.
+    /// The plan, its commit and its designs.
+    pub approved: ApprovedPlan<'a>,
+    /// The digest of the plan's file.
     pub plan_digest: &'a Digest,
-    /// The commit that is applied, and tagged: it has the files that were planned.
-    pub commit: CommitId,
-    /// The designs to be reached.
-    pub nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
-    /// Whether an interrupted run is given up for this one.
+    /// Whether an interrupted run is aborted for this one.
     pub supersede: bool,
 }
 
-/// A run that has begun.
-pub struct Begun<'a> {
-    /// Holds the lock and keeps the records.
-    pub session: Session<'a>,
-    /// For the dispatcher.
-    pub journal: Journal,
-    /// What was done before; empty for a new run.
-    pub replay: Replay,
-}
+/// Tells, by the newest records, what of a plan does not hold any more.
+type StillHolds<'f> = dyn FnMut(&State) -> Result<Vec<String>, record::Error> + 'f;
 
 /// Begins a run: takes the lock, follows the remote's records, asks `still_holds` with them what of the
 /// plan does not hold any more, and writes the run with its plan to the records.
 ///
 /// A lock that a process of this machine left, whose run has ended, is taken over. The run before, where
-/// it was interrupted, is given up first if the proposal says so.
+/// it was interrupted, is aborted first if the proposal says so.
 ///
 /// # Errors
 ///
@@ -59,22 +46,28 @@ pub struct Begun<'a> {
 /// `still_holds` said; the repository, the remote or the records cannot be read or written. The lock is
 /// released again.
 pub fn begin<'a>(
-    site: &'a SiteRepository<'a>,
-    actor: &'a Actor,
-    time: &'a dyn Timekeeper,
+    process: Process<'a>,
     proposal: Proposal<'a>,
-    still_holds: &mut dyn FnMut(&State) -> Result<Vec<String>, record::Error>,
+    still_holds: &mut StillHolds<'_>,
 ) -> Result<Begun<'a>, Error> {
+    let (site, actor) = (process.site, process.actor);
     site.remote()?;
     let store = site.store()?;
     let state = site.records(&store)?.state;
-    let milliseconds = u64::try_from(time.seconds()).unwrap_or_default() * 1000;
+    let milliseconds = u64::try_from(process.time.seconds()).unwrap_or_default() * 1000;
     let run = state
         .site
         .next_run(ulid::Ulid::from_parts(milliseconds, actor.random));
-    let mut held = acquire(site, actor, time, &proposal, &store, &state, &run)?;
-    begin_locked(site, actor, time, proposal, store, &mut held, still_holds).inspect_err(|_| {
-        let _ = site.release(held.lock.id);
+    let held = acquire(process, &proposal, &store, &state, &run)?;
+    let mut beginning = Beginning {
+        process,
+        proposal,
+        store,
+        held,
+    };
+    let begun = beginning.run(still_holds);
+    begun.inspect_err(|_| {
+        let _ = site.release(beginning.held.lock.id);
     })
 }
 
@@ -95,16 +88,13 @@ pub struct Outlook {
 ///
 /// [`Error::Offline`]; [`Error::LockHeld`] where a process may still run; [`Error::Unfinished`];
 /// [`Error::Unpublished`]; the lock or the records cannot be read, or the tag not be made.
-pub fn look_out(
-    site: &SiteRepository<'_>,
-    actor: &Actor,
-    time: &dyn Timekeeper,
-) -> Result<Outlook, Error> {
+pub fn look_out(process: Process<'_>) -> Result<Outlook, Error> {
+    let site = process.site;
     site.remote()?;
-    let caught_up = catch_up(site, actor, time)?;
+    let caught_up = catch_up(process)?;
     let left = site.lock()?;
     if let Some(left) = &left
-        && !site.is_dead(left, actor, time)?
+        && !process.is_dead(left)?
     {
         return Err(site.held(left.clone()));
     }
@@ -120,7 +110,7 @@ pub fn look_out(
     let settled = settle_tags(site, &store, &records.state)?;
     // Its run has ended, or had begun nothing: the first records are published before the first step.
     left.map_or(Ok(()), |left| site.release(left.id))?;
-    note_settled(site, actor, time, &store, &settled)?;
+    note_settled(process, &store, &settled)?;
     Ok(Outlook {
         ended: caught_up.or(mended),
         set_aside: records.set_aside,
@@ -129,22 +119,22 @@ pub fn look_out(
 
 /// Takes the lock; also where a dead process of this machine left it.
 fn acquire(
-    site: &SiteRepository<'_>,
-    actor: &Actor,
-    time: &dyn Timekeeper,
+    process: Process<'_>,
     proposal: &Proposal<'_>,
     store: &Store<'_>,
     state: &State,
     run: &RunId,
 ) -> Result<Held, Error> {
-    let held = match site.take(None, actor, time, run, proposal.plan_file) {
+    let site = process.site;
+    let plan = proposal.approved.plan_file;
+    let held = match process.take(None, run, plan) {
         Err(error @ Error::LockHeld { .. }) => error,
         other => return other,
     };
     let Some(left) = site.lock()? else {
         return Err(held);
     };
-    if !site.is_dead(&left, actor, time)? {
+    if !process.is_dead(&left)? {
         return Err(site.held(left));
     }
     if let Some(unfinished) = unfinished(store, state)?
@@ -155,144 +145,154 @@ fn acquire(
             run: unfinished.run,
         });
     }
-    site.take(Some(left.id), actor, time, run, proposal.plan_file)
+    process.take(Some(left.id), run, plan)
 }
 
-fn begin_locked<'a>(
-    site: &'a SiteRepository<'a>,
-    actor: &'a Actor,
-    time: &'a dyn Timekeeper,
+/// A run that begins: its lock is held, and nothing of it is in the records yet.
+struct Beginning<'a> {
+    process: Process<'a>,
     proposal: Proposal<'a>,
     store: Store<'a>,
-    held: &mut Held,
-    still_holds: &mut dyn FnMut(&State) -> Result<Vec<String>, record::Error>,
-) -> Result<Begun<'a>, Error> {
-    let mut records = site.records(&store)?;
-    mend_tag(site, &store, &records.state)?;
-    let settled = settle_tags(site, &store, &records.state)?;
-    let author = actor.at(time.seconds());
-    records.state = write_settled(&store, records.state, &settled, &author)?;
-    let mut check = |state: &State| {
-        let reasons =
-            still_holds(state).map_err(error::records("check whether the plan still holds"))?;
-        if reasons.is_empty() {
-            return Ok(());
-        }
-        Err(Error::Stale {
-            site: site.name.clone(),
-            reasons,
-        })
-    };
-    if let Some(previous) = unfinished(&store, &records.state)? {
-        if !proposal.supersede {
-            return Err(Error::Unfinished {
-                site: site.name.clone(),
-                run: previous.run,
-            });
-        }
-        check(&records.state)?;
-        supersede(site, actor, time, &store, &mut records, previous)?;
-    }
-    check(&records.state)?;
-    let Records {
-        state,
-        mut remote_tip,
-        ..
-    } = records;
-
-    // The run's id was made before the newest records were seen.
-    let mut run = RunId::from(held.holder.run.as_str());
-    if state.site.last_run.as_ref() >= Some(&run) {
-        let candidate = ulid::Ulid::from_string(run.as_str()).unwrap_or_default();
-        run = state.site.next_run(candidate);
-        *held = site.take(Some(held.lock.id), actor, time, &run, proposal.plan_file)?;
-    }
-    let journal_id: Arc<str> = Arc::from(held.lock.id.to_string());
-    let mark = JournalMark {
-        id: journal_id.clone(),
-        entries: 0,
-    };
-    let record = first_record(site, time, &proposal, run.clone(), mark);
-    let files = RunFiles::of(site.repository, &site.name, &run);
-    let journal = files.new_journal(&journal_id)?;
-    files.note_plan(proposal.plan_digest)?;
-    let written = Checkpoint {
-        plan: Some(proposal.plan_file),
-        ..Checkpoint::of_run(&record, actor.at(time.seconds()))
-    };
-    let draft = store
-        .draft(&state, &written)
-        .map_err(error::records("write the first records of the run"))?;
-    // Before the first step everybody can see that there is this run: no clone takes it for one that never
-    // happened, whatever becomes of this process and of the remote.
-    publish_first(site, &store, &draft, &mut remote_tip, &run).inspect_err(|_| files.remove())?;
-    let state = store
-        .advance(draft)
-        .map_err(error::records("write the first records of the run"))?;
-    let session = Session::new(Parts {
-        site,
-        actor,
-        time,
-        plan: proposal.plan,
-        plan_file: proposal.plan_file,
-        commit: proposal.commit,
-        nodes: proposal.nodes,
-        store,
-        files,
-        state,
-        remote_tip,
-        run: record,
-        held: held.clone(),
-        journal: journal_id,
-        entries: 0,
-    })?;
-    Ok(Begun {
-        session,
-        journal,
-        replay: Replay::default(),
-    })
+    held: Held,
 }
 
-/// Aborts the run before, which was interrupted, and publishes that.
-fn supersede(
-    site: &SiteRepository<'_>,
-    actor: &Actor,
-    time: &dyn Timekeeper,
-    store: &Store<'_>,
-    records: &mut Records,
-    previous: RunRecord,
-) -> Result<(), Error> {
-    let given_up = abandon(site, actor, time, store, &records.state, previous)?;
-    let mut updates = Vec::new();
-    updates.extend(store.publication(&given_up.state, records.remote_tip));
-    updates.extend(given_up.tag);
-    records.state = given_up.state;
-    if site.push(&updates)? == PushOutcome::Published {
-        given_up.files.remove();
-        if site.audience().is_some() {
-            records.remote_tip = records.state.tip;
-        }
+impl<'a> Beginning<'a> {
+    fn run(&mut self, still_holds: &mut StillHolds<'_>) -> Result<Begun<'a>, Error> {
+        let records = self.settled_records(still_holds)?;
+        let run = self.run_id(&records.state)?;
+        self.first_checkpoint(records, run)
     }
-    Ok(())
+
+    /// The newest records, with the run before settled, by which the plan still holds.
+    fn settled_records(&self, still_holds: &mut StillHolds<'_>) -> Result<Records, Error> {
+        let (site, store) = (self.process.site, &self.store);
+        let mut records = site.records(store)?;
+        mend_tag(site, store, &records.state)?;
+        let settled = settle_tags(site, store, &records.state)?;
+        records.state = write_settled(store, records.state, &settled, &self.process.signature())?;
+        let mut check = |state: &State| {
+            let reasons =
+                still_holds(state).map_err(error::records("check whether the plan still holds"))?;
+            if reasons.is_empty() {
+                return Ok(());
+            }
+            Err(Error::Stale {
+                site: site.name.clone(),
+                reasons,
+            })
+        };
+        if let Some(previous) = unfinished(store, &records.state)? {
+            if !self.proposal.supersede {
+                return Err(Error::Unfinished {
+                    site: site.name.clone(),
+                    run: previous.run,
+                });
+            }
+            check(&records.state)?;
+            self.supersede(&mut records, previous)?;
+        }
+        check(&records.state)?;
+        Ok(records)
+    }
+
+    /// Aborts the run before, which was interrupted, and publishes that.
+    fn supersede(&self, records: &mut Records, previous: RunRecord) -> Result<(), Error> {
+        let site = self.process.site;
+        let abandoned = abandon(self.process, &self.store, &records.state, previous)?;
+        let mut updates = Vec::new();
+        updates.extend(self.store.publication(&abandoned.state, records.remote_tip));
+        updates.extend(abandoned.tag);
+        records.state = abandoned.state;
+        if site.push(&updates)? == PushOutcome::Published {
+            abandoned.files.remove();
+            if site.audience().is_some() {
+                records.remote_tip = records.state.tip;
+            }
+        }
+        Ok(())
+    }
+
+    /// The id of the run. The one in the lock was made before the newest records were seen: where these have a
+    /// newer one, the lock is taken again under the next id.
+    fn run_id(&mut self, state: &State) -> Result<RunId, Error> {
+        let run = RunId::from(self.held.holder.run.as_str());
+        if state.site.last_run.as_ref() < Some(&run) {
+            return Ok(run);
+        }
+        let candidate = ulid::Ulid::from_string(run.as_str()).unwrap_or_default();
+        let run = state.site.next_run(candidate);
+        let plan = self.proposal.approved.plan_file;
+        self.held = self.process.take(Some(self.held.lock.id), &run, plan)?;
+        Ok(run)
+    }
+
+    /// Writes the run to the records, and publishes that, before its first step.
+    fn first_checkpoint(&self, records: Records, run: RunId) -> Result<Begun<'a>, Error> {
+        let (process, proposal, store) = (self.process, &self.proposal, &self.store);
+        let Records {
+            state,
+            mut remote_tip,
+            ..
+        } = records;
+        let journal_id: Arc<str> = Arc::from(self.held.lock.id.to_string());
+        let mark = JournalMark {
+            id: journal_id.clone(),
+            entries: 0,
+        };
+        let record = first_record(process, proposal, run.clone(), mark);
+        let files = RunFiles::of(process.site.repository, &process.site.name, &run);
+        let journal = files.new_journal(&journal_id)?;
+        files.note_plan(proposal.plan_digest)?;
+        let written = Checkpoint {
+            plan: Some(proposal.approved.plan_file),
+            ..Checkpoint::of_run(&record, process.signature())
+        };
+        let draft = store
+            .draft(&state, &written)
+            .map_err(error::records("write the first records of the run"))?;
+        // Before the first step everybody can see that there is this run: no clone takes it for one that never
+        // happened, whatever becomes of this process and of the remote.
+        publish_first(process.site, store, &draft, &mut remote_tip, &run)
+            .inspect_err(|_| files.remove())?;
+        let state = store
+            .advance(draft)
+            .map_err(error::records("write the first records of the run"))?;
+        let session = Session::new(SessionStart {
+            process,
+            approved: proposal.approved,
+            store: store.clone(),
+            files,
+            state,
+            remote_tip,
+            run: record,
+            held: self.held.clone(),
+            journal: journal_id,
+            entries: 0,
+        })?;
+        Ok(Begun {
+            session,
+            journal,
+            replay: Replay::default(),
+        })
+    }
 }
 
 /// The record of a run that has begun nothing yet.
 fn first_record(
-    site: &SiteRepository<'_>,
-    time: &dyn Timekeeper,
+    process: Process<'_>,
     proposal: &Proposal<'_>,
     run: RunId,
     journal: JournalMark,
 ) -> RunRecord {
-    let plan = proposal.plan;
+    let plan = proposal.approved.plan;
     RunRecord {
         run,
-        site: site.name.clone(),
+        site: process.site.name.clone(),
         action: Arc::from(plan.request.action.as_str()),
-        revision: Arc::from(proposal.commit.to_string()),
+        revision: Arc::from(proposal.approved.commit.to_string()),
         site_digest: plan.target.site_digest.clone(),
         plan_digest: proposal.plan_digest.clone(),
-        started: Arc::from(rfc3339(time.seconds())),
+        started: Arc::from(rfc3339(process.time.seconds())),
         ended: None,
         outcome: Outcome::Running,
         partial: tag::is_partial(plan),
@@ -326,15 +326,4 @@ fn publish_first(
         PushOutcome::LostRace { .. } => return Err(Error::Fenced { run: run.clone() }),
     }
     Ok(())
-}
-
-/// The newest run, where it has not ended.
-pub(super) fn unfinished(store: &Store<'_>, state: &State) -> Result<Option<RunRecord>, Error> {
-    let Some(last) = &state.site.last_run else {
-        return Ok(None);
-    };
-    let record = store
-        .run(state, last)
-        .map_err(error::records("read the record of the last run"))?;
-    Ok(record.filter(|record| matches!(record.outcome, Outcome::Running | Outcome::Interrupted)))
 }

@@ -4,7 +4,6 @@
 
 use std::path::PathBuf;
 
-use super::history::History;
 use crate::design::{NodeName, RunId, SiteName};
 use crate::journal;
 use crate::plan::{Cause, IntermediateCommit};
@@ -275,19 +274,6 @@ impl Error {
                 return None;
             }
         })
-    }
-
-    /// The refusal that a history means, where it is one.
-    pub(super) fn of_history(history: History) -> Option<Self> {
-        match history {
-            History::None => None,
-            History::Between(commits) => Some(Self::IntermediateCommits { commits }),
-            History::Rollback(undone) => Some(Self::Rollback { undone }),
-            History::Diverged { base, target } => Some(Self::Diverged {
-                base: base.short(),
-                target: target.short(),
-            }),
-        }
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::error::Error;
-use super::keep::{Session, lock};
 use super::publish::{End, Publication};
 use super::recorder::Recorder;
+use super::session::{Session, lock};
 use super::tag::{self, Deed};
 use super::time::rfc3339;
 use crate::design::{NodeName, RunId};
@@ -34,7 +34,7 @@ impl Session<'_> {
                 run: self.run.clone(),
             });
         }
-        let seconds = self.time.seconds();
+        let seconds = self.process.time.seconds();
         if !finished.interrupted
             && matches!(
                 finished.outcome,
@@ -58,10 +58,10 @@ impl Session<'_> {
                 run.ended = Some(Arc::from(rfc3339(seconds)));
                 let deed = Deed {
                     past_verification,
-                    is_no_op: tag::is_no_op(self.plan),
+                    is_no_op: tag::is_no_op(self.approved.plan),
                 };
                 run.tag = tag::name(run, &self.before, deed).map(Arc::from);
-                run.annotation = tag::annotation(run, self.actor.at(seconds));
+                run.annotation = tag::annotation(run, self.process.actor.at(seconds));
             }
             RunReport {
                 run: self.run.clone(),
@@ -69,7 +69,7 @@ impl Session<'_> {
                 groups: finished.groups.clone(),
                 nodes: finished.nodes.clone(),
                 counts: finished.counts,
-                unverified: self.plan.unverified().cloned().collect(),
+                unverified: self.approved.plan.unverified().cloned().collect(),
                 tag: run.tag.clone(),
                 next: next(&self.run, run.outcome, finished),
                 duration_ms: finished.duration_ms,
@@ -88,6 +88,7 @@ impl Session<'_> {
     /// Whether each node that the run has built is in the records as deployed.
     fn check_records(&self, finished: &Finished) -> Result<(), Error> {
         let built: FxHashSet<&NodeName> = self
+            .approved
             .plan
             .steps
             .iter()
@@ -131,10 +132,10 @@ impl Session<'_> {
             state: &state,
             remote_tip: published.tip,
             lock: Some(renewal.held.lock.id),
-            author: self.actor.at(self.time.seconds()),
+            author: self.process.signature(),
         };
         renewal.stop();
-        let (publication, state) = self.site.publish_end(&self.store, &end)?;
+        let (publication, state) = self.process.site.publish_end(&self.store, &end)?;
         match &publication {
             Publication::Missing { why } => {
                 self.warn(format!(
@@ -162,10 +163,8 @@ impl Session<'_> {
             ended: true,
             ..holder.clone()
         };
-        let plan = self.plan_file.as_bytes();
-        let marked = self
-            .site
-            .take_as(Some(seen), self.actor, self.time, holder, plan);
+        let plan = self.approved.plan_file.as_bytes();
+        let marked = self.process.take_as(Some(seen), holder, plan);
         if let Err(error) = marked {
             log::info!("the lock does not say that the run has ended: {error}");
         }

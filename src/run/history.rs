@@ -30,6 +30,21 @@ pub enum History {
     Rollback(Vec<IntermediateCommit>),
 }
 
+impl History {
+    /// The refusal that it means, where it is one.
+    pub(super) fn refusal(self) -> Option<Error> {
+        match self {
+            Self::None => None,
+            Self::Between(commits) => Some(Error::IntermediateCommits { commits }),
+            Self::Rollback(undone) => Some(Error::Rollback { undone }),
+            Self::Diverged { base, target } => Some(Error::Diverged {
+                base: base.short(),
+                target: target.short(),
+            }),
+        }
+    }
+}
+
 /// Finds the commits on the first-parent line between the last site action (of either result) and
 /// `target`, both left out, that touch the selected files. Where no action was ever tagged, commits are
 /// counted from the first one on.

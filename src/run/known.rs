@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::error::{self, Error};
 use super::files::{Found, RunFiles};
-use super::keep::Part;
+use super::records::Part;
 use crate::design::{NodeName, RunId};
 use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;

@@ -11,45 +11,59 @@
 //! records that name it. With a remote nothing counts before it is there: a run whose end could not be
 //! published keeps its lock, and the next process in its clone publishes it ([`catch_up`]).
 
+mod abandon;
+mod abort;
 mod admission;
 mod begin;
+mod catch_up;
+mod checkpoint;
 mod ending;
 mod error;
 mod event;
 mod files;
 mod finish;
-mod helper;
+mod git_thread;
+mod hear;
 mod history;
 mod interrupted;
-mod keep;
 mod known;
 mod listener;
 mod node;
 mod outcome;
+mod owed_tags;
+mod process;
 mod publish;
 mod recorder;
+mod records;
+mod resume;
+mod session;
 mod site_repository;
 mod stop;
 mod tag;
+mod take_over;
 mod time;
 mod unfinished;
 
+pub use abandon::{Aborted, HalfDone};
+pub use abort::abort;
 pub use admission::admit;
-pub use begin::{Begun, Outlook, Proposal, begin, look_out};
+pub use begin::{Outlook, Proposal, begin, look_out};
+pub use catch_up::{Unpublished, catch_up, unpublished};
 pub use ending::{Finished, GroupResult, NodeResult, RunReport};
 pub use error::{Error, Kind};
 pub use event::{EventKind, RunEvent, StepEvent};
-pub use helper::{Errands, with_heartbeat};
+pub use git_thread::{GitWork, with_heartbeat};
 pub use history::{History, intermediate_commits};
-pub use interrupted::{
-    Aborted, HalfDone, Interrupted, TakeOver, Unlock, abort, find_interrupted, resume, unlock,
-};
-pub use keep::Session;
+pub use interrupted::{Interrupted, find_interrupted};
 pub use listener::RunListener;
 pub use outcome::NodeOutcome;
-pub use publish::{Publication, Unpublished, catch_up, unpublished};
+pub use process::{Actor, Process};
+pub use publish::Publication;
 pub use recorder::Recorder;
-pub use site_repository::{Actor, Connection, SetAside, SiteRepository};
+pub use resume::{Resumption, resume};
+pub use session::{ApprovedPlan, Begun, Session};
+pub use site_repository::{Connection, SetAside, SiteRepository};
 pub use stop::{Stop, StopHandle};
+pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::Timekeeper;
 pub use unfinished::unfinished_run;

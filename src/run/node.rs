@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use super::outcome::NodeOutcome;
 use crate::design::{Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId};
 use crate::identity::Identity;
 use crate::plan::ChangeKind;
 use crate::record::{NodeRecord, Phase};
 use crate::remediation::{Memory, Note};
-use crate::run::NodeOutcome;
+
 use crate::step::{StepId, StepKind};
 
 /// What a run knows about a node beside its record.
@@ -210,6 +211,18 @@ pub(super) fn carried(
 /// Whether a note says that all that a node was owed is back.
 fn is_back(text: &str) -> bool {
     serde_json::from_str::<Note>(text).is_ok_and(|note| note == Note::Restored)
+}
+
+/// Whether what a step of this kind notes stands in the record of its node.
+pub(super) fn is_recorded(kind: StepKind) -> bool {
+    matches!(
+        kind,
+        StepKind::Remediate
+            | StepKind::ClearLabels
+            | StepKind::Uncordon
+            | StepKind::Relabel
+            | StepKind::AwaitReady
+    )
 }
 
 /// Whether a step of this kind rebuilds or tears down its node.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::keep::Session;
+use super::session::Session;
 use crate::run::{NodeOutcome, RunEvent, RunListener};
 use crate::step::StepId;
 

@@ -1,12 +1,9 @@
-//! Where a run takes place: the repository, the site, its remote and its lock.
+//! A site in its repository: its records, its lock, and the remote that shares them.
 
 use super::error::{self, Error};
-use super::time::{Timekeeper, rfc3339};
 use crate::design::{RunId, SiteName};
-use crate::record::{Packed, Standing, State, Store};
-use crate::repository::{
-    CommitId, Holder, Lock, NewLock, PushOutcome, RefUpdate, Remote, Repository, Signature,
-};
+use crate::record::{Standing, State, Store};
+use crate::repository::{CommitId, Lock, PushOutcome, RefUpdate, Remote, Repository};
 
 /// How a run is connected to the site's other clones.
 #[derive(Clone, Debug)]
@@ -24,7 +21,7 @@ pub enum Connection<'a> {
     Offline,
 }
 
-/// The site of a run.
+/// A site in its repository.
 #[derive(Clone, Debug)]
 pub struct SiteRepository<'a> {
     /// Its repository.
@@ -33,33 +30,6 @@ pub struct SiteRepository<'a> {
     pub name: SiteName,
     /// How it is shared.
     pub connection: Connection<'a>,
-}
-
-/// Who runs trueup.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor {
-    /// The person or account.
-    pub name: String,
-    /// Mail address.
-    pub email: String,
-    /// Random, fresh in every process: run ids and nonces are made of it.
-    pub random: u128,
-}
-
-impl Actor {
-    /// The actor at a time.
-    pub(super) fn at(&self, seconds: i64) -> Signature {
-        Signature {
-            name: self.name.clone(),
-            email: self.email.clone(),
-            seconds,
-        }
-    }
-
-    /// This process as the holder of the lock for a run.
-    pub(super) fn holder(&self, run: &RunId, seconds: i64) -> Holder {
-        Holder::this_process(&self.name, run.as_str(), &rfc3339(seconds))
-    }
 }
 
 impl<'a> SiteRepository<'a> {
@@ -140,83 +110,8 @@ impl<'a> SiteRepository<'a> {
         Ok(format!("{prefix}/{}/lock", self.name))
     }
 
-    /// Takes the lock, in the place of one that was seen where `seen` says so.
-    pub(super) fn take(
-        &self,
-        seen: Option<CommitId>,
-        actor: &Actor,
-        time: &dyn Timekeeper,
-        run: &RunId,
-        plan: &Packed,
-    ) -> Result<Held, Error> {
-        self.take_as(
-            seen,
-            actor,
-            time,
-            actor.holder(run, time.seconds()),
-            plan.as_bytes(),
-        )
-    }
-
-    /// Takes the lock for a holder.
-    pub(super) fn take_as(
-        &self,
-        seen: Option<CommitId>,
-        actor: &Actor,
-        time: &dyn Timekeeper,
-        holder: Holder,
-        plan: &[u8],
-    ) -> Result<Held, Error> {
-        let asked = time.monotonic();
-        let nonce = format!(
-            "{:032x}-{}-{}-{}",
-            actor.random,
-            holder.run,
-            asked.as_nanos(),
-            seen.map(|seen| seen.to_string()).unwrap_or_default()
-        );
-        let new = NewLock {
-            site: self.name.as_str(),
-            holder: &holder,
-            plan,
-            nonce: &nonce,
-            author: actor.at(time.seconds()),
-        };
-        let remote = self.remote()?;
-        let lock = match seen {
-            Some(seen) => self.repository.move_lock(seen, &new, remote),
-            None => self.repository.acquire_lock(&new, remote),
-        };
-        let lock = lock.map_err(error::repository(&self.name, "take the lock"))?;
-        log::info!(
-            "the lock of `{}` is held for run {}",
-            self.name,
-            lock.holder.run
-        );
-        Ok(Held {
-            lock,
-            holder,
-            renewed: asked,
-        })
-    }
-
-    /// Whether a lock is that of a process that is certainly gone, so that it can be taken over at once. Not
-    /// where its run has ended in another clone, which alone has its records.
-    pub(super) fn is_dead(
-        &self,
-        lock: &Lock,
-        actor: &Actor,
-        time: &dyn Timekeeper,
-    ) -> Result<bool, Error> {
-        let me = actor.holder(&RunId::from(lock.holder.run.as_str()), time.seconds());
-        if !lock.holder.is_gone(&me) {
-            return Ok(false);
-        }
-        Ok(!lock.holder.ended || self.is_of_this_clone(lock)?)
-    }
-
     /// Whether a lock was last taken in this clone.
-    fn is_of_this_clone(&self, lock: &Lock) -> Result<bool, Error> {
+    pub(super) fn is_of_this_clone(&self, lock: &Lock) -> Result<bool, Error> {
         let here = self
             .repository
             .read_lock(self.name.as_str())
@@ -272,13 +167,4 @@ pub struct SetAside {
     pub run: RunId,
     /// The ref that keeps them.
     pub kept: String,
-}
-
-/// A lock that this process holds.
-#[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub(super) lock: Lock,
-    pub(super) holder: Holder,
-    /// When it was last renewed, by the monotonic clock, before the remote was asked.
-    pub(super) renewed: std::time::Duration,
 }

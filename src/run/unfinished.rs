@@ -1,12 +1,11 @@
-//! The run that has not ended, as lock and records tell it, for those who only look.
+//! The run that has not ended, as the lock and the records tell it.
 
 use std::sync::Arc;
 
-use super::begin;
 use super::error::{self, Error};
 use super::site_repository::{Connection, SiteRepository};
 use crate::plan::{RunState, UnfinishedRun};
-use crate::record::RunRecord;
+use crate::record::{Outcome, RunRecord, State, Store};
 use crate::repository::Holder;
 
 /// The run of a site that has not ended, where there is one. The records are taken as they are here, so they have been
@@ -18,7 +17,7 @@ use crate::repository::Holder;
 pub fn unfinished_run(site: &SiteRepository<'_>) -> Result<Option<UnfinishedRun>, Error> {
     let store = site.store()?;
     let state = store.read().map_err(error::records("read the records"))?;
-    let record = begin::unfinished(&store, &state)?;
+    let record = unfinished(&store, &state)?;
     let lock = match &site.connection {
         Connection::Offline => site
             .repository
@@ -67,4 +66,15 @@ fn state_of(holder: &Holder) -> RunState {
         true => RunState::Interrupted,
         false => RunState::Running,
     }
+}
+
+/// The newest run, where it has not ended.
+pub(super) fn unfinished(store: &Store<'_>, state: &State) -> Result<Option<RunRecord>, Error> {
+    let Some(last) = &state.site.last_run else {
+        return Ok(None);
+    };
+    let record = store
+        .run(state, last)
+        .map_err(error::records("read the record of the last run"))?;
+    Ok(record.filter(|record| matches!(record.outcome, Outcome::Running | Outcome::Interrupted)))
 }

@@ -37,7 +37,8 @@ use crate::report::run::Reporter;
 use crate::report::{self, Visible};
 use crate::repository::CommitId;
 use crate::run::{
-    self, Begun, Errands, Proposal, Publication, Recorder, admit, begin, with_heartbeat,
+    self, ApprovedPlan, Begun, GitWork, Process, Proposal, Publication, Recorder, admit, begin,
+    with_heartbeat,
 };
 use crate::run::{EventKind, Finished, RunEvent, Stop};
 use crate::site::At;
@@ -273,7 +274,7 @@ fn look_out(
 ) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
-    let outlook = match run::look_out(site, &actor, &clock) {
+    let outlook = match run::look_out(Process::new(site, &actor, &clock)) {
         Err(run::Error::Unfinished { run, .. }) if command.supersede => {
             let text = interrupted::give_up(context, checkout, site, &run, false)?;
             context.printer.tell(&text);
@@ -388,14 +389,17 @@ fn start(
     let store = Store::open(site.repository, &site.name)?;
     let today = context.today();
     let proposal = Proposal {
-        plan: task.plan,
-        plan_file: &plan_file,
+        approved: ApprovedPlan {
+            plan: task.plan,
+            plan_file: &plan_file,
+            commit,
+            nodes: task.nodes,
+        },
         plan_digest: &plan_digest,
-        commit,
-        nodes: task.nodes,
         supersede: command.supersede,
     };
-    let begun = begin(site, &actor, &clock, proposal, &mut |state| {
+    let process = Process::new(site, &actor, &clock);
+    let begun = begin(process, proposal, &mut |state| {
         let records = store.nodes(state)?;
         let current = plan::Current {
             site_digest: &task.plan.target.site_digest,
@@ -469,11 +473,11 @@ fn carry_out(
         may_start: &|| session.may_start(),
         fence: session.fence(),
     };
-    let errands = match backend::clock(task.design) {
-        backend::Clock::Virtual => Errands::AtOnce,
-        backend::Clock::Real => Errands::Elsewhere,
+    let git = match backend::clock(task.design) {
+        backend::Clock::Virtual => GitWork::Inline,
+        backend::Clock::Real => GitWork::Background,
     };
-    let finished = with_heartbeat(&session, HEARTBEAT, errands, || {
+    let finished = with_heartbeat(&session, HEARTBEAT, git, || {
         task.runtime.block_on(async {
             let signals = tokio::spawn(listen(stop.handle()));
             let finished = apply::execute(work, &mut recorder).await;

@@ -18,7 +18,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::journal::Decision;
 use crate::plan::{Plan, saved};
 use crate::record::Store;
-use crate::run::{self, Interrupted, TakeOver, find_interrupted};
+use crate::run::{self, Interrupted, Process, Resumption, TakeOver, find_interrupted};
 use crate::site::At;
 
 /// Resumes a run that was interrupted; its commit is kept. In the clone that began it, what it does was agreed to then;
@@ -83,19 +83,19 @@ pub(super) fn resume(
     let nodes = &design.nodes;
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer).stopped_by(command.hooks.process_stop());
-    let take_over = TakeOver {
-        dead: command.take_over_dead,
-        longest_request: backend::longest_request(&design),
+    let how = Resumption {
+        decisions,
+        take_over: TakeOver {
+            dead: command.take_over_dead,
+            longest_request: backend::longest_request(&design),
+        },
     };
     let begun = run::resume(
-        site,
-        &actor,
-        &clock,
+        Process::new(site, &actor, &clock),
         &interrupted,
         &plan,
         nodes,
-        decisions,
-        take_over,
+        how,
     )
     .map_err(|error| session_failure(&error))?;
     let task = Task {

@@ -5,7 +5,7 @@ use crate::cli::Failure;
 use crate::cli::apply::{ProcessClock, actor, session_failure};
 use crate::cli::context::Context;
 use crate::record::{Standing, Store};
-use crate::run::{self, Connection, SetAside};
+use crate::run::{self, Connection, Process, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours.
 pub(in crate::cli) fn follow(
@@ -20,13 +20,14 @@ pub(in crate::cli) fn follow(
     };
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
+    let process = Process::new(&site, &actor, &clock);
     match connection {
         Connection::Alone => {}
         Connection::Offline => {
             context
                 .printer
                 .tell("warning: the remote was not asked (--offline): its records may be newer");
-            if let Ok(Some(left)) = run::unpublished(&site, &actor, &clock) {
+            if let Ok(Some(left)) = run::unpublished(process) {
                 context.printer.tell(&format!(
                     "warning: run {} has ended here ({}), and its end is not published",
                     left.run, left.outcome
@@ -34,7 +35,7 @@ pub(in crate::cli) fn follow(
             }
         }
         Connection::Shared { remote, .. } => {
-            match run::catch_up(&site, &actor, &clock) {
+            match run::catch_up(process) {
                 Ok(None) => {}
                 Ok(Some(run)) => context.printer.tell(&format!(
                     "Run {} had ended, and its end was not published: that is done now.",

@@ -19,7 +19,9 @@ use trueup::plan::Plan;
 use trueup::plan::saved::{SavedError, read};
 use trueup::record::Packed;
 use trueup::repository::Repository;
-use trueup::run::{Actor, Connection, Proposal, SiteRepository, Timekeeper, begin};
+use trueup::run::{
+    Actor, ApprovedPlan, Connection, Process, Proposal, SiteRepository, Timekeeper, begin,
+};
 
 use super::git::Checkout;
 use super::world::{World, copy_folder};
@@ -151,14 +153,19 @@ fn plant(world: &World, honest: &Plan, bytes: &[u8]) {
     let plan_digest = Digest::from("forged");
     let nodes = BTreeMap::new();
     let proposal = Proposal {
-        plan: honest,
-        plan_file: &plan_file,
+        approved: ApprovedPlan {
+            plan: honest,
+            plan_file: &plan_file,
+            commit,
+            nodes: &nodes,
+        },
         plan_digest: &plan_digest,
-        commit,
-        nodes: &nodes,
         supersede: true,
     };
-    let begun = begin(&site, &actor, &Now, proposal, &mut |_| Ok(Vec::new())).unwrap();
+    let begun = begin(Process::new(&site, &actor, &Now), proposal, &mut |_| {
+        Ok(Vec::new())
+    })
+    .unwrap();
     let run: Arc<str> = Arc::from(begun.session.run().as_str());
     drop(begun);
     let lock = format!("refs/trueup/{}/lock", world.site());

@@ -6,11 +6,11 @@ use std::time::Duration;
 use trueup::design::{Digest, NodeName, RunId, SiteName};
 use trueup::record::{Outcome, Phase, SiteAction, SiteState, State};
 use trueup::repository::Selection;
-use trueup::run::EventKind;
 use trueup::run::{
     Error, History, Kind, TakeOver, Timekeeper, Unlock, abort, admit, begin, find_interrupted,
     intermediate_commits, unlock,
 };
+use trueup::run::{EventKind, Process};
 
 use super::{Hand, Job, MINUTE, actor, alone, apply, holds, plan, state, tags};
 use crate::git::Checkout;
@@ -208,7 +208,11 @@ fn a_plan_for_other_files_is_stale_and_a_dirty_worktree_is_refused() {
     let order = Job::new(plan, commit);
     let (actor, time) = (actor(), Hand::new());
     let mut says = |_: &State| Ok(vec!["the records have moved".to_owned()]);
-    let refused = begin(&site, &actor, &time, order.proposal(false), &mut says);
+    let refused = begin(
+        Process::new(&site, &actor, &time),
+        order.proposal(false),
+        &mut says,
+    );
     let error = refused.err().unwrap();
     assert_eq!(error.kind(), Kind::Stale);
     assert!(
@@ -226,12 +230,17 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
     let time = Hand::new();
     let order = Job::new(plan(&["a"]), commit);
     let (actor, elsewhere) = (actor(), Hand::new());
-    let begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let begun = begin(
+        Process::new(&site, &actor, &time),
+        order.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let run = begun.session.run().clone();
     let error = apply(&site, &time, &order, &[], true).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld);
     assert!(error.to_string().contains("held by Ada"), "{error}");
-    let error = unlock(&site, &actor, &time, &run, Unlock::Dead).unwrap_err();
+    let error = unlock(Process::new(&site, &actor, &time), &run, Unlock::Dead).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld, "this very process runs");
     assert!(begun.session.may_start());
     time.pass(MINUTE);
@@ -248,7 +257,7 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
         dead: true,
         longest_request: MINUTE,
     };
-    let aborted = abort(&site, &actor, &elsewhere, &run, take_over).unwrap();
+    let aborted = abort(Process::new(&site, &actor, &elsewhere), &run, take_over).unwrap();
     assert_eq!(
         (aborted.half_done.len(), aborted.tag),
         (0, None),

@@ -8,8 +8,8 @@ use trueup::journal::{Entry, StepOutcome};
 use trueup::record::{Outcome, Phase};
 use trueup::repository::{Holder, Repository};
 use trueup::run::{
-    Error, HalfDone, Kind, Recorder, SiteRepository, TakeOver, Timekeeper, abort, begin,
-    find_interrupted,
+    Error, HalfDone, Kind, Process, Recorder, Resumption, SiteRepository, TakeOver, Timekeeper,
+    abort, begin, find_interrupted,
 };
 use trueup::run::{EventKind, RunEvent};
 
@@ -23,7 +23,12 @@ use crate::git::Checkout;
 fn killed(site: &SiteRepository<'_>, time: &Hand, order: &Job) -> RunId {
     use trueup::run::NodeOutcome;
     let actor = actor();
-    let mut begun = begin(site, &actor, time, order.proposal(false), &mut holds).unwrap();
+    let mut begun = begin(
+        Process::new(site, &actor, time),
+        order.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     for step in ["verify-site", "prepare-site", "start/g", "prepare/g/a"] {
         let ended = Entry::Ended {
             step: Arc::from(step),
@@ -119,7 +124,12 @@ fn a_killed_run_that_is_given_up_is_tagged_as_failed_and_says_what_stays_half_do
     let time = Hand::new();
     let order = Job::new(plan(&["a", "b"]), commit);
     let run = killed(&site, &time, &order);
-    let aborted = abort(&site, &actor(), &time, &run, TakeOver::default()).unwrap();
+    let aborted = abort(
+        Process::new(&site, &actor(), &time),
+        &run,
+        TakeOver::default(),
+    )
+    .unwrap();
     let said: Vec<_> = aborted
         .half_done
         .iter()
@@ -149,7 +159,12 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
     let time = Hand::new();
     let order = Job::new(plan(&["a", "b"]), commit);
     let actor = actor();
-    let begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let begun = begin(
+        Process::new(&site, &actor, &time),
+        order.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let mut sink = |_: &RunEvent| {};
     let mut recorder = Recorder::new(&begun.session, &mut sink);
     let mut tell = |kind| {
@@ -249,7 +264,12 @@ fn who_waits_to_take_a_run_over_hears_a_stop_and_leaves_everything_as_it_was() {
     let order = Job::new(plan(&["a", "b"]), commit);
     // A process on another host, of which nobody can tell whether it is gone.
     let actor = actor();
-    let begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let begun = begin(
+        Process::new(&site, &actor, &time),
+        order.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let run = begun.session.run().clone();
     drop(begun);
     move_elsewhere(&site, &time);
@@ -258,14 +278,14 @@ fn who_waits_to_take_a_run_over_hears_a_stop_and_leaves_everything_as_it_was() {
     let resume = |time: &Hand, take_over: TakeOver| {
         let (nodes, decisions) = (Default::default(), Default::default());
         let resumed = trueup::run::resume(
-            &site,
-            &actor,
-            time,
+            Process::new(&site, &actor, time),
             &found,
             &order.plan,
             &nodes,
-            decisions,
-            take_over,
+            Resumption {
+                decisions,
+                take_over,
+            },
         );
         let stopped = resumed.err().unwrap();
         assert!(matches!(stopped, Error::Stopped { .. }), "{stopped}");

@@ -18,8 +18,8 @@ use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Su
 use trueup::record::{Packed, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Patience, Repository, Signature};
 use trueup::run::{
-    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, SiteRepository, TakeOver,
-    Timekeeper, begin, resume,
+    Actor, ApprovedPlan, Begun, Connection, Error, Interrupted, Process, Proposal, Recorder,
+    Resumption, SiteRepository, TakeOver, Timekeeper, begin, resume,
 };
 use trueup::run::{RunEvent, RunReport, Stop};
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
@@ -265,11 +265,13 @@ impl Job {
 
     fn proposal(&self, supersede: bool) -> Proposal<'_> {
         Proposal {
-            plan: &self.plan,
-            plan_file: &self.plan_file,
+            approved: ApprovedPlan {
+                plan: &self.plan,
+                plan_file: &self.plan_file,
+                commit: self.commit,
+                nodes: &self.nodes,
+            },
             plan_digest: &self.digest,
-            commit: self.commit,
-            nodes: &self.nodes,
             supersede,
         }
     }
@@ -322,7 +324,14 @@ fn go_on<'a>(
     static NO_NODES: BTreeMap<NodeName, Arc<NodeDesign>> = BTreeMap::new();
     let (plan, decisions) = (&order.plan, BTreeMap::new());
     resume(
-        site, actor, time, found, plan, &NO_NODES, decisions, take_over,
+        Process::new(site, actor, time),
+        found,
+        plan,
+        &NO_NODES,
+        Resumption {
+            decisions,
+            take_over,
+        },
     )
     .unwrap()
 }
@@ -370,7 +379,11 @@ fn apply(
     supersede: bool,
 ) -> Result<(RunReport, Vec<RunEvent>), Error> {
     let actor = actor();
-    let mut begun = begin(site, &actor, time, order.proposal(supersede), &mut holds)?;
+    let mut begun = begin(
+        Process::new(site, &actor, time),
+        order.proposal(supersede),
+        &mut holds,
+    )?;
     let mut events = Vec::new();
     let mut sink = |event: &RunEvent| events.push(event.clone());
     let report = carry_out(&mut begun, order, broken, &mut sink)?;

@@ -7,8 +7,8 @@ use trueup::design::{NodeName, RunId};
 use trueup::plan::Standing;
 use trueup::record::{Counts, Outcome, Store};
 use trueup::run::{
-    Error, Kind, Publication, Recorder, TakeOver, Timekeeper as _, Unlock, begin, catch_up,
-    find_interrupted, look_out, resume, unlock, unpublished,
+    Error, Kind, Process, Publication, Recorder, Resumption, TakeOver, Timekeeper as _, Unlock,
+    begin, catch_up, find_interrupted, look_out, resume, unlock, unpublished,
 };
 use trueup::run::{Finished, NodeResult};
 
@@ -57,7 +57,12 @@ fn a_state_that_is_refused_at_the_end_keeps_its_lock_and_is_published_by_the_nex
     let (here, there) = (ours.open(), theirs.open());
     let (our_site, their_site) = (shared(&here), shared(&there));
     let (time, actor) = (Hand::new(), actor());
-    let mut begun = begin(&our_site, &actor, &time, job.proposal(false), &mut holds).unwrap();
+    let mut begun = begin(
+        Process::new(&our_site, &actor, &time),
+        job.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     refuse(&origin, "refs/trueup/one/state");
     let report = carry_out(&mut begun, &job, &[], &mut |_| {}).unwrap();
     let Some(Publication::Missing { why }) = begun.session.publication() else {
@@ -72,30 +77,34 @@ fn a_state_that_is_refused_at_the_end_keeps_its_lock_and_is_published_by_the_nex
     );
 
     // Nobody else takes it for a run that goes on, or never happened.
-    let error = look_out(&their_site, &actor, &time).unwrap_err();
+    let error = look_out(Process::new(&their_site, &actor, &time)).unwrap_err();
     assert!(matches!(error, Error::EndedElsewhere { .. }), "{error}");
     assert_eq!(error.kind(), Kind::LockHeld);
     let interrupted = find_interrupted(&their_site, None).unwrap();
     let error = resume(
-        &their_site,
-        &actor,
-        &time,
+        Process::new(&their_site, &actor, &time),
         &interrupted,
         &job.plan,
         &job.nodes,
-        Default::default(),
-        TakeOver::default(),
+        Resumption {
+            decisions: Default::default(),
+            take_over: TakeOver::default(),
+        },
     );
     let error = error.err().unwrap();
     assert!(matches!(error, Error::EndedElsewhere { .. }), "{error}");
     // Here it is known, and still refused.
-    let error = catch_up(&our_site, &actor, &time).unwrap_err();
+    let error = catch_up(Process::new(&our_site, &actor, &time)).unwrap_err();
     assert_eq!(error.kind(), Kind::Unpublished, "{error}");
-    let left = unpublished(&our_site, &actor, &time).unwrap().unwrap();
+    let left = unpublished(Process::new(&our_site, &actor, &time))
+        .unwrap()
+        .unwrap();
     assert_eq!(left.run, report.run);
 
     refuse(&origin, "");
-    let caught_up = catch_up(&our_site, &actor, &time).unwrap().unwrap();
+    let caught_up = catch_up(Process::new(&our_site, &actor, &time))
+        .unwrap()
+        .unwrap();
     assert_eq!(caught_up.run, report.run);
     let tag = report.tag.unwrap();
     let expected = [
@@ -104,8 +113,11 @@ fn a_state_that_is_refused_at_the_end_keeps_its_lock_and_is_published_by_the_nex
         "refs/trueup/one/state",
     ];
     assert_eq!(refs(&origin).lines().collect::<Vec<_>>(), expected);
-    assert_eq!(catch_up(&our_site, &actor, &time).unwrap(), None);
-    look_out(&their_site, &actor, &time).unwrap();
+    assert_eq!(
+        catch_up(Process::new(&our_site, &actor, &time)).unwrap(),
+        None
+    );
+    look_out(Process::new(&their_site, &actor, &time)).unwrap();
     let (store, now) = state(&there);
     assert_eq!(store.nodes(&now).unwrap().len(), 2);
     assert_eq!(now.site.last_success.unwrap().run, report.run);
@@ -120,7 +132,12 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
     let (our_site, their_site) = (shared(&here), shared(&there));
     let (time, actor) = (Hand::new(), actor());
     refuse(&origin, "refs/tags/site-action");
-    let mut begun = begin(&our_site, &actor, &time, job.proposal(false), &mut holds).unwrap();
+    let mut begun = begin(
+        Process::new(&our_site, &actor, &time),
+        job.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let report = carry_out(&mut begun, &job, &[], &mut |_| {}).unwrap();
     let owed = begun.session.publication();
     assert!(
@@ -134,11 +151,11 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
         "{found}"
     );
     // It stays owed, and keeps nobody from anything.
-    look_out(&their_site, &actor, &time).unwrap();
+    look_out(Process::new(&their_site, &actor, &time)).unwrap();
     let (_, now) = state(&there);
     assert!(now.site.tags_owed.contains(&report.run));
     refuse(&origin, "");
-    look_out(&their_site, &actor, &time).unwrap();
+    look_out(Process::new(&their_site, &actor, &time)).unwrap();
     let tag = report.tag.unwrap();
     assert_eq!(
         origin.git(&["rev-parse", &format!("refs/tags/{tag}")]),
@@ -148,7 +165,7 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
     // All clones see that nothing is owed any more, also where no run follows.
     assert!(state(&there).1.site.tags_owed.is_empty());
     assert!(!refs(&origin).contains("lock"), "{}", refs(&origin));
-    look_out(&our_site, &actor, &time).unwrap();
+    look_out(Process::new(&our_site, &actor, &time)).unwrap();
     assert!(state(&here).1.site.tags_owed.is_empty());
     let (second, _) = apply(&their_site, &time, &job, &[], false).unwrap();
     let (_, now) = state(&there);
@@ -170,7 +187,7 @@ fn a_run_whose_first_records_are_refused_begins_nothing() {
     assert_eq!(repository.read_ref("refs/trueup/one/state").unwrap(), None);
     assert_eq!(repository.read_lock("one").unwrap(), None);
     refuse(&origin, "");
-    look_out(&site, &actor, &time).unwrap();
+    look_out(Process::new(&site, &actor, &time)).unwrap();
     apply(&site, &time, &job, &[], false).unwrap();
 }
 
@@ -182,7 +199,12 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
     let site = alone(&repository);
     let (time, actor) = (Hand::new(), actor());
     let job = Job::new(plan(&["a", "b"]), commit);
-    let begun = begin(&site, &actor, &time, job.proposal(false), &mut holds).unwrap();
+    let begun = begin(
+        Process::new(&site, &actor, &time),
+        job.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let node = |name: &str| NodeResult {
         node: NodeName::from(name),
         standing: Standing::Deployed,
@@ -227,18 +249,23 @@ fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
     let site = alone(&repository);
     let (time, actor) = (Hand::new(), actor());
     let job = Job::new(plan(&["a"]), commit);
-    let begun = begin(&site, &actor, &time, job.proposal(false), &mut holds).unwrap();
+    let begun = begin(
+        Process::new(&site, &actor, &time),
+        job.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let run = begun.session.run().clone();
     drop(begun);
     move_elsewhere(&site, &time);
     // Whether the process on another machine lives cannot be told.
-    let error = unlock(&site, &actor, &time, &run, Unlock::Dead).unwrap_err();
+    let error = unlock(Process::new(&site, &actor, &time), &run, Unlock::Dead).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld);
     let other = RunId::from("01J00000000000000000000000");
-    let error = unlock(&site, &actor, &time, &other, Unlock::Forced).unwrap_err();
+    let error = unlock(Process::new(&site, &actor, &time), &other, Unlock::Forced).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld, "that is not its run");
     let before = time.monotonic();
-    unlock(&site, &actor, &time, &run, Unlock::Unmoved).unwrap();
+    unlock(Process::new(&site, &actor, &time), &run, Unlock::Unmoved).unwrap();
     assert!(time.monotonic() - before >= 10 * MINUTE);
     assert_eq!(repository.read_lock("one").unwrap(), None);
 
@@ -253,7 +280,7 @@ fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
     assert!(time.monotonic() - before >= MINUTE);
     drop(begun);
     move_elsewhere(&site, &time);
-    unlock(&site, &actor, &time, &run, Unlock::Forced).unwrap();
+    unlock(Process::new(&site, &actor, &time), &run, Unlock::Forced).unwrap();
     assert_eq!(repository.read_lock("one").unwrap(), None);
 }
 
@@ -265,7 +292,12 @@ fn a_process_that_sleeps_sends_nothing_that_changes_something_once_its_lease_is_
     let site = alone(&repository);
     let (time, actor) = (Hand::new(), actor());
     let job = Job::new(plan(&["a"]), commit);
-    let begun = begin(&site, &actor, &time, job.proposal(false), &mut holds).unwrap();
+    let begun = begin(
+        Process::new(&site, &actor, &time),
+        job.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let fence = begun.session.fence();
     time.pass(4 * MINUTE);
     assert!(fence.holds());

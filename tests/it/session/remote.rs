@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trueup::record::Outcome;
 use trueup::run::{
-    Connection, Error, Kind, Outlook, Publication, SiteRepository, TakeOver, begin,
+    Connection, Error, Kind, Outlook, Process, Publication, SiteRepository, TakeOver, begin,
     find_interrupted, look_out, unpublished,
 };
 use trueup::run::{EventKind, RunEvent};
@@ -24,7 +24,12 @@ fn two_clones_share_lock_records_and_tags_through_their_remote() {
     let time = Hand::new();
     let order = Job::new(plan(&["a", "b"]), commit);
     let actor = actor();
-    let begun = begin(&our_site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let begun = begin(
+        Process::new(&our_site, &actor, &time),
+        order.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let error = apply(&their_site, &time, &order, &[], false).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld);
     drop(begun);
@@ -59,7 +64,12 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
     let site = shared(&repository);
     let (time, actor) = (Hand::new(), actor());
     let order = Job::new(plan(&["a"]), commit);
-    let mut begun = begin(&site, &actor, &time, order.proposal(false), &mut holds).unwrap();
+    let mut begun = begin(
+        Process::new(&site, &actor, &time),
+        order.proposal(false),
+        &mut holds,
+    )
+    .unwrap();
     let away = origin.path().with_extension("away");
     std::fs::rename(origin.path(), &away).unwrap();
     let mut warnings = Vec::new();
@@ -81,12 +91,14 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
         Some(Publication::Missing { .. })
     ));
     drop(begun);
-    let left = unpublished(&site, &actor, &time).unwrap().unwrap();
+    let left = unpublished(Process::new(&site, &actor, &time))
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (left.run, left.outcome),
         (report.run.clone(), report.outcome)
     );
-    let error = look_out(&site, &actor, &time).unwrap_err();
+    let error = look_out(Process::new(&site, &actor, &time)).unwrap_err();
     assert_eq!(error.kind(), Kind::Error, "nothing can be asked: {error}");
 
     std::fs::rename(&away, origin.path()).unwrap();
@@ -94,7 +106,7 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
     let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
     assert!(!refs.contains(&tag) && refs.contains("refs/trueup/one/lock"));
     // The next process publishes it before anything else, and says so once.
-    let outlook = look_out(&site, &actor, &time).unwrap();
+    let outlook = look_out(Process::new(&site, &actor, &time)).unwrap();
     assert_eq!(outlook.ended.unwrap().run, report.run);
     let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
     assert!(refs.contains(&tag) && !refs.contains("lock"), "{refs}");
@@ -102,8 +114,14 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
         origin.git(&["rev-parse", "refs/trueup/one/state"]),
         ours.git(&["rev-parse", "refs/trueup/one/state"])
     );
-    assert_eq!(look_out(&site, &actor, &time).unwrap(), Outlook::default());
-    assert_eq!(unpublished(&site, &actor, &time).unwrap(), None);
+    assert_eq!(
+        look_out(Process::new(&site, &actor, &time)).unwrap(),
+        Outlook::default()
+    );
+    assert_eq!(
+        unpublished(Process::new(&site, &actor, &time)).unwrap(),
+        None
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use trueup::plan::{Action, Options, Request};
 use trueup::record::Outcome as Ended;
-use trueup::run::{catch_up, look_out, unpublished};
+use trueup::run::{Process, catch_up, look_out, unpublished};
 
 use super::death::{Death, Places};
 use super::exhaustive::text;
@@ -220,10 +220,10 @@ fn check_end(stage: &mut Stage, trip: &Trip) {
     for clone in 0..CLONES.len() {
         stage.move_to(clone);
         let site = stage.site();
-        let found = look_out(&site, &actor(), &stage.clock);
+        let found = look_out(Process::new(&site, &actor(), &stage.clock));
         let found = found.unwrap_or_else(|error| panic!("{trip:?}: {}", chain(&error)));
         assert_eq!(found.set_aside, None, "{trip:?} {clone}");
-        let left = unpublished(&site, &actor(), &stage.clock).unwrap();
+        let left = unpublished(Process::new(&site, &actor(), &stage.clock)).unwrap();
         assert_eq!(left, None, "{trip:?} {clone}");
         let tip = stage
             .repository
@@ -395,7 +395,7 @@ fn a_clone_that_has_nothing_to_publish_asks_nobody() {
         how: How::Away,
     }));
     assert_eq!(
-        catch_up(&stage.site(), &actor(), &stage.clock).unwrap(),
+        catch_up(Process::new(&stage.site(), &actor(), &stage.clock)).unwrap(),
         None
     );
     assert_eq!(hub.pushes(), 0);

@@ -32,8 +32,8 @@ use trueup::plan::{self, Action, Base, NoReasons, Options, Plan, Request, Target
 use trueup::record::{NodeRecord, Packed, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::run::{
-    Actor, Begun, Connection, Error, Interrupted, Proposal, Recorder, SiteRepository, TakeOver,
-    abort, begin, find_interrupted, look_out, resume,
+    Actor, ApprovedPlan, Begun, Connection, Error, Interrupted, Process, Proposal, Recorder,
+    Resumption, SiteRepository, TakeOver, abort, begin, find_interrupted, look_out, resume,
 };
 use trueup::run::{Finished, RunEvent, RunReport, Stop};
 use trueup::site::{At, Depth, Detail, Loader, Settings, locate};
@@ -464,52 +464,58 @@ impl Stage {
         match errand {
             Errand::Apply(planned, supersede) => {
                 if !supersede {
-                    look_out(&site, &actor, &self.clock)?;
+                    look_out(Process::new(&site, &actor, &self.clock))?;
                 }
                 let (file, digest) =
                     Packed::new(|out| plan::saved::write_to(&planned.plan, out)).unwrap();
                 let proposal = Proposal {
-                    plan: &planned.plan,
-                    plan_file: &file,
+                    approved: ApprovedPlan {
+                        plan: &planned.plan,
+                        plan_file: &file,
+                        commit: planned.commit,
+                        nodes: &planned.loaded.nodes,
+                    },
                     plan_digest: &digest,
-                    commit: planned.commit,
-                    nodes: &planned.loaded.nodes,
                     supersede: *supersede,
                 };
                 let store = Store::open(&self.repository, &site.name).unwrap();
-                let begun = begin(&site, &actor, &self.clock, proposal, &mut |state| {
-                    let records = store.nodes(state)?;
-                    let current = plan::Current {
-                        site_digest: &planned.loaded.digest,
-                        design: &planned.loaded.design,
-                        base_run: state.site.last_success.as_ref().map(|action| &action.run),
-                        records: &records,
-                        today: TODAY,
-                        observations: None,
-                    };
-                    let stale = plan::stale(&planned.plan, &current);
-                    Ok(stale.iter().map(ToString::to_string).collect())
-                })?;
+                let begun = begin(
+                    Process::new(&site, &actor, &self.clock),
+                    proposal,
+                    &mut |state| {
+                        let records = store.nodes(state)?;
+                        let current = plan::Current {
+                            site_digest: &planned.loaded.digest,
+                            design: &planned.loaded.design,
+                            base_run: state.site.last_success.as_ref().map(|action| &action.run),
+                            records: &records,
+                            today: TODAY,
+                            observations: None,
+                        };
+                        let stale = plan::stale(&planned.plan, &current);
+                        Ok(stale.iter().map(ToString::to_string).collect())
+                    },
+                )?;
                 self.carry_out(begun, planned, undertaker, told)
             }
             Errand::Resume(decisions) => {
                 let interrupted = match find_interrupted(&site, None) {
                     Err(nothing @ Error::NothingInterrupted { .. }) => {
-                        look_out(&site, &actor, &self.clock)?;
+                        look_out(Process::new(&site, &actor, &self.clock))?;
                         return Err(nothing);
                     }
                     other => other?,
                 };
                 let planned = self.interrupted(&interrupted);
                 let begun = resume(
-                    &site,
-                    &actor,
-                    &self.clock,
+                    Process::new(&site, &actor, &self.clock),
                     &interrupted,
                     &planned.plan,
                     &planned.loaded.nodes,
-                    decisions.clone(),
-                    TakeOver::default(),
+                    Resumption {
+                        decisions: decisions.clone(),
+                        take_over: TakeOver::default(),
+                    },
                 )?;
                 self.carry_out(begun, &planned, undertaker, told)
             }
@@ -543,9 +549,15 @@ impl Stage {
         let undertaker = Undertaker::new(death);
         let end = undertaker.attend(&self.clock, || {
             let site = self.site();
-            match abort(&site, &actor(), &self.clock, run, TakeOver::default()) {
+            match abort(
+                Process::new(&site, &actor(), &self.clock),
+                run,
+                TakeOver::default(),
+            ) {
                 // It died when all but its tag was done.
-                Err(Error::Ended { .. }) => look_out(&site, &actor(), &self.clock).map(drop),
+                Err(Error::Ended { .. }) => {
+                    look_out(Process::new(&site, &actor(), &self.clock)).map(drop)
+                }
                 other => other.map(drop),
             }
         });

@@ -16,7 +16,7 @@ use trueup::journal::{Decision, Entry};
 use trueup::lifecycle::PowerState;
 use trueup::plan::{Action, ChangeKind, Options};
 use trueup::record::Outcome;
-use trueup::run::{Error, Timekeeper as _, look_out, unpublished};
+use trueup::run::{Error, Process, Timekeeper as _, look_out, unpublished};
 use trueup::run::{Finished, RunReport};
 use trueup::step::StepKind;
 
@@ -390,12 +390,12 @@ impl Tale {
         let Some(hub) = &self.stage.hub else { return };
         hub.refuse(None);
         let site = self.stage.site();
-        match look_out(&site, &super::actor(), &self.stage.clock) {
+        match look_out(Process::new(&site, &super::actor(), &self.stage.clock)) {
             Ok(found) => assert_eq!(found.set_aside, None, "seed {}", self.seed),
             Err(Error::Unfinished { .. }) => {}
             Err(error) => panic!("seed {}: {error}", self.seed),
         }
-        let left = unpublished(&site, &super::actor(), &self.stage.clock).unwrap();
+        let left = unpublished(Process::new(&site, &super::actor(), &self.stage.clock)).unwrap();
         assert_eq!(left, None, "seed {}", self.seed);
     }
 

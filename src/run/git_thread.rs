@@ -1,6 +1,6 @@
 //! The thread that does what takes git while a run goes on, and the steps that wait for it.
 //!
-//! Whoever dispatches asks for a checkpoint or a publication and goes on. Only a step that others have to know
+//! The dispatcher asks for a checkpoint or a publication and goes on. Only a step that others have to know
 //! of before it acts waits at the gate, which opens when the records are published.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,42 +8,26 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::keep::{Session, is_recorded, lock};
 use super::node;
+use super::session::{GitTask, Session, lock};
 use crate::remediation::Note;
 use crate::step::{Effect, StepId};
 
-/// What takes git, and is asked for while the run goes on.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Errand {
-    /// Write what has changed.
-    Checkpoint,
-    /// Write what has changed, publish it, and open the gate.
-    Publish,
-}
-
-/// Who waits until the records are published.
-#[derive(Default)]
-pub(super) struct Gate {
-    is_closed: bool,
-    waiting: Vec<oneshot::Sender<()>>,
-}
-
 impl Session<'_> {
     /// Does what takes git, or lets the thread do it that is there for that.
-    pub(super) fn ask(&self, errand: Errand) {
-        let helper = lock(&self.helper).clone();
-        let is_taken = helper.is_some_and(|helper| helper.send(errand).is_ok());
+    pub(super) fn ask(&self, task: GitTask) {
+        let thread = lock(&self.git_thread).clone();
+        let is_taken = thread.is_some_and(|thread| thread.send(task).is_ok());
         if !is_taken {
-            self.run_errand(errand);
+            self.run_task(task);
         }
     }
 
-    fn run_errand(&self, errand: Errand) {
+    fn run_task(&self, task: GitTask) {
         self.write_checkpoint();
-        match errand {
-            Errand::Checkpoint => {}
-            Errand::Publish => {
+        match task {
+            GitTask::Checkpoint => {}
+            GitTask::Publish => {
                 self.publish_records();
                 // Whether it could be published or not: what was to be found is in this clone at least.
                 let mut gate = lock(&self.gate);
@@ -61,7 +45,7 @@ impl Session<'_> {
         gate.is_closed = true;
         gate.waiting.push(go_on);
         drop(gate);
-        self.ask(Errand::Publish);
+        self.ask(GitTask::Publish);
     }
 
     /// What a step that is about to start waits for: the first that destroys something in a wave until
@@ -93,7 +77,7 @@ impl Session<'_> {
     pub(super) fn share(&self, step: &StepId, text: &str, go_on: oneshot::Sender<()>) {
         // What is noted is an entry of the journal by now.
         lock(&self.records).entries += 1;
-        if is_recorded(step.kind) && Note::binds_others(text) {
+        if node::is_recorded(step.kind) && Note::binds_others(text) {
             self.when_published(go_on);
         } else {
             // Nobody waits any more where the step's time was up.
@@ -102,13 +86,13 @@ impl Session<'_> {
     }
 }
 
-/// Where is done what a run asks for that takes git.
+/// Where a run does what takes git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errands {
-    /// By the other thread, so that the dispatcher waits for no remote.
-    Elsewhere,
+pub enum GitWork {
+    /// On a thread of its own, so that the dispatcher waits for no remote.
+    Background,
     /// At once: the time of the run is simulated, and would pass while it waits.
-    AtOnce,
+    Inline,
 }
 
 /// Runs `body` while another thread does what takes git: what is asked for at once, and what is due every
@@ -116,23 +100,23 @@ pub enum Errands {
 pub fn with_heartbeat<T>(
     session: &Session<'_>,
     pause: Duration,
-    errands: Errands,
+    git: GitWork,
     body: impl FnOnce() -> T,
 ) -> T {
-    let (helper, asked) = mpsc::channel();
-    // Where nobody is asked, the channel only says when the run is over.
-    let over = match errands {
-        Errands::Elsewhere => {
-            *lock(&session.helper) = Some(helper);
+    let (thread, asked) = mpsc::channel();
+    // Where the thread is not asked, the channel only says when the run is over.
+    let over = match git {
+        GitWork::Background => {
+            *lock(&session.git_thread) = Some(thread);
             None
         }
-        Errands::AtOnce => Some(helper),
+        GitWork::Inline => Some(thread),
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {
             loop {
                 match asked.recv_timeout(pause) {
-                    Ok(errand) => session.run_errand(errand),
+                    Ok(task) => session.run_task(task),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
@@ -149,6 +133,6 @@ struct Over<'a, 'b>(&'a Session<'b>);
 
 impl Drop for Over<'_, '_> {
     fn drop(&mut self) {
-        *lock(&self.0.helper) = None;
+        *lock(&self.0.git_thread) = None;
     }
 }

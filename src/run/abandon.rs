@@ -1,0 +1,159 @@
+//! Ends an interrupted run in the records, under a lock that is held: for `abort`, and for the run that supersedes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::error::{self, Error};
+use super::files::RunFiles;
+use super::known::{Known, is_past_verification};
+use super::node;
+use super::process::Process;
+use super::tag::{self, Deed};
+use super::time::rfc3339;
+use crate::design::{NodeName, RunId};
+use crate::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
+use crate::repository::RefUpdate;
+
+/// What an aborted run leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aborted {
+    /// The run.
+    pub run: RunId,
+    /// What stays half-done; nodes sorted by name, then steps.
+    pub half_done: Vec<HalfDone>,
+    /// The tag, where it could have changed something.
+    pub tag: Option<Arc<str>>,
+}
+
+/// Something that stays half-done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HalfDone {
+    /// A node, how far it came, and what is known of it.
+    Node {
+        /// Which.
+        node: NodeName,
+        /// How far.
+        phase: Phase,
+        /// What failed, or what had begun.
+        message: Option<Arc<str>>,
+    },
+    /// A step that had begun and whose end nobody wrote down.
+    Step {
+        /// Its id.
+        step: Arc<str>,
+    },
+}
+
+/// A run that was aborted.
+pub(super) struct Abandoned {
+    pub(super) run: RunRecord,
+    pub(super) state: State,
+    pub(super) tag: Option<RefUpdate>,
+    pub(super) files: RunFiles,
+    pub(super) aborted: Aborted,
+}
+
+/// Writes that a run was aborted, and tags it. The lock is held.
+pub(super) fn abandon(
+    process: Process<'_>,
+    store: &Store<'_>,
+    state: &State,
+    mut record: RunRecord,
+) -> Result<Abandoned, Error> {
+    let site = process.site;
+    let files = RunFiles::of(site.repository, &site.name, &record.run);
+    let known = Known::gather(store, state, &record, &files)?;
+    let mut nodes = store
+        .nodes(state)
+        .map_err(error::records("read the records of the nodes"))?;
+    let changed = unsettle_unrecorded(&known, &mut nodes, &record.run);
+    let (half_done, counts) = left_behind(&known, &nodes, &record);
+    record.counts = counts;
+    record.outcome = Outcome::Abandoned;
+    record.ended = Some(Arc::from(rfc3339(process.time.seconds())));
+    let deed = Deed {
+        past_verification: is_past_verification(known.all()),
+        is_no_op: false,
+    };
+    record.tag = tag::name(&record, &state.site, deed).map(Arc::from);
+    record.annotation = tag::annotation(&record, process.signature());
+    let written = changed.iter().filter_map(|node| nodes.get(node));
+    let state = store
+        .checkpoint(
+            state,
+            &Checkpoint {
+                nodes: written.collect(),
+                ..Checkpoint::of_run(&record, process.signature())
+            },
+        )
+        .map_err(error::records("write that the run was given up"))?;
+    Ok(Abandoned {
+        state,
+        tag: site.make_tag(&record)?,
+        files,
+        aborted: Aborted {
+            run: record.run.clone(),
+            half_done,
+            tag: record.tag.clone(),
+        },
+        run: record,
+    })
+}
+
+/// Brings the records up to date with what the journal knows and no checkpoint has; returns the nodes that
+/// changed. Designs are not at hand, so that what was done counts as unknown, and is observed before anything
+/// else.
+fn unsettle_unrecorded(
+    known: &Known,
+    nodes: &mut BTreeMap<NodeName, NodeRecord>,
+    run: &RunId,
+) -> BTreeSet<NodeName> {
+    let mut changed = BTreeSet::new();
+    for (node, (phase, message)) in known.unrecorded(nodes, run) {
+        let node = NodeName::from(node);
+        let found = nodes
+            .entry(node.clone())
+            .or_insert_with(|| node::blank(&node, run));
+        unsettle(found, run, phase, message);
+        changed.insert(node);
+    }
+    changed
+}
+
+/// What stays half-done of a run, and the counts of its nodes.
+fn left_behind(
+    known: &Known,
+    nodes: &BTreeMap<NodeName, NodeRecord>,
+    record: &RunRecord,
+) -> (Vec<HalfDone>, Counts) {
+    let mine = || nodes.values().filter(|node| node.run == record.run);
+    let mut half_done: Vec<HalfDone> = mine()
+        .filter(|node| matches!(node.phase, Phase::Unknown | Phase::Prepared | Phase::Failed))
+        .map(|node| HalfDone::Node {
+            node: node.node.clone(),
+            phase: node.phase,
+            message: node.last_error.clone(),
+        })
+        .collect();
+    half_done.extend(
+        known
+            .begun()
+            .into_iter()
+            .map(|step| HalfDone::Step { step }),
+    );
+    let counts = Counts {
+        succeeded: mine().filter(|node| node.phase == Phase::Deployed).count(),
+        failed: mine()
+            .filter(|node| matches!(node.phase, Phase::Failed | Phase::Unknown))
+            .count(),
+        not_started: record.counts.not_started,
+    };
+    (half_done, counts)
+}
+
+fn unsettle(record: &mut NodeRecord, run: &RunId, phase: Phase, message: Option<Arc<str>>) {
+    record.run = run.clone();
+    record.phase = phase;
+    record.digests.clear();
+    record.last_error = message.or_else(|| Some(Arc::from(format!("run {run} was given up"))));
+}

@@ -1,0 +1,53 @@
+//! Aborts an interrupted run.
+
+use super::abandon::{Aborted, abandon};
+use super::error::Error;
+use super::interrupted::{find_interrupted, named};
+use super::process::Process;
+use super::publish::{End, Publication};
+use super::site_repository::Records;
+use super::take_over::{TakeOver, take_over};
+use crate::design::RunId;
+
+/// Aborts an interrupted run: it is tagged as failed where it could have changed something, and what
+/// it left half-done is said.
+///
+/// # Errors
+///
+/// As [`resume`](super::resume).
+pub fn abort(process: Process<'_>, run: &RunId, how: TakeOver) -> Result<Aborted, Error> {
+    let site = process.site;
+    let found = find_interrupted(site, Some(run))?;
+    let store = site.store()?;
+    let held = take_over(process, &found, how)?;
+    let end = || -> Result<Aborted, Error> {
+        let Records {
+            state, remote_tip, ..
+        } = site.records(&store)?;
+        let record = named(site, &store, &state, run)?;
+        let abandoned = abandon(process, &store, &state, record)?;
+        let ended = End {
+            run: &abandoned.run,
+            state: &abandoned.state,
+            remote_tip,
+            lock: Some(held.lock.id),
+            author: process.signature(),
+        };
+        match site.publish_end(&store, &ended)?.0 {
+            Publication::Missing { why } => Err(Error::Unpublished {
+                run: run.clone(),
+                why,
+            }),
+            Publication::Whole | Publication::TagOwed { .. } => {
+                abandoned.files.remove();
+                Ok(abandoned.aborted)
+            }
+        }
+    };
+    end().inspect_err(|error| {
+        // What is written and not published keeps its lock.
+        if !matches!(error, Error::Unpublished { .. }) {
+            let _ = site.release(held.lock.id);
+        }
+    })
+}

@@ -1,0 +1,157 @@
+//! How a session takes in what the dispatcher reports: events, notes of steps, and what becomes of nodes.
+
+use std::collections::hash_map;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::event::{EventKind, RunEvent};
+use super::node::{self, NodeInRun};
+use super::outcome::NodeOutcome;
+use super::session::{GitTask, Session, lock};
+use crate::identity;
+use crate::journal::{Entry, Replay};
+use crate::record::Phase;
+use crate::remediation::Note;
+use crate::step::{StepId, StepKind};
+
+/// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
+/// leave out is in the journal, and in the next checkpoint.
+const CHECKPOINT_SHARE: u32 = 16;
+
+impl Session<'_> {
+    /// Takes in an event.
+    pub(super) fn hear(&self, event: &RunEvent) {
+        if matches!(event.kind, EventKind::StepProgress { .. }) {
+            // Of interest while it lasts only.
+            return;
+        }
+        let mut records = lock(&self.records);
+        records.add_event(&self.journal, event);
+        match &event.kind {
+            EventKind::StepStarted { step, .. } => records.step_started(step),
+            EventKind::GroupStarted { .. } => records.is_new_wave = true,
+            EventKind::StepFinished { step, outcome, .. } => records.step_finished(step, outcome),
+            EventKind::GroupFinished { .. } => {
+                let age = self
+                    .process
+                    .time
+                    .monotonic()
+                    .saturating_sub(records.written);
+                let is_worth_it = age >= records.cost * CHECKPOINT_SHARE;
+                drop(records);
+                if is_worth_it {
+                    self.ask(GitTask::Checkpoint);
+                }
+            }
+            EventKind::Stopping { .. } => {
+                drop(records);
+                self.ask(GitTask::Publish);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in what a step noted: the record holds the annotations of a remediation, and what its node
+    /// carried and has not been given back.
+    pub(super) fn noted(&self, step: &StepId, text: &Arc<str>) {
+        let Some(node) = step.node.as_ref().filter(|_| node::is_recorded(step.kind)) else {
+            return;
+        };
+        if identity::noted(std::slice::from_ref(text)).is_some() {
+            return;
+        }
+        let mut records = lock(&self.records);
+        let before = records.nodes.get(node);
+        let record = match step.kind {
+            StepKind::Remediate => node::noted(before, node, text, &self.run),
+            _ => node::carried(before, node, text, &self.run),
+        };
+        records.nodes.insert(node.clone(), record);
+        records.changed.insert(node.clone());
+    }
+
+    /// Takes in again what the journal of a run says that its steps noted for the records.
+    pub(super) fn recall(&self, replay: &Replay) {
+        let noting: FxHashMap<String, &StepId> = self
+            .approved
+            .plan
+            .steps
+            .iter()
+            .filter(|step| node::is_recorded(step.id.kind))
+            .map(|step| (step.id.to_string(), &step.id))
+            .collect();
+        for entry in &replay.entries {
+            if let Entry::Note { step, text } = entry
+                && let Some(step) = noting.get(&**step)
+            {
+                self.noted(step, text);
+            }
+        }
+    }
+
+    /// What the records say of the remediations of this run, as notes of its steps.
+    pub(super) fn remembered(&self) -> Vec<Entry> {
+        let records = lock(&self.records);
+        let steps = self.approved.plan.steps.iter();
+        let of_node = steps.filter_map(|step| {
+            let record = records.nodes.get(step.id.node.as_ref()?)?;
+            let note = match step.id.kind {
+                StepKind::Remediate => Note::Recalled(record.remediation.clone()?),
+                StepKind::ClearLabels => Note::BackedUp {
+                    uid: Arc::from(""),
+                    backup: (**record.owed.as_ref()?).clone(),
+                },
+                _ => return None,
+            };
+            (record.run == self.run).then(|| Entry::Note {
+                step: step.id.to_string().into(),
+                text: note.to_text(),
+            })
+        });
+        of_node.collect()
+    }
+
+    /// Whether the record of a node does not say that this run has deployed it, as an outcome does.
+    pub(super) fn is_behind(&self, outcome: &NodeOutcome) -> bool {
+        let records = lock(&self.records);
+        let record = records.nodes.get(&outcome.node);
+        let is_deployed = record.is_some_and(|record| record.is_deployed_by(&self.run));
+        outcome.phase == Some(Phase::Deployed) && !is_deployed
+    }
+
+    /// Takes in what a step did to the record of its node.
+    pub(super) fn node_changed(&self, outcome: &NodeOutcome) {
+        let mut guard = lock(&self.records);
+        let records = &mut *guard;
+        let step = self.steps.get(&outcome.step);
+        let reason = step.and_then(|step| step.parameters.as_ref()?.reason.as_ref());
+        let revision = records.run.revision.clone();
+        let facts = NodeInRun {
+            run: &self.run,
+            revision: &revision,
+            design: records
+                .designs
+                .get(outcome.node.as_str())
+                .map(|node| &**node),
+            change: self.changes.get(&outcome.node).copied(),
+            reason,
+            leaves_cluster: self.leaving.contains(&outcome.node),
+            is_gone: step
+                .and_then(|step| step.parameters.as_ref())
+                .is_some_and(|parameters| parameters.node_is_gone),
+            identity: step.and_then(|step| step.parameters.as_ref()?.identity.as_deref()),
+        };
+        let entry = records.nodes.entry(outcome.node.clone());
+        let before = match &entry {
+            hash_map::Entry::Occupied(known) => Some(known.get()),
+            hash_map::Entry::Vacant(_) => None,
+        };
+        match (node::after(before, outcome, facts), entry) {
+            (Some(record), entry) => drop(entry.insert_entry(record)),
+            (None, hash_map::Entry::Occupied(known)) => drop(known.remove()),
+            (None, hash_map::Entry::Vacant(_)) => {}
+        }
+        records.changed.insert(outcome.node.clone());
+    }
+}

@@ -1,0 +1,133 @@
+//! This process as it works on a site: where, for whom, and by which clock.
+
+use super::error::{self, Error};
+use super::site_repository::SiteRepository;
+use super::time::{Timekeeper, rfc3339};
+use crate::design::RunId;
+use crate::record::Packed;
+use crate::repository::{CommitId, Holder, Lock, NewLock, Signature};
+
+/// Who runs trueup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The person or account.
+    pub name: String,
+    /// Mail address.
+    pub email: String,
+    /// Random, fresh in every process: run ids and nonces are made of it.
+    pub random: u128,
+}
+
+impl Actor {
+    /// The actor at a time.
+    pub(super) fn at(&self, seconds: i64) -> Signature {
+        Signature {
+            name: self.name.clone(),
+            email: self.email.clone(),
+            seconds,
+        }
+    }
+
+    /// This process as the holder of the lock for a run.
+    pub(super) fn holder(&self, run: &RunId, seconds: i64) -> Holder {
+        Holder::this_process(&self.name, run.as_str(), &rfc3339(seconds))
+    }
+}
+
+/// This process as it works on a site.
+#[derive(Clone, Copy)]
+pub struct Process<'a> {
+    /// The site in its repository.
+    pub site: &'a SiteRepository<'a>,
+    /// Who runs it.
+    pub actor: &'a Actor,
+    /// Its clock.
+    pub time: &'a dyn Timekeeper,
+}
+
+impl<'a> Process<'a> {
+    /// A process that works on a site, for an actor, by a clock.
+    pub fn new(site: &'a SiteRepository<'a>, actor: &'a Actor, time: &'a dyn Timekeeper) -> Self {
+        Self { site, actor, time }
+    }
+
+    /// Who signs what is written now.
+    pub(super) fn signature(&self) -> Signature {
+        self.actor.at(self.time.seconds())
+    }
+
+    /// This process as the holder of the lock for a run.
+    pub(super) fn holder(&self, run: &RunId) -> Holder {
+        self.actor.holder(run, self.time.seconds())
+    }
+
+    /// Takes the lock, in the place of one that was seen where `seen` says so.
+    pub(super) fn take(
+        &self,
+        seen: Option<CommitId>,
+        run: &RunId,
+        plan: &Packed,
+    ) -> Result<Held, Error> {
+        self.take_as(seen, self.holder(run), plan.as_bytes())
+    }
+
+    /// Takes the lock for a holder.
+    pub(super) fn take_as(
+        &self,
+        seen: Option<CommitId>,
+        holder: Holder,
+        plan: &[u8],
+    ) -> Result<Held, Error> {
+        let site = self.site;
+        let asked = self.time.monotonic();
+        let nonce = format!(
+            "{:032x}-{}-{}-{}",
+            self.actor.random,
+            holder.run,
+            asked.as_nanos(),
+            seen.map(|seen| seen.to_string()).unwrap_or_default()
+        );
+        let new = NewLock {
+            site: site.name.as_str(),
+            holder: &holder,
+            plan,
+            nonce: &nonce,
+            author: self.signature(),
+        };
+        let remote = site.remote()?;
+        let lock = match seen {
+            Some(seen) => site.repository.move_lock(seen, &new, remote),
+            None => site.repository.acquire_lock(&new, remote),
+        };
+        let lock = lock.map_err(error::repository(&site.name, "take the lock"))?;
+        log::info!(
+            "the lock of `{}` is held for run {}",
+            site.name,
+            lock.holder.run
+        );
+        Ok(Held {
+            lock,
+            holder,
+            renewed: asked,
+        })
+    }
+
+    /// Whether a lock is that of a process that is certainly gone, so that it can be taken over at once. Not
+    /// where its run has ended in another clone, which alone has its records.
+    pub(super) fn is_dead(&self, lock: &Lock) -> Result<bool, Error> {
+        let me = self.holder(&RunId::from(lock.holder.run.as_str()));
+        if !lock.holder.is_gone(&me) {
+            return Ok(false);
+        }
+        Ok(!lock.holder.ended || self.site.is_of_this_clone(lock)?)
+    }
+}
+
+/// A lock that this process holds.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) lock: Lock,
+    pub(super) holder: Holder,
+    /// When it was last renewed, by the monotonic clock, before the remote was asked.
+    pub(super) renewed: std::time::Duration,
+}

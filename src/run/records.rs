@@ -1,0 +1,188 @@
+//! The records of a run while it goes on, with what is in no checkpoint yet.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+
+use super::error::Error;
+use super::event::{EventKind, RunEvent};
+use super::node;
+use crate::design::{Beside, NodeDesign, NodeName};
+use crate::journal::StepOutcome;
+use crate::record::{JournalMark, NodeRecord, Packed, Packing, RunRecord, State};
+use crate::step::{StepId, StepKind};
+
+/// The records, and what is not in a checkpoint yet.
+pub(super) struct LiveRecords<'a> {
+    /// A place in the designs to be reached: the machines of a group follow each other.
+    pub(super) designs: Beside<'a, Arc<NodeDesign>>,
+    pub(super) state: State,
+    pub(super) run: RunRecord,
+    /// As they are now, with what is not in a checkpoint yet.
+    pub(super) nodes: FxHashMap<NodeName, NodeRecord>,
+    pub(super) changed: FxHashSet<NodeName>,
+    /// Nodes that are being rebuilt or torn down just now.
+    pub(super) begun: FxHashMap<NodeName, StepId>,
+    /// How many entries the journal has at least.
+    pub(super) entries: usize,
+    /// What happened since the last checkpoint, packed as it comes.
+    pub(super) events: Option<Packing>,
+    /// What a checkpoint was to have, and was not written.
+    pub(super) parts: Vec<Packed>,
+    pub(super) written: Duration,
+    /// How long the last checkpoint took.
+    pub(super) cost: Duration,
+    /// Whether the next destructive step is the first one of its wave.
+    pub(super) is_new_wave: bool,
+    pub(super) past_verification: bool,
+}
+
+/// What goes into a checkpoint.
+pub(super) struct Taken {
+    pub(super) state: State,
+    pub(super) run: RunRecord,
+    pub(super) nodes: Vec<NodeRecord>,
+    pub(super) forgotten: Vec<NodeName>,
+    pub(super) changed: FxHashSet<NodeName>,
+    pub(super) parts: Vec<Packed>,
+}
+
+/// The first line of each part of the events of a run: whose they are.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Part {
+    /// The journal of the process that wrote them.
+    pub(super) journal: Arc<str>,
+}
+
+impl<'a> LiveRecords<'a> {
+    /// The records of a run that begins or is resumed now.
+    pub(super) fn new(
+        designs: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
+        nodes: impl IntoIterator<Item = (NodeName, NodeRecord)>,
+        (state, run): (State, RunRecord),
+        entries: usize,
+        now: Duration,
+    ) -> Self {
+        Self {
+            designs: Beside::of(designs),
+            state,
+            run,
+            nodes: nodes.into_iter().collect(),
+            changed: FxHashSet::default(),
+            begun: FxHashMap::default(),
+            entries,
+            events: None,
+            parts: Vec::new(),
+            written: now,
+            cost: Duration::ZERO,
+            is_new_wave: true,
+            past_verification: false,
+        }
+    }
+
+    /// Adds an event to those of the next checkpoint, which begin with the id of the journal.
+    pub(super) fn add_event(&mut self, journal: &Arc<str>, event: &RunEvent) {
+        if self.events.is_none() {
+            let part = Part {
+                journal: journal.clone(),
+            };
+            self.note(&part);
+        }
+        self.note(event);
+        // Each of these is behind an entry of the journal.
+        self.entries += usize::from(matches!(
+            event.kind,
+            EventKind::StepStarted { attempt: 1, .. } | EventKind::StepFinished { .. }
+        ));
+    }
+
+    /// Takes in that a step started.
+    pub(super) fn step_started(&mut self, step: &StepId) {
+        match (step.kind, &step.node) {
+            (_, Some(node)) if node::rebuilds(step.kind) => {
+                self.begun.insert(node.clone(), step.clone());
+                self.changed.insert(node.clone());
+            }
+            (StepKind::StartGroup | StepKind::StartWave, _) => self.is_new_wave = true,
+            _ => {}
+        }
+    }
+
+    /// Takes in that a step ended.
+    pub(super) fn step_finished(&mut self, step: &StepId, outcome: &StepOutcome) {
+        match step.kind {
+            StepKind::VerifySite if *outcome == StepOutcome::Succeeded => {
+                self.past_verification = true;
+            }
+            StepKind::StartWave => self.is_new_wave = true,
+            _ => {}
+        }
+        if let Some(node) = &step.node
+            && self.begun.get(node) == Some(step)
+        {
+            self.begun.remove(node);
+            self.changed.insert(node.clone());
+        }
+    }
+
+    /// Adds a line to what happened.
+    fn note(&mut self, line: &impl Serialize) {
+        if let Ok(mut line) = serde_json::to_vec(line) {
+            line.push(b'\n');
+            // Packing in memory does not fail.
+            let _ = self.events.get_or_insert_default().write_all(&line);
+        }
+    }
+
+    /// Takes what has changed, for a checkpoint.
+    pub(super) fn take(&mut self, journal: &Arc<str>) -> Result<Taken, Error> {
+        let mut changed: Vec<&NodeName> = self.changed.iter().collect();
+        changed.sort_unstable();
+        let (mut nodes, mut forgotten) = (Vec::with_capacity(changed.len()), Vec::new());
+        for name in changed {
+            // Whatever had begun counts as unknown, should this be the last that is heard of it.
+            match (self.begun.get(name), self.nodes.get(name)) {
+                (Some(step), record) => {
+                    let revision = &self.run.revision;
+                    nodes.push(node::under_way(record, name, step, &self.run.run, revision));
+                }
+                (None, Some(record)) => nodes.push(record.clone()),
+                (None, None) => forgotten.push(name.clone()),
+            }
+        }
+        if let Some(events) = self.events.take() {
+            let packed = events.finish().map_err(|error| Error::Broken {
+                what: "what happened in the run".to_owned(),
+                reason: error.to_string(),
+            })?;
+            self.parts.push(packed);
+        }
+        self.run.journal = Some(JournalMark {
+            id: journal.clone(),
+            entries: self.entries,
+        });
+        Ok(Taken {
+            state: self.state.clone(),
+            run: self.run.clone(),
+            nodes,
+            forgotten,
+            changed: std::mem::take(&mut self.changed),
+            parts: std::mem::take(&mut self.parts),
+        })
+    }
+
+    /// Takes back what could not be written.
+    pub(super) fn give_back(&mut self, taken: Taken) {
+        self.changed.extend(taken.changed);
+        let later = std::mem::replace(&mut self.parts, taken.parts);
+        self.parts.extend(later);
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        !self.changed.is_empty() || self.events.is_some() || !self.parts.is_empty()
+    }
+}

@@ -1,0 +1,288 @@
+//! A run that holds the lock of its site: its lock, its records, and their copy at the remote.
+//!
+//! A [`Session`] is shared between the thread that dispatches, which reports events to it, and one that
+//! does all that takes git: it renews the lock, writes checkpoints and publishes them, when it is time and
+//! when it is asked ([`with_heartbeat`](super::with_heartbeat)). The dispatcher never waits for it; only a step that others have to
+//! know of before it acts does. A process that lost the lock, or finds that another one wrote the records, starts
+//! nothing more.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::oneshot;
+
+use super::error::{self, Error};
+use super::event::EventKind;
+use super::files::RunFiles;
+use super::process::{Held, Process};
+use super::publish::Publication;
+use super::records::LiveRecords;
+use super::stop::StopHandle;
+use crate::backend::Fence;
+use crate::design::{NodeDesign, NodeName, RunId};
+use crate::journal::{Journal, Replay};
+use crate::plan::{ChangeKind, Plan};
+use crate::record::{Packed, RunRecord, SiteState, State, Store};
+use crate::repository::CommitId;
+use crate::step::{Effect, Parameters, Step, StepId, StepKind};
+
+/// How often the lock is renewed.
+pub(super) const RENEWAL: Duration = Duration::from_secs(60);
+/// The age of the last renewal at which no step starts any more, and none sends a request that changes
+/// something.
+const BOUND: Duration = Duration::from_secs(5 * 60);
+
+/// A plan as it was approved: with its file, its commit and its designs.
+#[derive(Clone, Copy, Debug)]
+pub struct ApprovedPlan<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The same as a saved file, packed, which the records and the lock keep.
+    pub plan_file: &'a Packed,
+    /// The commit that is applied, and tagged: it has the files that were planned.
+    pub commit: CommitId,
+    /// The designs to be reached.
+    pub nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
+}
+
+/// A run that has begun.
+pub struct Begun<'a> {
+    /// Holds the lock and keeps the records.
+    pub session: Session<'a>,
+    /// For the dispatcher.
+    pub journal: Journal,
+    /// What was done before; empty for a new run.
+    pub replay: Replay,
+}
+
+/// A run that holds the lock of its site.
+pub struct Session<'a> {
+    pub(super) process: Process<'a>,
+    pub(super) approved: ApprovedPlan<'a>,
+    pub(super) run: RunId,
+    pub(super) store: Store<'a>,
+    pub(super) files: RunFiles,
+    /// Steps that destroy what was there, and those that somebody said more of than their kind.
+    pub(super) steps: FxHashMap<&'a StepId, &'a Step>,
+    pub(super) changes: FxHashMap<&'a NodeName, ChangeKind>,
+    /// Nodes that the plan takes out of the cluster.
+    pub(super) leaving: FxHashSet<&'a NodeName>,
+    /// The records before the run, as the whole site counts them.
+    pub(super) before: SiteState,
+    pub(super) held: Mutex<Renewal>,
+    pub(super) fence: Fence,
+    /// The id of the journal.
+    pub(super) journal: Arc<str>,
+    pub(super) records: Mutex<LiveRecords<'a>>,
+    pub(super) published: Mutex<Published>,
+    /// Held while a checkpoint is written.
+    pub(super) writing: Mutex<()>,
+    /// The thread that does what takes git; without one it is done at once.
+    pub(super) git_thread: Mutex<Option<mpsc::Sender<GitTask>>>,
+    pub(super) gate: Mutex<Gate>,
+    notices: Mutex<Vec<EventKind>>,
+    stop: Mutex<Option<StopHandle>>,
+    /// How far the end is published; `None` before the end.
+    pub(super) publication: Mutex<Option<Publication>>,
+}
+
+/// The lock, and when it is to be renewed.
+pub(super) struct Renewal {
+    pub(super) held: Held,
+    pub(super) next: Duration,
+}
+
+impl Renewal {
+    /// The lock is not renewed any more.
+    pub(super) fn stop(&mut self) {
+        self.next = Duration::MAX;
+    }
+}
+
+/// What the remote has of the records.
+pub(super) struct Published {
+    pub(super) tip: Option<CommitId>,
+    pub(super) next: Duration,
+}
+
+/// Work with git that is asked for while the run goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum GitTask {
+    /// Write what has changed.
+    Checkpoint,
+    /// Write what has changed, publish it, and open the gate.
+    Publish,
+}
+
+/// The steps that wait until the records are published.
+#[derive(Default)]
+pub(super) struct Gate {
+    pub(super) is_closed: bool,
+    pub(super) waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// What a session begins with.
+pub(super) struct SessionStart<'a> {
+    pub(super) process: Process<'a>,
+    pub(super) approved: ApprovedPlan<'a>,
+    pub(super) store: Store<'a>,
+    pub(super) files: RunFiles,
+    pub(super) state: State,
+    pub(super) remote_tip: Option<CommitId>,
+    pub(super) run: RunRecord,
+    pub(super) held: Held,
+    /// The id of the journal, and how many entries it has.
+    pub(super) journal: Arc<str>,
+    pub(super) entries: usize,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(start: SessionStart<'a>) -> Result<Self, Error> {
+        let SessionStart {
+            process,
+            approved,
+            state,
+            held,
+            ..
+        } = start;
+        let nodes = start
+            .store
+            .nodes(&state)
+            .map_err(error::records("read the records of the nodes"))?;
+        let now = process.time.monotonic();
+        let plan = approved.plan;
+        let leaving = plan
+            .steps
+            .iter()
+            .filter(|step| step.id.kind == StepKind::RemoveFromCluster);
+        let changes = plan.changes.iter();
+        Ok(Self {
+            process,
+            approved,
+            run: start.run.run.clone(),
+            store: start.store,
+            files: start.files,
+            steps: steps_of_note(plan),
+            leaving: leaving.filter_map(|step| step.id.node.as_ref()).collect(),
+            changes: changes.map(|change| (&change.node, change.kind)).collect(),
+            before: state.site.clone(),
+            fence: Fence::new(process.time.lease_clock(), BOUND, held.renewed),
+            journal: start.journal,
+            held: Mutex::new(Renewal {
+                next: held.renewed + RENEWAL,
+                held,
+            }),
+            records: Mutex::new(LiveRecords::new(
+                approved.nodes,
+                nodes,
+                (state, start.run),
+                start.entries,
+                now,
+            )),
+            published: Mutex::new(Published {
+                tip: start.remote_tip,
+                next: now,
+            }),
+            writing: Mutex::new(()),
+            git_thread: Mutex::new(None),
+            gate: Mutex::default(),
+            notices: Mutex::new(Vec::new()),
+            stop: Mutex::new(None),
+            publication: Mutex::new(None),
+        })
+    }
+
+    /// How far the end of the run is published; `None` before its end.
+    #[must_use]
+    pub fn publication(&self) -> Option<Publication> {
+        lock(&self.publication).clone()
+    }
+
+    /// Which run it is.
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The commit that is applied.
+    #[must_use]
+    pub fn commit(&self) -> CommitId {
+        self.approved.commit
+    }
+
+    /// Who is asked to stop the run when its lock is lost.
+    pub fn stop_when_lost(&self, stop: StopHandle) {
+        *lock(&self.stop) = Some(stop);
+        if self.is_lost() {
+            self.ask_to_stop();
+        }
+    }
+
+    /// Whether another step may start: the lock was renewed within five minutes, and is not lost.
+    #[must_use]
+    pub fn may_start(&self) -> bool {
+        self.fence.holds()
+    }
+
+    /// Whether somebody else has the site now.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.fence.is_lost()
+    }
+
+    /// What each step asks before a request that changes something.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// The checkpoints and warnings since the last call, for whoever listens.
+    pub(super) fn notices(&self) -> Vec<EventKind> {
+        std::mem::take(&mut *lock(&self.notices))
+    }
+
+    pub(super) fn warn(&self, message: String) {
+        self.notice(EventKind::Warning {
+            message: Arc::from(message),
+        });
+    }
+
+    pub(super) fn notice(&self, kind: EventKind) {
+        lock(&self.notices).push(kind);
+    }
+
+    /// Somebody else has the site: nothing more starts, what runs is cancelled, and nothing more is written.
+    pub(super) fn lose(&self) {
+        if self.fence.lose() {
+            self.warn(format!(
+                "the lock of site `{}` is another process's now: run {} is fenced here, and stops at once",
+                self.process.site.name, self.run
+            ));
+            self.ask_to_stop();
+        }
+    }
+
+    fn ask_to_stop(&self) {
+        if let Some(stop) = &*lock(&self.stop) {
+            stop.stop_at_once();
+        }
+    }
+}
+
+/// The steps that destroy something, and those whose parameters say more than their kind.
+fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
+    let said = |parameters: &Parameters| {
+        parameters.reason.is_some() || parameters.node_is_gone || parameters.identity.is_some()
+    };
+    let steps = plan.steps.iter().filter(|step| {
+        step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)
+    });
+    steps.map(|step| (&step.id, step)).collect()
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

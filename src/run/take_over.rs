@@ -1,0 +1,129 @@
+//! Takes over the lock of an interrupted run, or releases it.
+
+use std::time::Duration;
+
+use super::catch_up::catch_up;
+use super::error::Error;
+use super::interrupted::Interrupted;
+use super::process::{Held, Process};
+use crate::design::RunId;
+use crate::record::Outcome;
+use crate::repository::Lock;
+
+/// How long a lock must not have moved before it counts as dead.
+const DEAD: Duration = Duration::from_secs(10 * 60);
+/// How often it is looked at meanwhile.
+const GLANCE: Duration = Duration::from_secs(15);
+
+/// How a lock is taken that another process may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakeOver {
+    /// Take it after it has not moved for ten minutes (`--take-over-dead`).
+    pub dead: bool,
+    /// The longest time that one request of the dead run may still be answered; it is waited out.
+    pub longest_request: Duration,
+}
+
+/// Takes the lock for a run that was interrupted.
+pub(super) fn take_over(
+    process: Process<'_>,
+    interrupted: &Interrupted,
+    how: TakeOver,
+) -> Result<Held, Error> {
+    let site = process.site;
+    let run = &interrupted.record.run;
+    let left = match site.lock()? {
+        None => None,
+        Some(left) if left.holder.run != run.as_str() => return Err(site.held(left)),
+        Some(left) if process.is_dead(&left)? => Some(left),
+        Some(left) if how.dead => wait_until_dead(process, left)?,
+        Some(left) => return Err(site.held(left)),
+    };
+    let was_locked = left.is_some();
+    let taken = process.take(left.map(|left| left.id), run, &interrupted.plan)?;
+    // One that was interrupted in good order has released its lock, and asks for nothing any more.
+    let wait = match was_locked || interrupted.record.outcome == Outcome::Running {
+        true => how.longest_request,
+        false => Duration::ZERO,
+    };
+    if !wait.is_zero() {
+        process.time.explain(&format!(
+            "for {} s: so long may the last request of the interrupted process be on its way",
+            wait.as_secs()
+        ));
+        pause(process, wait).inspect_err(|_| {
+            let _ = site.release(taken.lock.id);
+        })?;
+    }
+    Ok(taken)
+}
+
+/// Waits until a lock has not moved for so long that its holder has stopped, whatever became of it; `None`
+/// where it was released meanwhile. Judged by this clock alone: the holder's may be wrong.
+fn wait_until_dead(process: Process<'_>, left: Lock) -> Result<Option<Lock>, Error> {
+    let (site, time) = (process.site, process.time);
+    time.explain("for 10 min, in which the lock must not move: then its holder counts as dead");
+    let began = time.monotonic();
+    while time.monotonic().saturating_sub(began) < DEAD {
+        pause(process, GLANCE)?;
+        match site.lock()? {
+            Some(now) if now.id == left.id => {}
+            Some(now) => return Err(site.held(now)),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(left))
+}
+
+/// Waits, unless a stop is asked for.
+fn pause(process: Process<'_>, wait: Duration) -> Result<(), Error> {
+    process.time.pause(wait);
+    match process.time.is_stopped() {
+        true => Err(Error::Stopped {
+            site: process.site.name.clone(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// What a lock is released without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlock {
+    /// Only where its process is certainly gone.
+    Dead,
+    /// Also where it has not moved for ten minutes, which is waited for.
+    Unmoved,
+    /// Whatever its process does.
+    Forced,
+}
+
+/// Releases the lock that a dead run left: by the rule by which it would be taken over, unless forced.
+///
+/// # Errors
+///
+/// [`Error::NotLocked`]; [`Error::LockHeld`] where another run has it, or its process may still run;
+/// [`Error::EndedElsewhere`].
+pub fn unlock(process: Process<'_>, run: &RunId, how: Unlock) -> Result<(), Error> {
+    let site = process.site;
+    if how != Unlock::Forced {
+        catch_up(process)?;
+    }
+    let Some(left) = site.lock()? else {
+        return Err(Error::NotLocked {
+            site: site.name.clone(),
+        });
+    };
+    if left.holder.run != run.as_str() {
+        return Err(site.held(left));
+    }
+    if how == Unlock::Forced || process.is_dead(&left)? {
+        return site.release(left.id);
+    }
+    if how == Unlock::Dead {
+        return Err(site.held(left));
+    }
+    match wait_until_dead(process, left)? {
+        Some(left) => site.release(left.id),
+        None => Ok(()),
+    }
+}
