@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::dispatch::Dispatcher;
+use super::dispatcher::Dispatcher;
 use super::tally::Kinds;
 use crate::journal::StepOutcome;
 use crate::run::EventKind;

@@ -1,10 +1,8 @@
 //! How a run stands at its end.
 
-use std::collections::BTreeMap;
-
 use super::Error;
-use super::dispatch::{Dispatcher, Message, milliseconds};
-use super::tally::under_way;
+use super::dispatcher::{Dispatcher, Message, milliseconds};
+use super::tally::{NodeTally, under_way};
 use crate::record::{Counts, Outcome};
 use crate::run::{Finished, NodeResult, RunListener};
 
@@ -49,31 +47,9 @@ impl Dispatcher<'_> {
             .map(|node| node.name.clone())
             .collect();
         left_cordoned.sort_unstable();
-        let mut counts = Counts::default();
-        let mut nodes = Vec::new();
-        let mut standings = BTreeMap::new();
-        for node in &self.tally.nodes {
-            standings.insert(node.name.clone(), node.standing);
-            if node.planned.is_empty() {
-                continue;
-            }
-            if node.failed.is_some() {
-                counts.failed += 1;
-            } else if node.planned == node.achieved {
-                counts.succeeded += 1;
-            } else {
-                counts.not_started += 1;
-            }
-            nodes.push(NodeResult {
-                node: node.name.clone(),
-                standing: node.standing,
-                failed_step: node.failed.as_ref().map(|failed| failed.0.clone()),
-                message: node.failed.as_ref().map(|failed| failed.1.clone()),
-                complete: node.failed.is_none() && node.planned == node.achieved,
-                duration_ms: node.duration_ms,
-            });
-        }
-        nodes.sort_by(|left, right| left.node.cmp(&right.node));
+        let (nodes, counts) = node_results(&self.tally.nodes);
+        let standings = self.tally.nodes.iter();
+        let standings = standings.map(|node| (node.name.clone(), node.standing));
         let critical_failed = self.critical_failures().next().is_some();
         let outcome = if interrupted {
             Outcome::Interrupted
@@ -89,7 +65,7 @@ impl Dispatcher<'_> {
             groups,
             nodes,
             counts,
-            standings,
+            standings: standings.collect(),
             interrupted,
             critical_failed,
             halted: self.halted,
@@ -103,4 +79,30 @@ impl Dispatcher<'_> {
             duration_ms: milliseconds(self.began.elapsed()),
         }
     }
+}
+
+/// How the nodes ended that the plan changes, sorted by name, and their counts.
+fn node_results(tallies: &[NodeTally]) -> (Vec<NodeResult>, Counts) {
+    let mut counts = Counts::default();
+    let mut nodes = Vec::new();
+    for node in tallies.iter().filter(|node| !node.planned.is_empty()) {
+        let complete = node.failed.is_none() && node.planned == node.achieved;
+        if node.failed.is_some() {
+            counts.failed += 1;
+        } else if complete {
+            counts.succeeded += 1;
+        } else {
+            counts.not_started += 1;
+        }
+        nodes.push(NodeResult {
+            node: node.name.clone(),
+            standing: node.standing,
+            failed_step: node.failed.as_ref().map(|failed| failed.0.clone()),
+            message: node.failed.as_ref().map(|failed| failed.1.clone()),
+            complete,
+            duration_ms: node.duration_ms,
+        });
+    }
+    nodes.sort_by(|left, right| left.node.cmp(&right.node));
+    (nodes, counts)
 }

@@ -6,11 +6,14 @@
 
 mod decide;
 mod dispatch;
+mod dispatcher;
 mod finish;
 mod graph;
 mod preconditions;
 mod replay;
 mod runner;
+mod settle;
+mod start;
 mod take_in;
 mod tally;
 mod work;

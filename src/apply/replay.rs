@@ -1,7 +1,7 @@
 //! What an interrupted run did before, taken in as if it had been done now.
 
 use super::Error;
-use super::dispatch::Dispatcher;
+use super::dispatcher::Dispatcher;
 use crate::journal::Entry;
 
 impl Dispatcher<'_> {

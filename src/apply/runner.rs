@@ -41,7 +41,7 @@ pub(super) enum Report {
     },
 }
 
-/// Hears what a step says, and hands it to the dispatcher.
+/// Hands the reports of a step to the dispatcher.
 pub(super) struct StepListener {
     index: usize,
     reports: UnboundedSender<Report>,
@@ -124,8 +124,8 @@ pub(super) enum End {
 pub(super) struct Runner {
     pub(super) index: usize,
     pub(super) order: Order,
-    /// Who hears what the step says.
-    pub(super) ear: Arc<StepListener>,
+    /// Hears what the step reports.
+    pub(super) listener: Arc<StepListener>,
     /// An earlier run may have begun it: it is looked at first.
     pub(super) probe_first: bool,
     /// From its start to its end, all attempts together.
@@ -144,7 +144,7 @@ pub(super) struct Runner {
 impl Runner {
     /// Runs the step to its end.
     pub(super) async fn run(mut self) -> (usize, End) {
-        self.order.reporter = Reporter::new(self.ear.clone());
+        self.order.reporter = Reporter::new(self.listener.clone());
         if let Some(gate) = self.gate.take() {
             tokio::select! {
                 _ = gate => {}
@@ -169,7 +169,7 @@ impl Runner {
     fn too_late(&self, timeout: Duration) -> StepOutcome {
         let seconds = timeout.as_secs();
         if self.attempted {
-            let last = match self.ear.last() {
+            let last = match self.listener.last() {
                 Some(last) => format!("; when it was last heard of: {last}"),
                 None => String::new(),
             };
@@ -190,36 +190,20 @@ impl Runner {
         let _ = self.reports.send(report);
     }
 
+    /// Carries the step out, in as many attempts as its kind has.
     async fn drive(&mut self) -> End {
-        let step = StepIndex::from_position(self.index);
-        let mut begun = false;
-        if self.probe_first {
-            self.attempted = true;
-            match self.hardware.probe(&self.order).await {
-                Probe::NotBegun => self.attempted = false,
-                Probe::UnderWay => begun = true,
-                Probe::Done => return End::Outcome(StepOutcome::Succeeded, true),
-                Probe::Ambiguous(evidence) => return End::Undecided(evidence),
-            }
-        }
+        let mut begun = match self.probe_begun().await {
+            Ok(begun) => begun,
+            Err(end) => return end,
+        };
         let attempts = self.order.step.id.kind.facts().attempts;
         let mut attempt = 1;
         loop {
-            if !begun && let Err(message) = self.preconditions.check(step, &self.order).await {
-                return End::Outcome(StepOutcome::Failed { message }, self.attempted);
-            }
-            let was_attempted = std::mem::replace(&mut self.attempted, true);
-            let message = match self.hardware.act(&self.order).await {
-                Ok(()) => return End::Outcome(StepOutcome::Succeeded, true),
-                Err(ActError::Refused(message)) => {
-                    return End::Outcome(StepOutcome::Failed { message }, was_attempted);
-                }
-                Err(ActError::Permanent(message)) => {
-                    return End::Outcome(StepOutcome::Failed { message }, true);
-                }
-                Err(ActError::Passing(message) | ActError::Ambiguous(message)) => message,
+            let message = match self.attempt(begun).await {
+                Ok(message) => message,
+                Err(end) => return end,
             };
-            self.order.notes = self.ear.notes();
+            self.order.notes = self.listener.notes();
             begun = match self.hardware.probe(&self.order).await {
                 Probe::Done => return End::Outcome(StepOutcome::Succeeded, true),
                 Probe::NotBegun => false,
@@ -230,10 +214,9 @@ impl Runner {
                 }
             };
             if attempt >= attempts {
-                let outcome = if begun {
-                    StepOutcome::Unknown { message }
-                } else {
-                    StepOutcome::Failed { message }
+                let outcome = match begun {
+                    true => StepOutcome::Unknown { message },
+                    false => StepOutcome::Failed { message },
                 };
                 return End::Outcome(outcome, true);
             }
@@ -252,6 +235,44 @@ impl Runner {
                 index: self.index,
                 attempt,
             });
+        }
+    }
+
+    /// Whether an earlier run began the step, and it goes on; or how it ended.
+    async fn probe_begun(&mut self) -> Result<bool, End> {
+        if !self.probe_first {
+            return Ok(false);
+        }
+        self.attempted = true;
+        match self.hardware.probe(&self.order).await {
+            Probe::NotBegun => {
+                self.attempted = false;
+                Ok(false)
+            }
+            Probe::UnderWay => Ok(true),
+            Probe::Done => Err(End::Outcome(StepOutcome::Succeeded, true)),
+            Probe::Ambiguous(evidence) => Err(End::Undecided(evidence)),
+        }
+    }
+
+    /// Attempts the step once; an error that may pass, or how it ended.
+    async fn attempt(&mut self, begun: bool) -> Result<Arc<str>, End> {
+        let step = StepIndex::from_position(self.index);
+        if !begun && let Err(message) = self.preconditions.check(step, &self.order).await {
+            let failed = StepOutcome::Failed { message };
+            return Err(End::Outcome(failed, self.attempted));
+        }
+        let was_attempted = std::mem::replace(&mut self.attempted, true);
+        match self.hardware.act(&self.order).await {
+            Ok(()) => Err(End::Outcome(StepOutcome::Succeeded, true)),
+            Err(ActError::Refused(message)) => {
+                let failed = StepOutcome::Failed { message };
+                Err(End::Outcome(failed, was_attempted))
+            }
+            Err(ActError::Permanent(message)) => {
+                Err(End::Outcome(StepOutcome::Failed { message }, true))
+            }
+            Err(ActError::Passing(message) | ActError::Ambiguous(message)) => Ok(message),
         }
     }
 }

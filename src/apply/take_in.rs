@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::dispatch::Dispatcher;
+use super::dispatcher::Dispatcher;
 use crate::journal::StepOutcome;
 use crate::step::StepKind;
 

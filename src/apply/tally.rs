@@ -67,6 +67,7 @@ impl NodeTally {
 }
 
 /// One group in this run.
+#[derive(Default)]
 pub(super) struct GroupTally {
     counts: [usize; 4],
     /// Nodes that no step of this plan prepares or deploys, and that are not deployed.
@@ -114,47 +115,9 @@ impl<'a> Tally<'a> {
                 .collect(),
             failures: 0,
         };
-        for change in &plan.changes {
-            let node = tally.add(&change.node);
-            tally.nodes[node].standing = change.counts_as;
-        }
-        for step in &plan.steps {
-            if let Some(name) = &step.id.node {
-                let node = tally.add(name);
-                tally.nodes[node].planned.add(step.id.kind);
-            }
-        }
-        for node in &mut tally.nodes {
-            // What is built from nothing is not started, whatever an earlier run left of it.
-            if node.planned.has(StepKind::Prepare) && !node.planned.has(StepKind::Destroy) {
-                node.standing = Standing::NotStarted;
-            }
-        }
+        tally.add_nodes(plan);
         for (group, number) in plan.groups.iter().zip(0u32..) {
-            let mut group_tally = GroupTally {
-                counts: [0; 4],
-                hopeless: 0,
-                failed_now: 0,
-                early: 0,
-                to_tear_down: 0,
-                shared: false,
-                open_gates: 0,
-                failed: None,
-                ended: None,
-                parked: Vec::new(),
-            };
-            for name in &group.nodes {
-                let node = tally.add(name);
-                let node = &mut tally.nodes[node];
-                node.groups.push(number);
-                group_tally.counts[node.standing as usize] += 1;
-                let worked_on =
-                    node.planned.has(StepKind::Prepare) || node.planned.has(StepKind::Deploy);
-                if !worked_on && node.standing != Standing::Deployed {
-                    group_tally.hopeless += 1;
-                }
-            }
-            tally.group_tallies.push(group_tally);
+            tally.add_group(group, number);
         }
         if plan.options.parallel_groups > 1 {
             for node in tally.nodes.iter().filter(|node| node.groups.len() > 1) {
@@ -171,6 +134,43 @@ impl<'a> Tally<'a> {
             }
         }
         tally
+    }
+
+    /// The nodes that change, and those that have steps.
+    fn add_nodes(&mut self, plan: &'a Plan) {
+        for change in &plan.changes {
+            let node = self.add(&change.node);
+            self.nodes[node].standing = change.counts_as;
+        }
+        for step in &plan.steps {
+            if let Some(name) = &step.id.node {
+                let node = self.add(name);
+                self.nodes[node].planned.add(step.id.kind);
+            }
+        }
+        for node in &mut self.nodes {
+            // What is built from nothing is not started, whatever an earlier run left of it.
+            if node.planned.has(StepKind::Prepare) && !node.planned.has(StepKind::Destroy) {
+                node.standing = Standing::NotStarted;
+            }
+        }
+    }
+
+    /// A group with its nodes as they stand.
+    fn add_group(&mut self, group: &'a PlannedGroup, number: u32) {
+        let mut counted = GroupTally::default();
+        for name in &group.nodes {
+            let node = self.add(name);
+            let node = &mut self.nodes[node];
+            node.groups.push(number);
+            counted.counts[node.standing as usize] += 1;
+            let worked_on =
+                node.planned.has(StepKind::Prepare) || node.planned.has(StepKind::Deploy);
+            if !worked_on && node.standing != Standing::Deployed {
+                counted.hopeless += 1;
+            }
+        }
+        self.group_tallies.push(counted);
     }
 
     fn add(&mut self, name: &'a NodeName) -> usize {

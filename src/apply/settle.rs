@@ -1,0 +1,147 @@
+//! What runners report and how they end: written to the journal, taken in, and told.
+
+use super::Error;
+use super::dispatcher::{Dispatcher, Message, milliseconds};
+use super::runner::{End, Report};
+use crate::journal::{Entry, StepOutcome};
+use crate::run::{EventKind, NodeOutcome};
+use crate::step::StepKind;
+
+impl Dispatcher<'_> {
+    /// Takes in what a runner reports.
+    pub(super) fn reported(&mut self, report: Report) -> Result<(), Error> {
+        match report {
+            Report::Retry {
+                index,
+                message,
+                delay,
+            } => self.say(EventKind::StepRetried {
+                step: self.plan.steps[index].id.clone(),
+                message,
+                delay_ms: milliseconds(delay),
+            }),
+            Report::Attempt { index, attempt } => self.say_started(index, attempt),
+            Report::Progress { index, text } => self.say(EventKind::StepProgress {
+                step: self.plan.steps[index].id.clone(),
+                message: text,
+            }),
+            Report::Note {
+                index,
+                text,
+                durable,
+            } => {
+                self.work.log.append(&Entry::Note {
+                    step: self.plan.steps[index].id.to_string().into(),
+                    text: text.clone(),
+                })?;
+                self.notes.entry(index).or_default().push(text.clone());
+                self.messages.push(Message::Note(index, text, durable));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells that an attempt of a step begins.
+    pub(super) fn say_started(&mut self, index: usize, attempt: u32) {
+        let step = &self.plan.steps[index].id;
+        self.say(EventKind::StepStarted {
+            step: step.clone(),
+            kind: step.kind,
+            node: step.node.clone(),
+            attempt,
+        });
+    }
+
+    /// Takes in that a runner ended.
+    pub(super) fn runner_ended(&mut self, index: usize, end: End) -> Result<(), Error> {
+        let began = self.running.remove(&index);
+        let lane = self.lane_of(index);
+        self.lanes[lane].running -= 1;
+        if let Some(node) = self.node_of(index) {
+            let node = &mut self.tally.nodes[node];
+            node.busy = false;
+            let parked = std::mem::take(&mut node.parked);
+            self.wake(parked);
+        }
+        match end {
+            End::Outcome(outcome, attempted) => {
+                let duration = began.map_or(0, |began| milliseconds(began.elapsed()));
+                self.settle(index, outcome, attempted, duration)
+            }
+            End::Undecided(evidence) => {
+                let step = &self.plan.steps[index].id;
+                let message = format!("`{step}` waits for a decision: {evidence}");
+                self.undecided.insert(index, evidence);
+                self.say(EventKind::Warning {
+                    message: message.into(),
+                });
+                Ok(())
+            }
+            End::Stopped => {
+                self.begun[index] = true;
+                Ok(())
+            }
+            End::Fenced => {
+                // It is looked at first once the lease is confirmed again; where that is lost, the run stops.
+                self.begun[index] = true;
+                self.only_possibly_begun[index] = false;
+                self.enqueue(index);
+                let step = &self.plan.steps[index].id;
+                let message = format!(
+                    "`{step}` is cancelled before its next request: the lock of the site could not be confirmed in time"
+                );
+                self.say(EventKind::Warning {
+                    message: message.into(),
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes down how a step ended, takes it in, and says so.
+    pub(super) fn settle(
+        &mut self,
+        index: usize,
+        outcome: StepOutcome,
+        attempted: bool,
+        duration_ms: u64,
+    ) -> Result<(), Error> {
+        let step = &self.plan.steps[index];
+        self.work.log.append(&Entry::Ended {
+            step: step.id.to_string().into(),
+            outcome: outcome.clone(),
+            attempted,
+            duration_ms,
+        })?;
+        self.take_in(index, &outcome, attempted, duration_ms);
+        if let StepOutcome::Failed { message } | StepOutcome::Unknown { message } = &outcome
+            && self.is_tolerated(index)
+        {
+            let message = format!(
+                "`{}` failed, which holds nothing up, since its machine is torn down: {message}",
+                step.id
+            );
+            self.say(EventKind::Warning {
+                message: message.into(),
+            });
+        }
+        let notes = self.notes.get(&index).map_or(&[][..], |notes| notes);
+        if let Some(node) = NodeOutcome::of(&step.id, &outcome, attempted, notes) {
+            self.messages.push(Message::Node(node));
+        }
+        self.say(EventKind::StepFinished {
+            step: step.id.clone(),
+            kind: step.id.kind,
+            node: step.id.node.clone(),
+            outcome,
+            duration_ms,
+        });
+        if step.id.kind == StepKind::GateDeployed
+            && let Some(group) = self.group_of(index)
+        {
+            let result = self.tally.result(group);
+            self.say(EventKind::GroupFinished { result });
+        }
+        Ok(())
+    }
+}
