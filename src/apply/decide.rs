@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::dispatcher::Dispatcher;
 use super::tally::Kinds;
 use crate::journal::StepOutcome;
-use crate::run::EventKind;
+use crate::run::{EventKind, GateStage};
 use crate::step::{Actor, StepIndex, StepKind, Wait};
 
 /// What a step comes to.
@@ -41,12 +41,12 @@ impl Dispatcher<'_> {
             (StepKind::StartWave, group) => self.start_wave(index, group),
             (StepKind::GatePrepared, Some(group)) => match cause {
                 Some(cause) => skipped(cause),
-                None => self.judge(group, "prepared"),
+                None => self.judge(group, GateStage::Prepared),
             },
             (StepKind::GateDeployed, Some(group)) => {
                 match self.tally.group_tallies[group].failed.clone() {
                     Some(reason) => failed(reason),
-                    None => self.judge(group, "deployed"),
+                    None => self.judge(group, GateStage::Deployed),
                 }
             }
             (StepKind::CriticalCheck, _) => self.critical_check(),
@@ -132,17 +132,16 @@ impl Dispatcher<'_> {
         })
     }
 
-    fn judge(&mut self, group: usize, stage: &str) -> Choice {
+    fn judge(&mut self, group: usize, stage: GateStage) -> Choice {
         let planned = &self.plan.groups[group];
-        let (successful, verdict) = if stage == "prepared" {
-            self.tally.judge_prepared(group)
-        } else {
-            self.tally.judge_deployed(group)
+        let (successful, verdict) = match stage {
+            GateStage::Prepared => self.tally.judge_prepared(group),
+            GateStage::Deployed => self.tally.judge_deployed(group),
         };
         let words = verdict.unmet.join("; ");
         self.say(EventKind::GateEvaluated {
             group: planned.name.clone(),
-            stage: stage.into(),
+            stage,
             successful,
             nodes: planned.nodes.len(),
             passed: verdict.passed,

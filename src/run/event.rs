@@ -1,5 +1,6 @@
 //! Events: what a run tells its listeners.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,25 @@ pub struct RunEvent {
     /// What.
     #[serde(flatten)]
     pub kind: EventKind,
+}
+
+/// Which gate of a group is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateStage {
+    /// That of its prepared nodes.
+    Prepared,
+    /// That of its deployed nodes.
+    Deployed,
+}
+
+impl fmt::Display for GateStage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Prepared => "prepared",
+            Self::Deployed => "deployed",
+        })
+    }
 }
 
 /// What happens.
@@ -92,8 +112,8 @@ pub enum EventKind {
     GateEvaluated {
         /// The group.
         group: GroupName,
-        /// `prepared` or `deployed`.
-        stage: Arc<str>,
+        /// Which of its gates.
+        stage: GateStage,
         /// Nodes that count as successful.
         successful: usize,
         /// All nodes of the group.
@@ -131,7 +151,7 @@ pub enum EventKind {
     },
 }
 
-/// An [`RunEvent`] about a step as it is read again from the records of a run.
+/// A [`RunEvent`] about a step as it is read again from the records of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum StepEvent {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use super::{milliseconds, role, words};
 use crate::journal::StepOutcome;
 use crate::report::{Palette, Role, Visible, counted};
-use crate::run::{EventKind, RunEvent};
+use crate::run::{EventKind, GroupResult, RunEvent};
 
 /// Writes one line: the time, since when the run began, and what happens.
 ///
@@ -33,32 +33,70 @@ pub fn line(out: &mut dyn Write, event: &RunEvent, palette: Palette) -> fmt::Res
 
 /// What happens, without time and line break.
 pub(super) fn what(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> fmt::Result {
+    let warning = |text| palette.paint(Role::Warning, text);
     match kind {
-        EventKind::RunStarted {
-            run,
-            site,
-            action,
-            revision,
-            steps,
-            resumed,
-        } => {
-            let verb = if *resumed { "goes on" } else { "starts" };
-            write!(
-                out,
-                "run {} {verb}: {} of {} to {}, {}",
-                Visible(run.as_str()),
-                Visible(action),
-                Visible(site.as_str()),
-                Visible(short(revision)),
-                counted(*steps, "step", "steps")
-            )
-        }
+        EventKind::RunStarted { .. } => run_started(out, kind),
         EventKind::GroupStarted { group, nodes } => write!(
             out,
             "group {} starts, {}",
             Visible(group.as_str()),
             counted(*nodes, "node", "nodes")
         ),
+        EventKind::StepStarted { .. }
+        | EventKind::StepRetried { .. }
+        | EventKind::StepProgress { .. }
+        | EventKind::StepFinished { .. } => of_step(out, kind, palette),
+        EventKind::GateEvaluated { .. } => gate_evaluated(out, kind, palette),
+        EventKind::GroupFinished { result } => group_finished(out, result, palette),
+        EventKind::Checkpoint { nodes } => {
+            write!(out, "records written, {}", counted(*nodes, "node", "nodes"))
+        }
+        EventKind::Stopping { running } => write!(
+            out,
+            "{}, {} still running",
+            warning("stopping"),
+            counted(*running, "step", "steps")
+        ),
+        EventKind::Warning { message } => {
+            write!(out, "{} {}", warning("warning:"), Visible(message))
+        }
+        EventKind::RunFinished { report } => write!(
+            out,
+            "run {} {} after {}",
+            Visible(report.run.as_str()),
+            palette.paint(role(report.outcome), words(report.outcome)),
+            milliseconds(report.duration_ms)
+        ),
+    }
+}
+
+fn run_started(out: &mut dyn Write, kind: &EventKind) -> fmt::Result {
+    let EventKind::RunStarted {
+        run,
+        site,
+        action,
+        revision,
+        steps,
+        resumed,
+    } = kind
+    else {
+        return Ok(());
+    };
+    let verb = if *resumed { "goes on" } else { "starts" };
+    write!(
+        out,
+        "run {} {verb}: {} of {} to {}, {}",
+        Visible(run.as_str()),
+        Visible(action),
+        Visible(site.as_str()),
+        Visible(short(revision)),
+        counted(*steps, "step", "steps")
+    )
+}
+
+/// An event of one step.
+fn of_step(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> fmt::Result {
+    match kind {
         EventKind::StepStarted { step, attempt, .. } => {
             write!(out, "{} starts", Visible(&step.to_string()))?;
             if *attempt > 1 {
@@ -90,73 +128,57 @@ pub(super) fn what(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> f
             write!(out, "{} ", Visible(&step.to_string()))?;
             ended(out, outcome, *duration_ms, palette)
         }
-        EventKind::GateEvaluated {
-            group,
-            stage,
-            successful,
-            nodes,
-            passed,
-            unmet,
-        } => {
-            let (role, verdict) = if *passed {
-                (Role::Success, "holds")
-            } else {
-                (Role::Error, "DOES NOT HOLD")
-            };
-            write!(
-                out,
-                "group {} gate {} {}: {successful} of {nodes}",
-                Visible(group.as_str()),
-                Visible(stage),
-                palette.paint(role, verdict)
-            )?;
-            for reason in unmet {
-                write!(out, "; {}", Visible(reason))?;
-            }
-            Ok(())
-        }
-        EventKind::GroupFinished { result } => {
-            let (role, verdict) = if result.succeeded {
-                (Role::Success, "succeeded")
-            } else {
-                (Role::Error, "FAILED")
-            };
-            write!(
-                out,
-                "group {} {}",
-                Visible(result.group.as_str()),
-                palette.paint(role, verdict)
-            )?;
-            if !result.succeeded && result.critical {
-                write!(out, " (critical)")?;
-            }
-            match &result.reason {
-                Some(reason) => write!(out, ": {}", Visible(reason)),
-                None => Ok(()),
-            }
-        }
-        EventKind::Checkpoint { nodes } => {
-            write!(out, "records written, {}", counted(*nodes, "node", "nodes"))
-        }
-        EventKind::Stopping { running } => write!(
-            out,
-            "{}, {} still running",
-            palette.paint(Role::Warning, "stopping"),
-            counted(*running, "step", "steps")
-        ),
-        EventKind::Warning { message } => write!(
-            out,
-            "{} {}",
-            palette.paint(Role::Warning, "warning:"),
-            Visible(message)
-        ),
-        EventKind::RunFinished { report } => write!(
-            out,
-            "run {} {} after {}",
-            Visible(report.run.as_str()),
-            palette.paint(role(report.outcome), words(report.outcome)),
-            milliseconds(report.duration_ms)
-        ),
+        _ => Ok(()),
+    }
+}
+
+fn gate_evaluated(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> fmt::Result {
+    let EventKind::GateEvaluated {
+        group,
+        stage,
+        successful,
+        nodes,
+        passed,
+        unmet,
+    } = kind
+    else {
+        return Ok(());
+    };
+    let (role, verdict) = if *passed {
+        (Role::Success, "holds")
+    } else {
+        (Role::Error, "DOES NOT HOLD")
+    };
+    write!(
+        out,
+        "group {} gate {stage} {}: {successful} of {nodes}",
+        Visible(group.as_str()),
+        palette.paint(role, verdict)
+    )?;
+    for reason in unmet {
+        write!(out, "; {}", Visible(reason))?;
+    }
+    Ok(())
+}
+
+fn group_finished(out: &mut dyn Write, result: &GroupResult, palette: Palette) -> fmt::Result {
+    let (role, verdict) = if result.succeeded {
+        (Role::Success, "succeeded")
+    } else {
+        (Role::Error, "FAILED")
+    };
+    write!(
+        out,
+        "group {} {}",
+        Visible(result.group.as_str()),
+        palette.paint(role, verdict)
+    )?;
+    if !result.succeeded && result.critical {
+        write!(out, " (critical)")?;
+    }
+    match &result.reason {
+        Some(reason) => write!(out, ": {}", Visible(reason)),
+        None => Ok(()),
     }
 }
 

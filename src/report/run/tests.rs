@@ -15,7 +15,7 @@ use crate::observed::{ClusterNode, Fact, ObservedNode};
 use crate::plan::Standing;
 use crate::record::{Counts, NodeRecord, Phase, RunRecord};
 use crate::report::Palette;
-use crate::run::{EventKind, GroupResult, NodeResult, RunEvent, RunReport};
+use crate::run::{EventKind, GateStage, GroupResult, NodeResult, RunEvent, RunReport};
 use crate::step::{StepId, StepKind};
 
 fn step(kind: StepKind, node: &str) -> StepId {
@@ -104,7 +104,7 @@ fn events() -> Vec<RunEvent> {
         },
         EventKind::GateEvaluated {
             group: "compute".into(),
-            stage: "deployed".into(),
+            stage: GateStage::Deployed,
             successful: 1,
             nodes: 2,
             passed: false,

@@ -57,7 +57,7 @@ type Elsewhere = Box<dyn FnOnce(&Stage) + Send>;
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// While this event of a life is told.
-    RunEvent(usize),
+    Event(usize),
     /// At a time of the stage.
     Time(Duration),
 }
@@ -665,7 +665,7 @@ impl Stage {
         loop {
             let now = self.clock.now();
             let is_due = |moment: &Moment| match *moment {
-                Moment::RunEvent(event) => event <= events,
+                Moment::Event(event) => event <= events,
                 Moment::Time(time) => time <= now,
             };
             let mut all = self.elsewhere.borrow_mut();

@@ -120,5 +120,5 @@ pub(super) fn mend(stage: &Stage) {
 
 fn at(stage: &Stage, event: usize, happens: impl FnOnce(&Stage) + Send + 'static) {
     let mut elsewhere = stage.elsewhere.borrow_mut();
-    elsewhere.push((Moment::RunEvent(event), Box::new(happens)));
+    elsewhere.push((Moment::Event(event), Box::new(happens)));
 }

@@ -98,75 +98,79 @@ impl Metrics {
         }
     }
 
+    /// All but the durations.
+    fn metrics(&self) -> [Metric; 8] {
+        let leader = u64::from(self.leader.load(Ordering::Relaxed));
+        let gauge = |name, help, values| Metric {
+            name,
+            kind: "gauge",
+            help,
+            values,
+        };
+        let counter = |name, help, values| Metric {
+            name,
+            kind: "counter",
+            help,
+            values,
+        };
+        let one = |value: &AtomicU64| vec![("", get(value))];
+        [
+            gauge(
+                "leader",
+                "Whether this watcher is the active one.",
+                vec![("", leader)],
+            ),
+            gauge(
+                "asking",
+                "What asks for remediation, or is held off.",
+                vec![
+                    ("{kind=\"machine\"}", get(&self.machines)),
+                    ("{kind=\"host\"}", get(&self.hosts)),
+                ],
+            ),
+            gauge(
+                "nodes_not_ready",
+                "Nodes of the cluster that are not Ready.",
+                one(&self.not_ready),
+            ),
+            counter(
+                "remediations_begun_total",
+                "Remediations that were begun or gone on with.",
+                one(&self.begun),
+            ),
+            counter(
+                "remediation_attempts_total",
+                "Attempts that held a machine off.",
+                one(&self.attempts),
+            ),
+            counter(
+                "remediations_total",
+                "Remediations that ended, by how.",
+                vec![
+                    ("{outcome=\"succeeded\"}", get(&self.succeeded)),
+                    ("{outcome=\"given_up\"}", get(&self.failed)),
+                    ("{outcome=\"unknown\"}", get(&self.unknown)),
+                ],
+            ),
+            counter(
+                "rounds_failed_total",
+                "Rounds that ended with an error.",
+                one(&self.rounds_failed),
+            ),
+            counter(
+                "api_troubles_total",
+                "Times that a cluster could not be asked.",
+                one(&self.troubles),
+            ),
+        ]
+    }
+
     /// The text that Prometheus reads.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        let mut metric = |name: &str, kind: &str, help: &str, values: &[(&str, u64)]| {
-            // Writing to a string does not fail.
-            let _ = writeln!(
-                text,
-                "# HELP trueup_{name} {help}\n# TYPE trueup_{name} {kind}"
-            );
-            for (labels, value) in values {
-                let _ = writeln!(text, "trueup_{name}{labels} {value}");
-            }
-        };
-        let leader = u64::from(self.leader.load(Ordering::Relaxed));
-        metric(
-            "leader",
-            "gauge",
-            "Whether this watcher is the active one.",
-            &[("", leader)],
-        );
-        metric(
-            "asking",
-            "gauge",
-            "What asks for remediation, or is held off.",
-            &[
-                ("{kind=\"machine\"}", get(&self.machines)),
-                ("{kind=\"host\"}", get(&self.hosts)),
-            ],
-        );
-        metric(
-            "nodes_not_ready",
-            "gauge",
-            "Nodes of the cluster that are not Ready.",
-            &[("", get(&self.not_ready))],
-        );
-        metric(
-            "remediations_begun_total",
-            "counter",
-            "Remediations that were begun or gone on with.",
-            &[("", get(&self.begun))],
-        );
-        metric(
-            "remediation_attempts_total",
-            "counter",
-            "Attempts that held a machine off.",
-            &[("", get(&self.attempts))],
-        );
-        metric(
-            "remediations_total",
-            "counter",
-            "Remediations that ended, by how.",
-            &[
-                ("{outcome=\"succeeded\"}", get(&self.succeeded)),
-                ("{outcome=\"given_up\"}", get(&self.failed)),
-                ("{outcome=\"unknown\"}", get(&self.unknown)),
-            ],
-        );
-        metric(
-            "rounds_failed_total",
-            "counter",
-            "Rounds that ended with an error.",
-            &[("", get(&self.rounds_failed))],
-        );
-        metric(
-            "api_troubles_total",
-            "counter",
-            "Times that a cluster could not be asked.",
-            &[("", get(&self.troubles))],
-        );
+        for metric in self.metrics() {
+            metric.write(&mut text);
+        }
         let count = get(&self.succeeded) + get(&self.failed) + get(&self.unknown);
         let name = "trueup_remediation_duration_seconds";
         let _ = writeln!(
@@ -182,6 +186,30 @@ impl Metrics {
             get(&self.seconds)
         );
         text
+    }
+}
+
+/// A metric with its values by their labels.
+struct Metric {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    values: Vec<(&'static str, u64)>,
+}
+
+impl Metric {
+    fn write(&self, text: &mut String) {
+        let Self {
+            name, kind, help, ..
+        } = self;
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "# HELP trueup_{name} {help}\n# TYPE trueup_{name} {kind}"
+        );
+        for (labels, value) in &self.values {
+            let _ = writeln!(text, "trueup_{name}{labels} {value}");
+        }
     }
 }
 
