@@ -1,0 +1,129 @@
+//! Clean steps and deploy steps: what is run on a machine besides the steps of its backend's own.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lifecycle::OfferedStep;
+
+/// What is run on a machine to clean it, and who says so (ironic-cleaning).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cleaning {
+    /// Why these steps, or why none: which policy says so.
+    pub because: Arc<str>,
+    /// What moves the machine chooses steps and order itself: nobody can tell it which to run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
+    /// The steps, in the order in which they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<CleanStep>,
+}
+
+impl Cleaning {
+    /// The steps that a backend is told to run; none where it chooses them itself.
+    #[must_use]
+    pub fn to_run(&self) -> &[CleanStep] {
+        match self.foreign {
+            true => &[],
+            false => &self.steps,
+        }
+    }
+
+    /// Whether a step of it erases data.
+    #[must_use]
+    pub fn erases(&self) -> bool {
+        self.steps.iter().any(|step| step.erases)
+    }
+}
+
+/// A clean step to be run (ironic-cleaning).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CleanStep {
+    /// Who offers it: `power`, `management`, `deploy`, `bios`, `raid`, `firmware`.
+    pub interface: Arc<str>,
+    /// Its name.
+    pub step: Arc<str>,
+    /// Its arguments, as compact JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arc<str>>,
+    /// The priority that gave it its place, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// Whether it erases data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub erases: bool,
+}
+
+impl CleanStep {
+    /// A step by its name, as somebody asks for it.
+    #[must_use]
+    pub fn new(interface: &str, step: &str) -> Self {
+        Self {
+            interface: Arc::from(interface),
+            step: Arc::from(step),
+            arguments: None,
+            priority: None,
+            erases: false,
+        }
+    }
+
+    /// `interface.step`, as policies and flags name it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.interface, self.step)
+    }
+}
+
+impl From<&OfferedStep> for CleanStep {
+    fn from(offered: &OfferedStep) -> Self {
+        Self {
+            interface: Arc::from(offered.interface.as_str()),
+            step: offered.step.clone(),
+            arguments: None,
+            priority: (offered.priority > 0).then_some(offered.priority),
+            erases: offered.erases,
+        }
+    }
+}
+
+/// A step that a deploy runs besides its own (`platform.deploy_steps`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeployStep {
+    /// Who offers it: `power`, `management`, `firmware`, `deploy`, `bios`, `raid`, `vendor`.
+    pub interface: Arc<str>,
+    /// Its name.
+    pub step: Arc<str>,
+    /// Its place among all steps of the deploy: the highest first; 0 switches a step off.
+    pub priority: u32,
+    /// Its arguments, as compact JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arc<str>>,
+}
+
+impl DeployStep {
+    /// `interface.step`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.interface, self.step)
+    }
+}
+
+/// What the note begins with that says which clean step is begun: a machine of which nobody but the records
+/// remembers it is fenced by it when the step fails.
+const CLEAN_STEP_BEGINS: &str = "clean step ";
+
+/// The note that a clean step (`interface.step`) is begun; it has to be durable before it begins.
+#[must_use]
+pub fn clean_step_begins(name: &str) -> String {
+    format!("{CLEAN_STEP_BEGINS}{name}")
+}
+
+/// The clean step that was begun last, by the notes of a step.
+#[must_use]
+pub fn clean_step_of(notes: &[Arc<str>]) -> Option<&str> {
+    let mut latest = notes.iter().rev();
+    latest.find_map(|note| note.strip_prefix(CLEAN_STEP_BEGINS))
+}

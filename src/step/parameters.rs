@@ -1,0 +1,112 @@
+//! What a step needs to know beyond its node's design.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CleanStep, DeployStep};
+use crate::design::{ClusterName, NodeName};
+use crate::identity::Identity;
+use crate::remediation::{Backup, Limits, Memory};
+
+/// What a step needs to know beyond its node's design.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Labels to set, for relabel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set_labels: Vec<(Arc<str>, Arc<str>)>,
+    /// Labels to take off, for relabel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove_labels: Vec<Arc<str>>,
+    /// Disks that are erased or written, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<Arc<str>>,
+    /// The reason, for set-retired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+    /// What the machine was observed to be, for adopt and accept-identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Box<Identity>>,
+    /// Why it must not be attempted: it fails at once, with this as its message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Arc<str>>,
+    /// Seconds that pods are given to end, for drain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_period: Option<u64>,
+    /// What happens to pods that are left at the timeout, for drain and remove-from-cluster; absent: fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_drain_timeout: Option<OnDrainTimeout>,
+    /// Members to remove, for remove-etcd.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub etcd_members: Vec<EtcdRemoval>,
+    /// Only its members of etcd clusters are waited for, for await-ready: it was no node of Kubernetes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub members_only: bool,
+    /// Etcd clusters that may end with this machine: check-etcd does not ask for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub etcd_given_up: Vec<ClusterName>,
+    /// The UID of the Kubernetes node that is meant, for the steps on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_uid: Option<Arc<str>>,
+    /// The machine is gone for good: nothing of it is waited for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub node_is_gone: bool,
+    /// The machine was seen off and is held off: its node is deleted as it is, for remove-from-cluster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub machine_is_off: bool,
+    /// What the node before carried, for restore-node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Box<Backup>>,
+    /// How often and how long, for remediate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remediation: Option<Limits>,
+    /// What is remembered of a remediation that another run began, for remediate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remembered: Option<Box<Memory>>,
+    /// Only the disk of the operating system may be erased or written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preserve_local_storage: bool,
+    /// The image of the design, for deploy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Arc<str>>,
+    /// The nodes that the plan deploys, for verify-site.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deploys: Vec<NodeName>,
+    /// What moves the machine forgets it when it is torn down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forget: bool,
+    /// The steps to run, in order: for clean, where none are named what moves the machine chooses its
+    /// automated ones; for destroy, prepare and provide on the way to available.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clean_steps: Vec<CleanStep>,
+    /// What is run besides the steps of a deploy's own, for deploy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deploy_steps: Vec<DeployStep>,
+}
+
+/// What happens to pods that a drain could not evict in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDrainTimeout {
+    /// The drain fails, and nothing more is done to the node.
+    Fail,
+    /// They are deleted without regard to their budgets.
+    ForceDelete,
+    /// The drain ends well; they are deleted when the machine was seen off.
+    Continue,
+}
+
+/// A member of an etcd cluster that is to be removed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdRemoval {
+    /// Which cluster.
+    pub cluster: ClusterName,
+    /// The cluster's own id, in hexadecimal digits.
+    pub cluster_id: Arc<str>,
+    /// The member's id, in hexadecimal digits; never used again once it was removed.
+    pub member_id: Arc<str>,
+    /// The member's name.
+    pub name: Arc<str>,
+}
