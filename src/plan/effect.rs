@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use super::relies::machine;
+use super::fact::FactName;
 use super::{Action, Change, ChangeKind, Plan};
 use crate::design::{ClusterName, Digest, GroupName, NodeName, SiteName};
 use crate::identity::Identity;
@@ -22,9 +22,6 @@ use crate::remediation;
 use crate::step::{
     CleanStep, DeployStep, Effect, EtcdRemoval, OnDrainTimeout, Parameters, StepKind,
 };
-
-/// What a fact about the disks of a machine is called.
-const DISKS: &str = "disks";
 
 /// Digits of a digest that pin an effect, at least.
 pub const SHORTEST_PIN: usize = 16;
@@ -245,15 +242,13 @@ impl<'p> PlanEffect<'p> {
     /// Takes the serials of disks from what the plan relies on.
     fn see_serials(&mut self, plan: &'p Plan) {
         for reliance in &plan.relies_on {
-            let Some(name) = machine(&reliance.subject) else {
+            let Some(name) = reliance.subject.node() else {
                 continue;
             };
-            if *reliance.what.fact != *DISKS {
+            if reliance.what.fact != FactName::Disks {
                 continue;
             }
-            let found = self
-                .nodes
-                .binary_search_by(|node| node.node.as_str().cmp(name));
+            let found = self.nodes.binary_search_by_key(&name, |node| node.node);
             if let Ok(position) = found {
                 self.nodes[position].serials = Some(&reliance.what.expected);
             }

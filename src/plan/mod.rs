@@ -16,6 +16,8 @@ mod deploy_steps;
 mod drift;
 pub mod effect;
 mod etcd;
+mod fact;
+mod facts;
 mod forecast;
 mod graph;
 mod groups;
@@ -57,6 +59,8 @@ pub use contradiction::Contradiction;
 
 pub use crate::diff::{FieldChange, Link, Reasons};
 pub use effect::{Difference, PlanEffect};
+pub use fact::{FactName, FactSubject};
+pub use facts::{Sources, sources};
 pub use forecast::{EtcdForecast, Forecast, NodeForecast};
 pub use graph::graph;
 pub use groups::in_order;
@@ -64,7 +68,7 @@ pub use input::{Error, Input, NoReasons};
 pub use make::{make, named};
 pub use options::{Leaving, Options, Remediation};
 pub use order::check_limits;
-pub use relies::{Sources, records_digest, sources};
+pub use relies::records_digest;
 pub use remedy::breaker_of;
 pub use saved::digest;
 pub use stale::{Current, Staleness, broken, hold_to, stale};
@@ -268,8 +272,8 @@ pub enum Relation {
 /// A fact about something, and what is expected of it. Most machines of a site have theirs in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expectation {
-    /// Which fact (`provision`, `power`, `disks` …).
-    pub fact: Arc<str>,
+    /// Which fact.
+    pub fact: FactName,
     /// What was seen when the plan was made, as compact JSON.
     pub expected: Arc<str>,
     /// How what is seen later must stand to it.
@@ -280,8 +284,8 @@ pub struct Expectation {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "saved::WrittenReliance", into = "saved::WrittenReliance")]
 pub struct Reliance {
-    /// What it is about (`node/n04`).
-    pub subject: Arc<str>,
+    /// What it is about.
+    pub subject: FactSubject,
     /// What is expected of it.
     pub what: Arc<Expectation>,
     /// The steps that rely on it.

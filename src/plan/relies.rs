@@ -1,247 +1,26 @@
-//! The facts that a plan relies on, read from observations in one way when it is made and when it is checked.
+//! The facts that the steps of a plan rely on.
 //!
 //! Only facts that a step with an effect needs, and never what changes by itself (times, counts, sizes).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::etcd::{Clusters, of_cluster};
+use super::fact::{FactName, FactSubject};
+use super::facts::{self, json};
 use super::item::Item;
+use super::work::Work;
 use super::{Expectation, Relation, Reliance};
 use crate::design::{Digest, EtcdCluster, NodeName};
 use crate::guard::quorum;
 use crate::lifecycle::ProvisionState;
-use crate::observed::{Fact, NodePods, Observations, ObservedNode};
+use crate::observed::{EtcdSeen, ObservedNode};
 use crate::record::NodeRecord;
 use crate::step::{Effect, EtcdRemoval, Step, StepIndex, StepKind};
-
-/// What a subject that is a machine begins with.
-const MACHINE: &str = "node/";
-
-/// What a subject that is an etcd cluster begins with.
-const ETCD: &str = "etcd/";
-
-/// The machine that a subject is.
-pub(super) fn machine(subject: &str) -> Option<&str> {
-    subject.strip_prefix(MACHINE)
-}
-
-/// The etcd cluster that a subject is.
-pub(super) fn etcd_cluster(subject: &str) -> Option<&str> {
-    subject.strip_prefix(ETCD)
-}
-
-/// The facts about machines, in the order of their names.
-pub(super) const FACTS: [&str; 8] = [
-    "disks",
-    "kubernetes-node",
-    "labels",
-    "maintenance",
-    "power",
-    "protected",
-    "provision",
-    "retired",
-];
-
-/// A fact of a subject as compact JSON, sorted where it is a list.
-///
-/// # Errors
-///
-/// Why it was not seen.
-pub(super) fn fact(
-    reliance: &Reliance,
-    observations: &Observations,
-    clusters: &[EtcdCluster],
-) -> Result<String, String> {
-    let (subject, fact) = (&*reliance.subject, &*reliance.what.fact);
-    if let Some(name) = subject.strip_prefix(ETCD) {
-        let cluster = clusters
-            .iter()
-            .find(|cluster| *cluster.name.as_str() == *name);
-        let seen = observations.etcd.get(name);
-        let (Some(cluster), Some(seen)) = (cluster, seen) else {
-            return Err("it was not looked at".to_owned());
-        };
-        let standing = quorum::standing(cluster, seen);
-        let standing = standing.ok_or_else(|| "no member of it answers".to_owned())?;
-        return etcd_fact(&standing, fact).ok_or_else(|| "it is not there".to_owned());
-    }
-    let name = subject.strip_prefix(MACHINE).unwrap_or_default();
-    if fact == LOCAL_DATA {
-        let pods = observations.pods.get(name);
-        let pods = pods.ok_or_else(|| "its pods were not looked at".to_owned())?;
-        return local_data(pods).ok_or_else(|| "it is not there".to_owned());
-    }
-    let node = observations.node(name);
-    let value = node.and_then(|node| seen(node, fact, &reliance.what.expected));
-    value.ok_or_else(|| why_unseen(node, fact))
-}
-
-/// Why nothing of a machine could be seen.
-pub(super) fn blind(subject: &str, observations: &Observations) -> Option<Arc<str>> {
-    let node = observations.nodes.get(subject.strip_prefix(MACHINE)?)?;
-    match (&node.provision, &node.power) {
-        (Fact::Unknown(reason), Fact::Unknown(_)) => Some(reason.clone()),
-        _ => None,
-    }
-}
-
-/// What is looked at for facts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sources {
-    /// The machines.
-    pub machines: bool,
-    /// The nodes of the cluster.
-    pub cluster: bool,
-    /// Their pods.
-    pub pods: bool,
-    /// The etcd clusters.
-    pub etcd: bool,
-}
-
-/// What has to be looked at to tell whether some facts hold.
-#[must_use]
-pub fn sources<'a>(reliances: impl IntoIterator<Item = &'a Reliance>) -> Sources {
-    let mut sources = Sources::default();
-    for reliance in reliances {
-        match &*reliance.what.fact {
-            _ if reliance.subject.starts_with(ETCD) => sources.etcd = true,
-            LOCAL_DATA => sources.pods = true,
-            "kubernetes-node" | "labels" => sources.cluster = true,
-            _ => sources.machines = true,
-        }
-    }
-    sources
-}
-
-/// The fact that says whose data a drain loses.
-const LOCAL_DATA: &str = "local-data";
-
-/// The controllers, and pods without one, whose data a drain loses.
-fn local_data(pods: &NodePods) -> Option<String> {
-    let owners = pods.local_data.iter().map(|data| &data.owner);
-    let uncontrolled = pods.uncontrolled.iter().map(|pod| &pod.uid);
-    let all: BTreeSet<&Arc<str>> = owners.chain(uncontrolled).collect();
-    json(&all)
-}
-
-fn etcd_fact(standing: &quorum::Standing, fact: &str) -> Option<String> {
-    match fact {
-        "cluster-id" => json(&standing.cluster_id),
-        "voters" => json(&standing.voters),
-        "learners" => json(&standing.learners),
-        "alarms" => json(&standing.alarms),
-        "healthy" => json(&standing.healthy.len()),
-        _ => None,
-    }
-}
-
-/// The facts about the etcd clusters that lose members, for the first step that removes one: those after
-/// it find what it left, and are judged by the guard alone.
-pub(super) fn etcd(
-    items: &BTreeMap<&NodeName, &Item<'_>>,
-    steps: &[Step],
-    clusters: &Clusters<'_>,
-    result: &mut Vec<Reliance>,
-) {
-    for watched in clusters.all() {
-        let (cluster, Some(seen)) = (&watched.cluster, watched.seen) else {
-            continue;
-        };
-        let is_of = |removal: &EtcdRemoval| removal.cluster == cluster.name;
-        let first = steps.iter().position(|step| {
-            let parameters = step.parameters.as_ref();
-            step.id.kind == StepKind::RemoveEtcd
-                && parameters.is_some_and(|all| all.etcd_members.iter().any(is_of))
-        });
-        let (Some(first), Some(standing)) = (first, quorum::standing(cluster, seen)) else {
-            continue;
-        };
-        // All that do not come back, and the neediest of those that do.
-        let (mut gone, mut needed) = (Vec::new(), 0);
-        for item in items.values() {
-            let Some(leave) = &item.work.leave else {
-                continue;
-            };
-            let removals = of_cluster(&leave.etcd, &cluster.name);
-            if item.comes_back() {
-                needed = needed.max(quorum::needed(cluster, seen, &removals));
-            } else {
-                gone.extend(removals);
-            }
-        }
-        if !gone.is_empty() {
-            needed = needed.max(quorum::needed(cluster, seen, &gone));
-        }
-        let subject: Arc<str> = Arc::from(format!("{ETCD}{}", cluster.name));
-        for fact in ["alarms", "cluster-id", "healthy", "learners", "voters"] {
-            let (expected, relation) = if fact == "healthy" {
-                (json(&needed), Relation::AtLeast)
-            } else {
-                (etcd_fact(&standing, fact), Relation::Equal)
-            };
-            let Some(expected) = expected else {
-                continue;
-            };
-            result.push(Reliance {
-                subject: subject.clone(),
-                what: Arc::new(Expectation {
-                    fact: Arc::from(fact),
-                    expected: Arc::from(expected),
-                    relation,
-                }),
-                steps: [StepIndex::from_position(first)].into(),
-            });
-        }
-    }
-}
-
-/// A fact as compact JSON, sorted where it is a list; `None` where it was not seen. `like` is the
-/// expected value, which says which labels and disks are meant.
-fn seen(node: &ObservedNode, fact: &str, like: &str) -> Option<String> {
-    match fact {
-        "provision" => node.provision.known().and_then(json),
-        "power" => node.power.known().and_then(json),
-        "retired" => json(&node.retired),
-        "maintenance" => json(&node.maintenance),
-        "protected" => json(&node.protected),
-        "disks" => serials(node, |_| true),
-        "kubernetes-node" => {
-            let cluster = node.cluster.known()?;
-            json(&cluster.as_ref().map(|cluster| &cluster.uid))
-        }
-        "labels" => {
-            let expected: BTreeMap<Arc<str>, Option<Arc<str>>> = serde_json::from_str(like).ok()?;
-            labels(node, expected.keys())
-        }
-        _ => None,
-    }
-}
-
-fn json(value: &(impl Serialize + ?Sized)) -> Option<String> {
-    serde_json::to_string(value).ok()
-}
-
-fn serials(node: &ObservedNode, wanted: impl Fn(&Arc<str>) -> bool) -> Option<String> {
-    let disks = node.disks.known()?.iter();
-    let mut serials: Vec<_> = disks
-        .filter(|disk| wanted(&disk.name))
-        .map(|disk| &disk.serial)
-        .collect();
-    serials.sort_unstable();
-    json(&serials)
-}
-
-fn labels<'k>(node: &ObservedNode, keys: impl Iterator<Item = &'k Arc<str>>) -> Option<String> {
-    let cluster = node.cluster.known()?.as_ref()?;
-    let values: BTreeMap<_, _> = keys.map(|key| (key, cluster.labels.get(key))).collect();
-    json(&values)
-}
 
 /// All facts that the steps rely on, sorted.
 pub(super) fn all<'a>(
@@ -261,46 +40,30 @@ pub(super) fn all<'a>(
                 .push(StepIndex(index as u32));
         }
     }
-    let mut words = Words::default();
-    let mut result = Vec::with_capacity(FACTS.len() * of_node.len());
+    let mut gathered = Gathered::new(steps, FactName::OF_MACHINE.len() * of_node.len());
     for (name, item) in items {
         let Some(indexes) = of_node.get(name) else {
             continue;
         };
-        let subject: Arc<str> = Arc::from(format!("{MACHINE}{name}"));
-        let drains = |index: &&StepIndex| steps[index.0 as usize].id.kind == StepKind::Drain;
-        let drain = indexes.iter().find(drains).copied();
         match item.subject.seen.node() {
-            Some(node) => of_machine(
-                &mut words,
-                &subject,
-                node,
-                item,
-                steps,
-                indexes,
-                &mut result,
-            ),
+            Some(node) => gathered.machine(item, node, indexes),
             // Nobody looked. What is built must at least not stand on what is there already.
             None if !observed && item.work.deploy && !item.work.tears_down() => {
-                result.push(Reliance {
-                    subject,
-                    what: words.not_deployed.clone(),
-                    steps: indexes[..].into(),
-                })
+                let what = gathered.not_deployed.clone();
+                gathered.add(item, what, indexes[..].into());
             }
             None => {}
         }
-        if let (Some(drain), Some(pods)) = (drain, item.subject.pods)
-            && let Some(expected) = local_data(pods)
+        let drains = |index: &&StepIndex| steps[index.0 as usize].id.kind == StepKind::Drain;
+        if let (Some(drain), Some(pods)) = (indexes.iter().find(drains), item.subject.pods)
+            && let Some(expected) = facts::local_data(pods)
         {
-            result.push(Reliance {
-                subject: Arc::from(format!("{MACHINE}{name}")),
-                what: words.expect(LOCAL_DATA, expected, Relation::Subset),
-                steps: [drain].into(),
-            });
+            let what = gathered.expect(FactName::LocalData, expected, Relation::Subset);
+            gathered.add(item, what, [*drain].into());
         }
     }
-    etcd(items, steps, clusters, &mut result);
+    let mut result = gathered.result;
+    result.extend(etcd(items, steps, clusters));
     result.sort_unstable();
     result.shrink_to_fit();
     result
@@ -309,15 +72,17 @@ pub(super) fn all<'a>(
 /// How many expectations are shared.
 const SHARED: usize = 64;
 
-/// What is expected of many machines alike.
-struct Words {
-    facts: [Arc<str>; FACTS.len()],
+/// What steps on machines rely on, as far as it is gathered.
+struct Gathered<'s> {
+    steps: &'s [Step],
     not_deployed: Arc<Expectation>,
+    /// What is expected of many machines alike.
     expectations: FxHashSet<Arc<Expectation>>,
+    result: Vec<Reliance>,
 }
 
-impl Default for Words {
-    fn default() -> Self {
+impl<'s> Gathered<'s> {
+    fn new(steps: &'s [Step], most: usize) -> Self {
         let not_deployed = [
             ProvisionState::Enroll,
             ProvisionState::Manageable,
@@ -327,22 +92,20 @@ impl Default for Words {
             ProvisionState::Error,
         ];
         Self {
-            facts: FACTS.map(Arc::from),
+            steps,
             not_deployed: Arc::new(Expectation {
-                fact: Arc::from("provision"),
+                fact: FactName::Provision,
                 expected: Arc::from(json(&not_deployed).unwrap_or_default()),
                 relation: Relation::Subset,
             }),
             expectations: FxHashSet::default(),
+            result: Vec::with_capacity(most),
         }
     }
-}
 
-impl Words {
-    fn expect(&mut self, fact: &str, expected: String, relation: Relation) -> Arc<Expectation> {
-        let known = self.facts.iter().find(|known| ***known == *fact);
+    fn expect(&mut self, fact: FactName, expected: String, relation: Relation) -> Arc<Expectation> {
         let expectation = Expectation {
-            fact: known.cloned().unwrap_or_else(|| Arc::from(fact)),
+            fact,
             expected: Arc::from(expected),
             relation,
         };
@@ -356,117 +119,163 @@ impl Words {
         }
         expectation
     }
-}
 
-fn of_machine(
-    words: &mut Words,
-    subject: &Arc<str>,
-    node: &ObservedNode,
-    item: &Item<'_>,
-    steps: &[Step],
-    indexes: &[StepIndex],
-    result: &mut Vec<Reliance>,
-) {
-    // Nearly all facts of a machine are for the same steps.
-    let mut lists: Vec<Arc<[StepIndex]>> = Vec::new();
-    let mut of_kind = |kinds: &[StepKind]| -> Arc<[StepIndex]> {
-        let is = |index: &&StepIndex| kinds.contains(&steps[index.0 as usize].id.kind);
-        let found = indexes.iter().filter(is);
-        if let Some(known) = lists.iter().find(|list| list.iter().eq(found.clone())) {
-            return known.clone();
-        }
-        let list: Arc<[StepIndex]> = found.copied().collect();
-        lists.push(list.clone());
-        list
-    };
-    // What a node's first step changes, its later steps cannot rely on.
-    let first = match &item.work {
-        work if work.destroy => StepKind::Destroy,
-        work if work.prepare => StepKind::Prepare,
-        _ => StepKind::Deploy,
-    };
-    let touching = [
-        StepKind::Relabel,
-        StepKind::PowerOn,
-        StepKind::SetRetired,
-        StepKind::UnsetRetired,
-        StepKind::PowerOff,
-        StepKind::Remediate,
-        StepKind::Manage,
-        StepKind::Provide,
-        StepKind::Clean,
-        StepKind::SetMaintenance,
-        StepKind::UnsetMaintenance,
-        first,
-    ];
-    // Of several steps on its node in the cluster, each says itself which node it means.
-    let in_cluster = match &item.work.leave {
-        Some(leave) if leave.node_uid.is_some() => StepKind::Drain,
-        _ => first,
-    };
-    for fact in FACTS {
-        let kinds: &[StepKind] = match fact {
-            "disks" if item.work.cleaning.as_ref().is_some_and(|all| all.erases()) => &[
-                StepKind::Destroy,
-                StepKind::Prepare,
-                StepKind::Deploy,
-                StepKind::Provide,
-                StepKind::Clean,
-            ],
-            "disks" => &[StepKind::Destroy, StepKind::Deploy],
-            // Whether it is free is told by its being off.
-            "power" if node.kept_by_records && !item.work.destroy => {
-                &[StepKind::PowerOn, StepKind::Prepare, StepKind::Deploy]
-            }
-            "power" => &[StepKind::PowerOn],
-            "labels" => &[StepKind::Relabel],
-            "kubernetes-node" => &[StepKind::Relabel, StepKind::Remediate, in_cluster],
-            "retired" if item.work.unset_retired => &[StepKind::UnsetRetired],
-            _ => &touching,
-        };
-        let steps = of_kind(kinds);
-        let expected = match fact {
-            "labels" => item.work.relabel.as_ref().and_then(|parameters| {
-                let set = parameters.set_labels.iter().map(|(key, _)| key);
-                labels(node, set.chain(&parameters.remove_labels))
-            }),
-            _ => seen(node, fact, ""),
-        };
-        if steps.is_empty() {
-            continue;
-        }
-        let Some(expected) = expected else {
-            continue;
-        };
-        result.push(Reliance {
-            subject: subject.clone(),
-            what: words.expect(fact, expected, Relation::Equal),
+    fn add(&mut self, item: &Item<'_>, what: Arc<Expectation>, steps: Arc<[StepIndex]>) {
+        self.result.push(Reliance {
+            subject: FactSubject::Node(item.subject.name.clone()),
+            what,
             steps,
         });
     }
-}
 
-/// Whether what is seen stands to what was expected as it should.
-pub(super) fn holds(relation: Relation, expected: &str, seen: &str) -> bool {
-    use serde_json::Value;
-    let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
-    match relation {
-        Relation::Equal => expected == seen,
-        Relation::Subset => match (parse(expected), parse(seen)) {
-            (Some(Value::Array(all)), Some(Value::Array(some))) => {
-                some.iter().all(|each| all.contains(each))
+    /// Adds what the steps on a machine rely on.
+    fn machine(&mut self, item: &Item<'_>, node: &ObservedNode, indexes: &[StepIndex]) {
+        // Nearly all facts of a machine are for the same steps.
+        let mut lists: Vec<Arc<[StepIndex]>> = Vec::new();
+        for fact in FactName::OF_MACHINE {
+            let is = |index: &&StepIndex| {
+                let kind = self.steps[index.0 as usize].id.kind;
+                needs(kind, fact, node, &item.work)
+            };
+            let found = indexes.iter().filter(is);
+            if found.clone().next().is_none() {
+                continue;
             }
-            (Some(Value::Array(all)), Some(one)) => all.contains(&one),
-            _ => false,
-        },
-        Relation::AtMost | Relation::AtLeast => {
-            let number = |text: &str| parse(text).and_then(|value| value.as_f64());
-            match (number(expected), number(seen)) {
-                (Some(expected), Some(seen)) if relation == Relation::AtMost => seen <= expected,
-                (Some(expected), Some(seen)) => seen >= expected,
-                _ => false,
+            let known = lists.iter().find(|list| list.iter().eq(found.clone()));
+            let steps = match known {
+                Some(known) => known.clone(),
+                None => {
+                    let list: Arc<[StepIndex]> = found.copied().collect();
+                    lists.push(list.clone());
+                    list
+                }
+            };
+            let expected = match fact {
+                FactName::Labels => item.work.relabel.as_ref().and_then(|parameters| {
+                    let set = parameters.set_labels.iter().map(|(key, _)| key);
+                    facts::labels(node, set.chain(&parameters.remove_labels))
+                }),
+                _ => facts::seen(node, fact, ""),
+            };
+            if let Some(expected) = expected {
+                let what = self.expect(fact, expected, Relation::Equal);
+                self.add(item, what, steps);
             }
         }
+    }
+}
+
+/// Whether a step of a kind needs a fact about its machine.
+fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &Work) -> bool {
+    use StepKind as S;
+    // What a node's first step changes, its later steps cannot rely on.
+    let first = match work {
+        work if work.destroy => S::Destroy,
+        work if work.prepare => S::Prepare,
+        _ => S::Deploy,
+    };
+    match fact {
+        FactName::Disks => {
+            let erases = work.cleaning.as_ref().is_some_and(|all| all.erases());
+            matches!(kind, S::Destroy | S::Deploy)
+                || erases && matches!(kind, S::Prepare | S::Provide | S::Clean)
+        }
+        FactName::Power => {
+            // Whether it is free is told by its being off.
+            let tells_free = node.kept_by_records && !work.destroy;
+            kind == S::PowerOn || tells_free && matches!(kind, S::Prepare | S::Deploy)
+        }
+        FactName::Labels => kind == S::Relabel,
+        FactName::KubernetesNode => {
+            // Of several steps on its node in the cluster, each says itself which node it means.
+            let in_cluster = match &work.leave {
+                Some(leave) if leave.node_uid.is_some() => S::Drain,
+                _ => first,
+            };
+            kind == in_cluster || matches!(kind, S::Relabel | S::Remediate)
+        }
+        FactName::Retired if work.unset_retired => kind == S::UnsetRetired,
+        _ => {
+            let is_by_itself = matches!(
+                kind,
+                S::Relabel
+                    | S::PowerOn
+                    | S::SetRetired
+                    | S::UnsetRetired
+                    | S::PowerOff
+                    | S::Remediate
+                    | S::Manage
+                    | S::Provide
+                    | S::Clean
+                    | S::SetMaintenance
+                    | S::UnsetMaintenance
+            );
+            kind == first || is_by_itself
+        }
+    }
+}
+
+/// The facts about the etcd clusters that lose members, for the first step that removes one: those after
+/// it find what it left, and are judged by the guard alone.
+fn etcd(
+    items: &BTreeMap<&NodeName, &Item<'_>>,
+    steps: &[Step],
+    clusters: &Clusters<'_>,
+) -> Vec<Reliance> {
+    let mut result = Vec::new();
+    for watched in clusters.all() {
+        let (cluster, Some(seen)) = (&watched.cluster, watched.seen) else {
+            continue;
+        };
+        let is_of = |removal: &EtcdRemoval| removal.cluster == cluster.name;
+        let first = steps.iter().position(|step| {
+            let parameters = step.parameters.as_ref();
+            step.id.kind == StepKind::RemoveEtcd
+                && parameters.is_some_and(|all| all.etcd_members.iter().any(is_of))
+        });
+        let (Some(first), Some(standing)) = (first, quorum::standing(cluster, seen)) else {
+            continue;
+        };
+        let needed = needed(items, cluster, seen);
+        for fact in FactName::OF_ETCD {
+            let (expected, relation) = match fact {
+                FactName::Healthy => (json(&needed), Relation::AtLeast),
+                _ => (facts::of_etcd(&standing, fact), Relation::Equal),
+            };
+            let Some(expected) = expected else {
+                continue;
+            };
+            result.push(Reliance {
+                subject: FactSubject::Etcd(cluster.name.clone()),
+                what: Arc::new(Expectation {
+                    fact,
+                    expected: Arc::from(expected),
+                    relation,
+                }),
+                steps: [StepIndex::from_position(first)].into(),
+            });
+        }
+    }
+    result
+}
+
+/// How many healthy voters a cluster must have: for all that do not come back, and for the neediest of those that do.
+fn needed(items: &BTreeMap<&NodeName, &Item<'_>>, cluster: &EtcdCluster, seen: &EtcdSeen) -> usize {
+    let (mut gone, mut needed) = (Vec::new(), 0);
+    for item in items.values() {
+        let Some(leave) = &item.work.leave else {
+            continue;
+        };
+        let removals = of_cluster(&leave.etcd, &cluster.name);
+        if item.comes_back() {
+            needed = needed.max(quorum::needed(cluster, seen, &removals));
+        } else {
+            gone.extend(removals);
+        }
+    }
+    match gone.is_empty() {
+        true => needed,
+        false => needed.max(quorum::needed(cluster, seen, &gone)),
     }
 }
 
@@ -493,25 +302,4 @@ pub fn records_digest(steps: &[Step], records: &BTreeMap<NodeName, NodeRecord>) 
         hash.update(&text);
     }
     HEXLOWER.encode(&hash.finalize()).into()
-}
-
-/// Facts of a machine that are known, for the sentence about one that is not.
-fn why_unseen(node: Option<&ObservedNode>, fact: &str) -> String {
-    let Some(node) = node else {
-        return "it was not looked at".to_owned();
-    };
-    let reason = match fact {
-        "provision" => unknown(&node.provision),
-        "power" => unknown(&node.power),
-        "disks" => unknown(&node.disks),
-        _ => unknown(&node.cluster),
-    };
-    reason.unwrap_or("it is not there").to_owned()
-}
-
-fn unknown<T>(fact: &Fact<T>) -> Option<&str> {
-    match fact {
-        Fact::Known(_) => None,
-        Fact::Unknown(reason) => Some(reason),
-    }
 }

@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::consistent;
 use super::contradiction::Contradiction;
+use super::fact::{FactName, FactSubject};
 use super::{
     Action, Base, Change, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan,
     PlanEffect, PlannedGroup, Relation, Reliance, Request, Summary, Target, UnfinishedRun,
@@ -119,9 +120,9 @@ pub enum SavedError {
     #[error("the fact `{fact}` of `{subject}` is for step {step}, which is not there")]
     Reliance {
         /// About what.
-        subject: Arc<str>,
+        subject: FactSubject,
         /// Which fact.
-        fact: Arc<str>,
+        fact: FactName,
         /// The step.
         step: u32,
     },
@@ -139,8 +140,8 @@ pub enum SavedError {
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Reliance", deny_unknown_fields)]
 pub(super) struct WrittenReliance {
-    subject: Arc<str>,
-    fact: Arc<str>,
+    subject: FactSubject,
+    fact: FactName,
     expected: Arc<str>,
     relation: Relation,
     steps: Arc<[StepIndex]>,
@@ -151,7 +152,7 @@ impl From<Reliance> for WrittenReliance {
         let what = &reliance.what;
         Self {
             subject: reliance.subject,
-            fact: what.fact.clone(),
+            fact: what.fact,
             expected: what.expected.clone(),
             relation: what.relation,
             steps: reliance.steps,
@@ -592,7 +593,7 @@ fn check(plan: &Plan) -> Result<(), SavedError> {
         if let Some(step) = reliance.steps.iter().find(missing) {
             return Err(SavedError::Reliance {
                 subject: reliance.subject.clone(),
-                fact: reliance.what.fact.clone(),
+                fact: reliance.what.fact,
                 step: step.0,
             });
         }

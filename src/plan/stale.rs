@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::relies::{holds, records_digest};
+use super::fact::{FactName, FactSubject};
+use super::facts::{self, holds};
+use super::relies::records_digest;
 use super::{Plan, Reliance};
-use crate::design::{Design, Digest, EtcdCluster, NodeName, RunId};
+use crate::design::{ClusterName, Design, Digest, EtcdCluster, NodeName, RunId};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
 use crate::step::{Effect, StepIndex};
@@ -74,9 +76,9 @@ pub enum Staleness {
     #[error("`{fact}` of `{subject}` was {expected} when the plan was made, and is {seen} now")]
     Fact {
         /// About what.
-        subject: Arc<str>,
+        subject: FactSubject,
         /// Which fact.
-        fact: Arc<str>,
+        fact: FactName,
         /// What was seen, or allowed.
         expected: Arc<str>,
         /// What is seen.
@@ -88,9 +90,9 @@ pub enum Staleness {
     )]
     Unseen {
         /// About what.
-        subject: Arc<str>,
+        subject: FactSubject,
         /// Which fact.
-        fact: Arc<str>,
+        fact: FactName,
         /// What was seen, or allowed.
         expected: Arc<str>,
         /// Why it cannot.
@@ -159,34 +161,32 @@ pub fn hold_to(
     observations: &Observations,
     clusters: &[EtcdCluster],
 ) -> Vec<Staleness> {
-    let mut steps: FxHashMap<&str, Vec<StepIndex>> = FxHashMap::default();
-    let mut in_etcd: FxHashSet<&str> = FxHashSet::default();
+    let mut steps: FxHashMap<&NodeName, Vec<StepIndex>> = FxHashMap::default();
+    let mut in_etcd: FxHashSet<&ClusterName> = FxHashSet::default();
     for (position, step) in plan.steps.iter().enumerate() {
         let parameters = step.parameters.as_deref();
         let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
-        in_etcd.extend(removals.iter().map(|removal| removal.cluster.as_str()));
+        in_etcd.extend(removals.iter().map(|removal| &removal.cluster));
         if let Some(node) = &step.id.node
             && step.effect != Effect::None
         {
             let index = StepIndex::from_position(position);
-            steps.entry(node.as_str()).or_default().push(index);
+            steps.entry(node).or_default().push(index);
         }
     }
     let (mut found, mut unseen) = (Vec::new(), Vec::new());
     for reliance in &reviewed.relies_on {
-        let machine = super::relies::machine(&reliance.subject);
-        let of_node = machine.map(|node| steps.get(node));
-        let concerns = match (of_node, super::relies::etcd_cluster(&reliance.subject)) {
-            (Some(steps), _) => steps.is_some(),
-            (None, Some(cluster)) => in_etcd.contains(cluster),
-            (None, None) => true,
+        let of_node = reliance.subject.node().and_then(|node| steps.get(node));
+        let concerns = match &reliance.subject {
+            FactSubject::Node(_) => of_node.is_some(),
+            FactSubject::Etcd(cluster) => in_etcd.contains(cluster),
         };
         let is_flag = matches!(
-            &*reliance.what.fact,
-            "maintenance" | "protected" | "retired"
+            reliance.what.fact,
+            FactName::Maintenance | FactName::Protected | FactName::Retired
         );
         let broken = (concerns || is_flag).then(|| broken(reliance, observations, clusters));
-        match (broken.flatten(), of_node.flatten()) {
+        match (broken.flatten(), of_node) {
             (None, _) => {}
             (Some(Staleness::Unseen { .. }), None) if !concerns => {}
             (Some(Staleness::Unseen { .. }), Some(steps)) => unseen.push(Reliance {
@@ -209,13 +209,13 @@ pub fn broken(
     observations: &Observations,
     clusters: &[EtcdCluster],
 ) -> Option<Staleness> {
-    let seen = super::relies::fact(reliance, observations, clusters);
+    let seen = facts::read(reliance, observations, clusters);
     let (subject, what) = (reliance.subject.clone(), &reliance.what);
-    let (fact, expected) = (what.fact.clone(), what.expected.clone());
+    let (fact, expected) = (what.fact, what.expected.clone());
     match seen {
         Ok(seen) if holds(what.relation, &expected, &seen) => None,
         // Flags of a machine that cannot be seen are not what they seem to be.
-        Ok(_) if let Some(reason) = super::relies::blind(&subject, observations) => {
+        Ok(_) if let Some(reason) = facts::blind(&subject, observations) => {
             Some(Staleness::Unseen {
                 subject,
                 fact,

@@ -164,7 +164,7 @@ fn members_go_one_wave_after_the_other_and_each_wave_waits_for_those_before_to_v
     let of_etcd: Vec<String> = plan
         .relies_on
         .iter()
-        .filter(|each| each.subject.starts_with("etcd/"))
+        .filter(|each| each.subject.node().is_none())
         .map(|each| {
             let steps = each
                 .steps
