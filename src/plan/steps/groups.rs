@@ -54,98 +54,42 @@ fn one<'g>(
     group: &'g PlannedGroup,
     progress: &mut Progress<'g>,
 ) -> StepIndex {
-    let items: Vec<&Item<'_>> = group
-        .nodes
-        .iter()
-        .filter_map(|name| ground.items.get(name).copied())
-        .filter(|item| item.work.is_in_a_group())
-        .collect();
+    let items = group.nodes.iter();
+    let items = items.filter_map(|name| ground.items.get(name).copied());
+    let items: Vec<&Item<'_>> = items.filter(|item| item.work.is_in_a_group()).collect();
     let start = draft.add(start(draft, ground, group, progress));
-    let mut context = Context {
+    let sent_before = |item: &&Item<'g>| !progress.sent.insert(item.subject.name);
+    let again = items.iter().copied().filter(sent_before);
+    let mut open = OpenGroup {
         ground,
         group: &group.name,
         start,
-        standby: FxHashSet::default(),
+        standby: again.map(|item| item.subject.name).collect(),
         ends: Vec::new(),
     };
-    for item in &items {
-        if !progress.sent.insert(item.subject.name) {
-            context.standby.insert(item.subject.name);
-        }
-    }
     let (redeploys, others): (Vec<_>, Vec<_>) = items
-        .iter()
-        .copied()
+        .into_iter()
         .partition(|item: &&Item<'_>| item.work.tears_down());
     for item in &others {
-        context.mend(draft, item);
+        open.mend(draft, item);
     }
     // What is down already goes first: until it is back it takes a place in every wave.
-    let (mut redeploys, up): (Vec<_>, Vec<_>) = redeploys
+    let (down, up): (Vec<_>, Vec<_>) = redeploys
         .into_iter()
         .partition(|item: &&Item<'_>| item.subject.down().is_some());
-    redeploys.extend(up);
-    let machines = redeploys.iter().filter_map(|item| item.subject.after);
-    let machines: Vec<&NodeDesign> = machines.collect();
+    let machines = down.into_iter().chain(up);
+    let machines: Vec<&NodeDesign> = machines.filter_map(|item| item.subject.after).collect();
     let waves = ground.limits.waves(machines, progress.canary);
-    if !waves.is_empty() {
-        progress.canary = false;
-    }
-    let creates: Vec<&Item<'_>> = others
-        .into_iter()
-        .filter(|item| item.work.prepare || item.work.deploy)
-        .collect();
-    let mut gates = Vec::with_capacity(waves.len().max(1));
-    let mut wave_before: Vec<StepIndex> = progress.last_with_waves.into_iter().collect();
-    for number in 0..waves.len().max(1) {
-        let first = number == 0;
-        let mut sent: Vec<(&Item<'_>, Option<StepIndex>)> = Vec::new();
-        let mut wave = None;
-        if let Some(nodes) = waves.get(number) {
-            let written = Written::new(StepKind::StartWave, Some(&group.name), None)
-                .wave(Some(number as u32 + 1))
-                .success([start])
-                .success(std::mem::take(&mut progress.back_before))
-                .done(std::mem::take(&mut wave_before));
-            let step = draft.add(written);
-            wave = Some(step);
-            for item in nodes.iter().filter_map(|name| ground.items.get(*name)) {
-                sent.push((item, context.tear_down(draft, item, step)));
-            }
-        }
-        if first {
-            sent.extend(creates.iter().map(|item| (*item, None)));
-        }
-        let prepares: Vec<_> = sent
-            .iter()
-            .map(|(item, torn_down)| context.prepare(draft, item, *torn_down))
-            .collect();
-        let opens = if first { Some(start) } else { wave };
-        let gate = Written::new(StepKind::GatePrepared, Some(&group.name), None)
-            .wave((waves.len() > 1).then_some(number as u32 + 1))
-            .success(opens)
-            .done(prepares.iter().flatten().copied());
-        let gate = draft.add(gate);
-        gates.push(gate);
-        for ((item, torn_down), prepared) in sent.iter().zip(prepares) {
-            let Some(step) = context.deploy(draft, item, gate, prepared) else {
-                continue;
-            };
-            if torn_down.is_none() && item.work.rejoins.is_none() {
-                continue;
-            }
-            match context.await_ready(draft, item, step) {
-                Some(back) if context.holds_up(item) => progress.back_before.push(back),
-                back => wave_before.push(back.unwrap_or(step)),
-            }
-        }
-    }
+    let is_built = |item: &&Item<'_>| item.work.prepare || item.work.deploy;
+    let creates: Vec<&Item<'_>> = others.into_iter().filter(is_built).collect();
+    let gates = open.build(draft, &waves, &creates, progress);
     let last = Written::new(StepKind::GateDeployed, Some(&group.name), None)
         .success([start])
         .done(gates)
-        .done(context.ends);
+        .done(open.ends);
     let last = draft.add(last);
     if !waves.is_empty() {
+        progress.canary = false;
         progress.last_with_waves = Some(last);
     }
     last
@@ -170,8 +114,15 @@ fn start(
         .done(early.flatten().copied())
 }
 
+/// A node that is built in a wave, and what came before its deploy.
+struct Sent<'i> {
+    item: &'i Item<'i>,
+    torn_down: Option<StepIndex>,
+    prepared: Option<StepIndex>,
+}
+
 /// The group whose steps are being written.
-struct Context<'g> {
+struct OpenGroup<'g> {
     ground: &'g Ground<'g>,
     group: &'g GroupName,
     start: StepIndex,
@@ -180,7 +131,92 @@ struct Context<'g> {
     ends: Vec<StepIndex>,
 }
 
-impl Context<'_> {
+impl<'g> OpenGroup<'g> {
+    /// Builds the waves one after the other, what is built anew in the first; the gate of each.
+    fn build(
+        &mut self,
+        draft: &mut Draft,
+        waves: &[Vec<&NodeName>],
+        creates: &[&'g Item<'g>],
+        progress: &mut Progress<'_>,
+    ) -> Vec<StepIndex> {
+        let mut before: Vec<StepIndex> = progress.last_with_waves.into_iter().collect();
+        let mut gates = Vec::with_capacity(waves.len().max(1));
+        for number in 0..waves.len().max(1) {
+            let (mut opens, mut sent) = (None, Vec::new());
+            if let Some(nodes) = waves.get(number) {
+                let start = Written::new(StepKind::StartWave, Some(self.group), None)
+                    .wave(Some(number as u32 + 1))
+                    .success([self.start])
+                    .success(std::mem::take(&mut progress.back_before))
+                    .done(std::mem::take(&mut before));
+                let wave = draft.add(start);
+                sent = self.tear_down_all(draft, nodes, wave);
+                opens = Some(wave);
+            }
+            if number == 0 {
+                opens = Some(self.start);
+                sent.extend(creates.iter().map(|item| Sent {
+                    item,
+                    torn_down: None,
+                    prepared: None,
+                }));
+            }
+            for one in &mut sent {
+                one.prepared = self.prepare(draft, one.item, one.torn_down);
+            }
+            let gate = Written::new(StepKind::GatePrepared, Some(self.group), None)
+                .wave((waves.len() > 1).then_some(number as u32 + 1))
+                .success(opens)
+                .done(sent.iter().filter_map(|one| one.prepared));
+            let gate = draft.add(gate);
+            gates.push(gate);
+            let (held_up, others) = self.deploy_all(draft, &sent, gate);
+            progress.back_before.extend(held_up);
+            before.extend(others);
+        }
+        gates
+    }
+
+    fn tear_down_all(
+        &self,
+        draft: &mut Draft,
+        nodes: &[&NodeName],
+        wave: StepIndex,
+    ) -> Vec<Sent<'g>> {
+        let items = nodes.iter().filter_map(|name| self.ground.items.get(*name));
+        let tear_down = |item: &&'g Item<'g>| Sent {
+            item,
+            torn_down: self.tear_down(draft, item, wave),
+            prepared: None,
+        };
+        items.map(tear_down).collect()
+    }
+
+    /// Deploys what a wave sent; the last steps of those that were taken out of service: of those on which a
+    /// cluster stands, and of the others.
+    fn deploy_all(
+        &mut self,
+        draft: &mut Draft,
+        sent: &[Sent<'_>],
+        gate: StepIndex,
+    ) -> (Vec<StepIndex>, Vec<StepIndex>) {
+        let (mut held_up, mut others) = (Vec::new(), Vec::new());
+        for one in sent {
+            let Some(step) = self.deploy(draft, one.item, gate, one.prepared) else {
+                continue;
+            };
+            if one.torn_down.is_none() && one.item.work.rejoins.is_none() {
+                continue;
+            }
+            match self.await_ready(draft, one.item, step) {
+                Some(back) if self.holds_up(one.item) => held_up.push(back),
+                back => others.push(back.unwrap_or(step)),
+            }
+        }
+        (held_up, others)
+    }
+
     fn written(&self, kind: StepKind, item: &Item<'_>) -> Written {
         let standby = self.standby.contains(item.subject.name);
         Written::new(kind, Some(self.group), Some(item.subject.name)).standby(standby)
