@@ -146,51 +146,11 @@ pub fn sarif(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) 
     for (index, number) in rules.values_mut().enumerate() {
         *number = index;
     }
-    let location = |place: &Place| {
-        json!({
-            "artifactLocation": {"uri": uri(&place.path), "uriBaseId": "%SRCROOT%"},
-            "region": {"startLine": place.line, "startColumn": place.column},
-        })
-    };
-    let results: Vec<Value> = diagnostics
-        .iter()
-        .map(|diagnostic| {
-            let (file, place) = whereabouts(diagnostic, sources);
-            let mut text = diagnostic.message.clone();
-            if let Some(hint) = &diagnostic.hint {
-                text.push_str("\nhint: ");
-                text.push_str(hint);
-            }
-            let mut result = json!({
-                "ruleId": diagnostic.code,
-                "ruleIndex": rules.get(&diagnostic.code),
-                "level": diagnostic.severity,
-                "message": {"text": text},
-            });
-            if let Some(place) = &place {
-                result["locations"] = json!([{"physicalLocation": location(place)}]);
-            } else if let Some(file) = &file {
-                result["locations"] = json!([{"physicalLocation": {
-                    "artifactLocation": {"uri": uri(file), "uriBaseId": "%SRCROOT%"},
-                }}]);
-            }
-            if !diagnostic.related.is_empty() {
-                result["relatedLocations"] = diagnostic
-                    .related
-                    .iter()
-                    .enumerate()
-                    .map(|(index, related)| {
-                        json!({
-                            "id": index + 1,
-                            "physicalLocation": location(&sources.place(related.mark)),
-                            "message": {"text": related.message},
-                        })
-                    })
-                    .collect();
-            }
-            result
-        })
-        .collect();
+    let results = diagnostics.iter().map(|diagnostic| {
+        let rule = rules.get(&diagnostic.code).copied();
+        sarif_result(diagnostic, rule, sources)
+    });
+    let results: Vec<Value> = results.collect();
     let rules: Vec<Value> = rules
         .keys()
         .map(|code| json!({"id": code, "shortDescription": {"text": code.0.replace('-', " ")}}))
@@ -211,6 +171,46 @@ pub fn sarif(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) 
     crate::report::json::pretty(out, &log)
 }
 
+/// One result of the log; `rule`: the position of its rule.
+fn sarif_result(diagnostic: &Diagnostic, rule: Option<usize>, sources: &Sources) -> Value {
+    let artifact = |path: &str| json!({"uri": uri(path), "uriBaseId": "%SRCROOT%"});
+    let location = |place: &Place| {
+        json!({
+            "artifactLocation": artifact(&place.path),
+            "region": {"startLine": place.line, "startColumn": place.column},
+        })
+    };
+    let mut text = diagnostic.message.clone();
+    if let Some(hint) = &diagnostic.hint {
+        text.push_str("\nhint: ");
+        text.push_str(hint);
+    }
+    let mut result = json!({
+        "ruleId": diagnostic.code,
+        "ruleIndex": rule,
+        "level": diagnostic.severity,
+        "message": {"text": text},
+    });
+    let (file, place) = whereabouts(diagnostic, sources);
+    let place = place.as_ref().map(location);
+    let place = place.or_else(|| Some(json!({"artifactLocation": artifact(file.as_deref()?)})));
+    if let Some(place) = place {
+        result["locations"] = json!([{"physicalLocation": place}]);
+    }
+    if !diagnostic.related.is_empty() {
+        let related = diagnostic.related.iter().enumerate();
+        let related = related.map(|(index, related)| {
+            json!({
+                "id": index + 1,
+                "physicalLocation": location(&sources.place(related.mark)),
+                "message": {"text": related.message},
+            })
+        });
+        result["relatedLocations"] = related.collect();
+    }
+    result
+}
+
 /// A path in the repository as a relative URI.
 fn uri(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
@@ -222,6 +222,22 @@ fn uri(path: &str) -> String {
         }
     }
     out
+}
+
+/// The problems of one severity, one after the other.
+fn junit_lines(list: &[&Diagnostic], wanted: Severity, sources: &Sources) -> String {
+    let mut text = String::new();
+    for diagnostic in list.iter().filter(|each| each.severity == wanted) {
+        let (_, place) = whereabouts(diagnostic, sources);
+        let place = place.map_or_else(String::new, |place| format!("{place}: "));
+        text.push_str(&xml(&place));
+        let full = in_full(diagnostic, sources);
+        for (index, line) in full.lines().enumerate() {
+            let indent = if index == 0 { "" } else { "  " };
+            let _ = writeln!(text, "{indent}{}", xml(line));
+        }
+    }
+    text
 }
 
 /// Writes a JUnit report: one test case a file that has problems, failed where one of them is an error;
@@ -257,30 +273,16 @@ pub fn junit(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) 
             "    <testcase classname=\"validate\" name=\"{}\">",
             xml(file)
         )?;
-        let lines = |wanted: Severity| {
-            let mut text = String::new();
-            for diagnostic in list.iter().filter(|each| each.severity == wanted) {
-                let (_, place) = whereabouts(diagnostic, sources);
-                let place = place.map_or_else(String::new, |place| format!("{place}: "));
-                text.push_str(&xml(&place));
-                let full = in_full(diagnostic, sources);
-                for (index, line) in full.lines().enumerate() {
-                    let indent = if index == 0 { "" } else { "  " };
-                    let _ = writeln!(text, "{indent}{}", xml(line));
-                }
-            }
-            text
-        };
         if let Some(first) = list.iter().find(is_error) {
             writeln!(
                 out,
                 "      <failure type=\"{}\" message=\"{}\">{}</failure>",
                 first.code,
                 xml(&first.message),
-                lines(Severity::Error)
+                junit_lines(list, Severity::Error, sources)
             )?;
         }
-        let warnings = lines(Severity::Warning);
+        let warnings = junit_lines(list, Severity::Warning, sources);
         if !warnings.is_empty() {
             writeln!(out, "      <system-out>{warnings}</system-out>")?;
         }

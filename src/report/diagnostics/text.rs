@@ -57,52 +57,7 @@ fn one(
         palette.paint(role, head),
         palette.paint(Role::Strong, Visible(&diagnostic.message))
     )?;
-    // One gutter for all snippets of a diagnostic, as wide as the largest line number in it.
-    let marks = diagnostic
-        .mark
-        .into_iter()
-        .chain(diagnostic.related.iter().map(|related| related.mark));
-    let gutter = marks
-        .map(|mark| sources.place(mark).line + 1)
-        .max()
-        .unwrap_or(1)
-        .to_string()
-        .len();
-    if let Some(mark) = diagnostic.mark {
-        snippet::write(
-            out,
-            sources,
-            mark,
-            &snippet::Look {
-                arrow: "-->",
-                pointer: '^',
-                label: "",
-                around: 1,
-                gutter,
-                role,
-                palette,
-            },
-        )?;
-    } else if let Some(path) = &diagnostic.path {
-        let arrow = palette.paint(Role::Faint, "-->");
-        writeln!(out, "{:gutter$}{arrow} {}", "", Visible(path))?;
-    }
-    for related in &diagnostic.related {
-        snippet::write(
-            out,
-            sources,
-            related.mark,
-            &snippet::Look {
-                arrow: ":::",
-                pointer: '-',
-                label: &related.message,
-                around: 0,
-                gutter,
-                role: Role::Hint,
-                palette,
-            },
-        )?;
-    }
+    snippets(out, diagnostic, sources, (role, palette))?;
     if let Some(hint) = &diagnostic.hint {
         writeln!(
             out,
@@ -110,6 +65,48 @@ fn one(
             palette.paint(Role::Hint, "hint:"),
             Visible(hint)
         )?;
+    }
+    Ok(())
+}
+
+/// The places that a diagnostic is about.
+fn snippets(
+    out: &mut dyn Write,
+    diagnostic: &Diagnostic,
+    sources: &Sources,
+    (role, palette): (Role, Palette),
+) -> fmt::Result {
+    // One gutter for all snippets of a diagnostic, as wide as the largest line number in it.
+    let related = diagnostic.related.iter().map(|related| related.mark);
+    let marks = diagnostic.mark.into_iter().chain(related);
+    let last = marks.map(|mark| sources.place(mark).line + 1).max();
+    let gutter = last.unwrap_or(1).to_string().len();
+    if let Some(mark) = diagnostic.mark {
+        let look = snippet::Look {
+            arrow: "-->",
+            pointer: '^',
+            label: "",
+            around: 1,
+            gutter,
+            role,
+            palette,
+        };
+        snippet::write(out, sources, mark, &look)?;
+    } else if let Some(path) = &diagnostic.path {
+        let arrow = palette.paint(Role::Faint, "-->");
+        writeln!(out, "{:gutter$}{arrow} {}", "", Visible(path))?;
+    }
+    for related in &diagnostic.related {
+        let look = snippet::Look {
+            arrow: ":::",
+            pointer: '-',
+            label: &related.message,
+            around: 0,
+            gutter,
+            role: Role::Hint,
+            palette,
+        };
+        snippet::write(out, sources, related.mark, &look)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::design::GroupName;
 use crate::plan::Plan;
 use crate::report::escape::visible;
-use crate::step::{Effect, Step, StepKind, Wait};
+use crate::step::{Effect, Step, StepId, StepKind, Wait};
 
 /// Steps of a kind in a group and wave.
 pub(super) struct Phase<'a> {
@@ -86,7 +86,7 @@ pub fn dot(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     writeln!(out, "digraph {} {{", quoted(plan.site.as_str()))?;
     writeln!(out, "  rankdir=LR;")?;
     writeln!(out, "  node [shape=box, fontname=\"sans-serif\"];")?;
-    let (free, groups) = by_group(&plan.steps);
+    let (free, groups) = by_group(plan.steps.iter().map(|step| step.id.group.as_ref()));
     let node = |out: &mut dyn Write, indent: &str, index: usize| -> fmt::Result {
         let step = &plan.steps[index];
         write!(
@@ -136,53 +136,18 @@ pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
     let whole = plan.steps.len() <= most;
     let (phases, of_step) = fold(&plan.steps);
     let position = |index: usize| if whole { index } else { of_step[index] };
-    let mut boxes: Vec<(Option<&GroupName>, String, StepKind, Effect)> = Vec::new();
-    if whole {
-        for step in &plan.steps {
-            let mut label = step.id.kind.to_string();
-            if let Some(node) = &step.id.node {
-                label = format!("{label} {node}");
-            }
-            if let Some(wave) = step.id.wave {
-                label = format!("{label} {wave}");
-            }
-            boxes.push((step.id.group.as_ref(), label, step.id.kind, step.effect));
-        }
-    } else {
-        for phase in &phases {
-            let mut label = phase.kind.to_string();
-            if phase.of_nodes {
-                label = format!("{label} × {}", phase.steps);
-            }
-            if let Some(wave) = phase.wave {
-                label = format!("{label}, wave {wave}");
-            }
-            boxes.push((phase.group, label, phase.kind, phase.effect));
-        }
-    }
-    let (mut free, mut groups) = (Vec::new(), BTreeMap::<&str, Vec<usize>>::new());
-    for (index, (group, ..)) in boxes.iter().enumerate() {
-        match group {
-            Some(group) => groups.entry(group.as_str()).or_default().push(index),
-            None => free.push(index),
-        }
-    }
-    let shape = |out: &mut dyn Write, indent: &str, index: usize| -> fmt::Result {
-        let (_, label, kind, _) = &boxes[index];
-        let label = entities(label);
-        if kind.is_barrier() {
-            writeln!(out, "{indent}s{index}{{\"{label}\"}}")
-        } else {
-            writeln!(out, "{indent}s{index}[\"{label}\"]")
-        }
+    let boxes: Vec<Shape<'_>> = match whole {
+        true => plan.steps.iter().map(Shape::of_step).collect(),
+        false => phases.iter().map(Shape::of_phase).collect(),
     };
+    let (free, groups) = by_group(boxes.iter().map(|shape| shape.group));
     for index in free {
-        shape(out, "  ", index)?;
+        boxes[index].write(out, "  ", index)?;
     }
     for (number, (group, list)) in ordered(plan, groups).into_iter().enumerate() {
         writeln!(out, "  subgraph g{number}[\"{}\"]", entities(group))?;
         for index in list {
-            shape(out, "    ", index)?;
+            boxes[index].write(out, "    ", index)?;
         }
         writeln!(out, "  end")?;
     }
@@ -199,12 +164,9 @@ pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
             }
         }
     }
-    let destructive: Vec<String> = boxes
-        .iter()
-        .enumerate()
-        .filter(|(_, (.., effect))| *effect == Effect::Destructive)
-        .map(|(index, _)| format!("s{index}"))
-        .collect();
+    let destructive = boxes.iter().enumerate();
+    let destructive = destructive.filter(|(_, shape)| shape.effect == Effect::Destructive);
+    let destructive: Vec<String> = destructive.map(|(index, _)| format!("s{index}")).collect();
     if !destructive.is_empty() {
         writeln!(
             out,
@@ -215,12 +177,70 @@ pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
     Ok(())
 }
 
-/// The positions of the steps in no group, and of those in each.
-fn by_group(steps: &[Step]) -> (Vec<usize>, BTreeMap<&str, Vec<usize>>) {
+/// A box of the flowchart: a step, or the steps of a phase.
+struct Shape<'p> {
+    group: Option<&'p GroupName>,
+    label: String,
+    kind: StepKind,
+    effect: Effect,
+}
+
+impl<'p> Shape<'p> {
+    fn of_step(step: &'p Step) -> Self {
+        let StepId {
+            kind,
+            group,
+            node,
+            wave,
+        } = &step.id;
+        let mut label = kind.to_string();
+        if let Some(node) = node {
+            label = format!("{label} {node}");
+        }
+        if let Some(wave) = wave {
+            label = format!("{label} {wave}");
+        }
+        Self {
+            group: group.as_ref(),
+            label,
+            kind: *kind,
+            effect: step.effect,
+        }
+    }
+
+    fn of_phase(phase: &Phase<'p>) -> Self {
+        let mut label = phase.kind.to_string();
+        if phase.of_nodes {
+            label = format!("{label} × {}", phase.steps);
+        }
+        if let Some(wave) = phase.wave {
+            label = format!("{label}, wave {wave}");
+        }
+        Self {
+            group: phase.group,
+            label,
+            kind: phase.kind,
+            effect: phase.effect,
+        }
+    }
+
+    fn write(&self, out: &mut dyn Write, indent: &str, index: usize) -> fmt::Result {
+        let label = entities(&self.label);
+        match self.kind.is_barrier() {
+            true => writeln!(out, "{indent}s{index}{{\"{label}\"}}"),
+            false => writeln!(out, "{indent}s{index}[\"{label}\"]"),
+        }
+    }
+}
+
+/// The positions of what is in no group, and of what is in each.
+fn by_group<'p>(
+    all: impl Iterator<Item = Option<&'p GroupName>>,
+) -> (Vec<usize>, BTreeMap<&'p str, Vec<usize>>) {
     let mut free = Vec::new();
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (index, step) in steps.iter().enumerate() {
-        match &step.id.group {
+    for (index, group) in all.enumerate() {
+        match group {
             Some(group) => groups.entry(group.as_str()).or_default().push(index),
             None => free.push(index),
         }

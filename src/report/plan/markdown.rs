@@ -317,58 +317,13 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
     let parts = outline(plan);
     let (stages, others) = fold::stages(&parts, false);
     for fold::Shown { part, like } in &stages {
-        let title = match &part.stage {
-            Stage::Group(group) => {
-                format!("Group {} ({})", group.name, words::about(group))
-            }
-            Stage::Asked => "As asked".to_owned(),
-            Stage::Outside => "In no group".to_owned(),
-            Stage::Left => "No longer in the design".to_owned(),
-        };
-        let changes = counted(part.nodes, "change", "changes");
-        let open = format!(
-            "\n<details><summary>{}: {changes}</summary>\n\n",
-            markdown_text(&title)
-        );
-        let pieces = fold::pieces(part, false);
-        let lumps: Vec<String> = pieces.iter().map(lump).collect();
-        // A fence is longer than any run of backticks in it.
-        let fence = "`".repeat(
-            lumps
-                .iter()
-                .map(|lump| backticks(lump))
-                .max()
-                .unwrap_or(0)
-                .max(2)
-                + 1,
-        );
-        let frame = open.len() + 2 * fence.len() + 96;
-        let mut room = page.room().saturating_sub(foot + RESERVE);
-        if room < frame + lumps.first().map_or(0, String::len) {
+        if stage(page, part, foot) {
+            folded(page, like, " like this", foot);
+        } else {
             let all = like.iter().copied().chain([*part]);
             left_nodes += all.map(|part| part.nodes).sum::<usize>();
             left_stages += 1;
-            continue;
         }
-        room -= frame;
-        page.text.push_str(&open);
-        let _ = writeln!(page.text, "{fence}diff");
-        let mut left_here = 0;
-        for (piece, lump) in pieces.iter().zip(&lumps) {
-            if left_here == 0 && lump.len() <= room {
-                room -= lump.len();
-                page.text.push_str(lump);
-            } else {
-                left_here += piece.changes().len();
-            }
-        }
-        let _ = writeln!(page.text, "{fence}");
-        if left_here > 0 {
-            let nodes = counted(left_here, "node is", "nodes are");
-            let _ = writeln!(page.text, "{nodes} left out here for length.");
-        }
-        page.text.push_str("\n</details>\n");
-        folded(page, like, " like this", foot);
     }
     folded(page, &others, "", foot);
     if left_stages > 0 {
@@ -379,6 +334,50 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
             counted(left_nodes, "node", "nodes")
         );
     }
+}
+
+/// The fold of one stage; whether there was room for its first changes.
+fn stage(page: &mut Page, part: &Part<'_>, foot: usize) -> bool {
+    let title = match &part.stage {
+        Stage::Group(group) => format!("Group {} ({})", group.name, words::about(group)),
+        Stage::Asked => "As asked".to_owned(),
+        Stage::Outside => "In no group".to_owned(),
+        Stage::Left => "No longer in the design".to_owned(),
+    };
+    let changes = counted(part.nodes, "change", "changes");
+    let open = format!(
+        "\n<details><summary>{}: {changes}</summary>\n\n",
+        markdown_text(&title)
+    );
+    let pieces = fold::pieces(part, false);
+    let lumps: Vec<String> = pieces.iter().map(lump).collect();
+    // A fence is longer than any run of backticks in it.
+    let longest = lumps.iter().map(|lump| backticks(lump)).max();
+    let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
+    let frame = open.len() + 2 * fence.len() + 96;
+    let mut room = page.room().saturating_sub(foot + RESERVE);
+    if room < frame + lumps.first().map_or(0, String::len) {
+        return false;
+    }
+    room -= frame;
+    page.text.push_str(&open);
+    let _ = writeln!(page.text, "{fence}diff");
+    let mut left_here = 0;
+    for (piece, lump) in pieces.iter().zip(&lumps) {
+        if left_here == 0 && lump.len() <= room {
+            room -= lump.len();
+            page.text.push_str(lump);
+        } else {
+            left_here += piece.changes().len();
+        }
+    }
+    let _ = writeln!(page.text, "{fence}");
+    if left_here > 0 {
+        let nodes = counted(left_here, "node is", "nodes are");
+        let _ = writeln!(page.text, "{nodes} left out here for length.");
+    }
+    page.text.push_str("\n</details>\n");
+    true
 }
 
 /// Groups that have no fold of their own, as far as there is room.

@@ -28,57 +28,13 @@ const ORDER: [(ChangeKind, bool); 11] = [
 #[must_use]
 pub fn summary(plan: &Plan) -> Vec<String> {
     let summary = &plan.summary;
-    let of = |counts: &BTreeMap<ChangeKind, usize>, kind| counts.get(&kind).copied().unwrap_or(0);
     let done: usize = summary.changes.values().sum();
     let blocked: usize = summary.blocked.values().sum();
     let rest = remaining(plan);
     if done + blocked == 0 {
-        if let Some(run) = &plan.unfinished {
-            let state = match run.state {
-                RunState::Running => "is running",
-                RunState::Interrupted => "was interrupted",
-            };
-            return vec![format!(
-                "Nothing is planned: run {} {state}{rest}.",
-                run.run
-            )];
-        }
-        let differing = plan.changes.iter();
-        let differing = differing.filter(|change| change.shown_only).count();
-        if differing > 0 && !plan.request.action.is_targeted() {
-            let nodes = counted(differing, "node differs", "nodes differ");
-            return vec![format!("Nothing to carry out: {nodes}, as shown{rest}.")];
-        }
-        let why = match plan.request.action {
-            Action::Update => "the site is as designed",
-            Action::Remediate => "nothing asks for remediation",
-            _ => "all is so already",
-        };
-        return vec![format!("No changes: {why}{rest}.")];
+        return vec![format!("{}{rest}.", nothing(plan))];
     }
-    let redeploys = of(&summary.changes, ChangeKind::Redeploy);
-    let disks = (summary.wiped_disks > 0)
-        .then(|| format!("wipes {}", counted(summary.wiped_disks, "disk", "disks")));
-    // The disks belong to the redeploys where nothing else can wipe any.
-    let only_redeploys = redeploys > 0
-        && of(&summary.changes, ChangeKind::Destroy) == 0
-        && of(&summary.changes, ChangeKind::Create) == 0;
-    let mut parts = Vec::new();
-    for (kind, always) in ORDER {
-        let number = of(&summary.changes, kind);
-        if number == 0 && !always {
-            continue;
-        }
-        let mut part = format!("{number} {}", outlook(kind));
-        if let (ChangeKind::Redeploy, true, Some(disks)) = (kind, only_redeploys, &disks) {
-            part = format!("{part} ({disks})");
-        }
-        parts.push(part);
-    }
-    if let (false, Some(disks)) = (only_redeploys, disks) {
-        parts.push(format!("{disks} in all"));
-    }
-    let mut lines = vec![format!("Plan: {}{rest}.", parts.join(", "))];
+    let mut lines = vec![format!("Plan: {}{rest}.", parts(plan).join(", "))];
     if blocked > 0 {
         let parts: Vec<String> = ORDER
             .iter()
@@ -102,6 +58,60 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         ));
     }
     lines
+}
+
+fn of(counts: &BTreeMap<ChangeKind, usize>, kind: ChangeKind) -> usize {
+    counts.get(&kind).copied().unwrap_or(0)
+}
+
+/// Why nothing is to be done.
+fn nothing(plan: &Plan) -> String {
+    if let Some(run) = &plan.unfinished {
+        let state = match run.state {
+            RunState::Running => "is running",
+            RunState::Interrupted => "was interrupted",
+        };
+        return format!("Nothing is planned: run {} {state}", run.run);
+    }
+    let differing = plan.changes.iter();
+    let differing = differing.filter(|change| change.shown_only).count();
+    if differing > 0 && !plan.request.action.is_targeted() {
+        let nodes = counted(differing, "node differs", "nodes differ");
+        return format!("Nothing to carry out: {nodes}, as shown");
+    }
+    let why = match plan.request.action {
+        Action::Update => "the site is as designed",
+        Action::Remediate => "nothing asks for remediation",
+        _ => "all is so already",
+    };
+    format!("No changes: {why}")
+}
+
+/// What happens to how many nodes, and what it costs.
+fn parts(plan: &Plan) -> Vec<String> {
+    let summary = &plan.summary;
+    let disks = (summary.wiped_disks > 0)
+        .then(|| format!("wipes {}", counted(summary.wiped_disks, "disk", "disks")));
+    // The disks belong to the redeploys where nothing else can wipe any.
+    let only_redeploys = of(&summary.changes, ChangeKind::Redeploy) > 0
+        && of(&summary.changes, ChangeKind::Destroy) == 0
+        && of(&summary.changes, ChangeKind::Create) == 0;
+    let mut parts = Vec::new();
+    for (kind, always) in ORDER {
+        let number = of(&summary.changes, kind);
+        if number == 0 && !always {
+            continue;
+        }
+        let mut part = format!("{number} {}", outlook(kind));
+        if let (ChangeKind::Redeploy, true, Some(disks)) = (kind, only_redeploys, &disks) {
+            part = format!("{part} ({disks})");
+        }
+        parts.push(part);
+    }
+    if let (false, Some(disks)) = (only_redeploys, disks) {
+        parts.push(format!("{disks} in all"));
+    }
+    parts
 }
 
 /// What is not touched: `, 2 retired left out, 40 unchanged`.

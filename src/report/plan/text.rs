@@ -41,25 +41,7 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         folded(out, like, " like this", view)?;
     }
     folded(out, &others, "", view)?;
-    let idle: Vec<&str> = parts
-        .iter()
-        .filter_map(|part| match &part.stage {
-            Stage::Group(group) if part.nodes == 0 => Some(group.name.as_str()),
-            _ => None,
-        })
-        .collect();
-    if !idle.is_empty() && idle.len() < parts.len() {
-        let more = match view.full {
-            true => 0,
-            false => idle.len().saturating_sub(MOST_IDLE),
-        };
-        let names = idle[..idle.len() - more].join(", ");
-        write!(out, "\nNothing to do in: {}", Visible(&names))?;
-        match more {
-            0 => writeln!(out)?,
-            more => writeln!(out, " and {}", counted(more, "more group", "more groups"))?,
-        }
-    }
+    idle(out, &parts, view)?;
     let expected = forecast::lines(plan, view.full);
     if !expected.is_empty() {
         let title = view.palette.paint(Role::Strong, "Forecast");
@@ -91,6 +73,30 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         writeln!(out, "{}", view.palette.paint(Role::Faint, line))?;
     }
     Ok(())
+}
+
+/// Names the groups in which nothing is to be done.
+fn idle(out: &mut dyn Write, parts: &[Part<'_>], view: View) -> fmt::Result {
+    let idle: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| match &part.stage {
+            Stage::Group(group) if part.nodes == 0 => Some(group.name.as_str()),
+            _ => None,
+        })
+        .collect();
+    if idle.is_empty() || idle.len() == parts.len() {
+        return Ok(());
+    }
+    let more = match view.full {
+        true => 0,
+        false => idle.len().saturating_sub(MOST_IDLE),
+    };
+    let names = idle[..idle.len() - more].join(", ");
+    write!(out, "\nNothing to do in: {}", Visible(&names))?;
+    match more {
+        0 => writeln!(out),
+        more => writeln!(out, " and {}", counted(more, "more group", "more groups")),
+    }
 }
 
 fn heading(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
