@@ -120,13 +120,7 @@ impl Reader {
         if let Some((text, mark)) = &schema {
             self.check_schema(text, *mark);
         }
-        let data = match envelope.get("data") {
-            Some(data) => data.clone(),
-            None => {
-                self.missing(raw.mark, "data");
-                Node::new(Value::Null, raw.mark)
-            }
-        };
+        let mut data = self.data(envelope, raw.mark);
         let Some(metadata_node) = envelope.get("metadata") else {
             self.missing(raw.mark, "metadata");
             return None;
@@ -144,14 +138,11 @@ impl Reader {
         if kind == MetadataKind::Document {
             self.only(metadata, METADATA, "`metadata`");
         }
-        let labels = match metadata.get("labels") {
-            Some(labels) => self.map(labels, "metadata.labels").cloned(),
-            None => None,
-        };
+        let labels = metadata.get("labels");
+        let labels = labels.and_then(|labels| self.map(labels, "metadata.labels").cloned());
         let is_replacement = self.boolean(metadata, "replacement", "metadata.replacement");
         let substitutions = self.substitutions(metadata);
         let (name, name_mark) = name?;
-        let mut data = data;
         if is_encrypted {
             data.hide();
         } else {
@@ -174,6 +165,16 @@ impl Reader {
             schema_mark,
             name_mark,
         })
+    }
+
+    fn data(&mut self, envelope: &Map, mark: Mark) -> Node {
+        match envelope.get("data") {
+            Some(data) => data.clone(),
+            None => {
+                self.missing(mark, "data");
+                Node::new(Value::Null, mark)
+            }
+        }
     }
 
     fn check_schema(&mut self, text: &str, mark: Mark) {

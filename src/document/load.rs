@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use saphyr_parser::{Event, Parser, ScalarStyle};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::build::Builder;
 use super::envelope::from_envelope;
@@ -66,44 +66,38 @@ pub fn load(source: SourceId, text: &str, settings: &LoadSettings) -> LoadedFile
             file.diagnostics.extend(raw.diagnostics);
             continue;
         }
-        let start = raw.node.mark.offset;
+        let (start, end) = (raw.node.mark.offset, raw.end);
         let (document, problems) = from_envelope(raw.node, settings);
-        let is_encrypted = document
-            .as_ref()
-            .is_some_and(|document| document.is_encrypted);
-        let broken = !problems.is_empty();
-        let text_of_it = text.get(start as usize..raw.end as usize).unwrap_or(text);
+        let is_encrypted = |document: &&Document| document.is_encrypted;
+        let encrypted = document.as_ref().filter(is_encrypted);
+        let text_of_it = text.get(start as usize..end as usize).unwrap_or(text);
         let mut conceal_from = None;
-        if broken && (is_encrypted || text_of_it.contains("encrypted")) {
+        if !problems.is_empty() && (encrypted.is_some() || text_of_it.contains("encrypted")) {
             hide_all = true;
             conceal_from = Some(0);
-        } else if let Some(document) = document.as_ref().filter(|_| is_encrypted) {
+        } else if let Some(document) = encrypted {
             let from = document.data.mark.offset;
-            file.secret.push((from, raw.end));
+            file.secret.push((from, end));
             conceal_from = Some(from);
         }
-        for diagnostic in raw.diagnostics {
-            let concealed = conceal_from
-                .is_some_and(|from| diagnostic.mark.is_some_and(|mark| mark.offset >= from));
-            file.diagnostics.push(match concealed {
+        let is_concealed = |diagnostic: &Diagnostic| {
+            let offset = diagnostic.mark.map(|mark| mark.offset);
+            matches!((conceal_from, offset), (Some(from), Some(offset)) if offset >= from)
+        };
+        let told = raw.diagnostics.into_iter();
+        file.diagnostics
+            .extend(told.map(|diagnostic| match is_concealed(&diagnostic) {
                 true => conceal(diagnostic),
                 false => diagnostic,
-            });
-        }
+            }));
         listed += problems.len();
-        match listed.checked_sub(settings.limits.problems) {
-            None | Some(0) => file.diagnostics.extend(problems),
+        let over = listed.saturating_sub(settings.limits.problems);
+        if over == 0 {
+            file.diagnostics.extend(problems);
+        } else if over <= problems.len() {
             // Those of the first document that is too much are left out as one.
-            Some(over) if over <= problems.len() => {
-                let message = format!(
-                    "more than {} errors in the documents of this file",
-                    settings.limits.problems
-                );
-                let mark = Mark::new(source, start);
-                let last = Diagnostic::error("yaml-too-many-problems", mark, message);
-                file.diagnostics.push(last);
-            }
-            Some(_) => {}
+            let last = too_many_problems(Mark::new(source, start), &settings.limits);
+            file.diagnostics.push(last);
         }
         file.documents.extend(document.map(Arc::new));
     }
@@ -111,15 +105,21 @@ pub fn load(source: SourceId, text: &str, settings: &LoadSettings) -> LoadedFile
         file.secret = vec![whole];
         file.diagnostics = file.diagnostics.into_iter().map(conceal).collect();
     }
-    for diagnostic in parsed.diagnostics {
-        let diagnostic = if hide_all {
-            conceal(diagnostic)
-        } else {
-            diagnostic
-        };
-        file.diagnostics.push(diagnostic);
-    }
+    let lost = parsed.diagnostics.into_iter();
+    file.diagnostics
+        .extend(lost.map(|diagnostic| match hide_all {
+            true => conceal(diagnostic),
+            false => diagnostic,
+        }));
     file
+}
+
+fn too_many_problems(mark: Mark, limits: &Limits) -> Diagnostic {
+    let message = format!(
+        "more than {} errors in the documents of this file",
+        limits.problems
+    );
+    Diagnostic::error("yaml-too-many-problems", mark, message)
 }
 
 /// Reads the values of a text that holds no documents in an envelope: one value for each `---`.
@@ -141,90 +141,141 @@ fn parse(source: SourceId, text: &str, limits: &Limits) -> Parsed {
         trimmed if trimmed.ends_with(['\n', '\r']) => trimmed,
         _ => text,
     };
-    let ends_open = !text.ends_with(['\n', '\r']);
-    let mut parsed = Parsed::default();
     let mut builder = Builder::new(limits, text.len());
-    let mut positions = check_characters(source, text, &mut builder);
-    let mut lost = builder.take_diagnostics();
-    let (mut base, mut count) = (0_u32, 0_usize);
-    'text: loop {
-        let mut parser = Parser::new_from_str(&text[base as usize..]);
-        let mut start = base;
-        let mut opened = Opened::default();
-        let stopped = loop {
-            let (event, span) = match parser.next_event() {
-                None | Some(Ok((Event::StreamEnd, _))) => break 'text,
-                Some(Ok(next)) => next,
-                Some(Err(error)) => {
-                    let offset = positions.offset(error.marker().index());
-                    let diagnostic = explain(source, text, offset, error.info(), limits);
-                    builder.report(opened.beside(diagnostic, source, text));
-                    break offset;
-                }
-            };
-            let offset = positions.offset(span.start.index());
-            opened.see(&event, offset);
-            match event {
-                Event::DocumentStart(_) => {
-                    start = offset;
-                    count += 1;
-                    if let Some(last) = parsed.documents.last_mut() {
-                        last.end = last.end.min(offset);
-                    }
-                    if count > limits.documents {
-                        let message =
-                            format!("file holds more than {} documents", limits.documents);
-                        let mark = Mark::new(source, offset);
-                        builder.report(Diagnostic::error("yaml-too-many-documents", mark, message));
-                        parsed.incomplete = true;
-                        break 'text;
-                    }
-                    builder.begin_document();
-                }
-                Event::DocumentEnd => {
-                    parsed
-                        .documents
-                        .extend(builder.take_root().map(|node| RawDocument {
-                            node,
-                            end: text.len() as u32,
-                            diagnostics: builder.take_diagnostics(),
-                        }));
-                }
-                mut event => {
-                    let end = positions.offset(span.end.index());
-                    if ends_open && end as usize == text.len() {
-                        drop_added_break(&mut event);
-                    }
-                    if span.start.col() == 0 && is_block(&event) && offset > 0 {
-                        // The scanner reads on over `---` in a text block that is not indented.
-                        let block = &text[..end as usize];
-                        if next_document(block, offset - 1, offset).is_some() {
-                            let mark = Mark::new(source, offset);
-                            let message = "a text block runs over the beginning of a document";
-                            builder.report(Diagnostic::error("yaml-syntax", mark, message));
-                            break offset;
-                        }
-                    }
-                    if builder.event(event, Mark::new(source, offset)).is_err() {
-                        break offset;
-                    }
-                }
-            }
-        };
-        parsed.incomplete = true;
-        lost.extend(builder.take_diagnostics());
-        match next_document(text, start, stopped) {
+    let mut reading = Reading {
+        source,
+        text,
+        limits,
+        positions: check_characters(source, text, &mut builder),
+        builder,
+        count: 0,
+        parsed: Parsed::default(),
+    };
+    let mut lost = reading.builder.take_diagnostics();
+    let mut base = 0;
+    while let Some(stopped) = reading.documents(base) {
+        reading.parsed.incomplete = true;
+        lost.extend(reading.builder.take_diagnostics());
+        match next_document(text, stopped.start, stopped.at) {
             Some(next) => {
-                positions.restart(text, next);
+                reading.positions.restart(text, next);
                 base = next;
             }
             None => break,
         }
     }
-    lost.extend(builder.take_diagnostics());
+    lost.extend(reading.builder.take_diagnostics());
+    let mut parsed = reading.parsed;
     parsed.diagnostics = lost;
-    parsed.values = builder.values();
+    parsed.values = reading.builder.values();
     parsed
+}
+
+/// Where reading stopped at a document that cannot be read.
+struct Stopped {
+    /// The beginning of the document.
+    start: u32,
+    at: u32,
+}
+
+/// A text while its documents are read.
+struct Reading<'t> {
+    source: SourceId,
+    text: &'t str,
+    limits: &'t Limits,
+    positions: Positions,
+    builder: Builder<'t>,
+    /// How many documents have begun.
+    count: usize,
+    parsed: Parsed,
+}
+
+impl Reading<'_> {
+    /// Reads documents from an offset on; `None`: to the end of the text, or as many as are allowed.
+    fn documents(&mut self, base: u32) -> Option<Stopped> {
+        let mut parser = Parser::new_from_str(&self.text[base as usize..]);
+        let mut start = base;
+        let mut opened = Opened::default();
+        loop {
+            let (event, span) = match parser.next_event() {
+                None | Some(Ok((Event::StreamEnd, _))) => return None,
+                Some(Ok(next)) => next,
+                Some(Err(error)) => {
+                    let (source, text) = (self.source, self.text);
+                    let at = self.positions.offset(error.marker().index());
+                    let diagnostic = explain(source, text, at, error.info(), self.limits);
+                    self.builder.report(opened.beside(diagnostic, source, text));
+                    return Some(Stopped { start, at });
+                }
+            };
+            let at = self.positions.offset(span.start.index());
+            opened.see(&event, at);
+            match event {
+                Event::DocumentStart(_) => {
+                    start = at;
+                    if !self.begin(at) {
+                        return None;
+                    }
+                }
+                Event::DocumentEnd => self.end(),
+                event => {
+                    let is_read = self.value(event, span, at);
+                    if !is_read {
+                        return Some(Stopped { start, at });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins a document; false where it is one too many.
+    fn begin(&mut self, at: u32) -> bool {
+        self.count += 1;
+        if let Some(last) = self.parsed.documents.last_mut() {
+            last.end = last.end.min(at);
+        }
+        if self.count > self.limits.documents {
+            let message = format!("file holds more than {} documents", self.limits.documents);
+            self.report("yaml-too-many-documents", at, message);
+            self.parsed.incomplete = true;
+            return false;
+        }
+        self.builder.begin_document();
+        true
+    }
+
+    fn end(&mut self) {
+        if let Some(node) = self.builder.take_root() {
+            self.parsed.documents.push(RawDocument {
+                node,
+                end: self.text.len() as u32,
+                diagnostics: self.builder.take_diagnostics(),
+            });
+        }
+    }
+
+    /// Takes a part of a document; whether the document can be read on.
+    fn value(&mut self, mut event: Event<'_>, span: Span, at: u32) -> bool {
+        let end = self.positions.offset(span.end.index()) as usize;
+        if end == self.text.len() && !self.text.ends_with(['\n', '\r']) {
+            drop_added_break(&mut event);
+        }
+        // The scanner reads on over `---` in a text block that is not indented.
+        let is_open = span.start.col() == 0 && is_block(&event) && at > 0;
+        if is_open && next_document(&self.text[..end], at - 1, at).is_some() {
+            let message = "a text block runs over the beginning of a document";
+            self.report("yaml-syntax", at, message.to_owned());
+            return false;
+        }
+        self.builder
+            .event(event, Mark::new(self.source, at))
+            .is_ok()
+    }
+
+    fn report(&mut self, code: &'static str, at: u32, message: String) {
+        let mark = Mark::new(self.source, at);
+        self.builder.report(Diagnostic::error(code, mark, message));
+    }
 }
 
 /// Takes back the line break that the scanner adds to a text block at the very end of a file that
