@@ -5,9 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::super::read::{Findings, is_blank, text_of};
-use super::super::{BackendKind, Design, NodeDesign, NodeName, Section};
+use super::super::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Section};
 use crate::diagnostic::{Diagnostic, Mark};
-use crate::document::Node;
 use crate::identity;
 
 /// Reads a value in the one form in which it is compared; `None`: a placeholder.
@@ -59,7 +58,7 @@ pub(super) fn check(design: &Design, findings: &mut Findings) {
                 values.insert(key, (&node.name, field.mark));
             }
         }
-        check_controller(design, node, &mut controllers, findings);
+        check_shared(design, node, &mut controllers, findings);
     }
 }
 
@@ -74,8 +73,43 @@ struct Controller {
     system: Option<String>,
 }
 
+impl Controller {
+    /// Returns the controller by which a node is reached, and where its document names it.
+    fn of(node: &NodeDesign, backend: &HardwareBackend) -> Option<(Self, Mark)> {
+        let oob = node.sections.get(&Section::OutOfBand);
+        let oob = oob.and_then(|section| section.get("oob"));
+        let own = |name: &str| oob?.get(name).filter(|field| !is_blank(field));
+        let setting = |name: &str| backend.settings.as_ref()?.get(name).and_then(text_of);
+        let is_redfish = backend.kind == BackendKind::Redfish;
+        // IPMI reaches the address on the out-of-band network alone.
+        let of = |name: &str| own(name).filter(|_| is_redfish).and_then(text_of);
+        let address = of("address").or_else(|| node.out_of_band.address.clone())?;
+        let system = of("system").or_else(|| setting("system").filter(|_| is_redfish));
+        let system = system.map(|text| {
+            let text = text.replace("{node}", node.name.as_str());
+            let last = text.trim_end_matches('/').rsplit('/').next();
+            last.unwrap_or_default().to_lowercase()
+        });
+        let mut named = ["system", "address"].into_iter().filter_map(own);
+        let field = named.next().or(oob);
+        let controller = Self {
+            address,
+            port: of("port").or_else(|| setting("port")),
+            system,
+        };
+        Some((controller, field.map_or(node.mark, |field| field.mark)))
+    }
+
+    fn with_system(&self, system: Option<&str>) -> Self {
+        Self {
+            system: system.map(str::to_owned),
+            ..self.clone()
+        }
+    }
+}
+
 /// Two nodes on one controller are two systems of it; where a node names none, it has the controller alone.
-fn check_controller<'d>(
+fn check_shared<'d>(
     design: &'d Design,
     node: &'d NodeDesign,
     controllers: &mut FxHashMap<Controller, (&'d NodeName, Mark)>,
@@ -85,61 +119,32 @@ fn check_controller<'d>(
     if !matches!(backend.kind, BackendKind::Redfish | BackendKind::Ipmi) {
         return;
     }
-    let oob = node.sections.get(&Section::OutOfBand);
-    let oob = oob.and_then(|section| section.get("oob"));
-    let own = |name: &str| oob?.get(name).filter(|field| !is_blank(field));
-    let setting = |name: &str| backend.settings.as_ref()?.get(name).and_then(text_of);
-    let is_redfish = backend.kind == BackendKind::Redfish;
-    // IPMI reaches the address on the out-of-band network alone.
-    let of = |name: &str| own(name).filter(|_| is_redfish).and_then(text_of);
-    let Some(address) = of("address").or_else(|| node.out_of_band.address.clone()) else {
+    let Some((place, mark)) = Controller::of(node, backend) else {
         return;
     };
-    let system = of("system").or_else(|| setting("system").filter(|_| is_redfish));
-    let system = system.map(|text| {
-        let text = text.replace("{node}", node.name.as_str());
-        let last = text.trim_end_matches('/').rsplit('/').next();
-        last.unwrap_or_default().to_lowercase()
-    });
-    let alone = Controller {
-        address,
-        port: of("port").or_else(|| setting("port")),
-        system: None,
-    };
-    let mark = ["system", "address"]
-        .into_iter()
-        .find_map(own)
-        .or(oob)
-        .map_or(node.mark, |field: &Node| field.mark);
-    let whole = Controller {
-        system: Some(WHOLE.to_owned()),
-        ..alone.clone()
-    };
-    let place = Controller {
-        system,
-        ..alone.clone()
-    };
+    let (alone, whole) = (place.with_system(None), place.with_system(Some(WHOLE)));
     let shared = match place.system {
         None => &whole,
         Some(_) => &place,
     };
     let taken = controllers.get(shared).or_else(|| controllers.get(&alone));
-    if let Some((other, first)) = taken {
-        let name = &node.name;
-        let message = match is_redfish {
-            true => format!(
-                "`{other}` and `{name}` are on one controller, and are not two systems of it"
-            ),
-            false => format!("`{other}` and `{name}` are reached by one controller"),
-        };
-        let finding = Diagnostic::error("rule-controller-shared", mark, message);
-        let finding = match is_redfish {
-            true => finding.hint("name the system of each in `oob.system`"),
-            false => finding,
-        };
-        findings.push(finding.related(*first, "the other is here"));
+    let Some((other, first)) = taken else {
+        controllers.entry(whole).or_insert((&node.name, mark));
+        controllers.insert(place, (&node.name, mark));
         return;
-    }
-    controllers.entry(whole).or_insert((&node.name, mark));
-    controllers.insert(place, (&node.name, mark));
+    };
+    let (name, code) = (&node.name, "rule-controller-shared");
+    let finding = match backend.kind {
+        BackendKind::Redfish => {
+            let message = format!(
+                "`{other}` and `{name}` are on one controller, and are not two systems of it"
+            );
+            Diagnostic::error(code, mark, message).hint("name the system of each in `oob.system`")
+        }
+        _ => {
+            let message = format!("`{other}` and `{name}` are reached by one controller");
+            Diagnostic::error(code, mark, message)
+        }
+    };
+    findings.push(finding.related(*first, "the other is here"));
 }

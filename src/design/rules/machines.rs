@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::super::read::{Findings, is_blank, items, text, text_of};
-use super::super::{BackendKind, NodeDesign, Section, name_problem};
+use super::super::{BackendKind, HardwareBackend, NodeDesign, Section, name_problem};
 use super::{Catalog, Design, kind, some_names};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Document, Limits, Map, Node, Value, load_values};
@@ -135,80 +135,92 @@ fn check_names_of(
     findings.push(finding.hint("it is one of `ipmi`, `redfish`, `libvirt`, `manual`"));
 }
 
+/// What the controller of a machine needs of its document, where its backend reaches one.
 fn check_controller(data: &Node, node: &NodeDesign, design: &Design, findings: &mut Findings) {
-    let Some(oob) = node
-        .sections
-        .get(&Section::OutOfBand)
-        .and_then(|section| section.get("oob"))
-    else {
+    let oob = node.sections.get(&Section::OutOfBand);
+    let Some(oob) = oob.and_then(|section| section.get("oob")) else {
         return;
     };
     let backend = design.backend_of(node);
-    let kind = oob.get("type");
-    let mark = kind.map_or(oob.mark, |node| node.mark);
-    let lacks = |name: &str| oob.get(name).is_none_or(is_blank);
-    match kind.and_then(Node::as_str) {
-        // A simulated machine has no controller.
-        Some(_) if backend.kind == BackendKind::Sim => {}
-        Some("ipmi") => {
-            // What a backend is given, or does not need, the documents need not hold.
-            let own = match backend.kind {
-                BackendKind::None => true,
-                BackendKind::Ipmi | BackendKind::Redfish => {
-                    let settings = backend.settings.as_ref();
-                    settings
-                        .and_then(|settings| settings.get("credentials"))
-                        .is_none()
-                }
-                _ => false,
-            };
-            let mut missing = vec!["network"];
-            if own {
-                missing.extend(["account", "credential"]);
-            }
-            missing.retain(|name| lacks(name));
-            if !missing.is_empty() {
-                let fields = some_names(missing.iter().copied());
-                let message = format!("IPMI needs {fields} in `oob`");
-                findings.push(Diagnostic::error("rule-ipmi", mark, message));
-            }
-            if !lacks("network") && node.out_of_band.address.is_none() {
-                let network = text(oob, "network").unwrap_or_default();
-                let message = format!(
-                    "`{}` has no address on its out-of-band network `{network}`",
-                    node.name
-                );
-                let list = data.get("addressing").map_or(node.mark, |list| list.mark);
-                findings.push(
-                    Diagnostic::error("rule-ipmi", list, message)
-                        .related(mark, "its controller is reached by IPMI"),
-                );
-            }
-        }
-        Some("libvirt") => {
-            let uri = oob.get("libvirt_uri");
-            match uri.and_then(Node::as_str) {
-                Some(text) if text.starts_with("qemu+ssh://") => {}
-                Some(_) => {
-                    let at = uri.map_or(mark, |node| node.mark);
-                    let message = "libvirt is reached by `qemu+ssh://` only";
-                    findings.push(Diagnostic::error("rule-libvirt", at, message));
-                }
-                None => findings.push(Diagnostic::error(
-                    "rule-libvirt",
-                    mark,
-                    "libvirt needs a `libvirt_uri` in `oob`",
-                )),
-            }
-            if data.at(&["metadata", "boot_mac"]).is_none_or(is_blank) {
-                let message = format!("`{}` is a libvirt machine without a `boot_mac`", node.name);
-                let at = data
-                    .get("metadata")
-                    .map_or(node.mark, |metadata| metadata.mark);
-                findings.push(Diagnostic::error("rule-libvirt", at, message));
-            }
-        }
+    // A simulated machine has no controller.
+    if backend.kind == BackendKind::Sim {
+        return;
+    }
+    match oob.get("type").and_then(Node::as_str) {
+        Some("ipmi") => check_ipmi(data, node, oob, backend, findings),
+        Some("libvirt") => check_libvirt(data, node, oob, findings),
         _ => {}
+    }
+}
+
+/// Where the type of a controller is written.
+fn type_mark(oob: &Node) -> Mark {
+    oob.get("type").map_or(oob.mark, |node| node.mark)
+}
+
+fn check_ipmi(
+    data: &Node,
+    node: &NodeDesign,
+    oob: &Node,
+    backend: &HardwareBackend,
+    findings: &mut Findings,
+) {
+    let mark = type_mark(oob);
+    let lacks = |name: &str| oob.get(name).is_none_or(is_blank);
+    // What a backend is given, or does not need, the documents need not hold.
+    let has_own_credentials = match backend.kind {
+        BackendKind::None => true,
+        BackendKind::Ipmi | BackendKind::Redfish => {
+            let settings = backend.settings.as_ref();
+            let given = settings.and_then(|settings| settings.get("credentials"));
+            given.is_none()
+        }
+        _ => false,
+    };
+    let mut missing = vec!["network"];
+    if has_own_credentials {
+        missing.extend(["account", "credential"]);
+    }
+    missing.retain(|name| lacks(name));
+    if !missing.is_empty() {
+        let fields = some_names(missing.iter().copied());
+        let message = format!("IPMI needs {fields} in `oob`");
+        findings.push(Diagnostic::error("rule-ipmi", mark, message));
+    }
+    if !lacks("network") && node.out_of_band.address.is_none() {
+        let network = text(oob, "network").unwrap_or_default();
+        let message = format!(
+            "`{}` has no address on its out-of-band network `{network}`",
+            node.name
+        );
+        let list = data.get("addressing").map_or(node.mark, |list| list.mark);
+        findings.push(
+            Diagnostic::error("rule-ipmi", list, message)
+                .related(mark, "its controller is reached by IPMI"),
+        );
+    }
+}
+
+fn check_libvirt(data: &Node, node: &NodeDesign, oob: &Node, findings: &mut Findings) {
+    let mark = type_mark(oob);
+    let uri = oob.get("libvirt_uri");
+    match uri.and_then(Node::as_str) {
+        Some(text) if text.starts_with("qemu+ssh://") => {}
+        Some(_) => {
+            let at = uri.map_or(mark, |node| node.mark);
+            let message = "libvirt is reached by `qemu+ssh://` only";
+            findings.push(Diagnostic::error("rule-libvirt", at, message));
+        }
+        None => {
+            let message = "libvirt needs a `libvirt_uri` in `oob`";
+            findings.push(Diagnostic::error("rule-libvirt", mark, message));
+        }
+    }
+    if data.at(&["metadata", "boot_mac"]).is_none_or(is_blank) {
+        let message = format!("`{}` is a libvirt machine without a `boot_mac`", node.name);
+        let metadata = data.get("metadata");
+        let at = metadata.map_or(node.mark, |metadata| metadata.mark);
+        findings.push(Diagnostic::error("rule-libvirt", at, message));
     }
 }
 

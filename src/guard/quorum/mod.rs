@@ -188,13 +188,34 @@ pub fn removal(
             node: machine.node.clone(),
         });
     }
+    stays(cluster, &view, node, (&leaving, &staying))?;
+    let cluster_id = view.latest().map(|answer| &answer.cluster_id);
+    let removals = leaving.into_iter().map(|(member, machine)| EtcdRemoval {
+        cluster: cluster.name.clone(),
+        cluster_id: cluster_id.cloned().unwrap_or_default(),
+        member_id: member.id.clone(),
+        name: machine.name.clone(),
+    });
+    Ok(removals.collect())
+}
+
+/// A member of a cluster as it says itself, and as the design has it.
+type Known<'a> = (&'a EtcdMemberSeen, &'a EtcdMember);
+
+/// Whether enough healthy voters stay: a quorum, and as many as the design wants.
+fn stays(
+    cluster: &EtcdCluster,
+    view: &View<'_>,
+    node: &NodeName,
+    (leaving, staying): (&[Known<'_>], &[Known<'_>]),
+) -> Result<(), Refusal> {
     let healthy = view.healthy(cluster.members.iter());
-    let are_healthy = |some: &[(&EtcdMemberSeen, &EtcdMember)]| {
+    let are_healthy = |some: &[Known<'_>]| {
         let ids = some.iter().map(|(member, _)| &member.id);
         ids.filter(|id| healthy.contains(*id)).count()
     };
-    let stay = are_healthy(&staying);
-    let (voters, minimum) = if are_healthy(&leaving) > 0 {
+    let stay = are_healthy(staying);
+    let (voters, minimum) = if are_healthy(leaving) > 0 {
         (staying.len(), cluster.minimum_healthy)
     } else {
         let leaving = leaving.iter().filter(|(member, _)| !member.learner);
@@ -219,14 +240,7 @@ pub fn removal(
             unwell: view.unwell(),
         });
     }
-    let cluster_id = view.latest().map(|answer| &answer.cluster_id);
-    let removals = leaving.into_iter().map(|(member, machine)| EtcdRemoval {
-        cluster: cluster.name.clone(),
-        cluster_id: cluster_id.cloned().unwrap_or_default(),
-        member_id: member.id.clone(),
-        name: machine.name.clone(),
-    });
-    Ok(removals.collect())
+    Ok(())
 }
 
 /// Whether a cluster without other members may be lost with its machine.
