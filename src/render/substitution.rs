@@ -307,7 +307,16 @@ impl<'a> Substituter<'a> {
             .map_err(|error| error.diagnostic(mark, &destination.path))?;
         self.look_for(&path, data, mark)?;
         if let Some(pattern) = &destination.pattern {
-            return self.replace(destination, &path, pattern, value, data, survey);
+            let place = Place {
+                path: &path,
+                text: pattern,
+                recurse_depth: destination.recurse_depth,
+                mark,
+            };
+            survey
+                .diagnostics
+                .extend(self.replace(&place, value, data)?);
+            return Ok(());
         }
         let above = path.len() + if path.descends() { depth(data) } else { 0 };
         let places = path.count(data).max(1);
@@ -327,17 +336,19 @@ impl<'a> Substituter<'a> {
         Ok(())
     }
 
-    /// Replaces a pattern in the string, or in all strings below.
+    /// Replaces a pattern in the string, or in all strings below; a warning where that changes nothing.
     fn replace(
         &mut self,
-        destination: &SubstitutionDestination,
-        path: &Path,
-        text: &Arc<str>,
+        place: &Place<'_>,
         value: &Node,
         data: &mut Node,
-        survey: &mut Survey<'_>,
-    ) -> Result<(), Problem> {
-        let mark = destination.mark;
+    ) -> Result<Option<Diagnostic>, Problem> {
+        let Place {
+            path,
+            text,
+            recurse_depth,
+            mark,
+        } = *place;
         let pattern = self.pattern(text, mark)?;
         let replacement = python::text(value);
         self.budget
@@ -357,7 +368,7 @@ impl<'a> Substituter<'a> {
             replaced: 0,
         };
         let places = path.update(data, |node| {
-            let changed = match (&node.value, destination.recurse_depth) {
+            let changed = match (&node.value, recurse_depth) {
                 (Value::String(_), _) => replacer.string(node),
                 (Value::List(_) | Value::Map(_), Some(depth)) => replacer.below(node, depth),
                 (other, _) => return Err(Unfit::Kind(other.type_name())),
@@ -374,17 +385,13 @@ impl<'a> Substituter<'a> {
                 format!("the pattern `{text}` needs a string at `{path}`, where a {kind} is")
             }
             Ok(0) => format!("the pattern `{text}` needs a string at `{path}`, where nothing is"),
-            Ok(_) => {
-                if replaced == 0 && destination.recurse_depth.is_some() && !pattern.is_literal() {
-                    let message = format!(
-                        "the pattern `{text}` changes nothing: with `recurse` a string must hold the pattern itself"
-                    );
-                    survey
-                        .diagnostics
-                        .push(Diagnostic::warning("render-pattern", mark, message));
-                }
-                return Ok(());
+            Ok(_) if replaced == 0 && recurse_depth.is_some() && !pattern.is_literal() => {
+                let message = format!(
+                    "the pattern `{text}` changes nothing: with `recurse` a string must hold the pattern itself"
+                );
+                return Ok(Some(Diagnostic::warning("render-pattern", mark, message)));
             }
+            Ok(_) => return Ok(None),
         };
         Err(Diagnostic::error("render-pattern-target", mark, message).into())
     }
@@ -419,6 +426,15 @@ impl<'a> Substituter<'a> {
         };
         diagnostic.into()
     }
+}
+
+/// Where a pattern is replaced.
+struct Place<'a> {
+    path: &'a Path,
+    /// The pattern.
+    text: &'a Arc<str>,
+    recurse_depth: Option<i64>,
+    mark: Mark,
 }
 
 /// Why a pattern was not replaced.
