@@ -254,84 +254,10 @@ impl ActionArguments {
         self.drain_node_timeout.is_some() || self.drain_node_grace_period.is_some()
     }
 
+    /// Checks that the flags belong to an action, and agree.
     fn check(&self, action: Action) -> Result<(), Failure> {
-        use Action as A;
-        let leaves = action.leaves_clusters();
-        let drains = leaves || action == A::Drain;
-        let goes = drains || action == A::RemoveFromCluster;
-        let removes = leaves || matches!(action, A::RemoveEtcd | A::Destroy | A::PowerOff);
-        let remedies = action == A::Remediate;
-        let erases = matches!(action, A::Update | A::Redeploy | A::Teardown | A::Destroy);
-        let gone = removes || goes || matches!(action, A::ClearLabels);
-        let has_reason = matches!(action, A::Retire | A::SetMaintenance);
-        let unsets = matches!(action, A::Unretire | A::UnsetMaintenance);
-        let flags = [
-            (
-                "--drain-node-timeout",
-                self.drain_node_timeout.is_some(),
-                drains,
-            ),
-            (
-                "--drain-node-grace-period",
-                self.drain_node_grace_period.is_some(),
-                drains,
-            ),
-            (
-                "--clear-labels-timeout",
-                self.clear_labels_timeout.is_some(),
-                leaves || action == A::ClearLabels,
-            ),
-            (
-                "--remove-etcd-timeout",
-                self.remove_etcd_timeout.is_some(),
-                leaves || action == A::RemoveEtcd,
-            ),
-            (
-                "--etcd-ready-timeout",
-                self.etcd_ready_timeout.is_some(),
-                leaves || action == A::CheckEtcd,
-            ),
-            ("--on-drain-timeout", self.on_drain_timeout.is_some(), goes),
-            (
-                "--preserve-local-storage",
-                self.preserve_local_storage,
-                erases,
-            ),
-            (
-                "--target-revision",
-                self.target_revision.is_some(),
-                action.has_target_revision(),
-            ),
-            (
-                "--destroy-etcd",
-                !self.destroy_etcd.is_empty(),
-                removes || remedies,
-            ),
-            (
-                "--no-etcd-here",
-                !self.no_etcd_here.is_empty(),
-                removes || remedies,
-            ),
-            ("--node-is-gone", !self.node_is_gone.is_empty(), gone),
-            ("--i-have-checked", self.i_have_checked, gone),
-            (
-                "--forget",
-                self.forget,
-                matches!(action, A::Teardown | A::Destroy),
-            ),
-            ("--step", !self.step.is_empty(), action == A::Clean),
-            ("--reason", self.reason.is_some(), has_reason),
-            ("--unset", self.unset, unsets),
-            (
-                "--max-remediations",
-                self.max_remediations.is_some(),
-                remedies,
-            ),
-            ("--max-unhealthy", self.max_unhealthy.is_some(), remedies),
-            ("--attempts", self.attempts.is_some(), remedies),
-            ("--release-node", self.release_node.is_some(), remedies),
-        ];
-        let stray = flags.iter().find(|(_, given, belongs)| *given && !belongs);
+        let mut flags = self.times(action).into_iter().chain(self.flags(action));
+        let stray = flags.find(|(_, given, belongs)| *given && !belongs);
         if let Some((flag, ..)) = stray {
             return Err(usage(&format!("`{flag}` does not belong to `{action}`")));
         }
@@ -347,6 +273,62 @@ impl ActionArguments {
             )));
         }
         Ok(())
+    }
+
+    /// The times, whether each was given, and whether it belongs to an action.
+    fn times(&self, action: Action) -> [(&'static str, bool, bool); 5] {
+        let leaves = action.leaves_clusters();
+        let row = |flag, given: Option<u64>, of| (flag, given.is_some(), leaves || action == of);
+        let (grace, drain) = (self.drain_node_grace_period, self.drain_node_timeout);
+        let (clear, remove) = (self.clear_labels_timeout, self.remove_etcd_timeout);
+        [
+            row("--drain-node-timeout", drain, Action::Drain),
+            row("--drain-node-grace-period", grace, Action::Drain),
+            row("--clear-labels-timeout", clear, Action::ClearLabels),
+            row("--remove-etcd-timeout", remove, Action::RemoveEtcd),
+            row(
+                "--etcd-ready-timeout",
+                self.etcd_ready_timeout,
+                Action::CheckEtcd,
+            ),
+        ]
+    }
+
+    /// The other flags, whether each was given, and whether it belongs to an action.
+    fn flags(&self, action: Action) -> [(&'static str, bool, bool); 15] {
+        use Action as A;
+        let leaves = action.leaves_clusters();
+        let drains = leaves || action == A::Drain;
+        let goes = drains || action == A::RemoveFromCluster;
+        let removes = leaves || matches!(action, A::RemoveEtcd | A::Destroy | A::PowerOff);
+        let remedies = action == A::Remediate;
+        let about_etcd = removes || remedies;
+        let erases = matches!(action, A::Update | A::Redeploy | A::Teardown | A::Destroy);
+        let gone = removes || goes || matches!(action, A::ClearLabels);
+        let forgets = matches!(action, A::Teardown | A::Destroy);
+        let has_reason = matches!(action, A::Retire | A::SetMaintenance);
+        let unsets = matches!(action, A::Unretire | A::UnsetMaintenance);
+        let keeps = self.preserve_local_storage;
+        let most = self.max_remediations.is_some();
+        let revision = self.target_revision.is_some();
+        let has_revision = action.has_target_revision();
+        [
+            ("--on-drain-timeout", self.on_drain_timeout.is_some(), goes),
+            ("--preserve-local-storage", keeps, erases),
+            ("--target-revision", revision, has_revision),
+            ("--destroy-etcd", !self.destroy_etcd.is_empty(), about_etcd),
+            ("--no-etcd-here", !self.no_etcd_here.is_empty(), about_etcd),
+            ("--node-is-gone", !self.node_is_gone.is_empty(), gone),
+            ("--i-have-checked", self.i_have_checked, gone),
+            ("--forget", self.forget, forgets),
+            ("--step", !self.step.is_empty(), action == A::Clean),
+            ("--reason", self.reason.is_some(), has_reason),
+            ("--unset", self.unset, unsets),
+            ("--max-remediations", most, remedies),
+            ("--max-unhealthy", self.max_unhealthy.is_some(), remedies),
+            ("--attempts", self.attempts.is_some(), remedies),
+            ("--release-node", self.release_node.is_some(), remedies),
+        ]
     }
 }
 

@@ -9,9 +9,8 @@ use crate::observed;
 use crate::plan::saved;
 use crate::record::{RunFile, RunRecord, State, Store};
 use crate::report::{self, Visible};
-use crate::repository::{Links, PushOutcome, RefUpdate, Repository, read_file};
-use crate::run::Connection;
-use crate::run::RunReport;
+use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
+use crate::run::{Connection, RunReport};
 
 use super::Failure;
 use super::context::Context;
@@ -126,25 +125,8 @@ fn prune_tags(
     names.truncate(names.len().saturating_sub(keep));
     names.retain(|name| newest.as_ref() != Some(*name) && run(name).as_deref() != recorded);
     if let Some(remote) = audience {
-        let updates: Vec<RefUpdate> = names
-            .iter()
-            .filter_map(|name| {
-                let old = there.get(*name).copied()?;
-                Some(RefUpdate {
-                    name: (*name).clone(),
-                    old: Some(old),
-                    new: None,
-                })
-            })
-            .collect();
-        for some in updates.chunks(TAGS_AT_ONCE) {
-            if let PushOutcome::LostRace { name, .. } = remote.push(some)? {
-                return Err(Failure::error(format!(
-                    "`{name}` is another tag by now at the remote `{}`",
-                    remote.name()
-                )));
-            }
-        }
+        let those = names.iter().filter_map(|name| there.get_key_value(*name));
+        delete_there(remote, those)?;
     }
     for name in &names {
         if let Some(id) = here.get(*name) {
@@ -153,6 +135,28 @@ fn prune_tags(
     }
     let short = |name: &&String| name.trim_start_matches("refs/tags/").to_owned();
     Ok(names.iter().map(short).collect())
+}
+
+/// Deletes tags at the remote.
+fn delete_there<'t>(
+    remote: &Remote<'_>,
+    tags: impl Iterator<Item = (&'t String, &'t ObjectId)>,
+) -> Result<(), Failure> {
+    let updates = tags.map(|(name, id)| RefUpdate {
+        name: name.clone(),
+        old: Some(*id),
+        new: None,
+    });
+    let updates: Vec<RefUpdate> = updates.collect();
+    for some in updates.chunks(TAGS_AT_ONCE) {
+        if let PushOutcome::LostRace { name, .. } = remote.push(some)? {
+            return Err(Failure::error(format!(
+                "`{name}` is another tag by now at the remote `{}`",
+                remote.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, Args)]

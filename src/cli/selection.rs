@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
-use globset::{Glob, GlobSetBuilder};
+use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::design::{Design, GroupName, NodeName};
 use crate::diagnostic::nearest;
@@ -46,6 +46,95 @@ impl SelectionArguments {
     }
 }
 
+fn usage(message: String) -> Failure {
+    Failure::new(FailureKind::Usage, message)
+}
+
+/// That a name is none of those that are known, with the one that is nearest.
+fn unknown<'n>(message: String, name: &str, known: impl Iterator<Item = &'n str>) -> Failure {
+    let failure = usage(message);
+    match nearest(name, known) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None => failure,
+    }
+}
+
+/// The patterns of names, each of which names a node.
+fn names(patterns: &[String], design: &Design) -> Result<GlobSet, Failure> {
+    let mut globs = GlobSetBuilder::new();
+    for name in patterns {
+        let glob = Glob::new(name)
+            .map_err(|error| usage(format!("`{name}` is not a pattern: {error}")))?;
+        let matcher = glob.compile_matcher();
+        let mut nodes = design.nodes.keys().map(NodeName::as_str);
+        if !nodes.any(|node| matcher.is_match(node)) {
+            let known = design.nodes.keys().map(NodeName::as_str);
+            return Err(unknown(format!("`{name}` names no node"), name, known));
+        }
+        globs.add(glob);
+    }
+    globs.build().map_err(|error| usage(error.to_string()))
+}
+
+/// The criteria that were given, read.
+struct Criteria<'c> {
+    command: &'c SelectionArguments,
+    names: GlobSet,
+    labels: Vec<(&'c str, &'c str)>,
+}
+
+impl<'c> Criteria<'c> {
+    fn read(command: &'c SelectionArguments, design: &Design) -> Result<Self, Failure> {
+        let names = names(&command.names, design)?;
+        let mut labels = Vec::new();
+        for label in &command.label {
+            let pair = label.split_once('=').ok_or_else(|| {
+                usage(format!("`--label {label}` is not of the form `KEY=VALUE`"))
+            })?;
+            labels.push(pair);
+        }
+        let groups: BTreeSet<&str> = design
+            .groups
+            .iter()
+            .map(|group| group.name.as_str())
+            .collect();
+        let stranger = command
+            .group
+            .iter()
+            .find(|name| !groups.contains(name.as_str()));
+        if let Some(name) = stranger {
+            let message = format!("there is no group `{name}`");
+            return Err(unknown(message, name, groups.into_iter()));
+        }
+        Ok(Self {
+            command,
+            names,
+            labels,
+        })
+    }
+
+    /// Whether a node agrees with all of them.
+    fn hold(&self, row: &NodeRow<'_>) -> bool {
+        let (command, node) = (self.command, row.design);
+        let any = |wanted: &[String], has: &dyn Fn(&str) -> bool| {
+            wanted.is_empty() || wanted.iter().any(|each| has(each))
+        };
+        let has_label = |(key, value): &(&str, &str)| {
+            let is = node.labels.get(*key);
+            is.is_some_and(|is| **is == **value)
+        };
+        (command.names.is_empty() || self.names.is_match(node.name.as_str()))
+            && any(&command.group, &|name| {
+                row.groups.iter().any(|group| group.as_str() == name)
+            })
+            && any(&command.tag, &|tag| node.tags.contains(tag))
+            && any(&command.rack, &|rack| node.rack.as_deref() == Some(rack))
+            && (self.labels.is_empty() || self.labels.iter().any(has_label))
+            && (!command.retired || row.retired.is_some())
+            && (!command.maintenance || row.maintenance.is_some())
+    }
+}
+
 /// The nodes in which all criteria that were given agree.
 pub(super) fn select<'a>(
     command: &SelectionArguments,
@@ -53,84 +142,25 @@ pub(super) fn select<'a>(
     records: &'a BTreeMap<NodeName, NodeRecord>,
     today: &str,
 ) -> Result<Vec<NodeRow<'a>>, Failure> {
-    let usage = |message: String| Failure::new(FailureKind::Usage, message);
-    let mut globs = GlobSetBuilder::new();
-    for name in &command.names {
-        let glob = Glob::new(name)
-            .map_err(|error| usage(format!("`{name}` is not a pattern: {error}")))?;
-        if !design
-            .nodes
-            .keys()
-            .any(|node| glob.compile_matcher().is_match(node.as_str()))
-        {
-            let failure = usage(format!("`{name}` names no node"));
-            let near = nearest(name, design.nodes.keys().map(NodeName::as_str));
-            return Err(match near {
-                Some(near) => failure.hint(format!("did you mean `{near}`?")),
-                None => failure,
-            });
-        }
-        globs.add(glob);
-    }
-    let globs = globs.build().map_err(|error| usage(error.to_string()))?;
-    let mut labels = Vec::new();
-    for label in &command.label {
-        let Some(pair) = label.split_once('=') else {
-            return Err(usage(format!(
-                "`--label {label}` is not of the form `KEY=VALUE`"
-            )));
-        };
-        labels.push(pair);
-    }
+    let criteria = Criteria::read(command, design)?;
     let mut groups: BTreeMap<&NodeName, Vec<&GroupName>> = BTreeMap::new();
     for group in &design.groups {
         for node in group.nodes(design) {
             groups.entry(node).or_default().push(&group.name);
         }
     }
-    let known: BTreeSet<&str> = design
-        .groups
-        .iter()
-        .map(|group| group.name.as_str())
-        .collect();
-    for name in &command.group {
-        if !known.contains(name.as_str()) {
-            let failure = usage(format!("there is no group `{name}`"));
-            return Err(match nearest(name, known.iter().copied()) {
-                Some(near) => failure.hint(format!("did you mean `{near}`?")),
-                None => failure,
-            });
-        }
-    }
     let retired = design.retired(today);
-    let any = |wanted: &[String], has: &dyn Fn(&str) -> bool| {
-        wanted.is_empty() || wanted.iter().any(|each| has(each))
-    };
-    let rows = design.nodes.values().filter_map(|node| {
-        let groups = groups.get(&node.name).cloned().unwrap_or_default();
+    let rows = design.nodes.values().map(|node| {
         let record = records.get(&node.name);
-        let row = NodeRow {
+        NodeRow {
             design: node,
             retired: match retired.get(&node.name) {
                 Some(retirement) => Some(&*retirement.reason),
                 None => record.and_then(|record| record.retired.as_deref()),
             },
             maintenance: record.and_then(|record| record.maintenance.as_deref()),
-            groups,
-        };
-        let is_wanted = (command.names.is_empty() || globs.is_match(node.name.as_str()))
-            && any(&command.group, &|name| {
-                row.groups.iter().any(|group| group.as_str() == name)
-            })
-            && any(&command.tag, &|tag| node.tags.contains(tag))
-            && any(&command.rack, &|rack| node.rack.as_deref() == Some(rack))
-            && (labels.is_empty()
-                || labels
-                    .iter()
-                    .any(|(key, value)| node.labels.get(*key).map(|is| &**is) == Some(*value)))
-            && (!command.retired || row.retired.is_some())
-            && (!command.maintenance || row.maintenance.is_some());
-        is_wanted.then_some(row)
+            groups: groups.get(&node.name).cloned().unwrap_or_default(),
+        }
     });
-    Ok(rows.collect())
+    Ok(rows.filter(|row| criteria.hold(row)).collect())
 }

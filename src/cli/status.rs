@@ -16,7 +16,7 @@ use crate::report::run::StatusRow;
 use super::Failure;
 use super::context::Context;
 use super::interrupted;
-use super::planning::{PlanArguments, Planner, RemoteArguments};
+use super::planning::{PlanArguments, Planned, Planner, RemoteArguments};
 use super::revision::{Checkout, RevisionArguments};
 use super::selection::{SelectionArguments, select};
 
@@ -68,20 +68,8 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     };
     let planned = planner.plan()?;
     let (design, records) = (&planned.site.design, &planned.records);
-    let seen = planned.observations.as_ref();
-    let changes: BTreeMap<&NodeName, &Change> = planned
-        .plan
-        .changes
-        .iter()
-        .filter(|change| change.kind != ChangeKind::None)
-        .map(|change| (&change.node, change))
-        .collect();
-    let wanted = select(
-        &command.selection,
-        design,
-        records,
-        &planned.plan.options.as_of,
-    )?;
+    let today = &planned.plan.options.as_of;
+    let wanted = select(&command.selection, design, records, today)?;
     let mut names: Vec<(&NodeName, bool)> =
         wanted.iter().map(|row| (&row.design.name, true)).collect();
     if command.selection.is_all() {
@@ -91,19 +79,10 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         names.extend(left.map(|name| (name, false)));
         names.sort_unstable();
     }
-    let rows: Vec<StatusRow<'_>> = names
-        .into_iter()
-        .map(|(node, designed)| StatusRow {
-            node,
-            designed,
-            record: records.get(node),
-            observed: seen.and_then(|seen| seen.node(node.as_str())),
-            differs: changes
-                .get(node)
-                .map_or_else(Vec::new, |change| words(change)),
-        })
-        .filter(|row| !command.differing || !row.designed || !row.differs.is_empty())
-        .collect();
+    let mut rows = rows(&planned, names);
+    if command.differing {
+        rows.retain(|row| !row.designed || !row.differs.is_empty());
+    }
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
@@ -112,6 +91,28 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     }
     interrupted::tell_unfinished(context, unfinished);
     Ok(0)
+}
+
+/// One row for each node; whether it is designed stands beside its name.
+fn rows<'p>(planned: &'p Planned, names: Vec<(&'p NodeName, bool)>) -> Vec<StatusRow<'p>> {
+    let changes: BTreeMap<&NodeName, &Change> = planned
+        .plan
+        .changes
+        .iter()
+        .filter(|change| change.kind != ChangeKind::None)
+        .map(|change| (&change.node, change))
+        .collect();
+    let seen = planned.observations.as_ref();
+    let row = |(node, designed): (&'p NodeName, bool)| StatusRow {
+        node,
+        designed,
+        record: planned.records.get(node),
+        observed: seen.and_then(|seen| seen.node(node.as_str())),
+        differs: changes
+            .get(node)
+            .map_or_else(Vec::new, |change| words(change)),
+    };
+    names.into_iter().map(row).collect()
 }
 
 /// What differs, one phrase each: what nobody edited in words, what was edited by its field.

@@ -74,39 +74,44 @@ pub(super) fn run(context: &mut Context, command: &TrustCommand) -> Result<u8, F
         ));
         return Ok(0);
     }
+    trust(context, command, &checkout)?;
+    Ok(0)
+}
+
+/// Shows what a revision reaches, and records that it is trusted.
+fn trust(
+    context: &mut Context,
+    command: &TrustCommand,
+    checkout: &Checkout<'_>,
+) -> Result<(), Failure> {
+    let (repository, site) = (checkout.repository, checkout.location.site.as_str());
     let at = checkout.resolve(&command.rev)?;
     let location = checkout.location_at(at)?;
-    let mut loader = Loader::new(&repository);
+    let mut loader = Loader::new(repository);
     let loaded = load_sound(context, &mut loader, &location, at, AS_APPLIED)?;
     let reach = Reach::of(&loaded.design);
     if reach.is_empty() {
         context.printer.tell(&format!(
             "Site `{site}` uses nothing outside trueup: its backends are simulated, and need no trust."
         ));
-        return Ok(0);
+        return Ok(());
     }
-    let gate = TrustGate::new(
-        &repository,
-        context.directory(),
-        site.as_str(),
-        context.printer,
-        None,
-    );
-    let backends = backend_context(context, &checkout, &location)?;
+    let gate = TrustGate::new(repository, context.directory(), site, context.printer, None);
+    let backends = backend_context(context, checkout, &location)?;
     let trusted = gate
         .untrusted(&reach, &*backends.secrets)
         .map_err(Failure::error)?;
     show(
         context,
         command.format,
-        &checkout,
+        checkout,
         &reach,
         &*backends.secrets,
         trusted.is_none(),
     )?;
     if trusted.is_none() {
         context.printer.tell("It is trusted already.");
-        return Ok(0);
+        return Ok(());
     }
     confirm(context, command)?;
     gate.record(&reach, &*backends.secrets)
@@ -115,7 +120,7 @@ pub(super) fn run(context: &mut Context, command: &TrustCommand) -> Result<u8, F
     context
         .printer
         .tell(&format!("Trusted, in `{}`.", file.display()));
-    Ok(0)
+    Ok(())
 }
 
 fn show(
