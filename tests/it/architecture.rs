@@ -247,10 +247,12 @@ const WORLD: &[&str] = &[
 ];
 
 /// A file of the library without its tests.
-struct File {
+pub(crate) struct File {
     path: PathBuf,
+    /// Its path below `src`, with forward slashes.
+    pub(crate) below: String,
     room: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 fn root() -> &'static Path {
@@ -269,7 +271,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Every file of `src` but those of tests; the tests at the end of a file are cut off.
-fn files() -> Vec<File> {
+pub(crate) fn files() -> Vec<File> {
     let source = root().join("src");
     let mut paths = Vec::new();
     rust_files(&source, &mut paths);
@@ -290,6 +292,7 @@ fn files() -> Vec<File> {
             let first = below.components().next().unwrap().as_os_str();
             File {
                 room: first.to_string_lossy().trim_end_matches(".rs").to_owned(),
+                below: below.to_string_lossy().replace('\\', "/"),
                 text: text[..end].to_owned(),
                 path,
             }
@@ -298,7 +301,7 @@ fn files() -> Vec<File> {
 }
 
 /// The code alone: lines that are comments are left out.
-fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let is_code = |line: &&str| !line.trim_start().starts_with("//");
     text.lines().filter(is_code).collect::<Vec<_>>().join("\n")
 }

@@ -5,6 +5,8 @@ mod architecture;
 #[cfg(test)]
 mod checkout_files;
 #[cfg(test)]
+mod circles;
+#[cfg(test)]
 mod cli_actions;
 #[cfg(test)]
 mod cli_apply;
