@@ -17,6 +17,7 @@ mod masked;
 mod order;
 mod reach;
 mod remediation;
+mod retry;
 mod secret;
 mod site;
 

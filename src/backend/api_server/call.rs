@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use backon::Retryable as _;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
@@ -23,6 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use super::page::Page;
 use crate::backend::masked::{masked, masked_json};
+use crate::backend::retry::policy;
 use crate::backend::{ActError, fence};
 use crate::diagnostic::chain;
 
@@ -41,6 +43,9 @@ const PAGE: u32 = 500;
 /// How long a server that was away may answer that it does not know us, or what we may do: it reads both
 /// after it has begun to answer.
 const FORGETFUL: Duration = Duration::from_secs(30);
+
+/// How long a server may be away while a step waits for something, before the step ends for now.
+pub(in crate::backend) const OUTAGE: Duration = Duration::from_secs(120);
 
 /// How often a list is begun anew that the server forgot in its middle.
 const LISTS: u32 = 5;
@@ -423,22 +428,14 @@ pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> Trouble {
 
 /// Asks up to three times where the trouble can pass, a little later each time.
 pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, Trouble>>>(
-    mut ask: impl FnMut() -> F,
+    ask: impl FnMut() -> F,
 ) -> Result<T, Trouble> {
-    const ATTEMPTS: u32 = 3;
-    const DELAY: Duration = Duration::from_millis(500);
-    let mut attempt = 1;
-    loop {
-        match ask().await {
-            Err(trouble) if trouble.passes() && attempt < ATTEMPTS => {
-                let delay = DELAY * attempt;
-                log::trace!("{trouble}: again in {delay:.1?}");
-                tokio::time::sleep(delay).await;
-                attempt += 1;
-            }
-            answer => return answer,
-        }
-    }
+    const RETRIES: usize = 2;
+    const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
+    ask.retry(policy(DELAYS.0, DELAYS.1, ()).with_max_times(RETRIES))
+        .when(Trouble::passes)
+        .notify(|trouble, wait| log::trace!("{trouble}: again in {wait:.1?}"))
+        .await
 }
 
 #[cfg(test)]

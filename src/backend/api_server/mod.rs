@@ -13,7 +13,7 @@ mod settings;
 mod watch;
 
 pub use call::Trouble;
-pub(in crate::backend) use call::{MANAGER, Server, again};
+pub(in crate::backend) use call::{MANAGER, OUTAGE, Server, again};
 pub(in crate::backend) use connect::Connection;
 pub(in crate::backend) use kubeconfig::kubeconfig_facts;
 pub(in crate::backend) use page::or_empty;

@@ -19,15 +19,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use backon::Retryable as _;
 use reqwest::header::LOCATION;
 use reqwest::{Method, StatusCode, Url};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use origin::Origin;
 
 use crate::backend::fence;
+use crate::backend::retry::policy;
 
 pub use answer::Answer;
 pub use endpoint::{Endpoint, EndpointError, is_loopback};
@@ -130,25 +131,31 @@ impl Client {
     ///
     /// No connection, no trust, no answer in time, too much of it, or one that says no.
     pub async fn send(&self, request: &Request<'_>) -> Result<Answer, Failure> {
-        let mut attempt = 1;
-        loop {
-            let began = Instant::now();
-            let failure = match self.once(request).await {
-                Ok(answer) => {
-                    log::debug!("{answer}, in {:.1?}", began.elapsed());
-                    return Ok(answer);
-                }
-                Err(failure) => failure,
-            };
-            log::debug!("{failure}, in {:.1?}", began.elapsed());
-            if failure.class() != Class::Passing || attempt >= request.attempts {
-                return Err(failure);
-            }
-            let delay = delay(&failure, attempt);
-            log::trace!("{}: again in {delay:.1?}", failure.what());
-            tokio::time::sleep(delay).await;
-            attempt += 1;
+        let attempts = usize::try_from(request.attempts).unwrap_or(usize::MAX);
+        let key = (request.subject, request.url.as_str());
+        let policy = policy(FIRST_DELAY, LONGEST_DELAY, key).with_max_times(attempts - 1);
+        let wait = |failure: &Failure, own: Duration| match failure.retry_after() {
+            Some(asked) => asked.min(LONGEST_DELAY),
+            None => own,
+        };
+        (|| self.timed(request))
+            .retry(policy)
+            .when(|failure| failure.class() == Class::Passing)
+            .adjust(|failure, own| own.map(|own| wait(failure, own)))
+            .notify(|failure, wait| log::trace!("{}: again in {wait:.1?}", failure.what()))
+            .await
+    }
+
+    /// One attempt, logged with the time that it took.
+    async fn timed(&self, request: &Request<'_>) -> Result<Answer, Failure> {
+        let began = Instant::now();
+        let result = self.once(request).await;
+        let took = began.elapsed();
+        match &result {
+            Ok(answer) => log::debug!("{answer}, in {took:.1?}"),
+            Err(failure) => log::debug!("{failure}, in {took:.1?}"),
         }
+        result
     }
 
     /// One attempt, redirects on the same host included.
@@ -292,19 +299,4 @@ fn redirected(
         )));
     }
     Ok(to)
-}
-
-/// How long to wait after an attempt: what the service asks for, else twice as long each time, less a
-/// part that depends on the request and the attempt only.
-fn delay(failure: &Failure, attempt: u32) -> Duration {
-    if let Some(asked) = failure.retry_after() {
-        return asked.min(LONGEST_DELAY);
-    }
-    let mut hash = Sha256::new();
-    hash.update(format!("{}\n{attempt}", failure.what()));
-    let part = hash.finalize()[0];
-    let full = FIRST_DELAY
-        .saturating_mul(1 << attempt.saturating_sub(1).min(16))
-        .min(LONGEST_DELAY);
-    full.mul_f64(0.5 + f64::from(part) / 512.0)
 }

@@ -21,13 +21,14 @@ use super::allowance::{Allowances, Asked};
 use super::discovery;
 use super::endpoints::guard;
 use super::errand::{Errand, NAMED, Outage, PACE, PARALLEL, count};
-use super::evict::{Answer, delay, evict};
+use super::evict::{Answer, delay, evict, waits};
 use super::force::{force, give_up};
 use super::node::cordon;
 use super::object::Pod;
 use super::pods::{fate, name};
 use super::volumes::{attached, release};
 use crate::backend::api_server::{Event, Trouble, Watch};
+use crate::backend::retry::Waits;
 use crate::backend::{ActError, Pending, Probe};
 use crate::observed::PodName;
 use crate::step::OnDrainTimeout;
@@ -53,7 +54,8 @@ struct Left {
     going: bool,
     /// An eviction is being asked for.
     asked: bool,
-    attempt: u32,
+    /// Those after refusals.
+    waits: Waits,
     due: Instant,
     /// What holds it back.
     held: Option<Arc<str>>,
@@ -270,7 +272,7 @@ impl Drain<'_, '_> {
             pod: name(pod),
             going,
             asked: false,
-            attempt: 0,
+            waits: waits(&name(pod)),
             due: Instant::now(),
             held: None,
             awaits_budget: false,
@@ -376,8 +378,7 @@ impl Drain<'_, '_> {
             }
             Answer::Busy(seconds) => seconds,
         };
-        left.due = Instant::now() + delay(&left.pod, left.attempt, asked);
-        left.attempt += 1;
+        left.due = Instant::now() + delay(&mut left.waits, asked);
         Ok(())
     }
 

@@ -10,13 +10,9 @@ use tokio::time::Instant;
 use super::names::Names;
 use super::object::{Node, Pod};
 use super::{NODES, PODS};
-use crate::backend::api_server::Connection;
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::{Connection, OUTAGE, Server, Trouble};
 use crate::backend::{ActError, Order, Probe};
 use crate::step::{OnDrainTimeout, Parameters, StepKind};
-
-/// How long a server may be away while a step waits for something, before the step gives up for now.
-pub(super) const OUTAGE: Duration = Duration::from_secs(120);
 
 /// How often something is looked at that takes its time.
 pub(super) const PACE: Duration = Duration::from_secs(2);

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use kube::core::Status;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use super::pods_in;
 use crate::backend::api_server::{Server, Trouble};
+use crate::backend::retry::{self, Waits};
 use crate::observed::PodName;
 
 /// The first wait after a refusal; each further one is twice as long.
@@ -122,14 +122,14 @@ fn budget(message: &str) -> Arc<str> {
     }
 }
 
-/// How long to wait after a refusal: twice as long each time, less a part that depends on pod and attempt
-/// only, so that many pods do not knock at once.
-pub(super) fn delay(pod: &PodName, attempt: u32, asked: u32) -> Duration {
-    let part = Sha256::digest(format!("{}\n{attempt}", pod.uid))[0];
-    let full = FIRST_DELAY
-        .saturating_mul(1 << attempt.min(8))
-        .min(LONGEST_DELAY);
-    let own = full.mul_f64(0.5 + f64::from(part) / 512.0);
+/// The waits after refusals of one pod's eviction: many pods are not asked for at once.
+pub(super) fn waits(pod: &PodName) -> Waits {
+    retry::waits(FIRST_DELAY, LONGEST_DELAY, &pod.uid)
+}
+
+/// How long to wait after a refusal; `asked`: for how many seconds the server asks.
+pub(super) fn delay(waits: &mut impl Iterator<Item = Duration>, asked: u32) -> Duration {
+    let own = waits.next().unwrap_or(LONGEST_DELAY);
     own.max(Duration::from_secs(u64::from(asked.min(30))))
 }
 
@@ -243,16 +243,17 @@ mod tests {
             name: Arc::from("a"),
             uid: Arc::from(uid),
         };
-        for attempt in 0..40 {
-            let delay = delay(&pod("one"), attempt, 0);
+        let of = |uid: &str| waits(&pod(uid));
+        for delay in of("one").take(40) {
             assert!(
                 delay >= FIRST_DELAY / 2 && delay <= LONGEST_DELAY,
-                "{attempt}: {delay:?}"
+                "{delay:?}"
             );
         }
-        assert!(delay(&pod("one"), 9, 0) > delay(&pod("one"), 0, 0));
-        assert_ne!(delay(&pod("one"), 3, 0), delay(&pod("two"), 3, 0));
-        assert_eq!(delay(&pod("one"), 0, 9), Duration::from_secs(9));
-        assert_eq!(delay(&pod("one"), 0, 4_000_000), Duration::from_secs(30));
+        let first = delay(&mut of("one"), 0);
+        assert!(delay(&mut of("one").skip(9), 0) > first);
+        assert_ne!(first, delay(&mut of("two"), 0));
+        assert_eq!(delay(&mut of("one"), 9), Duration::from_secs(9));
+        assert_eq!(delay(&mut of("one"), 4_000_000), Duration::from_secs(30));
     }
 }

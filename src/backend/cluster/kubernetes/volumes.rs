@@ -11,6 +11,7 @@ use super::errand::{Errand, NAMED, Outage, PACE, count};
 use super::object::VolumeAttachment;
 use crate::backend::ActError;
 use crate::backend::api_server::{Server, Trouble};
+use crate::backend::retry::waits;
 use crate::step::OnDrainTimeout;
 
 /// How often volumes are looked for: each look is a list of all of the cluster.
@@ -35,7 +36,7 @@ pub(super) async fn attached(server: &Server, node: &str) -> Result<BTreeSet<Arc
 /// minutes, or be damaged.
 pub(super) async fn release(errand: &Errand<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
-    let mut pause = PACE / 2;
+    let mut waits = waits(PACE, LONGEST_PAUSE, &errand.node);
     loop {
         match attached(&errand.server, &errand.node).await {
             Err(trouble) => outage.bear(errand, trouble).await?,
@@ -55,8 +56,7 @@ pub(super) async fn release(errand: &Errand<'_>) -> Result<(), ActError> {
                     };
                 }
                 errand.progress(format!("{text}: {names}"));
-                errand.pause(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                errand.pause(waits.next().unwrap_or(LONGEST_PAUSE)).await;
             }
         }
     }

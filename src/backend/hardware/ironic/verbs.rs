@@ -4,7 +4,6 @@
 //! apart by looking at the node: held by somebody, it is waited for; idle, it is a rule. An answer that
 //! was lost is never sent again from here: the error says so, and who ordered the step looks first.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use super::api::Trouble;
 use super::node::Node;
 use super::steps::{LeftOut, OwnSteps};
 use crate::backend::hardware::proof::admit;
+use crate::backend::retry::{Waits, waits};
 use crate::backend::{ActError, Order, Secret};
 use crate::design::NodeDesign;
 use crate::identity::{Identity, Verdict};
@@ -25,7 +25,7 @@ use crate::step::StepKind;
 /// How long a request is repeated that Ironic has no worker for, or whose node was locked, while it
 /// works on no other machine.
 const BUSY: Duration = Duration::from_secs(600);
-/// The shortest and the longest wait before that, where Ironic does not say.
+/// The first and the longest wait before that, added to what Ironic asks for.
 const BUSY_DELAY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 /// How often a node that is idle and answers 409 all the same is asked again.
 const IDLE_REFUSALS: u32 = 3;
@@ -427,21 +427,17 @@ struct Busy {
     /// The end of the step's own time.
     end: Option<Instant>,
     until: Instant,
-    delay: Duration,
-    hasher: DefaultHasher,
+    waits: Waits,
 }
 
 impl Busy {
     fn new(order: &Order) -> Self {
         let now = Instant::now();
-        let mut hasher = DefaultHasher::new();
-        order.step.id.hash(&mut hasher);
         let limit = Duration::from_secs(order.step.timeout).mul_f64(0.9);
         Self {
             end: (!limit.is_zero()).then(|| now + limit),
             until: now + BUSY,
-            delay: BUSY_DELAY.0,
-            hasher,
+            waits: waits(BUSY_DELAY.0, BUSY_DELAY.1, &order.step.id),
         }
     }
 
@@ -452,16 +448,12 @@ impl Busy {
         if is_active && trouble.status() == Some(503) {
             self.until = now + BUSY;
         }
+        let own = self.waits.next().unwrap_or(BUSY_DELAY.1);
         // Many machines that ask in the same moment would find the same few workers, again and again.
-        self.delay.hash(&mut self.hasher);
-        let part = f64::from((self.hasher.finish() % 256) as u8) / 512.0;
         let delay = match trouble.retry_after() {
-            Some(asked) => asked
-                .clamp(Duration::from_secs(1), BUSY)
-                .mul_f64(1.0 + part),
-            None => self.delay.mul_f64(0.5 + part),
+            Some(asked) => asked.clamp(Duration::from_secs(1), BUSY) + own,
+            None => own,
         };
-        self.delay = (self.delay * 2).min(BUSY_DELAY.1);
         let until = self.end.map_or(self.until, |end| end.min(self.until));
         (now + delay <= until).then_some(delay)
     }

@@ -8,24 +8,24 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use backon::Retryable as _;
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::Metal3;
 use super::resource::Host;
 use super::watch::{Seen, Waiter};
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::{OUTAGE, Trouble};
 use crate::backend::hardware::proof::admit;
+use crate::backend::retry::policy;
 use crate::backend::{ActError, Order};
 use crate::design::NodeDesign;
 use crate::identity::Identity;
 use crate::lifecycle::{self, Verb};
 use crate::step::StepKind;
 
-/// How long a management cluster may be away before a step gives up.
-const OUTAGE: Duration = Duration::from_secs(120);
-/// The time between two requests of something that can pass.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The first and the longest wait before a request is sent again that can pass.
+const RETRIES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
 /// How often a change is thought over because somebody else was faster.
 const CONFLICTS: u32 = 20;
 /// The longest time by which a step ends before its limit, so that it can say why.
@@ -106,24 +106,21 @@ impl<'a> Mover<'a> {
     }
 
     /// Sends a request until it is answered, as long as what is against it can pass.
-    pub(super) async fn ask<T, F>(&self, request: &str, mut send: impl FnMut() -> F) -> Result<T>
+    pub(super) async fn ask<T, F>(&self, request: &str, send: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, Trouble>>,
     {
         let began = Instant::now();
-        loop {
-            let trouble = match send().await {
-                Ok(answer) => return Ok(answer),
-                Err(trouble) => trouble,
-            };
+        let passes = |trouble: &Trouble| {
             let passes = trouble.passes() && !trouble.is_conflict();
-            if !passes || began.elapsed() >= OUTAGE || self.is_over() {
-                let subject = format!("{}: {request}", self.subject);
-                return Err(trouble.into_error(&subject));
-            }
-            self.say(format!("{request}: {trouble}; trying again"));
-            sleep(PAUSE).await;
-        }
+            passes && began.elapsed() < OUTAGE && !self.is_over()
+        };
+        let answer = send
+            .retry(policy(RETRIES.0, RETRIES.1, &self.name))
+            .when(passes)
+            .notify(|trouble, _| self.say(format!("{request}: {trouble}; trying again")))
+            .await;
+        answer.map_err(|trouble| trouble.into_error(&format!("{}: {request}", self.subject)))
     }
 
     /// The host as it is now, where there is one.

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::management::Management;
 use super::resource::{Host, Machine, Metal3Machine, key};
 use crate::backend::api_server::Trouble;
+use crate::backend::retry::waits;
 use crate::backend::{ActError, Holder, HostSeen, Pending};
 use crate::design::NodeName;
 use crate::observed::RemediationSeen;
@@ -338,7 +339,7 @@ impl Annotations<'_> {
 
     async fn await_power(&self, on: bool, bound: Duration) -> Result<(), ActError> {
         let began = Instant::now();
-        let mut pause = PACE[0];
+        let mut waits = waits(PACE[0], PACE[1], &*self.host);
         loop {
             let host = match self.host().await {
                 // Whoever is away for a while comes back, or the time is over.
@@ -353,8 +354,8 @@ impl Annotations<'_> {
                 let text = format!("it was not seen {wanted} within {} s", bound.as_secs());
                 return Err(ActError::Permanent(text.into()));
             }
-            sleep(pause.min(bound.saturating_sub(began.elapsed()))).await;
-            pause = (pause * 2).min(PACE[1]);
+            let wait = waits.next().unwrap_or(PACE[1]);
+            sleep(wait.min(bound.saturating_sub(began.elapsed()))).await;
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::management::Management;
 use super::resource::Host;
 use crate::backend::api_server::{Event, Trouble};
+use crate::backend::retry::waits;
 
 /// The shortest time between two lists.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -152,20 +153,24 @@ impl Drop for Waiter {
 }
 
 async fn follow(watch: Arc<Watch>) {
-    let mut pause = SHORTEST;
+    let renewed = || waits(2 * SHORTEST, LONGEST, &*watch.management.host_path());
+    let mut waits = renewed();
     while !watch.ends() {
         let began = Instant::now();
-        match round(&watch).await {
-            Ok(()) => pause = SHORTEST,
+        let pause = match round(&watch).await {
+            Ok(()) => {
+                waits = renewed();
+                SHORTEST
+            }
             Err(trouble) => {
                 let (why, passes) = (Arc::from(trouble.to_string()), trouble.passes());
                 let away = Seen::Away { why, passes };
                 for entry in watch.inner().hosts.values() {
                     entry.seen.send_replace(away.clone());
                 }
-                pause = (pause * 2).min(LONGEST);
+                waits.next().unwrap_or(LONGEST)
             }
-        }
+        };
         sleep(pause.saturating_sub(began.elapsed())).await;
     }
 }

@@ -18,6 +18,7 @@ use super::lease::{Held, Lease, Tenure};
 use super::management::Management;
 use super::settings::Settings;
 use crate::backend::api_server::{Connection, Event, Server, Trouble, Watch, or_empty};
+use crate::backend::retry::waits;
 use crate::backend::{Context, Error, cluster};
 use crate::design::{BackendKind, Design};
 
@@ -211,18 +212,18 @@ async fn follow<T: Object>(
     server: impl AsyncFn() -> Result<Server, Trouble>,
     listener: &dyn Listener,
 ) {
-    let mut pause = AGAIN[0];
+    let renewed = || waits(AGAIN[0], AGAIN[1], path);
+    let mut waits = renewed();
     loop {
         let followed = match server().await {
             Ok(server) => follow_once::<T>(watched, path, &server, listener).await,
             Err(trouble) => Err(trouble),
         };
         match followed {
-            Ok(()) => pause = AGAIN[0],
+            Ok(()) => waits = renewed(),
             Err(trouble) => listener.trouble(&format!("{watched}: {trouble}")),
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(AGAIN[1]);
+        sleep(waits.next().unwrap_or(AGAIN[1])).await;
     }
 }
 
