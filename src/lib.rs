@@ -22,6 +22,7 @@
 //! - [`journal`]: what a run meant to do and what came of it.
 //! - [`run`]: a run's life in the repository, from the lock to the tag.
 //! - [`apply`]: carries a plan out.
+//! - [`workflow`]: the way from documents to a plan, for whoever calls.
 //! - [`report`]: what people and programs read.
 //! - [`cli`]: the command line.
 
@@ -52,3 +53,4 @@ pub mod site;
 #[path = "../tests/it/skipped.rs"]
 mod skipped;
 pub mod step;
+pub mod workflow;

@@ -9,8 +9,9 @@ use jiff::Timestamp;
 
 use crate::report::{Palette, Role, Visible};
 use crate::repository::Repository;
+use crate::workflow::Checkout;
 
-use super::{ColorChoice, Failure, GlobalArguments, environment};
+use super::{ColorChoice, Failure, GlobalArguments, environment, exit};
 
 /// Bytes that are written at once.
 const PIECE: usize = 1 << 16;
@@ -133,7 +134,7 @@ impl Printer {
             }
             self.tell(&text);
         }
-        failure.exit_code()
+        exit::code(failure)
     }
 }
 
@@ -203,8 +204,15 @@ impl Context {
         Ok(repository.with_environment(variables))
     }
 
+    /// The site that is meant in the worktree.
+    pub(super) fn checkout<'a>(&self, repository: &'a Repository) -> Result<Checkout<'a>, Failure> {
+        let from = self.inside(repository);
+        let site = self.site.as_deref();
+        Checkout::find(repository, &from, site, self.backends_from.clone())
+    }
+
     /// The folder as a path in the repository.
-    pub(super) fn inside(&self, repository: &Repository) -> String {
+    fn inside(&self, repository: &Repository) -> String {
         let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         canonical(&self.directory)
             .strip_prefix(canonical(repository.root()))

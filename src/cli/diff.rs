@@ -8,7 +8,7 @@ use crate::site::{Depth, Detail, Loader};
 
 use super::Failure;
 use super::context::Context;
-use super::revision::{Checkout, ReadArguments, load_sound};
+use super::revision::{ReadArguments, load_sound};
 
 #[derive(Debug, Args)]
 pub(super) struct DiffCommand {
@@ -38,7 +38,7 @@ enum Format {
 
 pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let mut loader = Loader::new(&repository);
     let settings = command.read.settings(Depth::Rendered, Detail::Documents);
     let mut load = |word: &str| {

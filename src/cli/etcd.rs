@@ -16,9 +16,9 @@ use crate::site::{Depth, Detail, Settings};
 
 use super::apply::airship;
 use super::context::Context;
-use super::planning::{backend_context, backend_failure, runtime};
-use super::revision::{Checkout, load_sound};
+use super::revision::load_sound;
 use super::{Failure, FailureKind};
+use crate::workflow::{Caller, backend_failure, runtime};
 
 #[derive(Debug, Args)]
 pub(super) struct EtcdCommand {
@@ -64,7 +64,7 @@ fn look(
     is_printed: &mut bool,
 ) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let at = checkout.resolve(&command.rev)?;
     let location = checkout.location_at(at)?;
     let mut loader = checkout.loader()?;
@@ -75,7 +75,7 @@ fn look(
     };
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let clusters = select(command, &site.design)?;
-    let backends = backend_context(context, &checkout, &location)?;
+    let backends = context.backends(&checkout, &location)?;
     let cluster =
         choose_etcd(&site.design, &backends).map_err(|error| backend_failure(&error, &loader))?;
     let look = Look {

@@ -14,11 +14,12 @@ use crate::run::{
 };
 use crate::site::{At, Loader};
 
-use super::apply::{ProcessClock, actor, session_failure};
+use super::apply::{ProcessClock, actor};
 use super::context::Context;
-use super::planning::{AS_APPLIED, RemoteArguments};
-use super::revision::Checkout;
+use super::planning::RemoteArguments;
 use super::{Failure, FailureKind};
+use crate::workflow::AS_APPLIED;
+use crate::workflow::Checkout;
 
 #[derive(Debug, Args)]
 pub(super) struct AbortCommand {
@@ -57,7 +58,7 @@ pub(super) fn unfinished(
         name: checkout.location.site.clone(),
         connection: connection.clone(),
     };
-    run::unfinished_run(&site).map_err(|error| session_failure(&error))
+    run::unfinished_run(&site).map_err(|error| Failure::from(&error))
 }
 
 /// Says so on standard error, where a run has not ended.
@@ -70,7 +71,7 @@ pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
 
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let site = run::SiteRepository {
         repository: &repository,
         name: checkout.location.site.clone(),
@@ -90,7 +91,7 @@ pub(super) fn give_up(
     run: &RunId,
     take_over_dead: bool,
 ) -> Result<String, Failure> {
-    let found = find_interrupted(site, Some(run)).map_err(|error| session_failure(&error))?;
+    let found = find_interrupted(site, Some(run))?;
     let at = At::Commit(found.commit);
     let location = checkout.location_at(at)?;
     let loaded = Loader::new(site.repository).load(&location, at, AS_APPLIED)?;
@@ -99,8 +100,7 @@ pub(super) fn give_up(
         longest_request: backend::longest_request(&loaded.design),
     };
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
-    let aborted = abort(Process::new(site, &actor, &clock), run, take_over)
-        .map_err(|error| session_failure(&error))?;
+    let aborted = abort(Process::new(site, &actor, &clock), run, take_over)?;
     let mut text = String::new();
     writeln!(text, "Run {} is given up.", Visible(aborted.run.as_str()))?;
     if let Some(tag) = &aborted.tag {
@@ -134,7 +134,7 @@ pub(super) fn give_up(
 
 pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let site = run::SiteRepository {
         repository: &repository,
         name: checkout.location.site.clone(),
@@ -150,8 +150,7 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
         confirm_force(context, &run)?;
     }
     let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
-    unlock(Process::new(&site, &actor, &clock), &run, how)
-        .map_err(|error| session_failure(&error))?;
+    unlock(Process::new(&site, &actor, &clock), &run, how)?;
     context
         .printer
         .tell(&format!("The lock of run {run} is released."));

@@ -16,8 +16,8 @@ use super::Failure;
 use super::context::Context;
 use super::interrupted;
 use super::plan::{ViewArguments, print};
-use super::planning::{RemoteArguments, follow};
-use super::revision::Checkout;
+use super::planning::RemoteArguments;
+use crate::workflow::follow;
 
 /// How many tags are deleted by one push: its command line is bounded.
 const TAGS_AT_ONCE: usize = 500;
@@ -47,7 +47,7 @@ enum Format {
 
 pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
     let connection = command.remote.connection(&repository)?;
     follow(context, &store, &connection)?;
@@ -187,7 +187,7 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         return Ok(0);
     }
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
     let state = store.read()?;
     let run = RunId::from(command.what.as_str());

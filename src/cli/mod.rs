@@ -2,17 +2,18 @@
 //!
 //! The only room that reads environment, clock and terminal. Each command is a file of its own with
 //! its clap type and one function; what it prints for machines goes to stdout, everything else to
-//! stderr. One table ([`Failure::exit_code`]) maps a failure to the exit code.
+//! stderr. One table (`exit::code`) maps a failure to the exit code.
 
 mod accept;
 mod action;
 mod apply;
+mod caller;
 mod context;
 mod demo;
 mod diff;
 mod environment;
 mod etcd;
-mod failure;
+mod exit;
 mod init;
 mod interrupted;
 mod log;
@@ -37,8 +38,8 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::report::Visible;
+pub use crate::workflow::{Failure, FailureKind};
 use context::Context;
-pub use failure::{Failure, FailureKind};
 
 /// Brings a bare-metal site true to its design.
 #[derive(Debug, Parser)]
@@ -222,7 +223,7 @@ fn refuse(arguments: &[OsString], failure: &Failure) -> u8 {
         // Nobody is left to read it where this fails.
         let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
     }
-    failure.exit_code()
+    exit::code(failure)
 }
 
 /// Runs the program with the arguments and the environment of the process.

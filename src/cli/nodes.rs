@@ -1,5 +1,6 @@
 //! `trueup nodes`: which nodes selectors, groups and flags name, at any revision.
 
+use crate::workflow::{self, Caller};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,10 +17,11 @@ use crate::report::{
 };
 use crate::site::{Depth, Detail, Loader, Site};
 
+use super::Failure;
 use super::context::Context;
-use super::revision::{Checkout, RevisionArguments, load_sound};
+use super::revision::{RevisionArguments, load_sound};
 use super::selection::{SelectionArguments, select};
-use super::{Failure, planning};
+use crate::workflow::Checkout;
 
 #[derive(Debug, Args)]
 pub(super) struct NodesCommand {
@@ -47,7 +49,7 @@ enum Format {
 
 pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let (at, location) = command.revision.find(&checkout)?;
     let mut loader = checkout.loader()?;
     let settings = command
@@ -97,12 +99,12 @@ fn clean_steps<'a>(
     rows: &[NodeRow<'a>],
 ) -> Result<Vec<CleanStepsRow<'a>>, Failure> {
     let design = &site.design;
-    let runtime = planning::runtime(design)?;
-    let context = planning::backend_context(context, checkout, &site.location)?;
-    planning::allow_applied(&context, design, records, &BTreeMap::new());
-    context.identities.record(planning::identities(records));
+    let runtime = workflow::runtime(design)?;
+    let context = context.backends(checkout, &site.location)?;
+    workflow::allow_applied(&context, design, records, &BTreeMap::new());
+    context.identities.record(workflow::identities(records));
     let backends = backend::choose(design, &context)
-        .map_err(|error| planning::backend_failure(&error, loader))?;
+        .map_err(|error| workflow::backend_failure(&error, loader))?;
     let nodes: Vec<_> = rows
         .iter()
         .map(|row| Arc::new(row.design.clone()))

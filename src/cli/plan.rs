@@ -15,9 +15,9 @@ use crate::site::At;
 use super::action;
 use super::context::Context;
 use super::interrupted;
-use super::planning::{PlanArguments, Planner};
-use super::revision::Checkout;
+use super::planning::PlanArguments;
 use super::{Failure, FailureKind};
+use crate::workflow::Planner;
 
 #[derive(Debug, Args)]
 pub(super) struct PlanCommand {
@@ -114,7 +114,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         return Err(action::unknown(&command.words[0]));
     };
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let connection = command.arguments.remote.connection(&repository)?;
     let arguments = &command.arguments;
     let at = match &command.rev {
@@ -127,12 +127,12 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         None => arguments.revision(context, &checkout, &connection, &request, At::Worktree)?,
     };
     let planner = Planner {
-        context,
+        caller: &*context,
         checkout: &checkout,
         at,
-        arguments,
         connection: &connection,
         request: &request,
+        wish: &arguments.wish(context),
     };
     let planned = planner.plan()?;
     if let Some(path) = &command.save_observed {

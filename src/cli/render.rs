@@ -10,7 +10,7 @@ use crate::site::{Depth, Detail, Loader};
 
 use super::Failure;
 use super::context::Context;
-use super::revision::{Checkout, RevisionArguments, load_sound};
+use super::revision::{RevisionArguments, load_sound};
 
 #[derive(Debug, Args)]
 pub(super) struct RenderArguments {
@@ -34,7 +34,7 @@ enum Format {
 
 pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let (at, location) = arguments.revision.find(&checkout)?;
     let mut loader = Loader::new(&repository);
     let settings = arguments

@@ -16,9 +16,10 @@ use crate::report::run::StatusRow;
 use super::Failure;
 use super::context::Context;
 use super::interrupted;
-use super::planning::{PlanArguments, Planned, Planner, RemoteArguments};
-use super::revision::{Checkout, RevisionArguments};
+use super::planning::{self, PlanArguments, RemoteArguments};
+use super::revision::RevisionArguments;
 use super::selection::{SelectionArguments, select};
+use crate::workflow::{Planned, Planner, Wish};
 
 #[derive(Debug, Args)]
 pub(super) struct StatusCommand {
@@ -49,22 +50,22 @@ enum Format {
 
 pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let (at, _) = command.revision.find(&checkout)?;
     let connection = command.remote.connection(&repository)?;
-    let arguments = PlanArguments::for_a_look(
-        command.observed.clone(),
-        command.revision.read.allow_missing_sources,
-        command.remote.clone(),
-    )
-    .without_forecast();
+    let wish = Wish {
+        observed: planning::observed(context, command.observed.as_ref()),
+        allow_missing_sources: command.revision.read.allow_missing_sources,
+        without_forecast: true,
+        ..PlanArguments::default().wish(context)
+    };
     let planner = Planner {
-        context,
+        caller: &*context,
         checkout: &checkout,
         at,
-        arguments: &arguments,
         connection: &connection,
         request: &Request::default(),
+        wish: &wish,
     };
     let planned = planner.plan()?;
     let (design, records) = (&planned.site.design, &planned.records);

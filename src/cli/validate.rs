@@ -8,7 +8,7 @@ use crate::report::{self, counted};
 use crate::site::{Depth, Detail, Loader};
 
 use super::context::Context;
-use super::revision::{Checkout, RevisionArguments};
+use super::revision::RevisionArguments;
 use super::{Failure, FailureKind};
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ enum Format {
 
 pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let (at, location) = arguments.revision.find(&checkout)?;
     let mut loader = Loader::new(&repository);
     let settings = arguments

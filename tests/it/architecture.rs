@@ -127,6 +127,26 @@ const ROOMS: &[(&str, &[&str])] = &[
             "step",
         ],
     ),
+    // What users do, as functions: below every face that trueup has.
+    (
+        "workflow",
+        &[
+            "apply",
+            "backend",
+            "design",
+            "diagnostic",
+            "diff",
+            "identity",
+            "journal",
+            "observed",
+            "plan",
+            "record",
+            "repository",
+            "run",
+            "site",
+            "step",
+        ],
+    ),
     // All values; nothing that acts but the events of `run`, which are its vocabulary.
     (
         "report",
@@ -187,6 +207,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "run",
             "site",
             "step",
+            "workflow",
         ],
     ),
 ];
@@ -197,6 +218,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("run", "apply", "a run is what the dispatcher reports to"),
     ("run", "report", "reporters listen to events"),
     ("apply", "report", "reporters listen to events"),
+    ("workflow", "report", "whoever calls shows what came of it"),
     ("report", "backend", "a report shows values and asks nobody"),
     (
         "report",

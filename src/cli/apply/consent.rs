@@ -4,16 +4,16 @@
 use std::io::IsTerminal;
 
 use super::saved::listed;
-use super::{ApplyCommand, ask, not_admitted, session_failure};
+use super::{ApplyCommand, ask, not_admitted};
 use crate::cli::context::Context;
-use crate::cli::planning::{self, Planned, Planner};
-use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{self, Plan, PlanEffect, effect};
 use crate::report;
 use crate::repository::CommitId;
 use crate::run::{self, admit};
 use crate::site::At;
+use crate::workflow::Checkout;
+use crate::workflow::{self, Planned, Planner, Wish};
 
 /// A plan that is to be made again, and what is known of the operator's will.
 pub(super) struct Consent<'a> {
@@ -36,7 +36,7 @@ impl Consent<'_> {
     ///
     /// It is stale, does more than the reviewed one, or takes allowances that nobody gave.
     pub(super) fn plan(&self) -> Result<Option<(Planned, CommitId)>, Failure> {
-        let Some(commit) = planning::commit_of(self.at) else {
+        let Some(commit) = workflow::commit_of(self.at) else {
             return Ok(None);
         };
         let is_pinned = is_pinned(self.command, self.reviewed)?;
@@ -72,17 +72,20 @@ impl Consent<'_> {
     pub(super) fn make(&self, is_confirmed: bool) -> Result<Planned, Failure> {
         let (context, saved) = (self.context, &self.reviewed.options);
         let arguments = &self.command.arguments;
-        let arguments = arguments.of_saved(context, saved, is_confirmed);
-        let request = &self.reviewed.request;
+        let wish = arguments.wish_of_saved(context, saved, is_confirmed);
+        self.planner(&wish).plan()
+    }
+
+    /// Whoever makes the plan of the same request.
+    fn planner<'p>(&'p self, wish: &'p Wish) -> Planner<'p> {
         Planner {
-            context,
+            caller: self.context,
             checkout: self.checkout,
             at: self.at,
-            arguments: &arguments,
             connection: &self.site.connection,
-            request,
+            request: &self.reviewed.request,
+            wish,
         }
-        .plan()
     }
 
     /// Whether the records are those that the plan was made from.
@@ -125,17 +128,9 @@ impl Consent<'_> {
             return Ok((planned, by_name.then_some(missing)));
         }
         let arguments = &self.command.arguments;
-        let arguments = arguments.of_saved(self.context, &self.reviewed.options, true);
+        let wish = arguments.wish_of_saved(self.context, &self.reviewed.options, true);
         let observations = planned.observations.take();
-        let whole = Planner {
-            context: self.context,
-            checkout: self.checkout,
-            at: self.at,
-            arguments: &arguments,
-            connection: &self.site.connection,
-            request: &self.reviewed.request,
-        }
-        .plan_again(observations)?;
+        let whole = self.planner(&wish).plan_again(observations)?;
         planned.observations = whole.observations;
         if !by_name && !takes_more(&whole.plan, &planned.plan) {
             return Ok((planned, None));
@@ -221,7 +216,7 @@ fn stale(site: &run::SiteRepository<'_>, reasons: &[plan::Staleness]) -> Result<
     if reasons.is_empty() {
         return Ok(());
     }
-    Err(session_failure(&run::Error::Stale {
+    Err(Failure::from(&run::Error::Stale {
         site: site.name.clone(),
         reasons: reasons.iter().map(ToString::to_string).collect(),
     }))

@@ -25,8 +25,7 @@ use crate::backend::{self, Backends};
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
-use crate::cli::planning::{self, PlanArguments, Planned, Planner, RemoteArguments};
-use crate::cli::revision::Checkout;
+use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, NodeDesign, NodeName, RunId};
@@ -42,8 +41,10 @@ use crate::run::{
 };
 use crate::run::{EventKind, Finished, RunEvent, Stop};
 use crate::site::At;
+use crate::workflow::Checkout;
+use crate::workflow::{self, Planned, Planner};
 
-pub(in crate::cli) use process::{ProcessClock, actor, session_failure};
+pub(in crate::cli) use process::{ProcessClock, actor};
 
 /// How often the session looks at its lock and its records.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -139,7 +140,7 @@ struct Task<'a> {
 
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let site = run::SiteRepository {
         repository: &repository,
         name: checkout.location.site.clone(),
@@ -198,7 +199,7 @@ impl ApplyCommand {
         let accept = std::iter::once("accept".to_owned());
         Self {
             words: accept.chain(nodes).collect(),
-            arguments: PlanArguments::for_a_look(None, false, remote),
+            arguments: PlanArguments::of_remote(remote),
             yes,
             effect: None,
             resume: false,
@@ -249,7 +250,7 @@ fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8,
 /// Why a plan is not admitted: what could not be read, and for the specification's own actions what an
 /// etcd cluster would not bear, is a failure of the step and no conflict.
 fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
-    let mut failure = session_failure(error);
+    let mut failure = Failure::from(error);
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
     if let (run::Error::Blocked { cause, .. }, Some(action)) = (error, action) {
         let is_failure = match cause {
@@ -280,10 +281,10 @@ fn look_out(
             context.printer.tell(&text);
             return Ok(None);
         }
-        other => other.map_err(|error| session_failure(&error))?,
+        other => other?,
     };
     if let Some(aside) = &outlook.set_aside {
-        planning::tell_of_set_aside(context, aside);
+        workflow::tell_of_set_aside(context, aside);
     }
     if let Some(run) = &outlook.ended {
         context.printer.tell(&format!(
@@ -305,17 +306,18 @@ fn apply_new(
     let head = At::Commit(checkout.head()?);
     let (arguments, connection) = (&command.arguments, &site.connection);
     let at = arguments.revision(context, checkout, connection, request, head)?;
-    let commit = match planning::commit_of(at) {
+    let commit = match workflow::commit_of(at) {
         Some(commit) => commit,
         None => checkout.head()?,
     };
+    let wish = arguments.wish(context);
     let planner = Planner {
-        context,
+        caller: context,
         checkout,
         at,
-        arguments,
         connection,
         request,
+        wish: &wish,
     };
     let planned = planner.plan()?;
     let Planned {
@@ -413,8 +415,7 @@ fn start(
             .iter()
             .map(ToString::to_string)
             .collect())
-    })
-    .map_err(|error| session_failure(&error))?;
+    })?;
     carry_out(context, command, task, begun, &clock)
 }
 
@@ -487,9 +488,7 @@ fn carry_out(
     });
     let finished: Finished = finished.map_err(|error| broken_off(&error, session.run()))?;
     let time = apply::Clock::now(clock);
-    let report = recorder
-        .finish(&finished, &time, finished.duration_ms)
-        .map_err(|error| session_failure(&error))?;
+    let report = recorder.finish(&finished, &time, finished.duration_ms)?;
     if command.format == Format::Text {
         let mut out = String::new();
         report::run::report(&mut out, &report, context.printer.out, false)?;

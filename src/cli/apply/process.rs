@@ -6,25 +6,12 @@ use std::time::Duration;
 
 use crate::apply;
 use crate::backend::LeaseClock;
+use crate::cli::Failure;
 use crate::cli::context::Printer;
-use crate::cli::{Failure, FailureKind};
 use crate::report::Visible;
 use crate::repository::Repository;
 use crate::run::Stop;
 use crate::run::{self, Actor, Timekeeper};
-
-/// The exit code's kind of a session's failure.
-pub(in crate::cli) fn session_failure(error: &run::Error) -> Failure {
-    let kind = match error.kind() {
-        run::Kind::Stale => FailureKind::Stale,
-        run::Kind::LockHeld => FailureKind::Locked,
-        run::Kind::Guard => FailureKind::Guard,
-        run::Kind::Interrupted => FailureKind::Interrupted,
-        run::Kind::Unpublished => FailureKind::Unpublished,
-        run::Kind::Error => FailureKind::Error,
-    };
-    Failure::from_error(kind, error, error.hint())
-}
 
 /// How often is looked whether a stop was asked for, while something is waited for.
 const TICK: Duration = Duration::from_millis(200);

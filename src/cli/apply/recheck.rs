@@ -12,7 +12,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::consent::{Consent, is_pinned};
 use super::saved::{in_history, listed};
-use crate::cli::planning::Planned;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{GroupName, NodeName, RunId};
 use crate::lifecycle::PowerState;
@@ -22,6 +21,7 @@ use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Reliance,
 use crate::report;
 use crate::run::{Interrupted, unfinished_run};
 use crate::step::{Effect, Step, StepIndex, StepKind};
+use crate::workflow::Planned;
 
 /// Why a step is not begun.
 const NOT_COVERED: &str =
@@ -88,8 +88,7 @@ pub(super) fn recheck(
 
 /// A run whose process may be at work is somebody else's.
 fn is_not_running(consent: &Consent<'_>) -> Result<(), Failure> {
-    let unfinished =
-        unfinished_run(consent.site).map_err(|error| super::session_failure(&error))?;
+    let unfinished = unfinished_run(consent.site).map_err(|error| super::Failure::from(&error))?;
     match unfinished {
         Some(run) if run.state == RunState::Running && !consent.command.take_over_dead => {
             let way_out = format!(

@@ -6,20 +6,17 @@ use std::sync::Arc;
 use super::consent::Consent;
 use super::recheck::{Rechecked, hold, recheck};
 use super::saved::{Equipped, equip, kind_of};
-use super::{
-    ApplyCommand, ProcessClock, Task, actor, carry_out, exit_code, look_out, session_failure,
-    window,
-};
+use super::{ApplyCommand, ProcessClock, Task, actor, carry_out, exit_code, look_out, window};
 use crate::backend;
 use crate::cli::context::Context;
-use crate::cli::planning::{self, Opened};
-use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::journal::Decision;
 use crate::plan::{Plan, saved};
 use crate::record::Store;
 use crate::run::{self, Interrupted, Process, Resumption, TakeOver, find_interrupted};
 use crate::site::At;
+use crate::workflow::Checkout;
+use crate::workflow::{self, Caller, Opened};
 
 /// Resumes a run that was interrupted; its commit is kept. In the clone that began it, what it does was agreed to then;
 /// in another one it is held to a plan made now.
@@ -36,11 +33,11 @@ pub(super) fn resume(
                 Some(run) => exit_code(run.outcome),
                 None => {
                     let nothing = run::Error::NothingInterrupted { site: name };
-                    Err(session_failure(&nothing))
+                    Err(Failure::from(&nothing))
                 }
             };
         }
-        other => other.map_err(|error| session_failure(&error))?,
+        other => other?,
     };
     let run = &interrupted.record.run;
     let mut plan = plan_of(&interrupted)?;
@@ -63,9 +60,9 @@ pub(super) fn resume(
     }
     let plan = Arc::new(plan);
     let location = checkout.location_at(at)?;
-    let backends = planning::backend_context(context, checkout, &location)?;
+    let backends = context.backends(checkout, &location)?;
     let mut opened = Opened::new(checkout)?;
-    let documents = opened.load(&location, at, planning::AS_APPLIED)?;
+    let documents = opened.load(&location, at, workflow::AS_APPLIED)?;
     let design = documents.design.clone();
     if documents.digest != plan.target.site_digest {
         let commit = interrupted.commit.short();
@@ -96,8 +93,7 @@ pub(super) fn resume(
         &plan,
         nodes,
         how,
-    )
-    .map_err(|error| session_failure(&error))?;
+    )?;
     let task = Task {
         plan: &plan,
         design: &design,

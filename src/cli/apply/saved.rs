@@ -7,8 +7,6 @@ use super::consent::Consent;
 use super::{ApplyCommand, Task, not_admitted, not_observed, nothing, start};
 use crate::backend::{self, Backends};
 use crate::cli::context::Context;
-use crate::cli::planning::{self, Opened, Planned};
-use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::observed;
@@ -18,6 +16,8 @@ use crate::report::Visible;
 use crate::repository::{CommitId, Links, read_file};
 use crate::run::{self, Connection, admit};
 use crate::site::{At, Site};
+use crate::workflow::Checkout;
+use crate::workflow::{self, Opened, Planned};
 
 /// Differences that are listed.
 const MOST_LISTED: usize = 40;
@@ -145,7 +145,7 @@ fn commit_of(
     let Some(revision) = revision.filter(|_| plan.request.action.is_targeted()) else {
         return Ok(head);
     };
-    let commit = planning::recorded(checkout, &site.connection, revision)?;
+    let commit = workflow::recorded(checkout, &site.connection, revision)?;
     in_history(checkout, commit)?;
     Ok(commit)
 }
@@ -194,13 +194,13 @@ pub(super) fn equip(
     backends: &backend::Context,
 ) -> Result<Equipped, Failure> {
     let records = store.nodes(&store.read()?)?;
-    backends.identities.record(planning::identities(&records));
+    backends.identities.record(workflow::identities(&records));
     let applied = applied_of(&mut opened, &records, plan, &site.connection)?;
     let design = documents.design.clone();
-    planning::allow_applied(backends, &design, &records, &applied);
+    workflow::allow_applied(backends, &design, &records, &applied);
     Ok(Equipped {
         applied,
-        runtime: planning::runtime(&design)?,
+        runtime: workflow::runtime(&design)?,
         hardware: opened.choose(&documents, backends)?,
     })
 }
@@ -222,13 +222,13 @@ fn applied_of(
             continue;
         };
         if !designs.contains_key(revision) {
-            let commit = planning::recorded(opened.checkout, connection, revision)?;
+            let commit = workflow::recorded(opened.checkout, connection, revision)?;
             let location = opened.checkout.location_at(At::Commit(commit))?;
             let site = opened
                 .loader
-                .load(&location, At::Commit(commit), planning::AS_APPLIED)?;
+                .load(&location, At::Commit(commit), workflow::AS_APPLIED)?;
             designs.insert(revision.clone(), site.design);
         }
     }
-    Ok(planning::applied(&records, &designs))
+    Ok(workflow::applied(&records, &designs))
 }

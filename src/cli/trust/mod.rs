@@ -9,12 +9,13 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::context::Context;
-use super::planning::{AS_APPLIED, backend_context};
-use super::revision::{Checkout, load_sound};
+use super::revision::load_sound;
 use super::{Failure, FailureKind};
 use crate::backend::{Reach, ReachEntry, Secrets, reach_digest};
 use crate::report::{self, Visible, counted};
 use crate::site::Loader;
+use crate::workflow::Checkout;
+use crate::workflow::{AS_APPLIED, Caller};
 
 pub(super) use gate::TrustGate;
 
@@ -56,7 +57,7 @@ struct Shown<'a> {
 
 pub(super) fn run(context: &mut Context, command: &TrustCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = Checkout::find(context, &repository)?;
+    let checkout = context.checkout(&repository)?;
     let site = checkout.location.site.clone();
     let store =
         store::TrustStore::find(&repository, context.directory()).map_err(Failure::error)?;
@@ -97,7 +98,7 @@ fn trust(
         return Ok(());
     }
     let gate = TrustGate::new(repository, context.directory(), site, context.printer, None);
-    let backends = backend_context(context, checkout, &location)?;
+    let backends = context.backends(checkout, &location)?;
     let trusted = gate
         .untrusted(&reach, &*backends.secrets)
         .map_err(Failure::error)?;

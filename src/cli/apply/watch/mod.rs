@@ -8,6 +8,7 @@
 mod health;
 mod metrics;
 
+use crate::workflow::{self, Caller};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,14 +18,13 @@ use super::process::listen;
 use super::{ApplyCommand, actor, apply_new, resume};
 use crate::backend::{Tenure, WatchListener, Watched, Watcher};
 use crate::cli::context::{Context, Printer};
-use crate::cli::planning;
-use crate::cli::revision::Checkout;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
 use crate::report::Visible;
 use crate::run::{self, find_interrupted};
 use crate::run::{RunEvent, Stop, StopHandle};
 use crate::site::At;
+use crate::workflow::Checkout;
 
 use metrics::Metrics;
 
@@ -306,10 +306,10 @@ fn open(context: &Context, checkout: &Checkout<'_>) -> Result<Watcher, Failure> 
     let at = At::Commit(checkout.head()?);
     let location = checkout.location_at(at)?;
     let mut loader = checkout.loader()?;
-    let loaded = loader.load(&location, at, planning::AS_APPLIED)?;
-    let backends = planning::backend_context(context, checkout, &location)?;
+    let loaded = loader.load(&location, at, workflow::AS_APPLIED)?;
+    let backends = context.backends(checkout, &location)?;
     let watcher = Watcher::open(&loaded.design, &backends)
-        .map_err(|error| planning::backend_failure(&error, &loader))?;
+        .map_err(|error| workflow::backend_failure(&error, &loader))?;
     watcher.ok_or_else(|| {
         Failure::new(
             FailureKind::Usage,

@@ -1,15 +1,17 @@
 //! What every command does first that asks the remote: it publishes what an earlier command of this clone
 //! could not, and follows the remote's records.
 
-use crate::cli::Failure;
-use crate::cli::apply::{ProcessClock, actor, session_failure};
-use crate::cli::context::Context;
+use super::{Caller, Failure};
 use crate::record::{Standing, Store};
 use crate::run::{self, Connection, Process, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours.
-pub(in crate::cli) fn follow(
-    context: &Context,
+///
+/// # Errors
+///
+/// The remote cannot be asked, or the records cannot be read.
+pub fn follow(
+    caller: &dyn Caller,
     store: &Store<'_>,
     connection: &Connection<'_>,
 ) -> Result<(), Failure> {
@@ -18,17 +20,15 @@ pub(in crate::cli) fn follow(
         name: store.site().clone(),
         connection: connection.clone(),
     };
-    let actor = actor(site.repository)?;
-    let clock = ProcessClock::new(context.printer);
-    let process = Process::new(&site, &actor, &clock);
+    let actor = caller.actor(site.repository)?;
+    let clock = caller.clock();
+    let process = Process::new(&site, &actor, &*clock);
     match connection {
         Connection::Alone => {}
         Connection::Offline => {
-            context
-                .printer
-                .tell("warning: the remote was not asked (--offline): its records may be newer");
+            caller.tell("warning: the remote was not asked (--offline): its records may be newer");
             if let Ok(Some(left)) = run::unpublished(process) {
-                context.printer.tell(&format!(
+                caller.tell(&format!(
                     "warning: run {} has ended here ({}), and its end is not published",
                     left.run, left.outcome
                 ));
@@ -37,22 +37,22 @@ pub(in crate::cli) fn follow(
         Connection::Shared { remote, .. } => {
             match run::catch_up(process) {
                 Ok(None) => {}
-                Ok(Some(run)) => context.printer.tell(&format!(
+                Ok(Some(run)) => caller.tell(&format!(
                     "Run {} had ended, and its end was not published: that is done now.",
                     run.run
                 )),
                 Err(error @ run::Error::Unpublished { .. }) => {
-                    context.printer.tell(&format!("warning: {error}"));
+                    caller.tell(&format!("warning: {error}"));
                 }
-                Err(error) => return Err(session_failure(&error)),
+                Err(error) => return Err(error.into()),
             }
             if let Standing::SetAside { run, kept } = store.follow(remote)?.standing {
-                tell_of_set_aside(context, &SetAside { run, kept });
+                tell_of_set_aside(caller, &SetAside { run, kept });
             }
         }
     }
     for run in store.read()?.site.tags_owed {
-        context.printer.tell(&format!(
+        caller.tell(&format!(
             "warning: the tag of run {run} is owed: the remote has refused it; the next `trueup apply` tries again"
         ));
     }
@@ -60,8 +60,8 @@ pub(in crate::cli) fn follow(
 }
 
 /// Tells of records of this clone that the remote has gone on without.
-pub(in crate::cli) fn tell_of_set_aside(context: &Context, aside: &SetAside) {
-    context.printer.tell(&format!(
+pub fn tell_of_set_aside(caller: &dyn Caller, aside: &SetAside) {
+    caller.tell(&format!(
         "warning: run {} of this clone is not in the remote's records, which have gone on without it: its records are kept as `{}` and count no more; plan again, which observes its machines",
         aside.run, aside.kept
     ));

@@ -1,12 +1,10 @@
-//! Why a command did not do what was asked, and the exit code that says so.
+//! Why something that was asked for was not done.
 
 use crate::diagnostic::chain;
+use crate::run;
 use std::fmt;
 
-/// Wrong usage.
-pub(super) const USAGE: u8 = 64;
-
-/// The kinds of failure: one row of the table of exit codes each.
+/// The kinds of failure: whoever called tells them apart, a command line by its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Invalid documents, a backend that does not answer, a broken file.
@@ -91,21 +89,6 @@ impl Failure {
             hints: hint.into_iter().collect(),
         }
     }
-
-    /// The table of exit codes.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match self.kind {
-            FailureKind::Error | FailureKind::NotFound => 1,
-            FailureKind::Guard => 4,
-            FailureKind::Stale => 5,
-            FailureKind::Locked => 6,
-            FailureKind::Failed => 7,
-            FailureKind::Interrupted => 8,
-            FailureKind::Unpublished => 9,
-            FailureKind::Usage => USAGE,
-        }
-    }
 }
 
 impl fmt::Display for Failure {
@@ -141,5 +124,25 @@ impl From<fmt::Error> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::error(format!("output could not be written: {error}"))
+    }
+}
+
+impl From<&run::Error> for Failure {
+    fn from(error: &run::Error) -> Self {
+        let kind = match error.kind() {
+            run::Kind::Stale => FailureKind::Stale,
+            run::Kind::LockHeld => FailureKind::Locked,
+            run::Kind::Guard => FailureKind::Guard,
+            run::Kind::Interrupted => FailureKind::Interrupted,
+            run::Kind::Unpublished => FailureKind::Unpublished,
+            run::Kind::Error => FailureKind::Error,
+        };
+        Self::from_error(kind, error, error.hint())
+    }
+}
+
+impl From<run::Error> for Failure {
+    fn from(error: run::Error) -> Self {
+        Self::from(&error)
     }
 }

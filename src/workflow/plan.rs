@@ -1,57 +1,93 @@
-//! From a checkout to a plan: what `plan` and `apply` have in common.
+//! From a checkout to a plan.
 //!
-//! Loads the site, follows the records, asks the backends (or reads what was seen elsewhere), loads the
-//! old designs that are needed for reasons, and calls [`plan::make`].
-
-mod arguments;
-mod follow;
-mod opened;
+//! [`Planner::plan`] is the whole way: the records and the site are read at the same time, the machines that differ
+//! from their records are explained, backends are asked (or what was seen elsewhere is read), and
+//! [`plan::make`] makes the plan of all that, once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::backend::{self, Backends, Clock, Look, Reach, Rights};
-use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
+use super::backends::{allow_applied, identities, runtime};
+use super::{AS_APPLIED, Caller, Checkout, Failure, FailureKind, Opened, follow};
+use crate::backend::{Backends, Look, Rights};
+use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
-use crate::identity::Identity;
 use crate::observed::{self, Observations};
-use crate::plan::{self, Action, Base, ClusterSteps, IntermediateCommit, Plan, Request, Target};
+use crate::plan::{
+    self, Action, Base, ClusterSteps, IntermediateCommit, Options, Plan, Request, Target,
+};
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Links, Tree, read_file};
 use crate::run::{Connection, History, intermediate_commits};
-use crate::site::{At, Depth, Detail, Loader, Location, Settings, Site};
+use crate::site::{At, Depth, Detail, Location, Settings, Site};
 
-pub(in crate::cli) use self::opened::Opened;
-pub(in crate::cli) use arguments::{PlanArguments, RemoteArguments};
-pub(in crate::cli) use follow::{follow, tell_of_set_aside};
+/// Where what is known of machines and clusters comes from.
+#[derive(Clone, Debug, Default)]
+pub enum Observed {
+    /// They are asked.
+    #[default]
+    Now,
+    /// A snapshot file.
+    File(PathBuf),
+    /// Nowhere: the plan is made on records alone.
+    Nothing,
+}
 
-use crate::cli::context::Context;
-use crate::cli::revision::{Checkout, sound};
-use crate::cli::secrets::ProcessSecrets;
-use crate::cli::trust::TrustGate;
-use crate::cli::{Failure, FailureKind};
+/// What a plan is to be made by.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// What shapes it.
+    pub options: Options,
+    /// Where `options` are those of a request that was saved: what is allowed now, of which the request takes what it
+    /// asks for.
+    pub allowed: Option<Options>,
+    /// Where what is known of machines comes from.
+    pub observed: Observed,
+    /// A substitution whose source is not there is a warning.
+    pub allow_missing_sources: bool,
+    /// No pods are looked at, nor rights: nothing is forecast.
+    pub without_forecast: bool,
+    /// Times of drains were given, which may contradict each other or the documents.
+    pub gives_times: bool,
+}
+
+impl Wish {
+    /// The options of the plan under the policy of its site.
+    fn options(&self, policy: &Policy) -> Options {
+        match &self.allowed {
+            None => self.options.clone(),
+            Some(given) => self.options.allowed_by(given, policy),
+        }
+    }
+}
 
 /// A plan, and what it was made from.
-pub(in crate::cli) struct Planned {
-    pub(in crate::cli) plan: Plan,
-    pub(in crate::cli) site: Site,
-    pub(in crate::cli) state: SiteState,
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// The site that it reaches.
+    pub site: Site,
+    /// What was done to the site.
+    pub state: SiteState,
     /// What was done to each node.
-    pub(in crate::cli) records: BTreeMap<NodeName, NodeRecord>,
+    pub records: BTreeMap<NodeName, NodeRecord>,
     /// What was seen, where anybody looked.
-    pub(in crate::cli) observations: Option<Observations>,
+    pub observations: Option<Observations>,
     /// The designs of the nodes as they were applied last, of those that have left the design or
     /// differ from it.
-    pub(in crate::cli) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
-    pub(in crate::cli) runtime: tokio::runtime::Runtime,
-    pub(in crate::cli) hardware: Option<Arc<Backends>>,
+    pub applied: BTreeMap<NodeName, Arc<NodeDesign>>,
+    /// What backends are asked on.
+    pub runtime: tokio::runtime::Runtime,
+    /// Whoever was asked.
+    pub hardware: Option<Arc<Backends>>,
 }
 
 impl Planned {
     /// The plan alone, for a process that ends soon: taking everything else apart piece by piece would only cost time.
-    pub(in crate::cli) fn into_plan(self) -> Plan {
+    pub fn into_plan(self) -> Plan {
         let Self {
             plan,
             site,
@@ -66,79 +102,12 @@ impl Planned {
     }
 }
 
-/// What backends need that no document says; also what decides whether they are contacted.
-pub(in crate::cli) fn backend_context(
-    context: &Context,
-    checkout: &Checkout<'_>,
-    location: &Location,
-) -> Result<backend::Context, Failure> {
-    let repository = checkout.repository;
-    let mut secrets = ProcessSecrets::new(repository.root());
-    let mut named = None;
-    if let Some(protected) = checkout.guards()? {
-        secrets = secrets.at(context.repository()?, protected.commit);
-        let guards = &protected.guards;
-        named = Some((guards.revision().to_owned(), Reach::of(guards.design())));
-    }
-    let (site, printer) = (location.site.as_str(), context.printer);
-    let gate = TrustGate::new(repository, context.directory(), site, printer, named);
-    Ok(backend::Context {
-        gate: Arc::new(gate),
-        applied: Arc::default(),
-        simulated_state: repository
-            .common_dir()
-            .join("trueup")
-            .join(location.site.as_str())
-            .join("simulated-site.json"),
-        secrets: Arc::new(secrets),
-        identities: Arc::default(),
-    })
-}
-
-/// Lets the controllers be contacted whose addresses were applied: those of nodes whose designs are as
-/// recorded, and those of `applied`, the designs that were applied last of the others.
-pub(in crate::cli) fn allow_applied(
-    backends: &backend::Context,
-    design: &Design,
-    records: &BTreeMap<NodeName, NodeRecord>,
-    applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
-) {
-    if Reach::of(design).is_empty() {
-        return;
-    }
-    let mut nodes = Beside::of(&design.nodes);
-    let unmoved = records.iter().filter_map(|(name, record)| {
-        let node = nodes.get(name.as_str())?;
-        let (section, own) = (&Section::OutOfBand, &node.digests);
-        let is_same = record.digest_version == DIGEST_VERSION
-            && record.digests.get(section) == own.get(section);
-        is_same.then_some(&**node)
-    });
-    let others = applied.values().map(|node| &**node);
-    for node in unmoved.chain(others) {
-        backends.applied.add(node, design.backend_of(node).kind);
-    }
-}
-
-/// What the records know machines by.
-pub(in crate::cli) fn identities(
-    records: &BTreeMap<NodeName, NodeRecord>,
-) -> impl Iterator<Item = (&str, Identity)> {
-    let records = records.iter();
-    records.filter_map(|(name, record)| Some((name.as_str(), *record.identity.clone()?)))
-}
-
-/// A runtime whose clock is the backends'.
-pub(in crate::cli) fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(backend::clock(design) == Clock::Virtual)
-        .build()
-        .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))
-}
-
 /// The commit that a record names, fetched where this clone does not have it.
-pub(in crate::cli) fn recorded(
+///
+/// # Errors
+///
+/// It is nowhere.
+pub fn recorded(
     checkout: &Checkout<'_>,
     connection: &Connection<'_>,
     revision: &str,
@@ -150,11 +119,7 @@ pub(in crate::cli) fn recorded(
 }
 
 /// Fetches more of a shallow history, until it reaches the last site action.
-pub(in crate::cli) fn deepen(
-    connection: &Connection<'_>,
-    state: &SiteState,
-    target: CommitId,
-) -> Result<(), Failure> {
+fn deepen(connection: &Connection<'_>, state: &SiteState, target: CommitId) -> Result<(), Failure> {
     if let (Connection::Shared { remote, .. }, Some(action)) = (connection, &state.last_action)
         && let Ok(base) = action.revision.parse()
     {
@@ -175,27 +140,37 @@ type Snapshot = Option<Option<Observations>>;
 
 /// A plan that is to be made.
 #[derive(Clone, Copy)]
-pub(in crate::cli) struct Planner<'a> {
-    pub(in crate::cli) context: &'a Context,
-    pub(in crate::cli) checkout: &'a Checkout<'a>,
-    /// The documents.
-    pub(in crate::cli) at: At,
-    pub(in crate::cli) arguments: &'a PlanArguments,
-    pub(in crate::cli) connection: &'a Connection<'a>,
-    pub(in crate::cli) request: &'a Request,
+pub struct Planner<'a> {
+    /// Who calls.
+    pub caller: &'a dyn Caller,
+    /// The site.
+    pub checkout: &'a Checkout<'a>,
+    /// Its documents.
+    pub at: At,
+    /// How it is shared.
+    pub connection: &'a Connection<'a>,
+    /// What is asked for.
+    pub request: &'a Request,
+    /// What shapes the plan.
+    pub wish: &'a Wish,
 }
 
 impl<'a> Planner<'a> {
     /// Makes the plan.
-    pub(in crate::cli) fn plan(&self) -> Result<Planned, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// The documents are wrong, what is asked for cannot be planned, or something cannot be read.
+    pub fn plan(&self) -> Result<Planned, Failure> {
         self.made(|| self.snapshot())
     }
 
     /// Makes another plan of what was observed for one before.
-    pub(in crate::cli) fn plan_again(
-        &self,
-        observations: Option<Observations>,
-    ) -> Result<Planned, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Planner::plan`].
+    pub fn plan_again(&self, observations: Option<Observations>) -> Result<Planned, Failure> {
         self.made(|| Ok(Some(observations)))
     }
 
@@ -212,13 +187,13 @@ impl<'a> Planner<'a> {
             let settings = Settings {
                 depth: Depth::Checked,
                 detail: Detail::Designs,
-                allow_missing_sources: self.arguments.allow_missing_sources,
+                allow_missing_sources: self.wish.allow_missing_sources,
             };
             let site = opened.load(&location, self.at, settings);
             (joined(ground), joined(snapshot), joined(head), site)
         });
         let (ground, head) = (ground?, head?);
-        let site = sound(self.context, &opened.loader, Depth::Checked, site?)?;
+        let site = opened.sound(self.caller, Depth::Checked, site?)?;
         self.made_of(opened, site, ground, head, snapshot?)
     }
 
@@ -231,13 +206,13 @@ impl<'a> Planner<'a> {
         snapshot: Snapshot,
     ) -> Result<Planned, Failure> {
         let Self {
-            context,
+            caller,
             checkout,
             request,
             ..
         } = *self;
         let Ground { state, records } = ground;
-        let backends = backend_context(context, checkout, &site.location)?;
+        let backends = caller.backends(checkout, &site.location)?;
         backends.identities.record(identities(&records));
         let hardware = match &snapshot {
             // The place of what a backend refuses may be in any file.
@@ -267,7 +242,7 @@ impl<'a> Planner<'a> {
         if let Some(commit) = commit {
             deepen(self.connection, &state.site, commit)?;
         }
-        let options = self.arguments.options(context, &design.policy);
+        let options = self.wish.options(&design.policy);
         let intermediate = match (options.allow_intermediate_commits, commit) {
             (true, Some(commit)) => allowed_commits(checkout, &state.site, commit)?,
             _ => Vec::new(),
@@ -300,7 +275,7 @@ impl<'a> Planner<'a> {
             intermediate_commits: intermediate,
             reasons: &reasons,
         })
-        .map_err(|error| refused(&error, self.arguments))?;
+        .map_err(|error| self.refused(&error))?;
         // Taking the trees of documents apart node by node would only cost time.
         std::mem::forget(old);
         Ok(Planned {
@@ -317,11 +292,11 @@ impl<'a> Planner<'a> {
 
     fn ground(&self) -> Result<Ground, Failure> {
         let store = Store::open(self.checkout.repository, &self.checkout.location.site)?;
-        follow(self.context, &store, self.connection)?;
+        follow(self.caller, &store, self.connection)?;
         let began = Instant::now();
         let state = store.read()?;
         let records = store.nodes(&state)?;
-        ::log::info!(
+        log::info!(
             "records of {} nodes, in {:.1?}",
             records.len(),
             began.elapsed()
@@ -330,13 +305,11 @@ impl<'a> Planner<'a> {
     }
 
     fn snapshot(&self) -> Result<Snapshot, Failure> {
-        let Some(path) = &self.arguments.observed else {
-            return Ok(None);
+        let path = match &self.wish.observed {
+            Observed::Now => return Ok(None),
+            Observed::Nothing => return Ok(Some(None)),
+            Observed::File(path) => path,
         };
-        if path.as_os_str() == "none" {
-            return Ok(Some(None));
-        }
-        let path = self.context.directory().join(path);
         let unreadable = |error: &dyn std::error::Error| {
             Failure::error(format!(
                 "the snapshot `{}` could not be read: {}",
@@ -344,7 +317,7 @@ impl<'a> Planner<'a> {
                 chain(error)
             ))
         };
-        let bytes = read_file(&path, observed::LARGEST as u64, Links::Followed);
+        let bytes = read_file(path, observed::LARGEST as u64, Links::Followed);
         let bytes = bytes.map_err(|error| unreadable(&error))?;
         let seen = observed::read(&bytes).map_err(|error| unreadable(&error))?;
         Ok(Some(Some(seen)))
@@ -439,9 +412,21 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
+    fn refused(&self, error: &plan::Error) -> Failure {
+        let kind = match error {
+            plan::Error::UnknownNode { .. }
+            | plan::Error::NotInCluster { .. }
+            | plan::Error::NoEtcd => FailureKind::NotFound,
+            plan::Error::GracePeriod { .. } if !self.wish.gives_times => FailureKind::Error,
+            _ => FailureKind::Usage,
+        };
+        Failure::new(kind, error.to_string())
+    }
+
     /// What the plan goes by.
     fn look(&self) -> Look {
-        if self.arguments.without_forecast {
+        if self.wish.without_forecast {
             return Look {
                 etcd: true,
                 ..Look::default()
@@ -461,13 +446,6 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// How a revision is read that was checked when it was applied.
-pub(in crate::cli) const AS_APPLIED: Settings = Settings {
-    depth: Depth::Typed,
-    detail: Detail::Designs,
-    allow_missing_sources: true,
-};
-
 /// The commit that is checked out.
 struct Head {
     commit: CommitId,
@@ -482,19 +460,9 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     }
 }
 
-/// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
-fn refused(error: &plan::Error, arguments: &PlanArguments) -> Failure {
-    let kind = match error {
-        plan::Error::UnknownNode { .. }
-        | plan::Error::NotInCluster { .. }
-        | plan::Error::NoEtcd => FailureKind::NotFound,
-        plan::Error::GracePeriod { .. } if !arguments.action.gives_times() => FailureKind::Error,
-        _ => FailureKind::Usage,
-    };
-    Failure::new(kind, error.to_string())
-}
-
-pub(in crate::cli) fn commit_of(at: At) -> Option<CommitId> {
+/// The commit of a revision; `None` for the worktree.
+#[must_use]
+pub fn commit_of(at: At) -> Option<CommitId> {
     match at {
         At::Worktree => None,
         At::Commit(commit) => Some(commit),
@@ -521,7 +489,8 @@ fn differs(record: &NodeRecord, node: Option<&NodeDesign>) -> bool {
 }
 
 /// The designs that were applied last, of the nodes whose old design was loaded.
-pub(in crate::cli) fn applied(
+#[must_use]
+pub fn applied(
     records: &BTreeMap<NodeName, NodeRecord>,
     designs: &BTreeMap<Arc<str>, Arc<Design>>,
 ) -> BTreeMap<NodeName, Arc<NodeDesign>> {
@@ -544,7 +513,7 @@ async fn observe_nodes(
 ) -> Observations {
     let began = Instant::now();
     let seen = backends.see(nodes, look, pods_of).await;
-    ::log::info!(
+    log::info!(
         "looked at {} machines in {:.1?}",
         nodes.len(),
         began.elapsed()
@@ -568,26 +537,6 @@ fn subjects(
         .collect()
 }
 
-pub(in crate::cli) fn backend_failure(error: &backend::Error, loader: &Loader<'_>) -> Failure {
-    let mut failure = Failure::from_error(FailureKind::Error, error, None);
-    if let backend::Error::Untrusted(untrusted) = error {
-        failure.kind = FailureKind::Guard;
-        failure.hints.extend(untrusted.hints.iter().cloned());
-    }
-    if let Some(diagnostic) = error.diagnostic() {
-        let place = diagnostic.mark.map(|mark| loader.sources().place(mark));
-        failure.message = match place {
-            Some(place) => format!("{place}: {}", diagnostic.message),
-            None => diagnostic.message.clone(),
-        };
-        failure.hints.extend(diagnostic.hint.clone());
-    }
-    if error.diagnostic().is_none() {
-        failure.hints.extend(error.hint().map(str::to_owned));
-    }
-    failure
-}
-
 fn allowed_commits(
     checkout: &Checkout<'_>,
     state: &SiteState,
@@ -599,8 +548,7 @@ fn allowed_commits(
         &checkout.location.selection,
         state,
         commit,
-    )
-    .map_err(|error| crate::cli::apply::session_failure(&error))?;
+    )?;
     Ok(match history {
         History::Between(commits) | History::Rollback(commits) => commits,
         History::None | History::Diverged { .. } => Vec::new(),

@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::follow;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
-use crate::cli::revision::Checkout;
-use crate::cli::{Failure, FailureKind};
-use crate::design::Policy;
 use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
 use crate::repository::{Patience, Repository};
 use crate::run::Connection;
 use crate::site::At;
+use crate::workflow::{Checkout, Failure, FailureKind, Observed, Wish, follow};
 
 /// What shapes a plan.
 #[derive(Debug, Clone, Default, Args)]
@@ -69,28 +66,14 @@ pub(in crate::cli) struct PlanArguments {
     as_of: Option<jiff::civil::Date>,
     /// Read what was seen from a file, or `none`: plan on records alone
     #[arg(long, visible_alias = "observations", value_name = "FILE|none")]
-    pub(super) observed: Option<PathBuf>,
+    observed: Option<PathBuf>,
     /// A substitution whose source is not there is a warning
     #[arg(long)]
-    pub(super) allow_missing_sources: bool,
+    allow_missing_sources: bool,
     #[command(flatten)]
     pub(in crate::cli) action: ActionArguments,
     #[command(flatten)]
     pub(in crate::cli) remote: RemoteArguments,
-    /// A request that was saved, in the place of the flags.
-    #[arg(skip)]
-    saved: Option<Saved>,
-    /// No pods are looked at, nor rights: nothing is forecast.
-    #[arg(skip)]
-    pub(super) without_forecast: bool,
-}
-
-/// A request that was saved in a plan.
-#[derive(Debug, Clone)]
-struct Saved {
-    options: Options,
-    /// Only what was given here is allowed; `None`: all that the request allows.
-    given: Option<Options>,
 }
 
 /// How records are shared.
@@ -172,48 +155,44 @@ impl PlanArguments {
         self.skip_blocked = true;
     }
 
-    /// The arguments with which a saved request is planned today. Its allowances count as far as these arguments
-    /// repeat them, or all of them where `is_confirmed`.
-    pub(in crate::cli) fn of_saved(
-        &self,
-        context: &Context,
-        saved: &Options,
-        is_confirmed: bool,
-    ) -> Self {
-        let given = self.given(context);
+    /// No flags but those of the remote.
+    pub(in crate::cli) fn of_remote(remote: RemoteArguments) -> Self {
         Self {
-            allow_missing_sources: true,
-            remote: self.remote.clone(),
-            saved: Some(Saved {
-                options: Options {
-                    as_of: context.today(),
-                    ..saved.clone()
-                },
-                given: (!is_confirmed).then_some(given),
-            }),
-            ..Self::default()
-        }
-    }
-
-    /// What a look at the site asks, which nothing is going to be done about.
-    pub(in crate::cli) fn for_a_look(
-        observed: Option<PathBuf>,
-        allow_missing_sources: bool,
-        remote: RemoteArguments,
-    ) -> Self {
-        Self {
-            observed,
-            allow_missing_sources,
             remote,
             ..Self::default()
         }
     }
 
-    /// The same, without what only a forecast needs.
-    pub(in crate::cli) fn without_forecast(self) -> Self {
-        Self {
-            without_forecast: true,
-            ..self
+    /// What these arguments ask of a plan.
+    pub(in crate::cli) fn wish(&self, context: &Context) -> Wish {
+        Wish {
+            options: self.given(context),
+            allowed: None,
+            observed: observed(context, self.observed.as_ref()),
+            allow_missing_sources: self.allow_missing_sources,
+            without_forecast: false,
+            gives_times: self.action.gives_times(),
+        }
+    }
+
+    /// What a request that was saved asks of a plan today. Its allowances count as far as these arguments
+    /// repeat them, or all of them where `is_confirmed`.
+    pub(in crate::cli) fn wish_of_saved(
+        &self,
+        context: &Context,
+        saved: &Options,
+        is_confirmed: bool,
+    ) -> Wish {
+        Wish {
+            options: Options {
+                as_of: context.today(),
+                ..saved.clone()
+            },
+            allowed: (!is_confirmed).then(|| self.given(context)),
+            observed: Observed::Now,
+            allow_missing_sources: true,
+            without_forecast: false,
+            gives_times: false,
         }
     }
 
@@ -268,21 +247,6 @@ impl PlanArguments {
         }
     }
 
-    /// The options of a plan under the policy of its site.
-    pub(super) fn options(&self, context: &Context, policy: &Policy) -> Options {
-        match &self.saved {
-            None => self.given(context),
-            Some(Saved {
-                options,
-                given: None,
-            }) => options.clone(),
-            Some(Saved {
-                options,
-                given: Some(given),
-            }) => options.allowed_by(given, policy),
-        }
-    }
-
     fn given(&self, context: &Context) -> Options {
         let day = self.as_of.map(|day| Arc::from(day.to_string()));
         Options {
@@ -304,5 +268,14 @@ impl PlanArguments {
             leaving: self.action.leaving(),
             remediation: self.action.remediation(),
         }
+    }
+}
+
+/// Where what is known of machines comes from.
+pub(super) fn observed(context: &Context, path: Option<&PathBuf>) -> Observed {
+    match path {
+        None => Observed::Now,
+        Some(path) if path.as_os_str() == "none" => Observed::Nothing,
+        Some(path) => Observed::File(context.directory().join(path)),
     }
 }

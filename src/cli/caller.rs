@@ -1,0 +1,64 @@
+//! This process as what a workflow calls.
+
+use std::sync::Arc;
+
+use super::apply::{ProcessClock, actor};
+use super::context::Context;
+use super::secrets::ProcessSecrets;
+use super::trust::TrustGate;
+use crate::backend::{self, Reach};
+use crate::diagnostic::{Diagnostics, Sources};
+use crate::report;
+use crate::repository::Repository;
+use crate::run::{Actor, Timekeeper};
+use crate::site::Location;
+use crate::workflow::{Caller, Checkout, Failure};
+
+impl Caller for Context {
+    fn tell(&self, text: &str) {
+        self.printer.tell(text);
+    }
+
+    fn show(&self, diagnostics: &Diagnostics, sources: &Sources) {
+        let mut text = String::new();
+        // Writing into a text does not fail.
+        let _ = report::diagnostics::text(&mut text, diagnostics, sources, self.printer.err);
+        self.printer.tell(&text);
+    }
+
+    fn backends(
+        &self,
+        checkout: &Checkout<'_>,
+        location: &Location,
+    ) -> Result<backend::Context, Failure> {
+        let repository = checkout.repository;
+        let mut secrets = ProcessSecrets::new(repository.root());
+        let mut named = None;
+        if let Some(protected) = checkout.guards()? {
+            secrets = secrets.at(self.repository()?, protected.commit);
+            let guards = &protected.guards;
+            named = Some((guards.revision().to_owned(), Reach::of(guards.design())));
+        }
+        let (site, printer) = (location.site.as_str(), self.printer);
+        let gate = TrustGate::new(repository, self.directory(), site, printer, named);
+        Ok(backend::Context {
+            gate: Arc::new(gate),
+            applied: Arc::default(),
+            simulated_state: repository
+                .common_dir()
+                .join("trueup")
+                .join(location.site.as_str())
+                .join("simulated-site.json"),
+            secrets: Arc::new(secrets),
+            identities: Arc::default(),
+        })
+    }
+
+    fn actor(&self, repository: &Repository) -> Result<Actor, Failure> {
+        actor(repository)
+    }
+
+    fn clock(&self) -> Box<dyn Timekeeper + '_> {
+        Box::new(ProcessClock::new(self.printer))
+    }
+}

@@ -1,0 +1,79 @@
+//! The backends of a site: who may be contacted, and what is said where one refuses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Failure, FailureKind};
+use crate::backend::{self, Clock, Reach};
+use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
+use crate::identity::Identity;
+use crate::record::NodeRecord;
+use crate::site::Loader;
+
+/// Lets the controllers be contacted whose addresses were applied: those of nodes whose designs are as
+/// recorded, and those of `applied`, the designs that were applied last of the others.
+pub fn allow_applied(
+    backends: &backend::Context,
+    design: &Design,
+    records: &BTreeMap<NodeName, NodeRecord>,
+    applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
+) {
+    if Reach::of(design).is_empty() {
+        return;
+    }
+    let mut nodes = Beside::of(&design.nodes);
+    let unmoved = records.iter().filter_map(|(name, record)| {
+        let node = nodes.get(name.as_str())?;
+        let (section, own) = (&Section::OutOfBand, &node.digests);
+        let is_same = record.digest_version == DIGEST_VERSION
+            && record.digests.get(section) == own.get(section);
+        is_same.then_some(&**node)
+    });
+    let others = applied.values().map(|node| &**node);
+    for node in unmoved.chain(others) {
+        backends.applied.add(node, design.backend_of(node).kind);
+    }
+}
+
+/// What the records know machines by.
+pub fn identities(
+    records: &BTreeMap<NodeName, NodeRecord>,
+) -> impl Iterator<Item = (&str, Identity)> {
+    let records = records.iter();
+    records.filter_map(|(name, record)| Some((name.as_str(), *record.identity.clone()?)))
+}
+
+/// A runtime whose clock is the backends'.
+///
+/// # Errors
+///
+/// The system does not let it start.
+pub fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(backend::clock(design) == Clock::Virtual)
+        .build()
+        .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))
+}
+
+/// A failure of choosing backends, with the place of what is refused.
+#[must_use]
+pub fn backend_failure(error: &backend::Error, loader: &Loader<'_>) -> Failure {
+    let mut failure = Failure::from_error(FailureKind::Error, error, None);
+    if let backend::Error::Untrusted(untrusted) = error {
+        failure.kind = FailureKind::Guard;
+        failure.hints.extend(untrusted.hints.iter().cloned());
+    }
+    if let Some(diagnostic) = error.diagnostic() {
+        let place = diagnostic.mark.map(|mark| loader.sources().place(mark));
+        failure.message = match place {
+            Some(place) => format!("{place}: {}", diagnostic.message),
+            None => diagnostic.message.clone(),
+        };
+        failure.hints.extend(diagnostic.hint.clone());
+    }
+    if error.diagnostic().is_none() {
+        failure.hints.extend(error.hint().map(str::to_owned));
+    }
+    failure
+}

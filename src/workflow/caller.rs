@@ -1,0 +1,38 @@
+//! What a workflow asks of whoever calls it: to tell things, and for what only a process has.
+
+use super::{Checkout, Failure};
+use crate::backend;
+use crate::diagnostic::{Diagnostics, Sources};
+use crate::repository::Repository;
+use crate::run::{Actor, Timekeeper};
+use crate::site::Location;
+
+/// Whoever calls a workflow: a command line, a service, a test.
+pub trait Caller: Sync {
+    /// Tells something to whoever is there to hear it.
+    fn tell(&self, text: &str);
+
+    /// Shows what is wrong with documents.
+    fn show(&self, diagnostics: &Diagnostics, sources: &Sources);
+
+    /// What backends need that no document says; also what decides whether they are contacted.
+    ///
+    /// # Errors
+    ///
+    /// The guards of the site cannot be loaded from where they are to be taken.
+    fn backends(
+        &self,
+        checkout: &Checkout<'_>,
+        location: &Location,
+    ) -> Result<backend::Context, Failure>;
+
+    /// Who asks.
+    ///
+    /// # Errors
+    ///
+    /// Git's configuration cannot be read.
+    fn actor(&self, repository: &Repository) -> Result<Actor, Failure>;
+
+    /// The clock.
+    fn clock(&self) -> Box<dyn Timekeeper + '_>;
+}

@@ -1,0 +1,195 @@
+//! A site in a checkout, and the words for its revisions.
+
+use std::sync::{Arc, OnceLock};
+
+use super::Failure;
+use crate::record::Store;
+use crate::repository::{CommitId, Repository};
+use crate::site::{At, Depth, Detail, Guards, Loader, Location, Settings, locate};
+
+/// How a revision is read that was checked when it was applied.
+pub const AS_APPLIED: Settings = Settings {
+    depth: Depth::Typed,
+    detail: Detail::Designs,
+    allow_missing_sources: true,
+};
+
+/// A site's state ref, its location and its repository: what a revision word is looked up with.
+pub struct Checkout<'a> {
+    /// The repository.
+    pub repository: &'a Repository,
+    /// Where the site is in the worktree.
+    pub location: Location,
+    /// The revision from which the operator takes the guards of the site.
+    backends_from: Option<String>,
+    guards: OnceLock<Option<ProtectedGuards>>,
+}
+
+/// The guards of a site at a revision that the operator named.
+#[derive(Clone, Debug)]
+pub struct ProtectedGuards {
+    /// The guards.
+    pub guards: Arc<Guards>,
+    /// The commit that they are from.
+    pub commit: CommitId,
+}
+
+impl<'a> Checkout<'a> {
+    /// Finds the site that is meant in the worktree: `from` is a folder in the repository, `site` a name, where one was
+    /// given, and `backends_from` the revision from which the operator takes the guards of the site.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or several and none was named, or git fails.
+    pub fn find(
+        repository: &'a Repository,
+        from: &str,
+        site: Option<&str>,
+        backends_from: Option<String>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            repository,
+            location: locate(repository, At::Worktree, from, site)?,
+            backends_from,
+            guards: OnceLock::new(),
+        })
+    }
+
+    /// A loader that takes the guards of the site from where the operator wants them taken.
+    ///
+    /// # Errors
+    ///
+    /// These cannot be loaded.
+    pub fn loader(&self) -> Result<Loader<'a>, Failure> {
+        let guards = self.guards()?.map(|protected| protected.guards);
+        Ok(Loader::new(self.repository).with_guards(guards))
+    }
+
+    /// The guards at the revision that `--backends-from` names; `None` where it was not given.
+    ///
+    /// # Errors
+    ///
+    /// It names no protected revision, or the documents there have errors.
+    pub fn guards(&self) -> Result<Option<ProtectedGuards>, Failure> {
+        if let Some(known) = self.guards.get() {
+            return Ok(known.clone());
+        }
+        let found = match &self.backends_from {
+            Some(name) => Some(self.load_guards(name)?),
+            None => None,
+        };
+        Ok(self.guards.get_or_init(|| found).clone())
+    }
+
+    fn load_guards(&self, name: &str) -> Result<ProtectedGuards, Failure> {
+        let commit = self.protected(name)?;
+        let at = At::Commit(commit);
+        let location = self.location_at(at)?;
+        let settings = Settings {
+            detail: Detail::Documents,
+            ..AS_APPLIED
+        };
+        let site = Loader::new(self.repository).load(&location, at, settings)?;
+        if site.diagnostics.has_errors() {
+            let message = format!("the documents at `{name}` (`--backends-from`) have errors");
+            let command = format!("`git switch --detach {commit}` and `trueup validate` show them");
+            return Err(Failure::error(message).hint(command));
+        }
+        Ok(ProtectedGuards {
+            guards: Arc::new(Guards::of(name, &site)),
+            commit,
+        })
+    }
+
+    /// What `--backends-from` names: a commit by its whole id, a whole ref, or a branch of a remote. No
+    /// other name is looked up, since a tag or branch of the same name could stand before the one meant.
+    fn protected(&self, name: &str) -> Result<CommitId, Failure> {
+        let repository = self.repository;
+        let unknown = |why: &str| {
+            Failure::error(format!("`--backends-from {name}`: {why}")).hint(
+                "name a commit by its whole id, a whole ref such as `refs/heads/main`, or a branch of a remote \
+                 such as `origin/main`; a pipeline may have to fetch it first",
+            )
+        };
+        if name.len() == 40
+            && let Ok(commit) = name.parse::<CommitId>()
+        {
+            return repository
+                .resolve(&commit.to_string())
+                .map_err(|_| unknown("there is no such commit here"));
+        }
+        let full = match name.starts_with("refs/") {
+            true => name.to_owned(),
+            false => format!("refs/remotes/{name}"),
+        };
+        let found = repository.read_ref(&full).ok().flatten();
+        let Some(object) = found else {
+            return Err(unknown(&format!("there is no ref `{full}`")));
+        };
+        Ok(repository.resolve(&object.to_string())?)
+    }
+
+    /// What a revision word names: `worktree`, `committed`, `successful-site-action`,
+    /// `last-site-action`, or anything that git resolves.
+    ///
+    /// # Errors
+    ///
+    /// It names none.
+    pub fn resolve(&self, word: &str) -> Result<At, Failure> {
+        Ok(match word {
+            "worktree" => At::Worktree,
+            "committed" => At::Commit(self.head()?),
+            "successful-site-action" | "last-site-action" => {
+                let store = Store::open(self.repository, &self.location.site)?;
+                let site = store.read()?.site;
+                let action = if word == "last-site-action" {
+                    site.last_action
+                } else {
+                    site.last_success
+                };
+                let Some(action) = action else {
+                    return Err(Failure::error(format!(
+                        "there is no {word} of site `{}` yet",
+                        self.location.site
+                    ))
+                    .hint("`trueup apply` makes one"));
+                };
+                At::Commit(self.repository.resolve(&action.revision)?)
+            }
+            revision => At::Commit(self.repository.resolve(revision)?),
+        })
+    }
+
+    /// HEAD.
+    ///
+    /// # Errors
+    ///
+    /// There is no commit yet.
+    pub fn head(&self) -> Result<CommitId, Failure> {
+        self.repository.head()?.ok_or_else(|| {
+            Failure::error("there is no commit yet").hint("commit the site's documents first")
+        })
+    }
+
+    /// The location of the site at a revision: what its files were there.
+    ///
+    /// # Errors
+    ///
+    /// It was not there.
+    pub fn location_at(&self, at: At) -> Result<Location, Failure> {
+        if at == At::Worktree {
+            return Ok(self.location.clone());
+        }
+        let folder = self
+            .location
+            .definition
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        Ok(locate(
+            self.repository,
+            at,
+            folder,
+            Some(self.location.site.as_str()),
+        )?)
+    }
+}
