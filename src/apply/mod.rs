@@ -20,7 +20,7 @@ mod work;
 
 pub use dispatch::execute;
 pub use preconditions::StillHolds;
-pub use work::{Clock, Error, NoPreconditions, Preconditions, Work};
+pub use work::{Error, EventClock, NoPreconditions, Preconditions, Work};
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,7 @@ pub struct Work<'a> {
     /// What an interrupted run did before.
     pub replay: Replay,
     /// Tells the time of events.
-    pub clock: &'a dyn Clock,
+    pub clock: &'a dyn EventClock,
     /// How the run is asked to stop.
     pub stop: Stop,
     /// How long what runs is waited for after the first request; `None`: without limit.
@@ -47,7 +47,7 @@ pub struct Work<'a> {
 }
 
 /// Tells the time.
-pub trait Clock {
+pub trait EventClock {
     /// Now, RFC 3339 in UTC with milliseconds.
     fn now(&self) -> Arc<str>;
 }

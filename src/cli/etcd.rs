@@ -18,7 +18,7 @@ use super::apply::airship;
 use super::context::Context;
 use super::revision::load_sound;
 use super::{Failure, FailureKind};
-use crate::workflow::{Caller, backend_failure, runtime};
+use crate::workflow::{Client, backend_failure, runtime};
 
 #[derive(Debug, Args)]
 pub(super) struct EtcdCommand {

@@ -5,20 +5,16 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use crate::backend;
 use crate::design::RunId;
 use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
-use crate::run::{
-    self, Connection, HalfDone, Process, TakeOver, Unlock, abort, find_interrupted, unlock,
-};
-use crate::site::{At, Loader};
+use crate::run::{self, Connection, HalfDone, Process, Unlock, unlock};
+use crate::workflow::{self, AbortRequest};
 
 use super::apply::{ProcessClock, actor};
 use super::context::Context;
 use super::planning::RemoteArguments;
 use super::{Failure, FailureKind};
-use crate::workflow::AS_APPLIED;
 use crate::workflow::Checkout;
 
 #[derive(Debug, Args)]
@@ -91,16 +87,14 @@ pub(super) fn give_up(
     run: &RunId,
     take_over_dead: bool,
 ) -> Result<String, Failure> {
-    let found = find_interrupted(site, Some(run))?;
-    let at = At::Commit(found.commit);
-    let location = checkout.location_at(at)?;
-    let loaded = Loader::new(site.repository).load(&location, at, AS_APPLIED)?;
-    let take_over = TakeOver {
-        dead: take_over_dead,
-        longest_request: backend::longest_request(&loaded.design),
+    let definition = &checkout.location.definition;
+    let request = AbortRequest {
+        run,
+        folder: definition.rsplit_once('/').map_or("", |(folder, _)| folder),
+        take_over_dead,
     };
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
-    let aborted = abort(Process::new(site, &actor, &clock), run, take_over)?;
+    let aborted = workflow::abort(Process::new(site, &actor, &clock), request)?;
     let mut text = String::new();
     writeln!(text, "Run {} is given up.", Visible(aborted.run.as_str()))?;
     if let Some(tag) = &aborted.tag {

@@ -7,7 +7,7 @@
 mod accept;
 mod action;
 mod apply;
-mod caller;
+mod client;
 mod context;
 mod demo;
 mod diff;

@@ -1,6 +1,6 @@
 //! `trueup nodes`: which nodes selectors, groups and flags name, at any revision.
 
-use crate::workflow::{self, Caller};
+use crate::workflow::{self, Client};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -127,7 +127,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         None => arguments.revision(context, &checkout, &connection, &request, At::Worktree)?,
     };
     let planner = Planner {
-        caller: &*context,
+        client: &*context,
         checkout: &checkout,
         at,
         connection: &connection,

@@ -60,7 +60,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         ..PlanArguments::default().wish(context)
     };
     let planner = Planner {
-        caller: &*context,
+        client: &*context,
         checkout: &checkout,
         at,
         connection: &connection,

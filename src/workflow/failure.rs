@@ -1,8 +1,11 @@
 //! Why something that was asked for was not done.
 
+use std::fmt;
+
+use super::Error;
+use crate::apply;
 use crate::diagnostic::chain;
 use crate::run;
-use std::fmt;
 
 /// The kinds of failure: whoever called tells them apart, a command line by its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,5 +147,24 @@ impl From<&run::Error> for Failure {
 impl From<run::Error> for Failure {
     fn from(error: run::Error) -> Self {
         Self::from(&error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Run(error) => Self::from(error),
+            Error::WindowClosed { .. } => Self::from_error(FailureKind::Guard, &error, None)
+                .hint("wait for one, or give `--outside-windows`"),
+            Error::Steps { run, source } => {
+                let hint = matches!(source, apply::Error::Journal(_)).then(|| {
+                format!("nothing more is begun; when that is mended, `trueup apply --resume` goes on with run {run}")
+            });
+                Self::from_error(FailureKind::Error, source, hint)
+            }
+            Error::Records(error) => Self::from_error(FailureKind::Error, error, error.hint()),
+            Error::Repository(error) => Self::from_error(FailureKind::Error, error, error.hint()),
+            Error::Site(error) => Self::from_error(FailureKind::Error, error, error.hint()),
+        }
     }
 }

@@ -1,20 +1,34 @@
-//! The way from a site's documents to a plan, as functions of typed requests.
+//! The workflows of trueup, as functions of typed requests: from a site's documents to a plan, from a plan to machines
+//! that are as it says, and what is done about a run that was interrupted.
 //!
-//! The command line, the watcher and the tests call these, so that all of them go the same way. Nothing here knows of
-//! flags, terminals or the environment: what only a process has, a [`Caller`] gives.
+//! The command line, the watcher and the tests call these, so that all of them go the same way. A workflow reads no
+//! flags, no environment, no clock and no terminal of its own: a [`Client`] gives what only a process has, the
+//! [`Process`](crate::run::Process) is who works on a site, and the [`Host`] drives the steps of a run and hears its events.
 
+mod abort;
+mod apply;
 mod backends;
-mod caller;
+mod carry_out;
 mod checkout;
+mod client;
+mod error;
 mod failure;
 mod opened;
 mod plan;
 mod records;
+mod resume;
+mod windows;
 
+pub use abort::{AbortRequest, abort};
+pub use apply::{ApplyRequest, PlanFile, apply};
 pub use backends::{allow_applied, backend_failure, identities, runtime};
-pub use caller::Caller;
+pub use carry_out::{Caller, Carried, Execution, Host, Limits, Steps, drive_on};
 pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards};
+pub use client::Client;
+pub use error::Error;
 pub use failure::{Failure, FailureKind};
 pub use opened::{Opened, sound};
 pub use plan::{Observed, Planned, Planner, Wish, applied, commit_of, recorded};
 pub use records::{follow, tell_of_set_aside};
+pub use resume::{ResumeRequest, resume};
+pub use windows::time_left;

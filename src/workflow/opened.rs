@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::backends::backend_failure;
-use super::{Caller, Checkout, Failure, FailureKind};
+use super::{Checkout, Client, Failure, FailureKind};
 use crate::backend::{self, Backends};
 use crate::site::{At, Depth, Detail, Loader, Location, Settings, Site};
 
@@ -50,8 +50,8 @@ impl<'a> Opened<'a> {
     /// # Errors
     ///
     /// It has errors.
-    pub fn sound(&self, caller: &dyn Caller, depth: Depth, site: Site) -> Result<Site, Failure> {
-        sound(caller, &self.loader, depth, site)
+    pub fn sound(&self, client: &dyn Client, depth: Depth, site: Site) -> Result<Site, Failure> {
+        sound(client, &self.loader, depth, site)
     }
 
     /// The backends of a site.
@@ -91,13 +91,13 @@ impl<'a> Opened<'a> {
 ///
 /// It has errors.
 pub fn sound(
-    caller: &dyn Caller,
+    client: &dyn Client,
     loader: &Loader<'_>,
     depth: Depth,
     site: Site,
 ) -> Result<Site, Failure> {
     if site.diagnostics.has_errors() {
-        caller.show(&site.diagnostics, loader.sources());
+        client.show(&site.diagnostics, loader.sources());
         return Err(Failure::shown(FailureKind::Error));
     }
     if depth == Depth::Checked && site.warnings > 0 {
@@ -105,7 +105,7 @@ pub fn sound(
             1 => "1 warning".to_owned(),
             warnings => format!("{warnings} warnings"),
         };
-        caller.tell(&format!(
+        client.tell(&format!(
             "{warnings} in the documents; `trueup validate` shows them"
         ));
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::backends::{allow_applied, identities, runtime};
-use super::{AS_APPLIED, Caller, Checkout, Failure, FailureKind, Opened, follow};
+use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, Opened, follow};
 use crate::backend::{Backends, Look, Rights};
 use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
@@ -142,7 +142,7 @@ type Snapshot = Option<Option<Observations>>;
 #[derive(Clone, Copy)]
 pub struct Planner<'a> {
     /// Who calls.
-    pub caller: &'a dyn Caller,
+    pub client: &'a dyn Client,
     /// The site.
     pub checkout: &'a Checkout<'a>,
     /// Its documents.
@@ -193,7 +193,7 @@ impl<'a> Planner<'a> {
             (joined(ground), joined(snapshot), joined(head), site)
         });
         let (ground, head) = (ground?, head?);
-        let site = opened.sound(self.caller, Depth::Checked, site?)?;
+        let site = opened.sound(self.client, Depth::Checked, site?)?;
         self.made_of(opened, site, ground, head, snapshot?)
     }
 
@@ -206,13 +206,13 @@ impl<'a> Planner<'a> {
         snapshot: Snapshot,
     ) -> Result<Planned, Failure> {
         let Self {
-            caller,
+            client,
             checkout,
             request,
             ..
         } = *self;
         let Ground { state, records } = ground;
-        let backends = caller.backends(checkout, &site.location)?;
+        let backends = client.backends(checkout, &site.location)?;
         backends.identities.record(identities(&records));
         let hardware = match &snapshot {
             // The place of what a backend refuses may be in any file.
@@ -292,7 +292,7 @@ impl<'a> Planner<'a> {
 
     fn ground(&self) -> Result<Ground, Failure> {
         let store = Store::open(self.checkout.repository, &self.checkout.location.site)?;
-        follow(self.caller, &store, self.connection)?;
+        follow(self.client, &store, self.connection)?;
         let began = Instant::now();
         let state = store.read()?;
         let records = store.nodes(&state)?;

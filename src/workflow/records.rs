@@ -1,7 +1,7 @@
 //! What every command does first that asks the remote: it publishes what an earlier command of this clone
 //! could not, and follows the remote's records.
 
-use super::{Caller, Failure};
+use super::{Client, Failure};
 use crate::record::{Standing, Store};
 use crate::run::{self, Connection, Process, SetAside};
 
@@ -11,7 +11,7 @@ use crate::run::{self, Connection, Process, SetAside};
 ///
 /// The remote cannot be asked, or the records cannot be read.
 pub fn follow(
-    caller: &dyn Caller,
+    client: &dyn Client,
     store: &Store<'_>,
     connection: &Connection<'_>,
 ) -> Result<(), Failure> {
@@ -20,15 +20,15 @@ pub fn follow(
         name: store.site().clone(),
         connection: connection.clone(),
     };
-    let actor = caller.actor(site.repository)?;
-    let clock = caller.clock();
+    let actor = client.actor(site.repository)?;
+    let clock = client.clock();
     let process = Process::new(&site, &actor, &*clock);
     match connection {
         Connection::Alone => {}
         Connection::Offline => {
-            caller.tell("warning: the remote was not asked (--offline): its records may be newer");
+            client.tell("warning: the remote was not asked (--offline): its records may be newer");
             if let Ok(Some(left)) = run::unpublished(process) {
-                caller.tell(&format!(
+                client.tell(&format!(
                     "warning: run {} has ended here ({}), and its end is not published",
                     left.run, left.outcome
                 ));
@@ -37,22 +37,22 @@ pub fn follow(
         Connection::Shared { remote, .. } => {
             match run::catch_up(process) {
                 Ok(None) => {}
-                Ok(Some(run)) => caller.tell(&format!(
+                Ok(Some(run)) => client.tell(&format!(
                     "Run {} had ended, and its end was not published: that is done now.",
                     run.run
                 )),
                 Err(error @ run::Error::Unpublished { .. }) => {
-                    caller.tell(&format!("warning: {error}"));
+                    client.tell(&format!("warning: {error}"));
                 }
                 Err(error) => return Err(error.into()),
             }
             if let Standing::SetAside { run, kept } = store.follow(remote)?.standing {
-                tell_of_set_aside(caller, &SetAside { run, kept });
+                tell_of_set_aside(client, &SetAside { run, kept });
             }
         }
     }
     for run in store.read()?.site.tags_owed {
-        caller.tell(&format!(
+        client.tell(&format!(
             "warning: the tag of run {run} is owed: the remote has refused it; the next `trueup apply` tries again"
         ));
     }
@@ -60,8 +60,8 @@ pub fn follow(
 }
 
 /// Tells of records of this clone that the remote has gone on without.
-pub fn tell_of_set_aside(caller: &dyn Caller, aside: &SetAside) {
-    caller.tell(&format!(
+pub fn tell_of_set_aside(client: &dyn Client, aside: &SetAside) {
+    client.tell(&format!(
         "warning: run {} of this clone is not in the remote's records, which have gone on without it: its records are kept as `{}` and count no more; plan again, which observes its machines",
         aside.run, aside.kept
     ));

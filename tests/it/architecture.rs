@@ -136,6 +136,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "design",
             "diagnostic",
             "diff",
+            "guard",
             "identity",
             "journal",
             "observed",

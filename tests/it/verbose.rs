@@ -66,8 +66,8 @@ fn the_environment_can_ask_for_it_and_an_apply_tells_of_lock_journal_and_records
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{told}");
     for (room, words) in [
-        ("apply", "is held for run"),
-        ("apply", "records of "),
+        ("run", "is held for run"),
+        ("run", "records of "),
         ("journal", "bytes made durable in "),
     ] {
         let found = lines(&told, room);

@@ -24,7 +24,7 @@ use world::World;
 /// The same time always.
 struct Noon;
 
-impl Clock for Noon {
+impl EventClock for Noon {
     fn now(&self) -> Arc<str> {
         "2026-01-01T12:00:00.000Z".into()
     }

@@ -79,7 +79,7 @@ impl Consent<'_> {
     /// Whoever makes the plan of the same request.
     fn planner<'p>(&'p self, wish: &'p Wish) -> Planner<'p> {
         Planner {
-            caller: self.context,
+            client: self.context,
             checkout: self.checkout,
             at: self.at,
             connection: &self.site.connection,

@@ -1,6 +1,7 @@
 //! `trueup apply`: carries a plan out, or goes on with an interrupted run.
 
 pub(in crate::cli) mod airship;
+mod conclude;
 mod consent;
 mod process;
 mod recheck;
@@ -10,44 +11,28 @@ mod watch;
 mod window;
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use self::process::listen;
+use self::conclude::{Task, exit_code, start};
 use self::resume::resume;
 use self::saved::{apply_saved, not_before_its_day};
-use crate::apply::{self, StillHolds, Work};
-use crate::backend::{self, Backends};
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
 use crate::cli::planning::{PlanArguments, RemoteArguments};
-use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
-use crate::design::{Design, NodeDesign, NodeName, RunId};
-use crate::plan::{self, Action, Plan, Request, saved as saved_plan};
-use crate::record::{Outcome, Packed, RunRecord, Store};
-use crate::report::airship::Reason;
-use crate::report::run::Reporter;
+use crate::plan::{self, Action, Plan, Request};
+use crate::record::RunRecord;
 use crate::report::{self, Visible};
-use crate::repository::CommitId;
-use crate::run::{
-    self, ApprovedPlan, Begun, GitWork, Process, Proposal, Publication, Recorder, admit, begin,
-    with_heartbeat,
-};
-use crate::run::{EventKind, Finished, RunEvent, Stop};
+use crate::run::{self, Process, admit};
 use crate::site::At;
 use crate::workflow::Checkout;
 use crate::workflow::{self, Planned, Planner};
 
 pub(in crate::cli) use process::{ProcessClock, actor};
-
-/// How often the session looks at its lock and its records.
-const HEARTBEAT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct ApplyCommand {
@@ -124,18 +109,6 @@ enum Format {
     Text,
     /// One JSON object a line and event.
     Json,
-}
-
-/// What is carried out, and on whom.
-struct Task<'a> {
-    plan: &'a Arc<Plan>,
-    design: &'a Design,
-    nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
-    applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
-    hardware: Arc<Backends>,
-    runtime: &'a tokio::runtime::Runtime,
-    /// Steps that are found out about and never begun, by their positions, and why.
-    refused: BTreeMap<usize, Arc<str>>,
 }
 
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
@@ -312,7 +285,7 @@ fn apply_new(
     };
     let wish = arguments.wish(context);
     let planner = Planner {
-        caller: context,
+        client: context,
         checkout,
         at,
         connection,
@@ -350,22 +323,20 @@ fn apply_new(
     if plan.steps.is_empty() {
         return nothing(context, command, &plan);
     }
-    window::left(context, command, &design, &plan)?;
+    window::is_open(context, command, &design, &plan)?;
     confirm(context, command)?;
     let hardware = hardware.ok_or_else(not_observed)?;
     let task = Task {
         plan: &plan,
         design: &design,
-        nodes: &design.nodes,
         applied: &applied,
-        hardware: hardware.clone(),
+        hardware: &hardware,
         runtime: &runtime,
-        refused: BTreeMap::new(),
     };
     let ended = start(context, command, site, commit, &task);
     if !command.watching.watch {
         // The process ends soon: taking the site apart node by node would only cost time.
-        std::mem::forget((task.hardware, hardware, plan, design, applied));
+        std::mem::forget((hardware, plan, design, applied));
     }
     ended
 }
@@ -374,243 +345,6 @@ fn apply_new(
 fn not_observed() -> Failure {
     let text = "a plan made without asking the backends cannot be applied";
     Failure::new(FailureKind::Usage, text).hint("leave `--observed` away")
-}
-
-/// Begins the run and carries it out.
-fn start(
-    context: &Context,
-    command: &ApplyCommand,
-    site: &run::SiteRepository<'_>,
-    commit: CommitId,
-    task: &Task<'_>,
-) -> Result<u8, Failure> {
-    window::left(context, command, task.design, task.plan)?;
-    let (plan_file, plan_digest) = Packed::new(|out| saved_plan::write_to(task.plan, out))?;
-    let actor = actor(site.repository)?;
-    let clock = ProcessClock::new(context.printer);
-    let store = Store::open(site.repository, &site.name)?;
-    let today = context.today();
-    let proposal = Proposal {
-        approved: ApprovedPlan {
-            plan: task.plan,
-            plan_file: &plan_file,
-            commit,
-            nodes: task.nodes,
-        },
-        plan_digest: &plan_digest,
-        supersede: command.supersede,
-    };
-    let process = Process::new(site, &actor, &clock);
-    let begun = begin(process, proposal, &mut |state| {
-        let records = store.nodes(state)?;
-        let current = plan::Current {
-            site_digest: &task.plan.target.site_digest,
-            design: task.design,
-            base_run: state.site.last_success.as_ref().map(|action| &action.run),
-            records: &records,
-            today: &today,
-            observations: None,
-        };
-        Ok(plan::stale(task.plan, &current)
-            .iter()
-            .map(ToString::to_string)
-            .collect())
-    })?;
-    carry_out(context, command, task, begun, &clock)
-}
-
-fn carry_out(
-    context: &Context,
-    command: &ApplyCommand,
-    task: &Task<'_>,
-    begun: Begun<'_>,
-    clock: &ProcessClock,
-) -> Result<u8, Failure> {
-    let unverified = task.plan.unverified();
-    let identities = task.hardware.identities();
-    identities.allow_unverified(unverified.map(NodeName::as_str));
-    let Begun {
-        session,
-        mut journal,
-        replay,
-    } = begun;
-    // That a window is open was seen before the run began; it may have closed since.
-    let left =
-        window::left(context, command, task.design, task.plan).unwrap_or(Some(Duration::ZERO));
-    let asked = command.stop_after.map(Duration::from_secs);
-    let stop_after = asked.into_iter().chain(left).min();
-    let stop = Stop::new();
-    session.stop_when_lost(stop.handle());
-    command.hooks.begin(stop.handle());
-    let mut reporter = reporter(context, command.format);
-    let action = Some(task.plan.request.action).filter(|action| action.is_targeted());
-    let mut heard = airship::Heard::default();
-    // Whoever reads the events may be gone; the run goes on all the same.
-    let mut sink = |event: &RunEvent| {
-        if action.is_some() {
-            heard.hear(event);
-        }
-        command.hooks.hear(event);
-        let _ = reporter.event(event);
-    };
-    sink(&run_started(&session, task, command, clock));
-    let mut recorder = Recorder::new(&session, &mut sink);
-    let work = Work {
-        run: session.run().clone(),
-        plan: task.plan,
-        nodes: task.nodes,
-        applied: task.applied,
-        hardware: task.hardware.clone(),
-        log: &mut journal,
-        replay,
-        clock,
-        stop: stop.clone(),
-        stop_grace: stop_grace(command),
-        stop_after,
-        preconditions: Arc::new(
-            StillHolds::new(task.plan.clone(), task.design, task.hardware.clone())
-                .refusing(task.refused.clone()),
-        ),
-        may_start: &|| session.may_start(),
-        fence: session.fence(),
-    };
-    let git = match backend::clock(task.design) {
-        backend::Clock::Virtual => GitWork::Inline,
-        backend::Clock::Real => GitWork::Background,
-    };
-    let finished = with_heartbeat(&session, HEARTBEAT, git, || {
-        task.runtime.block_on(async {
-            let signals = tokio::spawn(listen(stop.handle()));
-            let finished = apply::execute(work, &mut recorder).await;
-            signals.abort();
-            finished
-        })
-    });
-    let finished: Finished = finished.map_err(|error| broken_off(&error, session.run()))?;
-    let time = apply::Clock::now(clock);
-    let report = recorder.finish(&finished, &time, finished.duration_ms)?;
-    if command.format == Format::Text {
-        let mut out = String::new();
-        report::run::report(&mut out, &report, context.printer.out, false)?;
-        context.printer.print(&out)?;
-    }
-    let outcome = report.outcome;
-    let reason = action.map(|action| heard.reason(action, outcome));
-    if let (Format::Json, Some(action)) = (command.format, action) {
-        let status = heard.into_status(action, &report);
-        context.printer.print(&airship::line(&status))?;
-    }
-    let (publication, run) = (session.publication(), report.run.clone());
-    if !command.watching.watch {
-        std::mem::forget((session, report, finished));
-    }
-    if let Some(failure) = unpublished(publication, &run, outcome) {
-        // It follows the report, which has said all about the run itself.
-        context.printer.fail(&failure);
-        return Err(Failure::shown(failure.kind));
-    }
-    match reason {
-        // What a step found out is what a plan would have found, and exits like it.
-        Some(Reason::NotFound) => Err(Failure::shown(FailureKind::NotFound)),
-        Some(Reason::Conflict) => Err(Failure::shown(FailureKind::Guard)),
-        Some(Reason::BadRequest) => Err(Failure::shown(FailureKind::Error)),
-        _ => exit_code(outcome),
-    }
-}
-
-/// The first event of a run.
-fn run_started(
-    session: &run::Session<'_>,
-    task: &Task<'_>,
-    command: &ApplyCommand,
-    clock: &ProcessClock,
-) -> RunEvent {
-    RunEvent {
-        time: apply::Clock::now(clock),
-        elapsed_ms: 0,
-        kind: EventKind::RunStarted {
-            run: session.run().clone(),
-            site: task.plan.site.clone(),
-            action: Arc::from(task.plan.request.action.as_str()),
-            revision: Arc::from(session.commit().to_string()),
-            steps: task.plan.steps.len(),
-            resumed: command.resume,
-        },
-    }
-}
-
-/// How long what runs is waited for after the first stop; `None`: without limit.
-fn stop_grace(command: &ApplyCommand) -> Option<Duration> {
-    match command.stop_grace {
-        Some(seconds) => Some(Duration::from_secs(seconds)),
-        None if std::io::stderr().is_terminal() => None,
-        None => Some(Duration::from_secs(5)),
-    }
-}
-
-/// That not everybody can see how a run ended. One that was interrupted is to be resumed in any case.
-fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) -> Option<Failure> {
-    let failure = |text: String| Failure::new(FailureKind::Unpublished, text);
-    match publication {
-        None | Some(Publication::Whole) => None,
-        Some(_) if outcome == Outcome::Interrupted => None,
-        Some(Publication::TagOwed { tag, why }) => Some(failure(format!(
-            "run {run} is done ({outcome}), and the remote refuses its tag `{tag}`: {why}"
-        ))
-        .hint("its records are published and say that the tag is owed; the next `trueup apply` tries again")),
-        Some(Publication::Missing { why }) => Some(failure(format!(
-            "run {run} is done ({outcome}), and not published: {why}"
-        ))
-        .hint("nothing is lost: its records and its lock wait in this clone, and the next command here that asks the remote publishes them first, such as `trueup log`")),
-    }
-}
-
-/// That a run could not go on, though its machines could.
-fn broken_off(error: &apply::Error, run: &RunId) -> Failure {
-    let hint = matches!(error, apply::Error::Journal(_)).then(|| {
-        format!("nothing more is begun; when that is mended, `trueup apply --resume` goes on with run {run}")
-    });
-    Failure::from_error(FailureKind::Error, error, hint)
-}
-
-/// What a run that ended so exits with.
-fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
-    let kind = match outcome {
-        Outcome::Succeeded => return Ok(0),
-        Outcome::Interrupted | Outcome::Running => FailureKind::Interrupted,
-        Outcome::Failed | Outcome::SucceededWithFailures | Outcome::Abandoned => {
-            FailureKind::Failed
-        }
-    };
-    Err(Failure::shown(kind))
-}
-
-fn reporter(context: &Context, format: Format) -> Box<dyn Reporter> {
-    match format {
-        Format::Json => Box::new(report::run::JsonLines::new(Plain(std::io::stdout()))),
-        // Bars and lines of others do not go together.
-        Format::Text if std::io::stderr().is_terminal() && !verbose::is_on() => {
-            Box::new(report::run::Progress::new(
-                indicatif::ProgressDrawTarget::stderr(),
-                context.printer.err,
-            ))
-        }
-        Format::Text => Box::new(report::run::Lines::new(
-            Plain(std::io::stderr()),
-            context.printer.err,
-        )),
-    }
-}
-
-/// Text into a stream, line by line.
-struct Plain<W>(W);
-
-impl<W: Write> std::fmt::Write for Plain<W> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0
-            .write_all(text.as_bytes())
-            .map_err(|_| std::fmt::Error)
-    }
 }
 
 fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {

@@ -10,8 +10,7 @@ use crate::cli::Failure;
 use crate::cli::context::Printer;
 use crate::report::Visible;
 use crate::repository::Repository;
-use crate::run::Stop;
-use crate::run::{self, Actor, Timekeeper};
+use crate::run::{self, Actor, Stop, Timekeeper};
 
 /// How often is looked whether a stop was asked for, while something is waited for.
 const TICK: Duration = Duration::from_millis(200);
@@ -85,7 +84,7 @@ impl Timekeeper for ProcessClock {
     }
 }
 
-impl apply::Clock for ProcessClock {
+impl apply::EventClock for ProcessClock {
     fn now(&self) -> Arc<str> {
         Arc::from(format!("{:.3}", jiff::Timestamp::now()))
     }

@@ -3,28 +3,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::conclude::{CommandHost, Listening, Task, execution};
 use super::consent::Consent;
 use super::recheck::{Rechecked, hold, recheck};
 use super::saved::{Equipped, equip, kind_of};
-use super::{ApplyCommand, ProcessClock, Task, actor, carry_out, exit_code, look_out, window};
-use crate::backend;
+use super::{ApplyCommand, ProcessClock, actor, exit_code, look_out, window};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
+use crate::design::Design;
 use crate::journal::Decision;
 use crate::plan::{Plan, saved};
 use crate::record::Store;
-use crate::run::{self, Interrupted, Process, Resumption, TakeOver, find_interrupted};
+use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted};
 use crate::site::At;
-use crate::workflow::Checkout;
-use crate::workflow::{self, Caller, Opened};
+use crate::workflow::{self, Caller, Checkout, Client, Opened, ResumeRequest};
 
-/// Resumes a run that was interrupted; its commit is kept. In the clone that began it, what it does was agreed to then;
-/// in another one it is held to a plan made now.
+/// Resumes a run that was interrupted; its commit is kept.
 pub(super) fn resume(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
-    site: &run::SiteRepository<'_>,
+    site: &SiteRepository<'_>,
 ) -> Result<u8, Failure> {
     let decisions = decisions(&command.decide)?;
     let interrupted = match find_interrupted(site, None) {
@@ -39,10 +38,45 @@ pub(super) fn resume(
         }
         other => other?,
     };
-    let run = &interrupted.record.run;
-    let mut plan = plan_of(&interrupted)?;
+    let (plan, refused) = agreed(context, command, checkout, site, &interrupted)?;
+    let Loaded { design, equipped } = load(context, command, checkout, site, &interrupted, &plan)?;
+    let task = Task {
+        plan: &Arc::new(plan),
+        design: &design,
+        applied: &equipped.applied,
+        hardware: &equipped.hardware,
+        runtime: &equipped.runtime,
+    };
+    let backends = || task.hardware.clone();
+    let request = ResumeRequest {
+        interrupted: &interrupted,
+        execution: execution(command, &task, &backends, &refused),
+        decisions,
+        take_over_dead: command.take_over_dead,
+    };
+    let actor = actor(site.repository)?;
+    let clock = ProcessClock::new(context.printer).stopped_by(command.hooks.process_stop());
+    let mut listening = Listening::new(context, command, task.plan);
+    let host = CommandHost::new(command, &clock, &task);
+    let caller = Caller {
+        host: &host,
+        events: &mut |_, event| listening.hear(event),
+    };
+    let carried = workflow::resume(Process::new(site, &actor, &clock), &request, caller);
+    listening.conclude(carried?)
+}
+
+/// The plan of a run, and the steps that are never begun. In the clone that began it, what it does was agreed to then;
+/// in another one it is held to a plan made now.
+fn agreed(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &SiteRepository<'_>,
+    interrupted: &Interrupted,
+) -> Result<(Plan, BTreeMap<usize, Arc<str>>), Failure> {
+    let mut plan = plan_of(interrupted)?;
     command.note(&plan);
-    let at = At::Commit(interrupted.commit);
     let is_own = interrupted.noted_plan == Some(saved::digest(&plan));
     let mut rechecked = Rechecked::default();
     if !is_own {
@@ -53,57 +87,44 @@ pub(super) fn resume(
             site,
             again: "trueup apply --resume",
             reviewed: &plan,
-            at,
+            at: At::Commit(interrupted.commit),
         };
-        rechecked = recheck(&consent, &interrupted)?;
+        rechecked = recheck(&consent, interrupted)?;
         hold(&mut plan, &mut rechecked);
     }
-    let plan = Arc::new(plan);
+    Ok((plan, rechecked.refused))
+}
+
+/// The documents of a run, and what its plan is carried out with.
+struct Loaded {
+    design: Arc<Design>,
+    equipped: Equipped,
+}
+
+fn load(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &SiteRepository<'_>,
+    interrupted: &Interrupted,
+    plan: &Plan,
+) -> Result<Loaded, Failure> {
+    let at = At::Commit(interrupted.commit);
     let location = checkout.location_at(at)?;
     let backends = context.backends(checkout, &location)?;
     let mut opened = Opened::new(checkout)?;
     let documents = opened.load(&location, at, workflow::AS_APPLIED)?;
     let design = documents.design.clone();
     if documents.digest != plan.target.site_digest {
-        let commit = interrupted.commit.short();
+        let (commit, run) = (interrupted.commit.short(), &interrupted.record.run);
         let text =
             format!("commit {commit} of run {run} does not have the files that were planned");
         return Err(Failure::new(FailureKind::Stale, text));
     }
-    window::left(context, command, &design, &plan)?;
+    window::is_open(context, command, &design, plan)?;
     let store = Store::open(site.repository, &site.name)?;
-    let Equipped {
-        applied,
-        runtime,
-        hardware,
-    } = equip((opened, documents), &store, &plan, site, &backends)?;
-    let nodes = &design.nodes;
-    let actor = actor(site.repository)?;
-    let clock = ProcessClock::new(context.printer).stopped_by(command.hooks.process_stop());
-    let how = Resumption {
-        decisions,
-        take_over: TakeOver {
-            dead: command.take_over_dead,
-            longest_request: backend::longest_request(&design),
-        },
-    };
-    let begun = run::resume(
-        Process::new(site, &actor, &clock),
-        &interrupted,
-        &plan,
-        nodes,
-        how,
-    )?;
-    let task = Task {
-        plan: &plan,
-        design: &design,
-        nodes,
-        applied: &applied,
-        hardware,
-        runtime: &runtime,
-        refused: rechecked.refused,
-    };
-    carry_out(context, command, &task, begun, &clock)
+    let equipped = equip((opened, documents), &store, plan, site, &backends)?;
+    Ok(Loaded { design, equipped })
 }
 
 /// The plan of a run, as its records have it.

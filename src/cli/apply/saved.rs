@@ -91,11 +91,9 @@ pub(super) fn apply_saved(
     let task = Task {
         plan: &Arc::new(plan),
         design: &design,
-        nodes: &design.nodes,
         applied: &applied,
-        hardware: hardware.ok_or_else(not_observed)?,
+        hardware: &hardware.ok_or_else(not_observed)?,
         runtime: &runtime,
-        refused: BTreeMap::new(),
     };
     start(context, command, site, commit, &task)
 }

@@ -15,7 +15,7 @@ use crate::backend::{Reach, ReachEntry, Secrets, reach_digest};
 use crate::report::{self, Visible, counted};
 use crate::site::Loader;
 use crate::workflow::Checkout;
-use crate::workflow::{AS_APPLIED, Caller};
+use crate::workflow::{AS_APPLIED, Client};
 
 pub(super) use gate::TrustGate;
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use trueup::apply::{Clock, NoPreconditions, Work, execute};
+use trueup::apply::{EventClock, NoPreconditions, Work, execute};
 use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
 use trueup::observed::ObservedNode;
@@ -77,7 +77,7 @@ impl Timekeeper for Hand {
 
 struct Noon;
 
-impl Clock for Noon {
+impl EventClock for Noon {
     fn now(&self) -> Arc<str> {
         Arc::from("2027-01-15T12:00:00.000Z")
     }

@@ -239,7 +239,7 @@ impl<T: Preconditions> Preconditions for Mortal<T> {
 /// The same time always, for events: what they tell must not depend on anything else.
 pub(super) struct Noon;
 
-impl apply::Clock for Noon {
+impl apply::EventClock for Noon {
     fn now(&self) -> Arc<str> {
         "2027-01-15T12:00:00.000Z".into()
     }

@@ -24,19 +24,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use trueup::apply::{self, StillHolds, Work};
-use trueup::backend::{self, Backends, Look, NoSecrets};
+use trueup::apply::{self, EventClock, Preconditions, StillHolds};
+use trueup::backend::{self, Backends, Hardware, Look, NoSecrets};
 use trueup::design::{Design, Digest, NodeDesign, NodeName, RunId, SiteName};
-use trueup::journal::Decision;
+use trueup::journal::{Decision, Journal, Log};
 use trueup::plan::{self, Action, Base, NoReasons, Options, Plan, Request, Target};
-use trueup::record::{NodeRecord, Packed, RunFile, State, Store};
+use trueup::record::{NodeRecord, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::run::{
-    Actor, ApprovedPlan, Begun, Connection, Error, Interrupted, Process, Proposal, Recorder,
-    Resumption, SiteRepository, TakeOver, abort, begin, find_interrupted, look_out, resume,
+    Actor, Connection, Error, Finished, Interrupted, Process, RunReport, Session, SiteRepository,
+    find_interrupted, look_out,
 };
-use trueup::run::{Finished, RunEvent, RunReport, Stop};
 use trueup::site::{At, Depth, Detail, Loader, Settings, locate};
+use trueup::workflow::{
+    self, AbortRequest, ApplyRequest, Caller, Carried, Execution, Host, Limits, PlanFile,
+    ResumeRequest, Steps,
+};
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
 use hub::Hub;
@@ -461,63 +464,83 @@ impl Stage {
         told: &mut Vec<String>,
     ) -> Result<Option<(RunReport, Finished)>, Error> {
         let (site, actor) = (self.site(), actor());
+        let process = Process::new(&site, &actor, &self.clock);
         match errand {
             Errand::Apply(planned, supersede) => {
                 if !supersede {
-                    look_out(Process::new(&site, &actor, &self.clock))?;
+                    look_out(process)?;
                 }
-                let (file, digest) =
-                    Packed::new(|out| plan::saved::write_to(&planned.plan, out)).unwrap();
-                let proposal = Proposal {
-                    approved: ApprovedPlan {
-                        plan: &planned.plan,
-                        plan_file: &file,
+                let file = PlanFile::of(&planned.plan).unwrap();
+                self.carried(planned, undertaker, told, |execution, caller| {
+                    let request = ApplyRequest {
+                        execution,
+                        file: &file,
                         commit: planned.commit,
-                        nodes: &planned.loaded.nodes,
-                    },
-                    plan_digest: &digest,
-                    supersede: *supersede,
-                };
-                let store = Store::open(&self.repository, &site.name).unwrap();
-                let begun = begin(
-                    Process::new(&site, &actor, &self.clock),
-                    proposal,
-                    &mut |state| {
-                        let records = store.nodes(state)?;
-                        let current = plan::Current {
-                            site_digest: &planned.loaded.digest,
-                            design: &planned.loaded.design,
-                            base_run: state.site.last_success.as_ref().map(|action| &action.run),
-                            records: &records,
-                            today: TODAY,
-                            observations: None,
-                        };
-                        let stale = plan::stale(&planned.plan, &current);
-                        Ok(stale.iter().map(ToString::to_string).collect())
-                    },
-                )?;
-                self.carry_out(begun, planned, undertaker, told)
+                        supersede: *supersede,
+                        today: TODAY,
+                    };
+                    ended(workflow::apply(process, &request, caller))
+                })
             }
             Errand::Resume(decisions) => {
                 let interrupted = match find_interrupted(&site, None) {
                     Err(nothing @ Error::NothingInterrupted { .. }) => {
-                        look_out(Process::new(&site, &actor, &self.clock))?;
+                        look_out(process)?;
                         return Err(nothing);
                     }
                     other => other?,
                 };
                 let planned = self.interrupted(&interrupted);
-                let begun = resume(
-                    Process::new(&site, &actor, &self.clock),
-                    &interrupted,
-                    &planned.plan,
-                    &planned.loaded.nodes,
-                    Resumption {
+                self.carried(&planned, undertaker, told, |execution, caller| {
+                    let request = ResumeRequest {
+                        interrupted: &interrupted,
+                        execution,
                         decisions: decisions.clone(),
-                        take_over: TakeOver::default(),
-                    },
-                )?;
-                self.carry_out(begun, &planned, undertaker, told)
+                        take_over_dead: false,
+                    };
+                    ended(workflow::resume(process, &request, caller))
+                })
+            }
+        }
+    }
+
+    /// Has a plan carried out by `carry`; `None`: the process died.
+    fn carried(
+        &self,
+        planned: &Planned,
+        undertaker: &Arc<Undertaker>,
+        told: &mut Vec<String>,
+        carry: impl FnOnce(Execution<'_>, Caller<'_>) -> Result<(RunReport, Finished), workflow::Error>,
+    ) -> Result<Option<(RunReport, Finished)>, Error> {
+        let events = Cell::new(told.len());
+        let host = MortalHost {
+            stage: self,
+            undertaker,
+            events: &events,
+        };
+        let caller = Caller {
+            host: &host,
+            events: &mut |session, event| {
+                self.pass(events.get());
+                told.push(serde_json::to_string(event).unwrap());
+                events.set(told.len());
+                session.tick();
+            },
+        };
+        let execution = Execution {
+            plan: &planned.plan,
+            design: &planned.loaded.design,
+            applied: &planned.applied,
+            backends: &|| self.backends(&planned.loaded.design),
+            refused: &BTreeMap::new(),
+            limits: Limits::default(),
+        };
+        match carry(execution, caller) {
+            Ok(done) => Ok(Some(done)),
+            Err(workflow::Error::Run(error)) => Err(error),
+            Err(error) => {
+                assert!(undertaker.came(), "{error:?}");
+                Ok(None)
             }
         }
     }
@@ -549,14 +572,17 @@ impl Stage {
         let undertaker = Undertaker::new(death);
         let end = undertaker.attend(&self.clock, || {
             let site = self.site();
-            match abort(
-                Process::new(&site, &actor(), &self.clock),
+            let actor = actor();
+            let process = Process::new(&site, &actor, &self.clock);
+            let request = AbortRequest {
                 run,
-                TakeOver::default(),
-            ) {
+                folder: "",
+                take_over_dead: false,
+            };
+            match workflow::abort(process, request) {
                 // It died when all but its tag was done.
-                Err(Error::Ended { .. }) => {
-                    look_out(Process::new(&site, &actor(), &self.clock)).map(drop)
+                Err(workflow::Error::Run(Error::Ended { .. })) => {
+                    look_out(process).map(drop).map_err(workflow::Error::Run)
                 }
                 other => other.map(drop),
             }
@@ -578,85 +604,6 @@ impl Stage {
             commit: interrupted.commit,
             applied: applied(&records, &old),
             loaded,
-        }
-    }
-
-    fn carry_out(
-        &self,
-        begun: Begun<'_>,
-        planned: &Planned,
-        undertaker: &Arc<Undertaker>,
-        told: &mut Vec<String>,
-    ) -> Result<Option<(RunReport, Finished)>, Error> {
-        let Begun {
-            session,
-            journal,
-            replay,
-        } = begun;
-        let run = session.run().clone();
-        let mut log = Dying::new(journal, self.journal(&run), undertaker.clone());
-        let events = Cell::new(told.len());
-        let pass = || self.pass(events.get());
-        let mut sink = |event: &RunEvent| {
-            pass();
-            told.push(serde_json::to_string(event).unwrap());
-            events.set(told.len());
-            session.tick();
-        };
-        let mut recorder = Recorder::new(&session, &mut sink);
-        let stop = Stop::new();
-        session.stop_when_lost(stop.handle());
-        let may_start = || {
-            pass();
-            session.tick();
-            session.may_start()
-        };
-        let work = |backends: Arc<Backends>, log| Work {
-            run,
-            plan: &planned.plan,
-            nodes: &planned.loaded.nodes,
-            applied: &planned.applied,
-            hardware: Arc::new(Mortal::new(backends.clone(), undertaker.clone())),
-            log,
-            replay,
-            clock: &Noon,
-            stop: stop.clone(),
-            stop_grace: None,
-            stop_after: None,
-            preconditions: Arc::new(Mortal::new(
-                StillHolds::new(planned.plan.clone(), &planned.loaded.design, backends),
-                undertaker.clone(),
-            )),
-            may_start: &may_start,
-            fence: session.fence(),
-        };
-        let finished = self.clock.run(async {
-            // Whoever opens a simulated site outside of a runtime begins its time by another clock.
-            let work = work(self.backends(&planned.loaded.design), &mut log);
-            // Elsewhere it is another thread that does so.
-            let ticks = async {
-                loop {
-                    tokio::time::sleep(HEARTBEAT).await;
-                    session.tick();
-                }
-            };
-            tokio::select! {
-                biased;
-                () = undertaker.comes() => None,
-                () = ticks => None,
-                finished = apply::execute(work, &mut recorder) => Some(finished),
-            }
-        });
-        match finished {
-            None => Ok(None),
-            Some(Err(error)) => {
-                assert!(undertaker.came(), "{error:?}");
-                Ok(None)
-            }
-            Some(Ok(finished)) => {
-                let report = recorder.finish(&finished, &apply::Clock::now(&Noon), 0)?;
-                Ok(Some((report, finished)))
-            }
         }
     }
 
@@ -720,6 +667,65 @@ impl Stage {
                 std::fs::write(&path, format!("{}\n", buried.id)).unwrap();
             }
         }
+    }
+}
+
+/// The report of a run that was carried out, and how it stood.
+fn ended(
+    carried: Result<Carried<'_>, workflow::Error>,
+) -> Result<(RunReport, Finished), workflow::Error> {
+    carried.map(|carried| (carried.report, carried.finished))
+}
+
+/// A process that may die wherever one can, in the time of its stage.
+struct MortalHost<'a> {
+    stage: &'a Stage,
+    undertaker: &'a Arc<Undertaker>,
+    /// How many events were told.
+    events: &'a Cell<usize>,
+}
+
+impl Host for MortalHost<'_> {
+    fn clock(&self) -> &dyn EventClock {
+        &Noon
+    }
+
+    fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error> {
+        self.stage.clock.run(async {
+            // Elsewhere it is another thread that does so.
+            let ticks = async {
+                loop {
+                    tokio::time::sleep(HEARTBEAT).await;
+                    session.tick();
+                }
+            };
+            let died = || Err(apply::Error::Plan("the process died".into()));
+            tokio::select! {
+                biased;
+                () = self.undertaker.comes() => died(),
+                () = ticks => died(),
+                finished = steps => finished,
+            }
+        })
+    }
+
+    fn may_start(&self, session: &Session<'_>) -> bool {
+        self.stage.pass(self.events.get());
+        session.tick();
+        session.may_start()
+    }
+
+    fn log(&self, run: &RunId, journal: Journal) -> Box<dyn Log> {
+        let path = self.stage.journal(run);
+        Box::new(Dying::new(journal, path, self.undertaker.clone()))
+    }
+
+    fn hardware(&self, backends: Arc<Backends>) -> Arc<dyn Hardware> {
+        Arc::new(Mortal::new(backends, self.undertaker.clone()))
+    }
+
+    fn preconditions(&self, preconditions: StillHolds) -> Arc<dyn Preconditions> {
+        Arc::new(Mortal::new(preconditions, self.undertaker.clone()))
     }
 }
 

@@ -8,7 +8,7 @@
 mod health;
 mod metrics;
 
-use crate::workflow::{self, Caller};
+use crate::workflow::{self, Client};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -12,9 +12,9 @@ use crate::report;
 use crate::repository::Repository;
 use crate::run::{Actor, Timekeeper};
 use crate::site::Location;
-use crate::workflow::{Caller, Checkout, Failure};
+use crate::workflow::{Checkout, Client, Failure};
 
-impl Caller for Context {
+impl Client for Context {
     fn tell(&self, text: &str) {
         self.printer.tell(text);
     }

@@ -8,7 +8,7 @@ use crate::run::{Actor, Timekeeper};
 use crate::site::Location;
 
 /// Whoever calls a workflow: a command line, a service, a test.
-pub trait Caller: Sync {
+pub trait Client: Sync {
     /// Tells something to whoever is there to hear it.
     fn tell(&self, text: &str);
 

@@ -1,0 +1,268 @@
+//! Runs as the command line has them carried out: what it hands the workflow, what it prints of it, and its exit code.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::airship;
+use super::process::{ProcessClock, actor, listen};
+use super::{ApplyCommand, Format};
+use crate::apply::{self, EventClock};
+use crate::backend::Backends;
+use crate::cli::context::Context;
+use crate::cli::verbose;
+use crate::cli::{Failure, FailureKind};
+use crate::design::{Design, NodeDesign, NodeName, RunId};
+use crate::plan::{Action, Plan};
+use crate::record::Outcome;
+use crate::report;
+use crate::report::airship::Reason;
+use crate::report::run::Reporter;
+use crate::repository::CommitId;
+use crate::run::{Finished, Process, Publication, RunEvent, Session, SiteRepository, StopHandle};
+use crate::workflow::{
+    self, ApplyRequest, Caller, Carried, Execution, Host, Limits, PlanFile, Steps, drive_on,
+};
+
+/// A plan that is carried out, and with what.
+pub(super) struct Task<'a> {
+    pub(super) plan: &'a Arc<Plan>,
+    pub(super) design: &'a Design,
+    pub(super) applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
+    pub(super) hardware: &'a Arc<Backends>,
+    pub(super) runtime: &'a tokio::runtime::Runtime,
+}
+
+/// Begins the run of a plan and carries it out.
+pub(super) fn start(
+    context: &Context,
+    command: &ApplyCommand,
+    site: &SiteRepository<'_>,
+    commit: CommitId,
+    task: &Task<'_>,
+) -> Result<u8, Failure> {
+    let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
+    let process = Process::new(site, &actor, &clock);
+    let file = PlanFile::of(task.plan)?;
+    let (backends, refused) = (|| task.hardware.clone(), BTreeMap::new());
+    let request = ApplyRequest {
+        execution: execution(command, task, &backends, &refused),
+        file: &file,
+        commit,
+        supersede: command.supersede,
+        today: &context.today(),
+    };
+    let mut listening = Listening::new(context, command, task.plan);
+    let host = CommandHost::new(command, &clock, task);
+    let caller = Caller {
+        host: &host,
+        events: &mut |_, event| listening.hear(event),
+    };
+    let carried = workflow::apply(process, &request, caller);
+    listening.conclude(carried?)
+}
+
+/// A task as the workflow takes it.
+pub(super) fn execution<'a>(
+    command: &ApplyCommand,
+    task: &Task<'a>,
+    backends: &'a dyn Fn() -> Arc<Backends>,
+    refused: &'a BTreeMap<usize, Arc<str>>,
+) -> Execution<'a> {
+    Execution {
+        plan: task.plan,
+        design: task.design,
+        applied: task.applied,
+        backends,
+        refused,
+        limits: Limits {
+            stop_grace: stop_grace(command),
+            stop_after: command.stop_after.map(Duration::from_secs),
+            outside_windows: command.outside_windows,
+        },
+    }
+}
+
+/// This process, as a run lives in it.
+pub(super) struct CommandHost<'a> {
+    command: &'a ApplyCommand,
+    clock: &'a ProcessClock,
+    task: &'a Task<'a>,
+    stop: std::cell::OnceCell<StopHandle>,
+}
+
+impl<'a> CommandHost<'a> {
+    pub(super) fn new(
+        command: &'a ApplyCommand,
+        clock: &'a ProcessClock,
+        task: &'a Task<'a>,
+    ) -> Self {
+        Self {
+            command,
+            clock,
+            task,
+            stop: std::cell::OnceCell::new(),
+        }
+    }
+}
+
+impl Host for CommandHost<'_> {
+    fn clock(&self) -> &dyn EventClock {
+        self.clock
+    }
+
+    fn begins(&self, stop: StopHandle) {
+        self.command.hooks.begin(stop.clone());
+        let _ = self.stop.set(stop);
+    }
+
+    fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error> {
+        drive_on(self.task.runtime, self.task.design, session, async {
+            let signals = self
+                .stop
+                .get()
+                .map(|stop| tokio::spawn(listen(stop.clone())));
+            let finished = steps.await;
+            if let Some(signals) = signals {
+                signals.abort();
+            }
+            finished
+        })
+    }
+}
+
+/// What a command prints of a run.
+pub(super) struct Listening<'a> {
+    context: &'a Context,
+    command: &'a ApplyCommand,
+    reporter: Box<dyn Reporter>,
+    /// The action on nodes that it is, where it is one.
+    action: Option<Action>,
+    heard: airship::Heard,
+}
+
+impl<'a> Listening<'a> {
+    pub(super) fn new(context: &'a Context, command: &'a ApplyCommand, plan: &Plan) -> Self {
+        Self {
+            context,
+            command,
+            reporter: reporter(context, command.format),
+            action: Some(plan.request.action).filter(|action| action.is_targeted()),
+            heard: airship::Heard::default(),
+        }
+    }
+
+    /// Prints an event.
+    pub(super) fn hear(&mut self, event: &RunEvent) {
+        if self.action.is_some() {
+            self.heard.hear(event);
+        }
+        self.command.hooks.hear(event);
+        // Whoever reads the events may be gone; the run goes on all the same.
+        let _ = self.reporter.event(event);
+    }
+
+    /// Prints how a run ended; its exit code.
+    pub(super) fn conclude(self, carried: Carried<'_>) -> Result<u8, Failure> {
+        let Carried {
+            session,
+            report,
+            finished,
+        } = carried;
+        let (context, command) = (self.context, self.command);
+        if command.format == Format::Text {
+            let mut out = String::new();
+            report::run::report(&mut out, &report, context.printer.out, false)?;
+            context.printer.print(&out)?;
+        }
+        let outcome = report.outcome;
+        let reason = self.action.map(|action| self.heard.reason(action, outcome));
+        if let (Format::Json, Some(action)) = (command.format, self.action) {
+            let status = self.heard.into_status(action, &report);
+            context.printer.print(&airship::line(&status))?;
+        }
+        let (publication, run) = (session.publication(), report.run.clone());
+        if !command.watching.watch {
+            std::mem::forget((session, report, finished));
+        }
+        if let Some(failure) = unpublished(publication, &run, outcome) {
+            // It follows the report, which has said all about the run itself.
+            context.printer.fail(&failure);
+            return Err(Failure::shown(failure.kind));
+        }
+        match reason {
+            // What a step found out is what a plan would have found, and exits like it.
+            Some(Reason::NotFound) => Err(Failure::shown(FailureKind::NotFound)),
+            Some(Reason::Conflict) => Err(Failure::shown(FailureKind::Guard)),
+            Some(Reason::BadRequest) => Err(Failure::shown(FailureKind::Error)),
+            _ => exit_code(outcome),
+        }
+    }
+}
+
+/// How long what runs is waited for after the first stop; `None`: without limit.
+fn stop_grace(command: &ApplyCommand) -> Option<Duration> {
+    match command.stop_grace {
+        Some(seconds) => Some(Duration::from_secs(seconds)),
+        None if std::io::stderr().is_terminal() => None,
+        None => Some(Duration::from_secs(5)),
+    }
+}
+
+/// That not everybody can see how a run ended. One that was interrupted is to be resumed in any case.
+fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) -> Option<Failure> {
+    let failure = |text: String| Failure::new(FailureKind::Unpublished, text);
+    match publication {
+        None | Some(Publication::Whole) => None,
+        Some(_) if outcome == Outcome::Interrupted => None,
+        Some(Publication::TagOwed { tag, why }) => Some(failure(format!(
+            "run {run} is done ({outcome}), and the remote refuses its tag `{tag}`: {why}"
+        ))
+        .hint("its records are published and say that the tag is owed; the next `trueup apply` tries again")),
+        Some(Publication::Missing { why }) => Some(failure(format!(
+            "run {run} is done ({outcome}), and not published: {why}"
+        ))
+        .hint("nothing is lost: its records and its lock wait in this clone, and the next command here that asks the remote publishes them first, such as `trueup log`")),
+    }
+}
+
+/// What a run that ended so exits with.
+pub(super) fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
+    let kind = match outcome {
+        Outcome::Succeeded => return Ok(0),
+        Outcome::Interrupted | Outcome::Running => FailureKind::Interrupted,
+        Outcome::Failed | Outcome::SucceededWithFailures | Outcome::Abandoned => {
+            FailureKind::Failed
+        }
+    };
+    Err(Failure::shown(kind))
+}
+
+fn reporter(context: &Context, format: Format) -> Box<dyn Reporter> {
+    match format {
+        Format::Json => Box::new(report::run::JsonLines::new(Plain(std::io::stdout()))),
+        // Bars and lines of others do not go together.
+        Format::Text if std::io::stderr().is_terminal() && !verbose::is_on() => {
+            Box::new(report::run::Progress::new(
+                indicatif::ProgressDrawTarget::stderr(),
+                context.printer.err,
+            ))
+        }
+        Format::Text => Box::new(report::run::Lines::new(
+            Plain(std::io::stderr()),
+            context.printer.err,
+        )),
+    }
+}
+
+/// Text into a stream, line by line.
+struct Plain<W>(W);
+
+impl<W: Write> std::fmt::Write for Plain<W> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0
+            .write_all(text.as_bytes())
+            .map_err(|_| std::fmt::Error)
+    }
+}

@@ -1,0 +1,93 @@
+//! Begins the run of an approved plan, and carries it out.
+
+use super::carry_out::{Caller, Carried, Execution, carry_out};
+use super::{Error, time_left};
+use crate::design::Digest;
+use crate::plan::{self, Plan, saved};
+use crate::record::{self, Packed, State, Store};
+use crate::repository::CommitId;
+use crate::run::{ApprovedPlan, Process, Proposal, begin};
+
+/// A plan as a saved file, packed, which the records and the lock of its run keep.
+#[derive(Clone, Debug)]
+pub struct PlanFile {
+    packed: Packed,
+    digest: Digest,
+}
+
+impl PlanFile {
+    /// The file of a plan.
+    ///
+    /// # Errors
+    ///
+    /// The plan cannot be written as a file.
+    pub fn of(plan: &Plan) -> std::io::Result<Self> {
+        let (packed, digest) = Packed::new(|out| saved::write_to(plan, out))?;
+        Ok(Self { packed, digest })
+    }
+}
+
+/// An approved plan that is to be carried out.
+pub struct ApplyRequest<'a> {
+    /// The plan, and what it is carried out with.
+    pub execution: Execution<'a>,
+    /// The plan as a file.
+    pub file: &'a PlanFile,
+    /// The commit that is applied.
+    pub commit: CommitId,
+    /// Whether an interrupted run is aborted for this one.
+    pub supersede: bool,
+    /// The day by which the plan still has to hold.
+    pub today: &'a str,
+}
+
+/// Begins the run of a plan and carries it out.
+///
+/// # Errors
+///
+/// [`Error::WindowClosed`]; those of [`begin`]; [`Error::Steps`]; those of the end of the run.
+pub fn apply<'a>(
+    process: Process<'a>,
+    request: &ApplyRequest<'a>,
+    caller: Caller<'_>,
+) -> Result<Carried<'a>, Error> {
+    let execution = &request.execution;
+    if !execution.limits.outside_windows {
+        time_left(process.time, execution.design, execution.plan)?;
+    }
+    let store = Store::open(process.site.repository, &process.site.name)?;
+    let proposal = Proposal {
+        approved: ApprovedPlan {
+            plan: execution.plan,
+            plan_file: &request.file.packed,
+            commit: request.commit,
+            nodes: &execution.design.nodes,
+        },
+        plan_digest: &request.file.digest,
+        supersede: request.supersede,
+    };
+    let begun = begin(process, proposal, &mut |state| {
+        stale(request, &store, state)
+    })?;
+    carry_out(process, begun, execution, caller, false)
+}
+
+/// What of a plan does not hold any more by the newest records.
+fn stale(
+    request: &ApplyRequest<'_>,
+    store: &Store<'_>,
+    state: &State,
+) -> Result<Vec<String>, record::Error> {
+    let (plan, design) = (request.execution.plan, request.execution.design);
+    let records = store.nodes(state)?;
+    let current = plan::Current {
+        site_digest: &plan.target.site_digest,
+        design,
+        base_run: state.site.last_success.as_ref().map(|action| &action.run),
+        records: &records,
+        today: request.today,
+        observations: None,
+    };
+    let reasons = plan::stale(plan, &current);
+    Ok(reasons.iter().map(ToString::to_string).collect())
+}

@@ -1,0 +1,208 @@
+//! Carries a plan out whose run has begun: dispatches its steps, and ends the run.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Error, time_left};
+use crate::apply::{self, EventClock, Preconditions, StillHolds, Work};
+use crate::backend::{self, Backends, Hardware};
+use crate::design::{Design, NodeDesign, NodeName, RunId};
+use crate::journal::{Journal, Log};
+use crate::plan::Plan;
+use crate::run::{
+    Begun, EventKind, Finished, GitWork, Process, Recorder, RunEvent, RunReport, Session, Stop,
+    StopHandle, with_heartbeat,
+};
+
+/// How often a run looks at its lock and its records.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// A plan that is carried out, and with what.
+pub struct Execution<'a> {
+    /// The plan.
+    pub plan: &'a Arc<Plan>,
+    /// The design to be reached.
+    pub design: &'a Design,
+    /// The designs that were applied last, for what is torn down.
+    pub applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
+    /// Gives the backends, on the thread that drives the steps.
+    pub backends: &'a dyn Fn() -> Arc<Backends>,
+    /// Steps that are found out about and never begun, by their positions, and why.
+    pub refused: &'a BTreeMap<usize, Arc<str>>,
+    /// How long it may take.
+    pub limits: Limits,
+}
+
+/// How long a run may take.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// How long what runs is waited for after the first request to stop; `None`: without limit.
+    pub stop_grace: Option<Duration>,
+    /// Ask for a stop after so long.
+    pub stop_after: Option<Duration>,
+    /// Run outside the maintenance windows of the policy.
+    pub outside_windows: bool,
+}
+
+/// The steps of a run, to be driven to their end.
+pub type Steps<'a> = Pin<Box<dyn Future<Output = Result<Finished, apply::Error>> + 'a>>;
+
+/// The process that a run lives in. What has a default is replaced by tests that inject faults.
+pub trait Host {
+    /// The time of events.
+    fn clock(&self) -> &dyn EventClock;
+
+    /// Drives the steps of a run to their end, as [`drive_on`] does on a runtime.
+    ///
+    /// # Errors
+    ///
+    /// Those of the steps.
+    fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error>;
+
+    /// A run begins, which `stop` asks to stop.
+    fn begins(&self, _stop: StopHandle) {}
+
+    /// Whether another step may start.
+    fn may_start(&self, session: &Session<'_>) -> bool {
+        session.may_start()
+    }
+
+    /// The log that the entries of a run are written to.
+    fn log(&self, _run: &RunId, journal: Journal) -> Box<dyn Log> {
+        Box::new(journal)
+    }
+
+    /// The hardware that the steps of a run act on.
+    fn hardware(&self, backends: Arc<Backends>) -> Arc<dyn Hardware> {
+        backends
+    }
+
+    /// The preconditions that the steps of a run are held to.
+    fn preconditions(&self, preconditions: StillHolds) -> Arc<dyn Preconditions> {
+        Arc::new(preconditions)
+    }
+}
+
+/// Who calls a workflow.
+pub struct Caller<'a> {
+    /// The process that the run lives in.
+    pub host: &'a dyn Host,
+    /// Hears the events of the run.
+    pub events: &'a mut dyn FnMut(&Session<'_>, &RunEvent),
+}
+
+/// A run that was carried out.
+pub struct Carried<'a> {
+    /// The session of the run, which has ended.
+    pub session: Session<'a>,
+    /// Its report.
+    pub report: RunReport,
+    /// How it stood when the dispatcher returned.
+    pub finished: Finished,
+}
+
+/// Drives steps on a runtime, while a thread of its own renews the lock and writes the records of their run.
+///
+/// # Errors
+///
+/// Those of the steps.
+pub fn drive_on(
+    runtime: &tokio::runtime::Runtime,
+    design: &Design,
+    session: &Session<'_>,
+    steps: impl Future<Output = Result<Finished, apply::Error>>,
+) -> Result<Finished, apply::Error> {
+    let git = match backend::clock(design) {
+        backend::Clock::Virtual => GitWork::Inline,
+        backend::Clock::Real => GitWork::Background,
+    };
+    with_heartbeat(session, HEARTBEAT, git, || runtime.block_on(steps))
+}
+
+/// Carries a plan out whose run has begun.
+pub(super) fn carry_out<'a>(
+    process: Process<'_>,
+    begun: Begun<'a>,
+    execution: &Execution<'_>,
+    caller: Caller<'_>,
+    resumed: bool,
+) -> Result<Carried<'a>, Error> {
+    let Begun {
+        session,
+        journal,
+        replay,
+    } = begun;
+    let Caller { host, events } = caller;
+    let stop = Stop::new();
+    session.stop_when_lost(stop.handle());
+    host.begins(stop.handle());
+    let mut sink = |event: &RunEvent| events(&session, event);
+    sink(&run_started(&session, execution.plan, host, resumed));
+    let mut recorder = Recorder::new(&session, &mut sink);
+    let mut log = host.log(session.run(), journal);
+    let steps = async {
+        let backends = (execution.backends)();
+        let unverified = execution.plan.unverified().map(NodeName::as_str);
+        backends.identities().allow_unverified(unverified);
+        let holds = StillHolds::new(execution.plan.clone(), execution.design, backends.clone());
+        let work = Work {
+            run: session.run().clone(),
+            plan: execution.plan,
+            nodes: &execution.design.nodes,
+            applied: execution.applied,
+            hardware: host.hardware(backends),
+            log: &mut *log,
+            replay,
+            clock: host.clock(),
+            stop: stop.clone(),
+            stop_grace: execution.limits.stop_grace,
+            stop_after: stop_after(process, execution),
+            preconditions: host.preconditions(holds.refusing(execution.refused.clone())),
+            may_start: &|| host.may_start(&session),
+            fence: session.fence(),
+        };
+        apply::execute(work, &mut recorder).await
+    };
+    let finished = host.drive(&session, Box::pin(steps));
+    let finished = finished.map_err(|source| Error::Steps {
+        run: Box::new(session.run().clone()),
+        source,
+    })?;
+    let report = recorder.finish(&finished, &host.clock().now(), finished.duration_ms)?;
+    Ok(Carried {
+        session,
+        report,
+        finished,
+    })
+}
+
+/// After how long a run is asked to stop. That a window is open was seen before the run began; it may have closed
+/// since.
+fn stop_after(process: Process<'_>, execution: &Execution<'_>) -> Option<Duration> {
+    let limits = &execution.limits;
+    let left = match limits.outside_windows {
+        true => None,
+        false => time_left(process.time, execution.design, execution.plan)
+            .unwrap_or(Some(Duration::ZERO)),
+    };
+    limits.stop_after.into_iter().chain(left).min()
+}
+
+/// The first event of a run.
+fn run_started(session: &Session<'_>, plan: &Plan, host: &dyn Host, resumed: bool) -> RunEvent {
+    RunEvent {
+        time: host.clock().now(),
+        elapsed_ms: 0,
+        kind: EventKind::RunStarted {
+            run: session.run().clone(),
+            site: plan.site.clone(),
+            action: Arc::from(plan.request.action.as_str()),
+            revision: Arc::from(session.commit().to_string()),
+            steps: plan.steps.len(),
+            resumed,
+        },
+    }
+}

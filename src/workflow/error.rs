@@ -1,0 +1,36 @@
+//! Why a workflow did not come to its end.
+
+use crate::apply;
+use crate::design::RunId;
+use crate::{record, repository, run, site};
+
+/// Why a workflow did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The run could not begin, be resumed, be aborted, or end.
+    #[error(transparent)]
+    Run(#[from] run::Error),
+    /// No maintenance window is open.
+    #[error("no maintenance window is open now: {windows}")]
+    WindowClosed {
+        /// The windows of the site.
+        windows: String,
+    },
+    /// The steps of a run could not go on, though its machines could.
+    #[error("the steps of run {run} could not go on")]
+    Steps {
+        /// The run.
+        run: Box<RunId>,
+        /// Why.
+        source: apply::Error,
+    },
+    /// The records could not be read.
+    #[error(transparent)]
+    Records(#[from] record::Error),
+    /// The repository could not be read.
+    #[error(transparent)]
+    Repository(#[from] repository::Error),
+    /// The documents of a commit could not be loaded.
+    #[error(transparent)]
+    Site(#[from] site::Error),
+}
