@@ -554,6 +554,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn a_change_shows_in_the_section_that_it_belongs_to_and_in_no_other() {
         let before = two_nodes(PROFILE, NETWORK);
         let with = |from: &str, to: &str| before.replace(from, to);

@@ -62,6 +62,7 @@ fn a_sound_envelope_is_understood() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn each_violation_is_named_at_its_place() {
     let quotes = "put it in quotes";
     let schema = "namespace and kind are letters only, the version `v` and digits";

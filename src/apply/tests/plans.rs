@@ -104,6 +104,7 @@ impl Site {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a plan, step by step")]
     pub(super) fn plan(&self) -> Plan {
         use StepKind::{
             AwaitReady, CriticalCheck, Deploy, GateDeployed, GatePrepared, Prepare, PrepareSite,

@@ -29,6 +29,7 @@ const NODE: (&str, &str, &str) = (kind::NODE, "n1", "metadata: {rack: r1, tags: 
 const OTHER: (&str, &str, &str) = (kind::NODE, "n2", "metadata: {rack: r1, tags: [compute]}");
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn groups() {
     let strategy = |data| (kind::STRATEGY, "deployment-strategy", data);
     run(&[
@@ -142,6 +143,7 @@ fn groups() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn networks() {
     let link = |data| (kind::NETWORK_LINK, "bond0", data);
     let oam = |data| (kind::NETWORK, "oam", data);
@@ -332,6 +334,7 @@ fn storage() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn machines() {
     let ipmi = "oob: {type: ipmi, network: oob, account: root, credential: x}\naddressing: [{network: oob, address: 10.0.0.1}]";
     let oob = (kind::NETWORK, "oob", "cidr: 10.0.0.0/24");
@@ -610,6 +613,7 @@ fn policies() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_distinguishes_machines_is_named_once() {
     const BACKENDS: (&str, &str, &str) = (kind::BACKENDS, "b", "hardware: {kind: redfish}");
     run(&[

@@ -101,6 +101,7 @@ fn a_machine_that_keeps_no_state_is_what_its_record_says_and_is_free_only_while_
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
     let table: &[(&str, Edit, &str)] = &[
         ("nothing differs", |_| (), "nothing"),

@@ -174,6 +174,7 @@ fn github_gets_one_escaped_command_a_problem() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one snapshot")]
 fn sarif_has_one_run_with_the_codes_as_rules() {
     assert_snapshot!(written(sarif, &problems()), @r#"
     {

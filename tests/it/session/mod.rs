@@ -109,6 +109,7 @@ impl Hardware for Machines {
 }
 
 /// A plan that deploys these nodes in one critical group, all of which must succeed.
+#[expect(clippy::too_many_lines, reason = "a plan, step by step")]
 fn plan(nodes: &[&str]) -> Plan {
     use StepKind::{
         CriticalCheck, Deploy, GateDeployed, GatePrepared, Prepare, PrepareSite, StartGroup, Tag,

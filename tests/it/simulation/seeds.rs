@@ -258,6 +258,7 @@ impl Tale {
     }
 
     /// Asks for something, and sees it through.
+    #[expect(clippy::too_many_lines, reason = "one story, told in order")]
     fn act(&mut self, action: Action, nodes: &[&str]) {
         self.stage.clock.off.store(
             i64::try_from(self.dice.below(200_000)).unwrap() - 100_000,

@@ -18,6 +18,7 @@ const CLUSTERS: &str =
     "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\nnames: {n1: {kubernetes: worker-a}}\n";
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn nodes_are_seen_by_the_names_of_the_design_with_what_a_drain_would_meet() {
     let Some(world) = World::start(CLUSTERS).await else {
         return;

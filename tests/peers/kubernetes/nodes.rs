@@ -104,6 +104,7 @@ async fn relabel_sets_and_takes_off_its_own_labels_and_no_others() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn a_node_is_taken_out_of_its_cluster_step_by_step_and_comes_back_another() {
     let Some(world) = World::start(CLUSTERS).await else {
         return;

@@ -295,6 +295,11 @@ fn wanted(host: &Value) -> String {
 }
 
 /// A step of the operator's for one host: at most one change.
+#[expect(
+    clippy::too_many_lines,
+    clippy::cognitive_complexity,
+    reason = "a table of states"
+)]
 fn reconcile(shared: &mut Shared, host: &Value, has_secret: bool) -> Option<Change> {
     let now = Instant::now();
     let name = text(host, "/metadata/name").to_owned();

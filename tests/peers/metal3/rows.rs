@@ -150,6 +150,7 @@ fn judge(facts: &mut Facts, change: &Change, before: Option<&Value>) -> Option<A
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 async fn every_row_of_the_table_is_acted_on_as_it_says_and_ends_with_a_machine_that_is_back() {
     let policy = "{power_settling: 1, power_off_timeout: 120, power_on_timeout: 120, ready_timeout: 120, \
                   backoff: 1, max_unhealthy: '100%', max_at_once: 16}";

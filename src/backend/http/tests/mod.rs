@@ -51,6 +51,7 @@ fn raw(text: &str) -> Reply {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 async fn whatever_goes_wrong_is_said_exactly_and_means_the_right_thing_for_both_kinds_of_request() {
     let server = Server::plain(|received| match received.path.as_str() {
         "/html" => raw("HTTP/1.1 500 X\r\ncontent-length: 54\r\n\r\n<html><head><TITLE>Web\r\n Server Error</TITLE></head>oh"),

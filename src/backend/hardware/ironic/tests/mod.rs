@@ -217,6 +217,7 @@ storage: {physical_devices: {system: {labels: {bootdrive: 'true'}}}}\n  \
 addressing: [{network: oob, address: 10.0.0.7}]\n  metadata: {boot_mac: '52:54:00:AA:BB:0C'}\n";
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn a_machine_is_enrolled_and_deployed_as_its_design_has_it_and_no_password_is_shown() {
     let settings = "driver: redfish, resource_class: metal, traits: [CUSTOM_SSD], interfaces: {deploy_interface: direct}, \
                     driver_info: {deploy_kernel: 'http://x/k'}, properties: {cpu_arch: x86_64}, \

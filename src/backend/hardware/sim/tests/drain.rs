@@ -12,6 +12,7 @@ use crate::step::OnDrainTimeout;
 const WEB: &str = "{name: web, count: 2, kind: deployment}";
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "a table")]
 async fn a_drain_takes_as_long_as_its_pods_and_budgets_let_it() {
     struct Row {
         settings: String,

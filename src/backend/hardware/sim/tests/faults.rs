@@ -9,6 +9,7 @@ use crate::lifecycle::ProvisionState;
 use crate::observed::Fact;
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "a table")]
 async fn each_fault_does_what_it_says() {
     struct Row {
         fault: &'static str,
