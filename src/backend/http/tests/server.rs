@@ -120,6 +120,7 @@ impl Server {
         Self::start_at("127.0.0.1:0", handler, made).await
     }
 
+    #[expect(clippy::excessive_nesting, reason = "a server in one expression")]
     async fn start_at(at: &str, handler: Arc<Handler>, made: Option<Made>) -> Self {
         let listener = TcpListener::bind(at).await.unwrap();
         let address = listener.local_addr().unwrap();
