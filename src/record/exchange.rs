@@ -13,7 +13,7 @@ use crate::repository::{CommitId, RefUpdate, Remote};
 
 /// How the records here and at the remote stand to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ExchangeOutcome {
     /// The remote has none.
     NotThere,
     /// Both are the same.
@@ -36,7 +36,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// How ours stand to it.
-    pub standing: Standing,
+    pub standing: ExchangeOutcome,
     /// The tip of the remote's state.
     pub remote_tip: Option<CommitId>,
 }
@@ -45,7 +45,7 @@ impl Store<'_> {
     /// Asks the remote for its records, fetches them, and lets ours follow. Where both have gone on, ours
     /// are kept aside as `refs/trueup-kept/runs/<site>/<run>`, and the remote's count: either ours only have
     /// more of a run that was resumed elsewhere, or a run that the remote does not know
-    /// ([`Standing::SetAside`]).
+    /// ([`ExchangeOutcome::SetAside`]).
     ///
     /// # Errors
     ///
@@ -62,11 +62,11 @@ impl Store<'_> {
             remote_tip: there,
         };
         let Some(theirs) = there else {
-            return Ok(exchange(Standing::NotThere));
+            return Ok(exchange(ExchangeOutcome::NotThere));
         };
         let ours = self.read()?;
         if ours.tip == Some(theirs) {
-            return Ok(exchange(Standing::Same));
+            return Ok(exchange(ExchangeOutcome::Same));
         }
         let tracking = format!("refs/trueup-remotes/{}/{}/state", remote.name(), self.site);
         remote
@@ -89,19 +89,19 @@ impl Store<'_> {
         };
         let Some(tip) = ours.tip else {
             self.move_to(None, theirs)?;
-            return Ok(exchange(Standing::Followed));
+            return Ok(exchange(ExchangeOutcome::Followed));
         };
         if is_ancestor(tip, theirs)? {
             self.move_to(Some(tip), theirs)?;
-            return Ok(exchange(Standing::Followed));
+            return Ok(exchange(ExchangeOutcome::Followed));
         }
         if is_ancestor(theirs, tip)? {
-            return Ok(exchange(Standing::Ahead));
+            return Ok(exchange(ExchangeOutcome::Ahead));
         }
         let at_remote = self.read_at(theirs)?;
         let Some(run) = ours.site.last_run else {
             self.move_to(Some(tip), theirs)?;
-            return Ok(exchange(Standing::Followed));
+            return Ok(exchange(ExchangeOutcome::Followed));
         };
         let kept = self.set_aside(&run, tip)?;
         self.move_to(Some(tip), theirs)?;
@@ -109,8 +109,8 @@ impl Store<'_> {
         // with a look at every step that it may have begun, are nobody's loss.
         let is_known = self.run(&at_remote, &run)?.is_some();
         Ok(exchange(match is_known {
-            true => Standing::Followed,
-            false => Standing::SetAside { run, kept },
+            true => ExchangeOutcome::Followed,
+            false => ExchangeOutcome::SetAside { run, kept },
         }))
     }
 

@@ -20,7 +20,7 @@ use crate::identity::Identity;
 use crate::remediation::{Backup, Memory};
 
 pub use error::Error;
-pub use exchange::{Exchange, Standing};
+pub use exchange::{Exchange, ExchangeOutcome};
 pub use packed::{Packed, Packing};
 pub use store::{Checkpoint, Draft, FORMAT_VERSION, RunFile, State, Store};
 

@@ -2,7 +2,7 @@
 
 use super::error::{self, Error};
 use crate::design::{RunId, SiteName};
-use crate::record::{Standing, State, Store};
+use crate::record::{ExchangeOutcome, State, Store};
 use crate::repository::{CommitId, Lock, PushOutcome, RefUpdate, Remote, Repository};
 
 /// How a run is connected to the site's other clones.
@@ -72,7 +72,7 @@ impl<'a> SiteRepository<'a> {
         let state = store.read().map_err(error::records("read the records"))?;
         let remote_tip = exchange.as_ref().and_then(|exchange| exchange.remote_tip);
         let set_aside = exchange.and_then(|exchange| match exchange.standing {
-            Standing::SetAside { run, kept } => Some(SetAside { run, kept }),
+            ExchangeOutcome::SetAside { run, kept } => Some(SetAside { run, kept }),
             _ => None,
         });
         Ok(Records {

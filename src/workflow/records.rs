@@ -2,7 +2,7 @@
 //! could not, and follows the remote's records.
 
 use super::{Client, Failure};
-use crate::record::{Standing, Store};
+use crate::record::{ExchangeOutcome, Store};
 use crate::run::{self, Connection, Process, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours.
@@ -46,7 +46,7 @@ pub fn follow(
                 }
                 Err(error) => return Err(error.into()),
             }
-            if let Standing::SetAside { run, kept } = store.follow(remote)?.standing {
+            if let ExchangeOutcome::SetAside { run, kept } = store.follow(remote)?.standing {
                 tell_of_set_aside(client, &SetAside { run, kept });
             }
         }

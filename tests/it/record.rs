@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use trueup::design::{NodeName, RunId, Section, SectionDigest, SiteName};
 use trueup::record::{
-    Checkpoint, Counts, Error, NodeRecord, Outcome, Packed, Phase, RunFile, RunRecord, Standing,
-    State, Store,
+    Checkpoint, Counts, Error, ExchangeOutcome, NodeRecord, Outcome, Packed, Phase, RunFile,
+    RunRecord, State, Store,
 };
 use trueup::repository::{CommitId, Patience, PushOutcome, Repository, Signature};
 
@@ -318,7 +318,10 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     let remote = here.remote("origin", PATIENCE).unwrap();
     let their_remote = there.remote("origin", PATIENCE).unwrap();
 
-    assert_eq!(ours.follow(&remote).unwrap().standing, Standing::NotThere);
+    assert_eq!(
+        ours.follow(&remote).unwrap().standing,
+        ExchangeOutcome::NotThere
+    );
     let first = run("R1", Outcome::Succeeded, Some("site-action-success"));
     let nodes = [node("n1", Phase::Deployed)];
     let state = ours
@@ -326,7 +329,10 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
         .unwrap();
     let push = ours.publication(&state, None).unwrap();
     assert_eq!(remote.push(&[push]).unwrap(), PushOutcome::Published);
-    assert_eq!(ours.follow(&remote).unwrap().standing, Standing::Same);
+    assert_eq!(
+        ours.follow(&remote).unwrap().standing,
+        ExchangeOutcome::Same
+    );
     assert_eq!(ours.publication(&state, state.tip), None);
 
     assert_eq!(
@@ -337,7 +343,7 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     let exchange = theirs.follow(&their_remote).unwrap();
     assert_eq!(
         (exchange.standing, exchange.remote_tip),
-        (Standing::Followed, state.tip)
+        (ExchangeOutcome::Followed, state.tip)
     );
     assert_eq!(theirs.read().unwrap(), state);
     assert_eq!(theirs.nodes(&state).unwrap()["n1"], nodes[0]);
@@ -349,7 +355,7 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     let exchange = theirs.follow(&their_remote).unwrap();
     assert_eq!(
         (exchange.standing, exchange.remote_tip),
-        (Standing::Ahead, state.tip)
+        (ExchangeOutcome::Ahead, state.tip)
     );
     let push = theirs.publication(&ahead, exchange.remote_tip).unwrap();
     assert_eq!(their_remote.push(&[push]).unwrap(), PushOutcome::Published);
@@ -362,7 +368,7 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     let run_of_ours = RunId::from("R3");
     assert_eq!(
         exchange.standing,
-        Standing::SetAside {
+        ExchangeOutcome::SetAside {
             run: run_of_ours.clone(),
             kept: kept.clone()
         }
@@ -371,7 +377,10 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     let aside = here.read_ref(&kept).unwrap().unwrap();
     let aside = ours.read_at(CommitId(aside)).unwrap();
     assert_eq!(aside.site.last_run, Some(run_of_ours));
-    assert_eq!(ours.follow(&remote).unwrap().standing, Standing::Same);
+    assert_eq!(
+        ours.follow(&remote).unwrap().standing,
+        ExchangeOutcome::Same
+    );
     // In a shallow clone too.
     let fourth = run("R4", Outcome::Running, None);
     there
@@ -385,7 +394,7 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     theirs.checkpoint(&back, &checkpoint(&fourth, &[])).unwrap();
     let exchange = theirs.follow(&their_remote).unwrap();
     assert!(
-        matches!(exchange.standing, Standing::SetAside { .. }),
+        matches!(exchange.standing, ExchangeOutcome::SetAside { .. }),
         "{exchange:?}"
     );
 }
