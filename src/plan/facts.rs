@@ -91,7 +91,7 @@ pub(super) fn local_data(pods: &NodePods) -> Option<String> {
 }
 
 /// A fact of an etcd cluster.
-pub(super) fn of_etcd(standing: &quorum::Standing, fact: FactName) -> Option<String> {
+pub(super) fn of_etcd(standing: &quorum::EtcdFacts, fact: FactName) -> Option<String> {
     match fact {
         FactName::ClusterId => json(&standing.cluster_id),
         FactName::Voters => json(&standing.voters),

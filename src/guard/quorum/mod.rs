@@ -83,7 +83,7 @@ impl fmt::Display for Health {
 
 /// What a plan relies on in an etcd cluster: by ids, in hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct EtcdFacts {
     /// The cluster.
     pub cluster_id: Arc<str>,
     /// Members with a vote.
@@ -98,14 +98,14 @@ pub struct Standing {
 
 /// How a cluster stands by the answer that knows most; `None` where no member answers.
 #[must_use]
-pub fn standing(cluster: &EtcdCluster, seen: &EtcdSeen) -> Option<Standing> {
+pub fn standing(cluster: &EtcdCluster, seen: &EtcdSeen) -> Option<EtcdFacts> {
     let view = View::new(cluster, seen, None);
     let members = view.membership()?;
     let ids = |learner| {
         let of_kind = members.iter().filter(move |each| each.learner == learner);
         of_kind.map(|each| each.id.clone()).collect()
     };
-    Some(Standing {
+    Some(EtcdFacts {
         cluster_id: view.latest()?.cluster_id.clone(),
         voters: ids(false),
         learners: ids(true),
