@@ -16,7 +16,7 @@ use super::work::Single;
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::record::NodeRecord;
-use crate::remediation::{Memory, NodeSeen, Power, Release, Seen as Sight, Task, action, way};
+use crate::remediation::{MachineSeen, Memory, NodeSeen, Power, Release, Task, action, way};
 use crate::step::{Parameters, StepKind};
 
 /// Why it was given up, where it was.
@@ -56,7 +56,7 @@ impl<'a> Rules<'a> {
     }
 
     /// What is seen of it, and the whole way from there.
-    fn explain(&self, item: &mut Item<'a>, sight: &Sight, memory: &Memory, named: bool) {
+    fn explain(&self, item: &mut Item<'a>, sight: &MachineSeen, memory: &Memory, named: bool) {
         let subject = item.subject;
         if let Some(seen) = subject.remediation {
             if let (true, Some(machine)) = (seen.needs_remediation, &seen.machine) {
@@ -119,7 +119,7 @@ impl<'a> Rules<'a> {
     }
 
     /// What stands in the way.
-    fn refuse(&self, item: &mut Item<'a>, sight: &Sight, memory: &Memory, named: bool) {
+    fn refuse(&self, item: &mut Item<'a>, sight: &MachineSeen, memory: &Memory, named: bool) {
         let subject = item.subject;
         if let Some(refused) = subject.remediation.and_then(|seen| seen.refused.as_ref()) {
             item.block(refused, None);
@@ -195,7 +195,7 @@ fn remembered(subject: &Subject<'_>) -> Memory {
 }
 
 /// What is seen of a machine, as its remediation will see it.
-fn sight(subject: &Subject<'_>, memory: &Memory) -> Sight {
+fn sight(subject: &Subject<'_>, memory: &Memory) -> MachineSeen {
     let power = subject.seen.node().and_then(|node| node.power.known());
     let node = match subject.membership {
         Membership::In(node) => Some(NodeSeen {
@@ -206,7 +206,7 @@ fn sight(subject: &Subject<'_>, memory: &Memory) -> Sight {
         _ => None,
     };
     let host = subject.remediation;
-    Sight {
+    MachineSeen {
         node,
         // Whoever is named, or asks, needs it; what was begun says so itself.
         needs_remediation: match (host, begun(subject)) {

@@ -45,7 +45,7 @@ pub struct NodeSeen {
 
 /// What is seen of one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct MachineSeen {
     /// Its Node, where there is one.
     pub node: Option<NodeSeen>,
     /// Its Machine carries the annotation that asks for remediation.
@@ -56,7 +56,7 @@ pub struct Seen {
     pub reboot_annotation: bool,
 }
 
-impl Seen {
+impl MachineSeen {
     /// The row of the table. A Node that is out of service is released, which is what its deletion is for;
     /// a host that was not seen off is on.
     #[must_use]
@@ -123,7 +123,7 @@ impl Task {
 /// The whole way from here to a machine that is back, if everything goes well: [`next`] over a world that
 /// does what it is asked for. Ends where nothing is left to be done, or nothing can be.
 #[must_use]
-pub fn way(seen: &Seen, memory: &Memory) -> Vec<Task> {
+pub fn way(seen: &MachineSeen, memory: &Memory) -> Vec<Task> {
     let (mut seen, mut memory) = (seen.clone(), memory.clone());
     memory.attempt = memory.attempt.max(1);
     let mut tasks = Vec::new();
@@ -170,7 +170,7 @@ pub fn way(seen: &Seen, memory: &Memory) -> Vec<Task> {
 
 /// What comes next.
 #[must_use]
-pub fn next(seen: &Seen, memory: &Memory) -> Task {
+pub fn next(seen: &MachineSeen, memory: &Memory) -> Task {
     let facts = seen.facts();
     match action(facts) {
         Action::AddRebootAnnotation => Task::Hold,
@@ -194,7 +194,7 @@ pub fn next(seen: &Seen, memory: &Memory) -> Task {
 }
 
 /// What is left to be done for a machine that is on and neither held nor marked.
-fn back(seen: &Seen, memory: &Memory) -> Task {
+fn back(seen: &MachineSeen, memory: &Memory) -> Task {
     let node = seen.node.as_ref();
     let is_begun = memory.attempt > 0 || memory.backup.is_some();
     if memory.given_up.is_some() || !is_begun {

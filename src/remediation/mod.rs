@@ -13,7 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use course::{NodeSeen, Power, Seen, Task, next, way};
+pub use course::{MachineSeen, NodeSeen, Power, Task, next, way};
 pub use limits::{Broken, Limits, MaxUnhealthy, Release, Tried, after_failure, breaker};
 pub use memory::{Backup, Memory, Note, Taint};
 pub use refusal::{HostState, Refusal, refusal};

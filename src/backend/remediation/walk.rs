@@ -13,7 +13,7 @@ use super::holder::{Holder, HostSeen};
 use crate::backend::{ActError, Cluster, Order};
 use crate::design::NodeDesign;
 use crate::remediation::{
-    Limits, Memory, NodeSeen, Note, Power, Release, Seen, Task, Tried, after_failure, next,
+    Limits, MachineSeen, Memory, NodeSeen, Note, Power, Release, Task, Tried, after_failure, next,
 };
 use crate::step::{Parameters, Step, StepId, StepKind};
 
@@ -76,7 +76,7 @@ pub(super) struct Walk<'a> {
 
 /// What a look brings.
 struct Sight {
-    seen: Seen,
+    seen: MachineSeen,
     node: Option<LiveNode>,
     host: HostSeen,
 }
@@ -192,7 +192,7 @@ impl Walk<'_> {
         }
         let name = &self.node.name;
         let node = self.patiently(|| self.cluster.node(name)).await?;
-        let seen = Seen {
+        let seen = MachineSeen {
             node: node.as_ref().map(|node| NodeSeen {
                 uid: node.uid.clone(),
                 ready: node.ready,

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use crate::remediation::{Backup, Memory, NodeSeen, Note, Power, Seen, Task, next};
+use crate::remediation::{Backup, MachineSeen, Memory, NodeSeen, Note, Power, Task, next};
 
 /// The Node, by its UID: none, the one that failed, or one that was made anew.
 type Node = Option<usize>;
@@ -177,13 +177,13 @@ impl Look {
         looks
     }
 
-    fn seen(self) -> Option<Seen> {
+    fn seen(self) -> Option<MachineSeen> {
         let node = uid(self.node?).map(|uid| NodeSeen {
             ready: *uid != *UIDS[OLD],
             uid,
             out_of_service: false,
         });
-        Some(Seen {
+        Some(MachineSeen {
             node,
             needs_remediation: self.marked?,
             power: Power::of(self.first, self.second),
@@ -194,7 +194,7 @@ impl Look {
 }
 
 /// What comes of the one thing that is done; the violation where it is not safe.
-fn act(state: State, seen: &Seen) -> Result<Vec<State>, String> {
+fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
     let task = next(seen, &state.kept.memory());
     let (mut world, mut kept) = (state.world, state.kept);
     match task {
@@ -393,7 +393,7 @@ fn from_every_state_that_can_be_reached_the_machine_comes_back_when_nothing_more
 fn a_machine_that_is_given_up_is_let_go_and_its_node_left_alone() {
     for number in 0..8_u8 {
         let bit = |mask| number & mask != 0;
-        let seen = Seen {
+        let seen = MachineSeen {
             node: bit(4).then(|| NodeSeen {
                 uid: Arc::from(UIDS[0]),
                 ready: false,
