@@ -128,7 +128,7 @@ impl Teardown {
 
 /// A group, as far as its steps have been seen.
 #[derive(Default)]
-struct Seen<'p> {
+struct GroupProgress<'p> {
     start: Option<usize>,
     wave: Option<usize>,
     waves: u32,
@@ -168,8 +168,8 @@ struct Walk<'p> {
     back_before: Vec<usize>,
     group: Option<&'p GroupName>,
     /// The group whose steps are being seen, and that of all steps outside.
-    inside: Seen<'p>,
-    outside: Seen<'p>,
+    inside: GroupProgress<'p>,
+    outside: GroupProgress<'p>,
 }
 
 fn walk<'p>(plan: &'p Plan, holds_up: &'p dyn Fn(&NodeName) -> bool) -> Result<(), Contradiction> {
@@ -190,8 +190,8 @@ fn walk<'p>(plan: &'p Plan, holds_up: &'p dyn Fn(&NodeName) -> bool) -> Result<(
         last_with_waves: None,
         back_before: Vec::new(),
         group: None,
-        inside: Seen::default(),
-        outside: Seen::default(),
+        inside: GroupProgress::default(),
+        outside: GroupProgress::default(),
     };
     for (position, step) in plan.steps.iter().enumerate() {
         for need in &step.needs {
@@ -327,9 +327,9 @@ impl<'p> Walk<'p> {
         let before = before.and_then(|before| self.last_gates.get(before).copied());
         self.after(position, before, Wait::Done)?;
         self.group = Some(group);
-        self.inside = Seen {
+        self.inside = GroupProgress {
             start: Some(position),
-            ..Seen::default()
+            ..GroupProgress::default()
         };
         Ok(())
     }
