@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::ChangeKind;
 use super::item::Item;
-use super::subject::{Seen, Subject};
+use super::subject::{Observation, Subject};
 use super::work::Single;
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::{Identity, Match, Shared};
@@ -23,9 +23,9 @@ pub(super) fn identity<'a>(
         .and_then(|machine| machine.identity.as_deref());
     let Some(observed) = observed.filter(|observed| !observed.is_empty()) else {
         let why = match subject.seen {
-            Seen::NotAsked => "it was not looked at",
-            Seen::Unknown(why) => why,
-            Seen::Known(..) => "it shows nothing that distinguishes it from other machines",
+            Observation::NotAsked => "it was not looked at",
+            Observation::Unknown(why) => why,
+            Observation::Known(..) => "it shows nothing that distinguishes it from other machines",
         };
         item.block(&format!("there is no identity to accept: {why}"), None);
         return item;

@@ -11,7 +11,7 @@ use super::drift::{labels_to_set, owed};
 use super::item::Item;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
-use super::subject::{Membership, Seen, Subject};
+use super::subject::{Membership, Observation, Subject};
 use super::work::Single;
 use super::{ChangeKind, Standing};
 use crate::lifecycle::{self, Flags, ProvisionState, Verb};
@@ -69,7 +69,7 @@ impl<'a> Rules<'a> {
         if subject.after.is_none() {
             item.block("it is not in the design of this revision", None);
         }
-        if let Seen::Unknown(why) = subject.seen {
+        if let Observation::Unknown(why) = subject.seen {
             let reason = format!("it could not be observed: {why}");
             item.block(&reason, None);
         }
@@ -94,10 +94,10 @@ impl<'a> Rules<'a> {
         item.change.destructive = true;
         item.change.disks = subject.all_disks();
         item.work.destroy = true;
-        if self.gone.contains(subject.name) && matches!(subject.seen, Seen::Unknown(_)) {
+        if self.gone.contains(subject.name) && matches!(subject.seen, Observation::Unknown(_)) {
             item.because("cannot be reached, so that its disks are not erased");
             item.work.destroy = false;
-        } else if let Seen::Unknown(why) = subject.seen {
+        } else if let Observation::Unknown(why) = subject.seen {
             let reason = format!("it could not be observed: {why}");
             item.block(&reason, Some("--node-is-gone"));
         }
@@ -268,12 +268,12 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
     };
     let mut item = Item::new(subject, change);
     match subject.seen {
-        Seen::NotAsked => item.block("it was not looked at", None),
-        Seen::Unknown(why) => {
+        Observation::NotAsked => item.block("it was not looked at", None),
+        Observation::Unknown(why) => {
             let reason = format!("it could not be observed: {why}");
             item.block(&reason, None);
         }
-        Seen::Known(node, state) => {
+        Observation::Known(node, state) => {
             let flags = Flags {
                 retired: node.retired.is_some(),
                 maintenance: node.maintenance.is_some(),

@@ -8,7 +8,7 @@ use super::drift::{Drift, labels_to_set};
 use super::item::Item;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
-use super::subject::{Membership, Seen, Subject};
+use super::subject::{Membership, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{Class, DIGEST_VERSION, NodeDesign, RedeployPolicy, Retirement, Section};
 use crate::observed::{Capability, Fact};
@@ -151,8 +151,8 @@ static NO_RECORD: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("no record"));
 fn create<'a>(subject: Subject<'a>, after: &'a NodeDesign) -> Item<'a> {
     let phase = subject.record.map(|record| record.phase);
     let unseen = match subject.seen {
-        Seen::Unknown(reason) => Some(format!("it could not be observed: {reason}")),
-        Seen::NotAsked if phase == Some(Phase::Unknown) => {
+        Observation::Unknown(reason) => Some(format!("it could not be observed: {reason}")),
+        Observation::NotAsked if phase == Some(Phase::Unknown) => {
             Some("what was asked of it may still go on, and nobody looked".to_owned())
         }
         _ => None,

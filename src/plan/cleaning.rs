@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::item::Item;
 use super::rules::Rules;
-use super::subject::{Seen, Subject};
+use super::subject::{Observation, Subject};
 use crate::design::WipePolicy;
 use crate::lifecycle::{OfferedStep, ProvisionState, in_order};
 use crate::observed::{Capability, ObservedNode};
@@ -33,7 +33,7 @@ impl<'a> Rules<'a> {
     /// Says how the machine is cleaned in what is done to it, and blocks what has no order.
     pub(super) fn clean(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
-        let Seen::Known(node, state) = subject.seen else {
+        let Observation::Known(node, state) = subject.seen else {
             return item;
         };
         let Some(way) = way(&item, state) else {
@@ -172,7 +172,7 @@ impl Rules<'_> {
 fn is_never_provided(subject: Subject<'_>) -> bool {
     let waits = matches!(
         subject.seen,
-        Seen::Known(
+        Observation::Known(
             _,
             ProvisionState::Manageable | ProvisionState::InspectFailed
         )

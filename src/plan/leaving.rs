@@ -6,7 +6,7 @@
 use super::item::Item;
 use super::leave::Leave;
 use super::rules::Rules;
-use super::subject::{Membership, Seen};
+use super::subject::{Membership, Observation};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 
@@ -48,7 +48,7 @@ impl<'a> Rules<'a> {
             return Ok(());
         }
         match item.subject.seen {
-            Seen::Known(node, _) => match &node.power {
+            Observation::Known(node, _) => match &node.power {
                 Fact::Known(PowerState::Off) => Ok(()),
                 Fact::Known(PowerState::On) => {
                     Err("it is said to be gone, and it is on".to_owned())
@@ -57,10 +57,10 @@ impl<'a> Rules<'a> {
                     "it is said to be gone, and whether it is off could not be seen: {why}"
                 )),
             },
-            Seen::Unknown(why) => Err(format!(
+            Observation::Unknown(why) => Err(format!(
                 "it is said to be gone, and it could not be seen off: {why}"
             )),
-            Seen::NotAsked => Err("it is said to be gone, and nobody looked".to_owned()),
+            Observation::NotAsked => Err("it is said to be gone, and nobody looked".to_owned()),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::item::Item;
 use super::leave::Leave;
 use super::remedy::{asks, begun, is_begun, unseen};
 use super::rules::Rules;
-use super::subject::{Membership, Seen, Subject};
+use super::subject::{Membership, Observation, Subject};
 use super::work::Single;
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
@@ -132,10 +132,12 @@ impl<'a> Rules<'a> {
             item.block("it is not in the design", None);
         }
         match subject.seen {
-            Seen::NotAsked => item.block("it was not looked at", None),
+            Observation::NotAsked => item.block("it was not looked at", None),
             // Who cannot be reached cannot be seen off: nothing of it is released.
-            Seen::Unknown(why) => item.block(&format!("it could not be observed: {why}"), None),
-            Seen::Known(node, state) => {
+            Observation::Unknown(why) => {
+                item.block(&format!("it could not be observed: {why}"), None)
+            }
+            Observation::Known(node, state) => {
                 if let Some(why) = subject.held() {
                     item.block(&format!("it {why}"), None);
                 } else if !state.is_deployed() && subject.remediation.is_none() {

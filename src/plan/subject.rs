@@ -11,7 +11,7 @@ use crate::record::{NodeRecord, Phase};
 
 /// What was seen of a machine.
 #[derive(Clone, Copy)]
-pub(super) enum Seen<'a> {
+pub(super) enum Observation<'a> {
     /// Nobody looked (`--observed none`).
     NotAsked,
     /// It could not be seen; why.
@@ -20,7 +20,7 @@ pub(super) enum Seen<'a> {
     Known(&'a ObservedNode, ProvisionState),
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Observation<'a> {
     /// Reads an observation; `None` where a look was taken and the node was not among what was seen.
     pub(super) fn of(node: Option<&'a ObservedNode>, record: Option<&NodeRecord>) -> Self {
         match node.map(|node| (node, &node.provision)) {
@@ -137,7 +137,7 @@ pub(super) struct Subject<'a> {
     pub(super) record: Option<&'a NodeRecord>,
     /// Its machine as it was observed, proven or not.
     pub(super) machine: Option<&'a ObservedNode>,
-    pub(super) seen: Seen<'a>,
+    pub(super) seen: Observation<'a>,
     pub(super) membership: Membership<'a>,
     /// The pods of its Kubernetes node, where they were looked at.
     pub(super) pods: Option<&'a NodePods>,
@@ -153,14 +153,14 @@ impl Subject<'_> {
 
     /// Whether it was torn down, and what moves it knows it no more.
     pub(super) fn was_forgotten(&self) -> bool {
-        let is_unknown = matches!(self.seen, Seen::Known(_, ProvisionState::Enroll));
+        let is_unknown = matches!(self.seen, Observation::Known(_, ProvisionState::Enroll));
         let phase = self.record.map(|record| record.phase);
         is_unknown && phase == Some(Phase::NotStarted)
     }
 
     /// Why its life does not have that it is torn down now; what carries no system is only cleaned.
     pub(super) fn not_to_be_torn_down(&self) -> Option<String> {
-        let Seen::Known(node, state) = self.seen else {
+        let Observation::Known(node, state) = self.seen else {
             return None;
         };
         let carries_nothing = matches!(
@@ -184,8 +184,8 @@ impl Subject<'_> {
     pub(super) fn is_flagged(&self) -> bool {
         let recorded = || self.record.is_some_and(|record| record.retired.is_some());
         match self.seen {
-            Seen::Known(node, _) if node.kept_by_records => recorded(),
-            Seen::Known(node, _) => node.retired.is_some(),
+            Observation::Known(node, _) if node.kept_by_records => recorded(),
+            Observation::Known(node, _) => node.retired.is_some(),
             _ => recorded(),
         }
     }

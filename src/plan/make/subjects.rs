@@ -9,7 +9,7 @@ use crate::observed::{Fact, ObservedNode};
 use crate::plan::asked::BY_HAND;
 use crate::plan::input::Input;
 use crate::plan::rules::Retired;
-use crate::plan::subject::{Membership, Seen, Subject};
+use crate::plan::subject::{Membership, Observation, Subject};
 use crate::record::NodeRecord;
 
 /// Goes through all nodes, in the order of their names, with all that is known of each.
@@ -50,8 +50,8 @@ impl<'a> Subjects<'a> {
             record,
             machine: seen.flatten(),
             seen: match seen {
-                None => Seen::NotAsked,
-                Some(node) => Seen::of(node, record),
+                None => Observation::NotAsked,
+                Some(node) => Observation::of(node, record),
             },
             membership: match seen {
                 None => Membership::NotAsked,

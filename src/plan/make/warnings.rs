@@ -11,7 +11,7 @@ use crate::plan::Options;
 use crate::plan::change::cannot_be_compared;
 use crate::plan::input::Input;
 use crate::plan::item::Item;
-use crate::plan::subject::{Seen, Subject};
+use crate::plan::subject::{Observation, Subject};
 use crate::step::{OnDrainTimeout, Step, StepKind};
 
 /// Names of nodes that a warning lists before it only counts.
@@ -133,7 +133,7 @@ fn unproven<'a>(carried: &Carried<'a>) -> Vec<&'a NodeName> {
 
 impl<'a> Notes<'a> {
     pub(super) fn about(&mut self, input: &Input<'_>, subject: &Subject<'a>) {
-        if let (Some(_), Seen::Unknown(why)) = (input.observations, subject.seen) {
+        if let (Some(_), Observation::Unknown(why)) = (input.observations, subject.seen) {
             let known = subject.after.is_some() && subject.record.is_some();
             if known {
                 self.unobserved.entry(why).or_default().push(subject.name);
