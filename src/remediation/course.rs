@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::memory::Memory;
-use super::table::{Action, Facts, action};
+use super::table::{Facts, TableAction, action};
 
 /// The power of a machine, as it counts for safety.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,23 +173,23 @@ pub fn way(seen: &MachineSeen, memory: &Memory) -> Vec<Task> {
 pub fn next(seen: &MachineSeen, memory: &Memory) -> Task {
     let facts = seen.facts();
     match action(facts) {
-        Action::AddRebootAnnotation => Task::Hold,
-        Action::DeleteNode => match &seen.node {
+        TableAction::AddRebootAnnotation => Task::Hold,
+        TableAction::DeleteNode => match &seen.node {
             Some(node) if !memory.backed_up.contains(&node.uid) => Task::BackUp(node.uid.clone()),
             Some(node) => Task::Release(node.uid.clone()),
             // The row says that there is one.
             None => Task::Unmark,
         },
-        Action::RemoveNeedsRemediation => Task::Unmark,
-        Action::RemoveRebootAnnotation => Task::LetGo,
+        TableAction::RemoveNeedsRemediation => Task::Unmark,
+        TableAction::RemoveRebootAnnotation => Task::LetGo,
         // It could not be seen off, and is not to go off when nobody looks any more.
-        Action::Nothing if facts.reboot_annotation && memory.given_up.is_some() => Task::LetGo,
-        Action::Nothing if facts.reboot_annotation => Task::AwaitOff,
-        Action::Nothing if !facts.powered_on && memory.let_go => Task::AwaitOn,
+        TableAction::Nothing if facts.reboot_annotation && memory.given_up.is_some() => Task::LetGo,
+        TableAction::Nothing if facts.reboot_annotation => Task::AwaitOff,
+        TableAction::Nothing if !facts.powered_on && memory.let_go => Task::AwaitOn,
         // Off, not held, and nobody let it go: the host is meant to be off, or it failed altogether.
-        Action::Nothing if !facts.powered_on => Task::Stuck,
-        Action::Nothing if seen.power == Power::Unknown => Task::AwaitOn,
-        Action::Nothing => back(seen, memory),
+        TableAction::Nothing if !facts.powered_on => Task::Stuck,
+        TableAction::Nothing if seen.power == Power::Unknown => Task::AwaitOn,
+        TableAction::Nothing => back(seen, memory),
     }
 }
 

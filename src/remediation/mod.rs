@@ -17,4 +17,4 @@ pub use course::{MachineSeen, NodeSeen, Power, Task, next, way};
 pub use limits::{Broken, Limits, MaxUnhealthy, Release, Tried, after_failure, breaker};
 pub use memory::{Backup, Memory, Note, Taint};
 pub use refusal::{HostState, Refusal, refusal};
-pub use table::{Action, Facts, Row, TABLE, action};
+pub use table::{Facts, Row, TABLE, TableAction, action};

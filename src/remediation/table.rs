@@ -21,7 +21,7 @@ pub struct Facts {
 
 /// What the table answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
+pub enum TableAction {
     /// Hold the host off.
     AddRebootAnnotation,
     /// Tell the scheduler that nothing runs there any more.
@@ -34,7 +34,7 @@ pub enum Action {
     Nothing,
 }
 
-impl Action {
+impl TableAction {
     /// All of them.
     pub const ALL: [Self; 5] = [
         Self::AddRebootAnnotation,
@@ -57,7 +57,7 @@ impl Action {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for TableAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -99,10 +99,10 @@ pub struct Row {
     /// What it is about.
     pub facts: Facts,
     /// What is done.
-    pub action: Action,
+    pub action: TableAction,
 }
 
-const fn row(number: u8, action: Action) -> Row {
+const fn row(number: u8, action: TableAction) -> Row {
     Row {
         facts: Facts::of_number(number),
         action,
@@ -111,26 +111,26 @@ const fn row(number: u8, action: Action) -> Row {
 
 /// The table, each row at its own number.
 pub const TABLE: [Row; 16] = [
-    row(0b0000, Action::Nothing),
-    row(0b0001, Action::RemoveRebootAnnotation),
-    row(0b0010, Action::Nothing),
-    row(0b0011, Action::Nothing),
-    row(0b0100, Action::Nothing),
-    row(0b0101, Action::RemoveNeedsRemediation),
-    row(0b0110, Action::AddRebootAnnotation),
-    row(0b0111, Action::Nothing),
-    row(0b1000, Action::Nothing),
-    row(0b1001, Action::RemoveRebootAnnotation),
-    row(0b1010, Action::Nothing),
-    row(0b1011, Action::Nothing),
-    row(0b1100, Action::Nothing),
-    row(0b1101, Action::DeleteNode),
-    row(0b1110, Action::AddRebootAnnotation),
-    row(0b1111, Action::Nothing),
+    row(0b0000, TableAction::Nothing),
+    row(0b0001, TableAction::RemoveRebootAnnotation),
+    row(0b0010, TableAction::Nothing),
+    row(0b0011, TableAction::Nothing),
+    row(0b0100, TableAction::Nothing),
+    row(0b0101, TableAction::RemoveNeedsRemediation),
+    row(0b0110, TableAction::AddRebootAnnotation),
+    row(0b0111, TableAction::Nothing),
+    row(0b1000, TableAction::Nothing),
+    row(0b1001, TableAction::RemoveRebootAnnotation),
+    row(0b1010, TableAction::Nothing),
+    row(0b1011, TableAction::Nothing),
+    row(0b1100, TableAction::Nothing),
+    row(0b1101, TableAction::DeleteNode),
+    row(0b1110, TableAction::AddRebootAnnotation),
+    row(0b1111, TableAction::Nothing),
 ];
 
 /// What the table says.
 #[must_use]
-pub const fn action(facts: Facts) -> Action {
+pub const fn action(facts: Facts) -> TableAction {
     TABLE[facts.number() as usize].action
 }

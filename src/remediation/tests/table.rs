@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use crate::remediation::{Action, Facts, TABLE, action};
+use crate::remediation::{Facts, TABLE, TableAction, action};
 
 /// The rows that act, written by hand: node, needs remediation, powered on, reboot annotation; `-` is either.
-const ACTING: [(&str, Action); 4] = [
-    ("-110", Action::AddRebootAnnotation),
-    ("1101", Action::DeleteNode),
-    ("0101", Action::RemoveNeedsRemediation),
-    ("-001", Action::RemoveRebootAnnotation),
+const ACTING: [(&str, TableAction); 4] = [
+    ("-110", TableAction::AddRebootAnnotation),
+    ("1101", TableAction::DeleteNode),
+    ("0101", TableAction::RemoveNeedsRemediation),
+    ("-001", TableAction::RemoveRebootAnnotation),
 ];
 
 fn fits(pattern: &str, facts: Facts) -> bool {
@@ -32,9 +32,9 @@ fn six_rows_act_and_all_others_are_nothing() {
     for number in 0..16 {
         let facts = Facts::of_number(number);
         let expected = ACTING.iter().find(|(pattern, _)| fits(pattern, facts));
-        let expected = expected.map_or(Action::Nothing, |(_, action)| *action);
+        let expected = expected.map_or(TableAction::Nothing, |(_, action)| *action);
         assert_eq!(action(facts), expected, "row {facts}");
-        acting += usize::from(expected != Action::Nothing);
+        acting += usize::from(expected != TableAction::Nothing);
     }
     assert_eq!(acting, 6);
 }
@@ -43,7 +43,7 @@ fn six_rows_act_and_all_others_are_nothing() {
 fn a_node_is_deleted_in_one_row_in_which_the_host_is_off_and_held() {
     let deleting: Vec<_> = TABLE
         .iter()
-        .filter(|row| row.action == Action::DeleteNode)
+        .filter(|row| row.action == TableAction::DeleteNode)
         .collect();
     assert_eq!(deleting.len(), 1);
     let facts = deleting[0].facts;

@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, WatchEvent, WatchParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use trueup::remediation::{Action, Facts, TABLE, action};
+use trueup::remediation::{Facts, TABLE, TableAction, action};
 
 use super::lab::{HOLD, Lab, NEEDS, STATE, begin, machines, until};
 
@@ -121,13 +121,13 @@ async fn bring_about(lab: &Lab, facts: Facts) {
 }
 
 /// What a change makes of a machine: which action of the table it is, if it is one of them.
-fn judge(facts: &mut Facts, change: &Change, before: Option<&Value>) -> Option<Action> {
+fn judge(facts: &mut Facts, change: &Change, before: Option<&Value>) -> Option<TableAction> {
     let was = *facts;
     match change.kind {
         "Node" => {
             assert!(change.is_gone, "{was}: a node is changed: {change:?}");
             facts.node_ref = false;
-            return Some(Action::DeleteNode);
+            return Some(TableAction::DeleteNode);
         }
         "Machine" => facts.needs_remediation = has(&change.object, NEEDS),
         _ => facts.reboot_annotation = has(&change.object, HOLD),
@@ -138,11 +138,11 @@ fn judge(facts: &mut Facts, change: &Change, before: Option<&Value>) -> Option<A
         (was.needs_remediation, facts.needs_remediation),
         (was.reboot_annotation, facts.reboot_annotation),
     ) {
-        ((true, false), _) => Some(Action::RemoveNeedsRemediation),
-        (_, (true, false)) => Some(Action::RemoveRebootAnnotation),
+        ((true, false), _) => Some(TableAction::RemoveNeedsRemediation),
+        (_, (true, false)) => Some(TableAction::RemoveRebootAnnotation),
         (_, (false, true)) => {
             assert!(is_of_trueup(&change.object), "{change:?}");
-            Some(Action::AddRebootAnnotation)
+            Some(TableAction::AddRebootAnnotation)
         }
         ((false, true), _) => panic!("{was}: a machine asks anew"),
         _ => None,
@@ -207,14 +207,14 @@ async fn every_row_of_the_table_is_acted_on_as_it_says_and_ends_with_a_machine_t
     let mut expected = BTreeMap::new();
     for row in TABLE {
         let (mut facts, mut actions) = (row.facts, Vec::new());
-        while action(facts) != Action::Nothing {
+        while action(facts) != TableAction::Nothing {
             let next = action(facts);
             match next {
-                Action::AddRebootAnnotation => facts.reboot_annotation = true,
-                Action::DeleteNode => facts.node_ref = false,
-                Action::RemoveNeedsRemediation => facts.needs_remediation = false,
-                Action::RemoveRebootAnnotation => facts.reboot_annotation = false,
-                Action::Nothing => {}
+                TableAction::AddRebootAnnotation => facts.reboot_annotation = true,
+                TableAction::DeleteNode => facts.node_ref = false,
+                TableAction::RemoveNeedsRemediation => facts.needs_remediation = false,
+                TableAction::RemoveRebootAnnotation => facts.reboot_annotation = false,
+                TableAction::Nothing => {}
             }
             actions.push(next);
         }
@@ -236,7 +236,7 @@ async fn every_row_of_the_table_is_acted_on_as_it_says_and_ends_with_a_machine_t
         .iter()
         .map(|row| (name_of(row.facts), row.facts))
         .collect();
-    let mut done: BTreeMap<String, Vec<Action>> = names
+    let mut done: BTreeMap<String, Vec<TableAction>> = names
         .iter()
         .map(|name| (name.clone(), Vec::new()))
         .collect();
