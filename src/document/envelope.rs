@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::{
-    Action, ActionMethod, Document, DocumentId, LoadSettings, Map, MetadataKind, Node,
+    ActionMethod, Document, DocumentId, LayeringAction, LoadSettings, Map, MetadataKind, Node,
     Substitution, SubstitutionDestination, SubstitutionSource, Value,
 };
 use crate::diagnostic::{Diagnostic, Mark, is_credential};
@@ -53,7 +53,7 @@ struct Layering {
     layer: Option<Arc<str>>,
     is_abstract: bool,
     parent_selector: Option<Map>,
-    actions: Vec<Action>,
+    actions: Vec<LayeringAction>,
 }
 
 /// Makes credentials secret that were written as they are. A map that says where one is stays as it is.
@@ -298,7 +298,7 @@ impl Reader {
         layering
     }
 
-    fn action(&mut self, node: &Node) -> Option<Action> {
+    fn action(&mut self, node: &Node) -> Option<LayeringAction> {
         const METHODS: [&str; 3] = ["merge", "replace", "delete"];
         let map = self.map(node, "actions[]")?;
         self.only(map, &["method", "path"], "an action");
@@ -318,7 +318,7 @@ impl Reader {
                 return None;
             }
         };
-        Some(Action {
+        Some(LayeringAction {
             method,
             path: path?.0,
             mark: node.mark,

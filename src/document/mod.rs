@@ -70,7 +70,7 @@ pub enum ActionMethod {
 
 /// One layering action.
 #[derive(Clone, Debug)]
-pub struct Action {
+pub struct LayeringAction {
     /// What to do.
     pub method: ActionMethod,
     /// Where, in the path language of [`crate::render`].
@@ -149,7 +149,7 @@ pub struct Document {
     /// Selects the parent, where there is one.
     pub parent_selector: Option<Map>,
     /// What to do with the parent's data.
-    pub actions: Vec<Action>,
+    pub actions: Vec<LayeringAction>,
     /// What to take from other documents.
     pub substitutions: Vec<Substitution>,
     /// `metadata` as it was written.

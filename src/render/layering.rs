@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
-use crate::document::{Action, ActionMethod, Document, Map, Node, Value};
+use crate::document::{ActionMethod, Document, LayeringAction, Map, Node, Value};
 
 use super::Outcome;
 use super::budget::{Budget, Exceeded};
@@ -54,7 +54,7 @@ pub(super) fn layer(
 
 /// Takes what an action writes and looks at beyond the first place; the first one is in the size of the child.
 fn pay_for(
-    action: &Action,
+    action: &LayeringAction,
     path: &Path,
     child: &Node,
     data: &Node,
@@ -73,7 +73,12 @@ fn pay_for(
     (0..path.count(data).max(1)).try_for_each(|_| budget.spend_tree(found.node, path.len()))
 }
 
-fn apply(action: &Action, path: &Path, child: &Node, data: &mut Node) -> Result<(), Diagnostic> {
+fn apply(
+    action: &LayeringAction,
+    path: &Path,
+    child: &Node,
+    data: &mut Node,
+) -> Result<(), Diagnostic> {
     let missing = |message: String| Diagnostic::error("render-action", action.mark, message);
     if action.method == ActionMethod::Delete {
         return if path.remove(data) == 0 {
