@@ -13,7 +13,9 @@ use std::fmt;
 
 pub use cleaning::{CleanInterface, OWN_STEPS, OfferedStep, OwnStep, Tie, in_order};
 pub use state::{PowerState, ProvisionState};
-pub use table::{Cause, Event, LEVELS, Level, RULES, Rule, TRANSITIONS, Transition, Verb, Where};
+pub use table::{
+    Cause, LEVELS, Level, LifecycleEvent, RULES, Rule, TRANSITIONS, Transition, Verb, Where,
+};
 
 /// What stands beside the state of a machine and decides with it what may be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +78,11 @@ pub fn step(state: ProvisionState, verb: Verb, flags: Flags) -> Result<Provision
 /// Something happens by itself while the machine is in a state: the state that follows; `None` where
 /// it cannot happen there.
 #[must_use]
-pub fn follow(state: ProvisionState, event: Event, flags: Flags) -> Option<ProvisionState> {
+pub fn follow(
+    state: ProvisionState,
+    event: LifecycleEvent,
+    flags: Flags,
+) -> Option<ProvisionState> {
     TRANSITIONS
         .iter()
         .find(|row| {

@@ -110,7 +110,7 @@ impl fmt::Display for Verb {
 
 /// What happens by itself while something is under way. Nobody can ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Event {
+pub enum LifecycleEvent {
     /// It ended well; cleaning: the automated one.
     Done,
     /// A cleaning that somebody asked for ended well, and the machine goes back to where it was.
@@ -127,7 +127,7 @@ pub enum Event {
     Clean,
 }
 
-impl Event {
+impl LifecycleEvent {
     /// All events.
     pub const ALL: [Self; 7] = [
         Self::Done,
@@ -146,7 +146,7 @@ pub enum Cause {
     /// Somebody asked for it.
     Asked(Verb),
     /// It happened.
-    Happens(Event),
+    Happens(LifecycleEvent),
 }
 
 /// One row: what leads from a state to the next.
@@ -187,42 +187,42 @@ const fn asked(from: ProvisionState, verb: Verb, to: ProvisionState) -> Transiti
     row(from, Cause::Asked(verb), to)
 }
 
-const fn happens(from: ProvisionState, event: Event, to: ProvisionState) -> Transition {
+const fn happens(from: ProvisionState, event: LifecycleEvent, to: ProvisionState) -> Transition {
     row(from, Cause::Happens(event), to)
 }
 
 /// From state to state.
 pub const TRANSITIONS: &[Transition] = &[
     asked(S::Enroll, Verb::Manage, S::Verifying),
-    happens(S::Verifying, Event::Done, S::Manageable),
-    happens(S::Verifying, Event::Fail, S::Enroll),
+    happens(S::Verifying, LifecycleEvent::Done, S::Manageable),
+    happens(S::Verifying, LifecycleEvent::Fail, S::Enroll),
     asked(S::Manageable, Verb::Adopt, S::Adopting),
     asked(S::Manageable, Verb::Clean, S::Cleaning),
     asked(S::Manageable, Verb::Inspect, S::Inspecting),
     asked(S::Manageable, Verb::Provide, S::Cleaning),
-    happens(S::Inspecting, Event::Done, S::Manageable),
-    happens(S::Inspecting, Event::Fail, S::InspectFailed),
-    happens(S::Inspecting, Event::Wait, S::InspectWait),
+    happens(S::Inspecting, LifecycleEvent::Done, S::Manageable),
+    happens(S::Inspecting, LifecycleEvent::Fail, S::InspectFailed),
+    happens(S::Inspecting, LifecycleEvent::Wait, S::InspectWait),
     asked(S::InspectWait, Verb::Abort, S::InspectFailed),
-    happens(S::InspectWait, Event::Done, S::Manageable),
-    happens(S::InspectWait, Event::Fail, S::InspectFailed),
-    happens(S::InspectWait, Event::Resume, S::Inspecting),
+    happens(S::InspectWait, LifecycleEvent::Done, S::Manageable),
+    happens(S::InspectWait, LifecycleEvent::Fail, S::InspectFailed),
+    happens(S::InspectWait, LifecycleEvent::Resume, S::Inspecting),
     asked(S::InspectFailed, Verb::Inspect, S::Inspecting),
     asked(S::InspectFailed, Verb::Manage, S::Manageable),
-    happens(S::Adopting, Event::Done, S::Active),
-    happens(S::Adopting, Event::Fail, S::AdoptFailed),
+    happens(S::Adopting, LifecycleEvent::Done, S::Active),
+    happens(S::Adopting, LifecycleEvent::Fail, S::AdoptFailed),
     asked(S::AdoptFailed, Verb::Adopt, S::Adopting),
     asked(S::AdoptFailed, Verb::Manage, S::Manageable),
-    happens(S::Cleaning, Event::Done, S::Available).unless_retired(),
-    happens(S::Cleaning, Event::Done, S::Manageable).if_retired(),
-    happens(S::Cleaning, Event::Fail, S::CleanFailed),
-    happens(S::Cleaning, Event::Hold, S::CleanHold),
-    happens(S::Cleaning, Event::Return, S::Manageable),
-    happens(S::Cleaning, Event::Wait, S::CleanWait),
+    happens(S::Cleaning, LifecycleEvent::Done, S::Available).unless_retired(),
+    happens(S::Cleaning, LifecycleEvent::Done, S::Manageable).if_retired(),
+    happens(S::Cleaning, LifecycleEvent::Fail, S::CleanFailed),
+    happens(S::Cleaning, LifecycleEvent::Hold, S::CleanHold),
+    happens(S::Cleaning, LifecycleEvent::Return, S::Manageable),
+    happens(S::Cleaning, LifecycleEvent::Wait, S::CleanWait),
     asked(S::CleanWait, Verb::Abort, S::CleanFailed),
-    happens(S::CleanWait, Event::Fail, S::CleanFailed),
-    happens(S::CleanWait, Event::Hold, S::CleanHold),
-    happens(S::CleanWait, Event::Resume, S::Cleaning),
+    happens(S::CleanWait, LifecycleEvent::Fail, S::CleanFailed),
+    happens(S::CleanWait, LifecycleEvent::Hold, S::CleanHold),
+    happens(S::CleanWait, LifecycleEvent::Resume, S::Cleaning),
     asked(S::CleanHold, Verb::Abort, S::CleanFailed),
     asked(S::CleanHold, Verb::Unhold, S::CleanWait),
     asked(S::CleanFailed, Verb::Manage, S::Manageable),
@@ -230,15 +230,15 @@ pub const TRANSITIONS: &[Transition] = &[
     asked(S::CleanFailed, Verb::Provide, S::Available),
     asked(S::Available, Verb::Deploy, S::Deploying),
     asked(S::Available, Verb::Manage, S::Manageable),
-    happens(S::Deploying, Event::Done, S::Active),
-    happens(S::Deploying, Event::Fail, S::DeployFailed),
-    happens(S::Deploying, Event::Hold, S::DeployHold),
-    happens(S::Deploying, Event::Wait, S::WaitCallback),
+    happens(S::Deploying, LifecycleEvent::Done, S::Active),
+    happens(S::Deploying, LifecycleEvent::Fail, S::DeployFailed),
+    happens(S::Deploying, LifecycleEvent::Hold, S::DeployHold),
+    happens(S::Deploying, LifecycleEvent::Wait, S::WaitCallback),
     asked(S::WaitCallback, Verb::Abort, S::DeployFailed),
     asked(S::WaitCallback, Verb::Delete, S::Deleting),
-    happens(S::WaitCallback, Event::Fail, S::DeployFailed),
-    happens(S::WaitCallback, Event::Hold, S::DeployHold),
-    happens(S::WaitCallback, Event::Resume, S::Deploying),
+    happens(S::WaitCallback, LifecycleEvent::Fail, S::DeployFailed),
+    happens(S::WaitCallback, LifecycleEvent::Hold, S::DeployHold),
+    happens(S::WaitCallback, LifecycleEvent::Resume, S::Deploying),
     asked(S::DeployHold, Verb::Abort, S::DeployFailed),
     asked(S::DeployHold, Verb::Unhold, S::WaitCallback),
     asked(S::DeployFailed, Verb::Delete, S::Deleting),
@@ -248,37 +248,37 @@ pub const TRANSITIONS: &[Transition] = &[
     asked(S::Active, Verb::Rebuild, S::Deploying),
     asked(S::Active, Verb::Rescue, S::Rescuing),
     asked(S::Active, Verb::Service, S::Servicing),
-    happens(S::Deleting, Event::Clean, S::Cleaning),
-    happens(S::Deleting, Event::Fail, S::Error),
+    happens(S::Deleting, LifecycleEvent::Clean, S::Cleaning),
+    happens(S::Deleting, LifecycleEvent::Fail, S::Error),
     asked(S::Error, Verb::Delete, S::Deleting),
     asked(S::Error, Verb::Rebuild, S::Deploying),
-    happens(S::Rescuing, Event::Done, S::Rescue),
-    happens(S::Rescuing, Event::Fail, S::RescueFailed),
-    happens(S::Rescuing, Event::Wait, S::RescueWait),
+    happens(S::Rescuing, LifecycleEvent::Done, S::Rescue),
+    happens(S::Rescuing, LifecycleEvent::Fail, S::RescueFailed),
+    happens(S::Rescuing, LifecycleEvent::Wait, S::RescueWait),
     asked(S::RescueWait, Verb::Abort, S::RescueFailed),
     asked(S::RescueWait, Verb::Delete, S::Deleting),
-    happens(S::RescueWait, Event::Fail, S::RescueFailed),
-    happens(S::RescueWait, Event::Resume, S::Rescuing),
+    happens(S::RescueWait, LifecycleEvent::Fail, S::RescueFailed),
+    happens(S::RescueWait, LifecycleEvent::Resume, S::Rescuing),
     asked(S::RescueFailed, Verb::Delete, S::Deleting),
     asked(S::RescueFailed, Verb::Rescue, S::Rescuing),
     asked(S::RescueFailed, Verb::Unrescue, S::Unrescuing),
     asked(S::Rescue, Verb::Delete, S::Deleting),
     asked(S::Rescue, Verb::Rescue, S::Rescuing),
     asked(S::Rescue, Verb::Unrescue, S::Unrescuing),
-    happens(S::Unrescuing, Event::Done, S::Active),
-    happens(S::Unrescuing, Event::Fail, S::UnrescueFailed),
+    happens(S::Unrescuing, LifecycleEvent::Done, S::Active),
+    happens(S::Unrescuing, LifecycleEvent::Fail, S::UnrescueFailed),
     asked(S::UnrescueFailed, Verb::Delete, S::Deleting),
     asked(S::UnrescueFailed, Verb::Rescue, S::Rescuing),
     asked(S::UnrescueFailed, Verb::Unrescue, S::Unrescuing),
-    happens(S::Servicing, Event::Done, S::Active),
-    happens(S::Servicing, Event::Fail, S::ServiceFailed),
-    happens(S::Servicing, Event::Hold, S::ServiceHold),
-    happens(S::Servicing, Event::Wait, S::ServiceWait),
+    happens(S::Servicing, LifecycleEvent::Done, S::Active),
+    happens(S::Servicing, LifecycleEvent::Fail, S::ServiceFailed),
+    happens(S::Servicing, LifecycleEvent::Hold, S::ServiceHold),
+    happens(S::Servicing, LifecycleEvent::Wait, S::ServiceWait),
     asked(S::ServiceWait, Verb::Abort, S::ServiceFailed),
     asked(S::ServiceWait, Verb::Delete, S::Deleting),
-    happens(S::ServiceWait, Event::Fail, S::ServiceFailed),
-    happens(S::ServiceWait, Event::Hold, S::ServiceHold),
-    happens(S::ServiceWait, Event::Resume, S::Servicing),
+    happens(S::ServiceWait, LifecycleEvent::Fail, S::ServiceFailed),
+    happens(S::ServiceWait, LifecycleEvent::Hold, S::ServiceHold),
+    happens(S::ServiceWait, LifecycleEvent::Resume, S::Servicing),
     asked(S::ServiceHold, Verb::Abort, S::ServiceFailed),
     asked(S::ServiceHold, Verb::Service, S::Servicing),
     asked(S::ServiceHold, Verb::Unhold, S::ServiceWait),

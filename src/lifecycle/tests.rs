@@ -84,15 +84,15 @@ const DIFFERENCES: &[(&str, &str, &str, &str, &str)] = &[
     ),
 ];
 
-fn event_name(event: Event) -> &'static str {
+fn event_name(event: LifecycleEvent) -> &'static str {
     match event {
-        Event::Done => "done",
-        Event::Return => "return",
-        Event::Fail => "fail",
-        Event::Wait => "wait",
-        Event::Resume => "resume",
-        Event::Hold => "hold",
-        Event::Clean => "clean",
+        LifecycleEvent::Done => "done",
+        LifecycleEvent::Return => "return",
+        LifecycleEvent::Fail => "fail",
+        LifecycleEvent::Wait => "wait",
+        LifecycleEvent::Resume => "resume",
+        LifecycleEvent::Hold => "hold",
+        LifecycleEvent::Clean => "clean",
     }
 }
 
@@ -187,7 +187,7 @@ fn a_cause_leads_from_a_state_to_one_state_for_each_machine() {
 #[test]
 fn what_is_under_way_ends_and_what_is_at_rest_waits_to_be_asked() {
     for state in ProvisionState::ALL {
-        let happens = Event::ALL
+        let happens = LifecycleEvent::ALL
             .into_iter()
             .any(|event| follow(state, event, PLAIN).is_some());
         assert_eq!(happens, state.is_transient(), "{state}");
@@ -206,7 +206,7 @@ fn a_machine_is_cleaned_by_hand_from_manageable_or_clean_failed_only() {
         );
     }
     assert_eq!(
-        follow(S::Cleaning, Event::Return, PLAIN),
+        follow(S::Cleaning, LifecycleEvent::Return, PLAIN),
         Some(S::Manageable)
     );
 }
@@ -280,16 +280,19 @@ fn a_retired_machine_reaches_available_and_deploying_from_nowhere() {
                 );
             }
         }
-        for event in Event::ALL {
+        for event in LifecycleEvent::ALL {
             let next = follow(state, event, RETIRED);
             assert_ne!(next, Some(S::Available), "{event:?} from {state}");
         }
     }
     assert_eq!(
-        follow(S::Cleaning, Event::Done, RETIRED),
+        follow(S::Cleaning, LifecycleEvent::Done, RETIRED),
         Some(S::Manageable)
     );
-    assert_eq!(follow(S::Cleaning, Event::Done, PLAIN), Some(S::Available));
+    assert_eq!(
+        follow(S::Cleaning, LifecycleEvent::Done, PLAIN),
+        Some(S::Available)
+    );
 }
 
 #[test]
@@ -310,11 +313,11 @@ fn retirement_disturbs_neither_cleaning_nor_rebuilding_nor_tearing_down() {
         );
     }
     for event in [
-        Event::Wait,
-        Event::Resume,
-        Event::Fail,
-        Event::Hold,
-        Event::Return,
+        LifecycleEvent::Wait,
+        LifecycleEvent::Resume,
+        LifecycleEvent::Fail,
+        LifecycleEvent::Hold,
+        LifecycleEvent::Return,
     ] {
         for state in [S::Cleaning, S::CleanWait] {
             assert_eq!(follow(state, event, RETIRED), follow(state, event, PLAIN));
