@@ -22,7 +22,7 @@ use crate::remediation::{Backup, Memory};
 pub use error::Error;
 pub use exchange::{Exchange, ExchangeOutcome};
 pub use packed::{Packed, Packing};
-pub use store::{Checkpoint, Draft, FORMAT_VERSION, RunFile, State, Store};
+pub use store::{Checkpoint, FORMAT_VERSION, PendingCheckpoint, RunFile, State, Store};
 
 /// How far a machine has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -46,7 +46,7 @@ pub struct State {
 
 /// A checkpoint that is written, and is not the records yet.
 #[derive(Debug)]
-pub struct Draft {
+pub struct PendingCheckpoint {
     /// The newest commit of the records that it is on top of.
     pub base: Option<CommitId>,
     /// Its own commit.
@@ -327,7 +327,11 @@ impl<'a> Store<'a> {
     /// # Errors
     ///
     /// It cannot be written.
-    pub fn draft(&self, state: &State, checkpoint: &Checkpoint<'_>) -> Result<Draft, Error> {
+    pub fn draft(
+        &self,
+        state: &State,
+        checkpoint: &Checkpoint<'_>,
+    ) -> Result<PendingCheckpoint, Error> {
         let run = checkpoint.run;
         let mut records = shard::Changes::new();
         records.extend(checkpoint.forgotten.iter().map(|node| (node, None)));
@@ -375,7 +379,7 @@ impl<'a> Store<'a> {
                 message: format!("{} {}: {}", run.action, run.run, run.outcome),
             })
             .map_err(failed("write the records"))?;
-        Ok(Draft {
+        Ok(PendingCheckpoint {
             base: state.tip,
             tip,
             site,
@@ -387,7 +391,7 @@ impl<'a> Store<'a> {
     /// # Errors
     ///
     /// As [`Store::checkpoint`].
-    pub fn advance(&self, draft: Draft) -> Result<State, Error> {
+    pub fn advance(&self, draft: PendingCheckpoint) -> Result<State, Error> {
         let before = draft.base.map(|tip| tip.0);
         let moved = self
             .repository

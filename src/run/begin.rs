@@ -16,7 +16,7 @@ use super::unfinished::unfinished;
 use crate::design::{Digest, RunId};
 use crate::journal::Replay;
 use crate::record::{
-    self, Checkpoint, Counts, Draft, JournalMark, Outcome, RunRecord, State, Store,
+    self, Checkpoint, Counts, JournalMark, Outcome, PendingCheckpoint, RunRecord, State, Store,
 };
 use crate::repository::{CommitId, PushOutcome, RefUpdate};
 
@@ -309,7 +309,7 @@ fn first_record(
 fn publish_first(
     site: &SiteRepository<'_>,
     store: &Store<'_>,
-    draft: &Draft,
+    draft: &PendingCheckpoint,
     remote_tip: &mut Option<CommitId>,
     run: &RunId,
 ) -> Result<(), Error> {
