@@ -25,12 +25,12 @@ const OURS: &str = "trueup lock, boot ";
 const LONGEST_LINE: u64 = 512;
 
 /// A lock file that is going to be made; its draft is removed when it is dropped.
-pub(super) struct Draft {
+pub(super) struct LockDraft {
     path: PathBuf,
     file: Option<File>,
 }
 
-impl Draft {
+impl LockDraft {
     /// Prepares a lock file in a folder of the same file system.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -79,7 +79,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for LockDraft {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -186,10 +186,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("state");
         let path = path_of(&target);
-        let mut first = Draft::new(folder.path()).unwrap();
+        let mut first = LockDraft::new(folder.path()).unwrap();
         let held = first.take(&target).unwrap().unwrap();
         held.write(b"half").unwrap();
-        let mut second = Draft::new(folder.path()).unwrap();
+        let mut second = LockDraft::new(folder.path()).unwrap();
         assert!(second.take(&target).unwrap().is_none());
         assert!(!take_away_if_left(&target), "it is held");
 

@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use super::lock_file::{Draft, LockFile, path_of, take_away_if_left};
+use super::lock_file::{LockDraft, LockFile, path_of, take_away_if_left};
 use super::objects::{sync_folder, writing};
 use super::{Error, ObjectId, Repository, git};
 
@@ -160,7 +160,7 @@ impl Repository {
     fn lock_ref(&self, name: &str, path: &Path) -> Result<LockFile, Error> {
         let folder = path.parent().unwrap_or(&self.common_dir);
         let drafts = self.common_dir.join(DRAFTS);
-        let mut draft = Draft::new(&drafts).map_err(writing(&drafts))?;
+        let mut draft = LockDraft::new(&drafts).map_err(writing(&drafts))?;
         for _ in 0..TRIES {
             match fs::create_dir_all(folder) {
                 Ok(()) => {}
