@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::leaving::{Bounds, Place, tear_down, written as step_of_leaving};
-use super::{Draft, Ground, Written, deployed, keeps_disks};
+use super::{Ground, NewStep, StepList, deployed, keeps_disks};
 use crate::design::NodeDesign;
 use crate::guard::is_control_plane;
 use crate::plan::action::Action;
@@ -20,10 +20,10 @@ const OUTSIDE: Place<'static> = Place {
 };
 
 /// All nodes that were named, in waves where the action has them.
-pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>, action: Action) {
+pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>, action: Action) {
     if action == Action::CheckEtcd && ground.items.is_empty() {
         let kind = StepKind::CheckEtcd;
-        let check = Written::new(kind, None, None).timeout(Bounds::of(ground).of_kind(kind));
+        let check = NewStep::new(kind, None, None).timeout(Bounds::of(ground).of_kind(kind));
         draft.add(check);
         return;
     }
@@ -47,7 +47,7 @@ pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>, action: Action) {
     }
     let mut before: Vec<StepIndex> = Vec::new();
     for (number, nodes) in (1u32..).zip(waves) {
-        let start = Written::new(StepKind::StartWave, None, None).wave(Some(number));
+        let start = NewStep::new(StepKind::StartWave, None, None).wave(Some(number));
         let ended = std::mem::take(&mut before);
         // What the first, alone, does not survive is not done to the others.
         let start = match ground.options.canary && number == 2 {
@@ -62,7 +62,7 @@ pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>, action: Action) {
 }
 
 /// Nodes that are built again and that no group selects, in waves behind all groups.
-pub(super) fn rebuilt_outside_groups(draft: &mut Draft, ground: &Ground<'_>) {
+pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) {
     let items = || {
         let items = ground
             .order
@@ -80,7 +80,7 @@ pub(super) fn rebuilt_outside_groups(draft: &mut Draft, ground: &Ground<'_>) {
     let mut ended = std::mem::take(&mut draft.sinks);
     let mut back_before: Vec<StepIndex> = Vec::new();
     for (number, nodes) in (1u32..).zip(ground.limits.waves(machines, canary)) {
-        let start = Written::new(StepKind::StartWave, None, None)
+        let start = NewStep::new(StepKind::StartWave, None, None)
             .wave(Some(number))
             .success(draft.prepare_site)
             .success(std::mem::take(&mut back_before))
@@ -105,9 +105,14 @@ pub(super) fn rebuilt_outside_groups(draft: &mut Draft, ground: &Ground<'_>) {
 }
 
 /// Tears a node down and builds it again; the last step.
-fn rebuild(draft: &mut Draft, ground: &Ground<'_>, item: &Item<'_>, wave: StepIndex) -> StepIndex {
+fn rebuild(
+    draft: &mut StepList,
+    ground: &Ground<'_>,
+    item: &Item<'_>,
+    wave: StepIndex,
+) -> StepIndex {
     let configuration = &ground.design.configuration;
-    let written = |kind| Written::new(kind, None, Some(item.subject.name));
+    let written = |kind| NewStep::new(kind, None, Some(item.subject.name));
     let torn_down = tear_down(draft, ground, item, &OUTSIDE, |first| first.success([wave]));
     let parameters = draft.share(Parameters {
         preserve_local_storage: keeps_disks(ground, item),
@@ -137,7 +142,7 @@ fn rebuild(draft: &mut Draft, ground: &Ground<'_>, item: &Item<'_>, wave: StepIn
 
 /// The steps of one node; the last of them.
 fn one(
-    draft: &mut Draft,
+    draft: &mut StepList,
     ground: &Ground<'_>,
     item: &Item<'_>,
     wave: Option<StepIndex>,
@@ -157,14 +162,14 @@ fn one(
         };
         let parameters = (single.parameters != Parameters::default())
             .then(|| Arc::new(single.parameters.clone()));
-        let written = Written::new(single.kind, None, Some(name))
+        let written = NewStep::new(single.kind, None, Some(name))
             .timeout(timeout)
             .parameters(parameters)
             .success(wave);
         return Some(draft.add(written));
     }
     if let Some(labels) = &item.work.relabel {
-        let written = Written::new(StepKind::Relabel, None, Some(name))
+        let written = NewStep::new(StepKind::Relabel, None, Some(name))
             .timeout(configuration.relabel_nodes_timeout)
             .parameters(Some(labels.clone()));
         return Some(draft.add(written));

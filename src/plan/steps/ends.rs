@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use rustc_hash::FxHashMap;
 
 use super::leaving::{Place, tear_down};
-use super::{Draft, Ground, Written};
+use super::{Ground, NewStep, StepList};
 use crate::design::{NodeDesign, NodeName};
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepKind};
@@ -18,18 +18,18 @@ const OUTSIDE: Place<'static> = Place {
 };
 
 /// Backends and credentials are good; the provisioner has what it needs once.
-pub(super) fn site(draft: &mut Draft, ground: &Ground<'_>) {
+pub(super) fn site(draft: &mut StepList, ground: &Ground<'_>) {
     let configuration = &ground.design.configuration;
     let deployed = ground.items.iter().filter(|(_, item)| item.work.deploy);
     let parameters = draft.share(Parameters {
         deploys: deployed.map(|(name, _)| (*name).clone()).collect(),
         ..Parameters::default()
     });
-    let verify = Written::new(StepKind::VerifySite, None, None)
+    let verify = NewStep::new(StepKind::VerifySite, None, None)
         .timeout(configuration.verify_timeout)
         .parameters(parameters);
     let verify = draft.add(verify);
-    let prepare = Written::new(StepKind::PrepareSite, None, None)
+    let prepare = NewStep::new(StepKind::PrepareSite, None, None)
         .timeout(configuration.prepare_site_timeout)
         .success([verify]);
     let prepare = draft.add(prepare);
@@ -51,7 +51,7 @@ fn addresses(node: &NodeDesign) -> impl Iterator<Item = IpAddr> {
 }
 
 /// Teardowns of machines that hold an address which another node has now: before that node's groups.
-pub(super) fn early_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
+pub(super) fn early_teardowns(draft: &mut StepList, ground: &Ground<'_>) {
     if left(ground).next().is_none() {
         return;
     }
@@ -88,8 +88,8 @@ pub(super) fn early_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
 }
 
 /// No critical group failed; then the other machines that left the design are torn down.
-pub(super) fn check_and_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
-    let check = Written::new(StepKind::CriticalCheck, None, None);
+pub(super) fn check_and_teardowns(draft: &mut StepList, ground: &Ground<'_>) {
+    let check = NewStep::new(StepKind::CriticalCheck, None, None);
     let check = check.done(std::mem::take(&mut draft.sinks));
     let check = draft.add(check);
     draft.critical_check = Some(check);
@@ -106,8 +106,8 @@ pub(super) fn check_and_teardowns(draft: &mut Draft, ground: &Ground<'_>) {
 }
 
 /// The revision is tagged when all has ended.
-pub(super) fn tag(draft: &mut Draft, _: &Ground<'_>) {
-    let tag = Written::new(StepKind::Tag, None, None);
+pub(super) fn tag(draft: &mut StepList, _: &Ground<'_>) {
+    let tag = NewStep::new(StepKind::Tag, None, None);
     let tag = tag.done(std::mem::take(&mut draft.sinks));
     draft.add(tag);
 }

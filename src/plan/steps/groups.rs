@@ -6,7 +6,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::leaving::{Place, tear_down, written};
-use super::{Draft, Ground, Written, clean_steps, deployed, keeps_disks};
+use super::{Ground, NewStep, StepList, clean_steps, deployed, keeps_disks};
 use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::guard::is_control_plane;
 use crate::plan::PlannedGroup;
@@ -14,7 +14,7 @@ use crate::plan::item::Item;
 use crate::step::{Effect, Parameters, StepIndex, StepKind};
 
 /// All groups, in run order.
-pub(super) fn all(draft: &mut Draft, ground: &Ground<'_>) {
+pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>) {
     let mut progress = Progress {
         gates: Vec::with_capacity(ground.groups.len()),
         by_name: FxHashMap::default(),
@@ -49,7 +49,7 @@ struct Progress<'g> {
 
 /// One group; its last gate.
 fn one<'g>(
-    draft: &mut Draft,
+    draft: &mut StepList,
     ground: &'g Ground<'_>,
     group: &'g PlannedGroup,
     progress: &mut Progress<'g>,
@@ -83,7 +83,7 @@ fn one<'g>(
     let is_built = |item: &&Item<'_>| item.work.prepare || item.work.deploy;
     let creates: Vec<&Item<'_>> = others.into_iter().filter(is_built).collect();
     let gates = open.build(draft, &waves, &creates, progress);
-    let last = Written::new(StepKind::GateDeployed, Some(&group.name), None)
+    let last = NewStep::new(StepKind::GateDeployed, Some(&group.name), None)
         .success([start])
         .done(gates)
         .done(open.ends);
@@ -97,17 +97,17 @@ fn one<'g>(
 
 /// The barrier before a group.
 fn start(
-    draft: &Draft,
+    draft: &StepList,
     ground: &Ground<'_>,
     group: &PlannedGroup,
     progress: &Progress<'_>,
-) -> Written {
+) -> NewStep {
     let parallel = ground.options.parallel_groups.max(1);
     let before = progress.gates.len().checked_sub(parallel);
     let dependencies = group.depends_on.iter();
     let dependencies = dependencies.filter_map(|name| progress.by_name.get(name).copied());
     let early = group.nodes.iter().filter_map(|name| draft.early.get(name));
-    Written::new(StepKind::StartGroup, Some(&group.name), None)
+    NewStep::new(StepKind::StartGroup, Some(&group.name), None)
         .success(draft.prepare_site)
         .success(dependencies)
         .done(before.and_then(|before| progress.gates.get(before).copied()))
@@ -135,7 +135,7 @@ impl<'g> OpenGroup<'g> {
     /// Builds the waves one after the other, what is built anew in the first; the gate of each.
     fn build(
         &mut self,
-        draft: &mut Draft,
+        draft: &mut StepList,
         waves: &[Vec<&NodeName>],
         creates: &[&'g Item<'g>],
         progress: &mut Progress<'_>,
@@ -145,7 +145,7 @@ impl<'g> OpenGroup<'g> {
         for number in 0..waves.len().max(1) {
             let (mut opens, mut sent) = (None, Vec::new());
             if let Some(nodes) = waves.get(number) {
-                let start = Written::new(StepKind::StartWave, Some(self.group), None)
+                let start = NewStep::new(StepKind::StartWave, Some(self.group), None)
                     .wave(Some(number as u32 + 1))
                     .success([self.start])
                     .success(std::mem::take(&mut progress.back_before))
@@ -165,7 +165,7 @@ impl<'g> OpenGroup<'g> {
             for one in &mut sent {
                 one.prepared = self.prepare(draft, one.item, one.torn_down);
             }
-            let gate = Written::new(StepKind::GatePrepared, Some(self.group), None)
+            let gate = NewStep::new(StepKind::GatePrepared, Some(self.group), None)
                 .wave((waves.len() > 1).then_some(number as u32 + 1))
                 .success(opens)
                 .done(sent.iter().filter_map(|one| one.prepared));
@@ -180,7 +180,7 @@ impl<'g> OpenGroup<'g> {
 
     fn tear_down_all(
         &self,
-        draft: &mut Draft,
+        draft: &mut StepList,
         nodes: &[&NodeName],
         wave: StepIndex,
     ) -> Vec<Sent<'g>> {
@@ -197,7 +197,7 @@ impl<'g> OpenGroup<'g> {
     /// cluster stands, and of the others.
     fn deploy_all(
         &mut self,
-        draft: &mut Draft,
+        draft: &mut StepList,
         sent: &[Sent<'_>],
         gate: StepIndex,
     ) -> (Vec<StepIndex>, Vec<StepIndex>) {
@@ -217,13 +217,13 @@ impl<'g> OpenGroup<'g> {
         (held_up, others)
     }
 
-    fn written(&self, kind: StepKind, item: &Item<'_>) -> Written {
+    fn written(&self, kind: StepKind, item: &Item<'_>) -> NewStep {
         let standby = self.standby.contains(item.subject.name);
-        Written::new(kind, Some(self.group), Some(item.subject.name)).standby(standby)
+        NewStep::new(kind, Some(self.group), Some(item.subject.name)).standby(standby)
     }
 
     /// Power and labels.
-    fn mend(&mut self, draft: &mut Draft, item: &Item<'_>) {
+    fn mend(&mut self, draft: &mut StepList, item: &Item<'_>) {
         let configuration = &self.ground.design.configuration;
         let name = item.subject.name;
         let unset = draft.unset_retired.get(name).copied();
@@ -255,7 +255,12 @@ impl<'g> OpenGroup<'g> {
         }
     }
 
-    fn tear_down(&self, draft: &mut Draft, item: &Item<'_>, wave: StepIndex) -> Option<StepIndex> {
+    fn tear_down(
+        &self,
+        draft: &mut StepList,
+        item: &Item<'_>,
+        wave: StepIndex,
+    ) -> Option<StepIndex> {
         let unset = draft.unset_retired.get(item.subject.name).copied();
         tear_down(draft, self.ground, item, &self.place(item), |first| {
             first.success([wave]).success(unset)
@@ -272,7 +277,7 @@ impl<'g> OpenGroup<'g> {
     /// A node that was in its cluster is waited for until it is back.
     fn await_ready(
         &mut self,
-        draft: &mut Draft,
+        draft: &mut StepList,
         item: &Item<'_>,
         deployed: StepIndex,
     ) -> Option<StepIndex> {
@@ -287,7 +292,7 @@ impl<'g> OpenGroup<'g> {
 
     fn prepare(
         &self,
-        draft: &mut Draft,
+        draft: &mut StepList,
         item: &Item<'_>,
         torn_down: Option<StepIndex>,
     ) -> Option<StepIndex> {
@@ -327,7 +332,7 @@ impl<'g> OpenGroup<'g> {
 
     fn deploy(
         &mut self,
-        draft: &mut Draft,
+        draft: &mut StepList,
         item: &Item<'_>,
         gate: StepIndex,
         prepared: Option<StepIndex>,

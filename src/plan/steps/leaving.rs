@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Draft, Ground, Written};
+use super::{Ground, NewStep, StepList};
 use crate::design::{DeploymentConfiguration, GroupName};
 use crate::plan::drift::labels_to_set;
 use crate::plan::item::Item;
@@ -73,7 +73,7 @@ pub(super) fn written(
     item: &Item<'_>,
     leave: &Leave,
     place: &Place<'_>,
-) -> Written {
+) -> NewStep {
     let bounds = Bounds::of(ground);
     let mut parameters = leave.parameters();
     let mut timeout = bounds.of_kind(kind);
@@ -113,7 +113,7 @@ pub(super) fn written(
         _ => {}
     }
     let parameters = (parameters != Parameters::default()).then(|| Arc::new(parameters));
-    Written::new(kind, place.group, Some(item.subject.name))
+    NewStep::new(kind, place.group, Some(item.subject.name))
         .timeout(timeout)
         .standby(place.standby)
         .parameters(parameters)
@@ -139,14 +139,14 @@ pub(in crate::plan) fn before_machine(leave: &Leave) -> impl Iterator<Item = Ste
 /// `begin` says what the first step waits for. The last step, whose success what comes next needs;
 /// `None` where there is nothing to be done.
 pub(super) fn tear_down(
-    draft: &mut Draft,
+    draft: &mut StepList,
     ground: &Ground<'_>,
     item: &Item<'_>,
     place: &Place<'_>,
-    begin: impl FnOnce(Written) -> Written,
+    begin: impl FnOnce(NewStep) -> NewStep,
 ) -> Option<StepIndex> {
     let mut begin = Some(begin);
-    let mut first = |written: Written| match begin.take() {
+    let mut first = |written: NewStep| match begin.take() {
         Some(begin) => begin(written),
         None => written,
     };

@@ -39,7 +39,7 @@ pub(super) struct Ground<'a> {
 
 /// The steps so far, and where those are that others need.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct StepList {
     pub(super) steps: Vec<Step>,
     verify_site: Option<StepIndex>,
     prepare_site: Option<StepIndex>,
@@ -58,7 +58,7 @@ pub(super) struct Draft {
 }
 
 /// One family of rules.
-type Family = fn(&mut Draft, &Ground<'_>);
+type Family = fn(&mut StepList, &Ground<'_>);
 
 /// The families, in the order in which their steps stand in a plan.
 const FAMILIES: [Family; 7] = [
@@ -73,7 +73,7 @@ const FAMILIES: [Family; 7] = [
 
 /// All steps.
 pub(super) fn build(ground: &Ground<'_>, action: Action) -> Vec<Step> {
-    let mut draft = Draft::default();
+    let mut draft = StepList::default();
     match action {
         Action::Update => {
             for family in FAMILIES {
@@ -93,7 +93,7 @@ pub(super) fn build(ground: &Ground<'_>, action: Action) -> Vec<Step> {
 }
 
 /// A step that is being written.
-struct Written {
+struct NewStep {
     id: StepId,
     timeout: u64,
     effect: Effect,
@@ -102,7 +102,7 @@ struct Written {
     needs: Vec<Need>,
 }
 
-impl Written {
+impl NewStep {
     fn new(kind: StepKind, group: Option<&GroupName>, node: Option<&NodeName>) -> Self {
         Self {
             id: StepId {
@@ -159,9 +159,9 @@ impl Written {
     }
 }
 
-impl Draft {
+impl StepList {
     /// Adds a step. Of two needs of one step, the stricter counts.
-    fn add(&mut self, mut written: Written) -> StepIndex {
+    fn add(&mut self, mut written: NewStep) -> StepIndex {
         let index = StepIndex(self.steps.len() as u32);
         written.needs.sort_unstable();
         written.needs.dedup_by_key(|need| need.step);
@@ -196,11 +196,11 @@ impl Draft {
         ground: &Ground<'_>,
         item: &Item<'_>,
         group: Option<&GroupName>,
-    ) -> Written {
+    ) -> NewStep {
         let mut parameters = disks_of(ground, item);
         parameters.clean_steps = clean_steps(item);
         parameters.forget = ground.options.leaving.forget;
-        Written::new(StepKind::Destroy, group, Some(item.subject.name))
+        NewStep::new(StepKind::Destroy, group, Some(item.subject.name))
             .timeout(ground.design.configuration.destroy_timeout)
             .parameters(self.share(parameters))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Draft, Ground, Written};
+use super::{Ground, NewStep, StepList};
 use crate::design::NodeDesign;
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepKind};
@@ -24,7 +24,7 @@ fn identity_of(item: &Item<'_>) -> Parameters {
 }
 
 /// The retired flag is set and taken off. Taking it off comes before all that the node is for.
-pub(super) fn retirement(draft: &mut Draft, ground: &Ground<'_>) {
+pub(super) fn retirement(draft: &mut StepList, ground: &Ground<'_>) {
     let timeout = ground.design.configuration.prepare_node_timeout;
     for (name, item) in ground.items {
         if let Some(reason) = &item.work.set_retired {
@@ -32,7 +32,7 @@ pub(super) fn retirement(draft: &mut Draft, ground: &Ground<'_>) {
                 reason: Some(reason.clone()),
                 ..Parameters::default()
             };
-            let set = Written::new(StepKind::SetRetired, None, Some(name))
+            let set = NewStep::new(StepKind::SetRetired, None, Some(name))
                 .timeout(timeout)
                 .parameters(Some(Arc::new(parameters)))
                 .success(draft.verify_site);
@@ -40,7 +40,7 @@ pub(super) fn retirement(draft: &mut Draft, ground: &Ground<'_>) {
             draft.sinks.push(step);
         }
         if item.work.unset_retired {
-            let unset = Written::new(StepKind::UnsetRetired, None, Some(name))
+            let unset = NewStep::new(StepKind::UnsetRetired, None, Some(name))
                 .timeout(timeout)
                 .success(draft.verify_site);
             let step = draft.add(unset);
@@ -51,20 +51,20 @@ pub(super) fn retirement(draft: &mut Draft, ground: &Ground<'_>) {
 }
 
 /// Records and adoptions; and labels and power of nodes that no group selects.
-pub(super) fn records_and_labels(draft: &mut Draft, ground: &Ground<'_>) {
+pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
     let configuration = &ground.design.configuration;
     for (name, item) in ground.items {
         let work = &item.work;
         if item.change.group.is_none() {
             if work.power_on {
-                let written = Written::new(StepKind::PowerOn, None, Some(name))
+                let written = NewStep::new(StepKind::PowerOn, None, Some(name))
                     .timeout(configuration.node_status_timeout)
                     .success(draft.verify_site);
                 let step = draft.add(written);
                 draft.sinks.push(step);
             }
             if work.relabel.is_some() {
-                let written = Written::new(StepKind::Relabel, None, Some(name))
+                let written = NewStep::new(StepKind::Relabel, None, Some(name))
                     .timeout(configuration.relabel_nodes_timeout)
                     .parameters(work.relabel.clone())
                     .success(draft.verify_site);
@@ -82,7 +82,7 @@ pub(super) fn records_and_labels(draft: &mut Draft, ground: &Ground<'_>) {
                 StepKind::Adopt => draft.share(identity_of(item)),
                 _ => None,
             };
-            let written = Written::new(kind, None, Some(name))
+            let written = NewStep::new(kind, None, Some(name))
                 .parameters(parameters)
                 .success(draft.verify_site)
                 .success(draft.relabels.get(*name).copied());
