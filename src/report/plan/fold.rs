@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use rustc_hash::FxHashMap;
 
-use super::outline::{Alike, Part, Stage, kinship, likeness};
+use super::outline::{Alike, OutlinePart, Stage, kinship, likeness};
 use super::words;
 use crate::plan::{Change, ChangeKind};
 use crate::report::counted;
@@ -25,16 +25,16 @@ const MOST_KINDS: usize = 20;
 
 /// A stage that is shown, and the later ones to which the same happens.
 pub(super) struct Shown<'p, 'a> {
-    pub(super) part: &'p Part<'a>,
-    pub(super) like: Vec<&'p Part<'a>>,
+    pub(super) part: &'p OutlinePart<'a>,
+    pub(super) like: Vec<&'p OutlinePart<'a>>,
 }
 
 /// The stages that have changes, in order, and those that there are too many to show.
 pub(super) fn stages<'p, 'a>(
-    parts: &'p [Part<'a>],
+    parts: &'p [OutlinePart<'a>],
     full: bool,
-) -> (Vec<Shown<'p, 'a>>, Vec<&'p Part<'a>>) {
-    let busy: Vec<&Part<'_>> = parts.iter().filter(|part| part.nodes > 0).collect();
+) -> (Vec<Shown<'p, 'a>>, Vec<&'p OutlinePart<'a>>) {
+    let busy: Vec<&OutlinePart<'_>> = parts.iter().filter(|part| part.nodes > 0).collect();
     let folds = !full && busy.len() > FEW_STAGES;
     let mut shown: Vec<Shown<'p, 'a>> = Vec::new();
     let mut rest = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn stages<'p, 'a>(
 }
 
 /// What is said of folded stages: how many, what happens in them, and the first of their names.
-pub(super) fn said_of(parts: &[&Part<'_>], what: &str, most: usize) -> String {
+pub(super) fn said_of(parts: &[&OutlinePart<'_>], what: &str, most: usize) -> String {
     let changes = || {
         let alike = parts.iter().flat_map(|part| &part.alike);
         alike.flat_map(|alike| alike.changes.iter().copied())
@@ -113,7 +113,7 @@ pub(super) fn sum<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
 }
 
 /// Whether any of some changes destroys something.
-pub(super) fn destroys(parts: &[&Part<'_>]) -> bool {
+pub(super) fn destroys(parts: &[&OutlinePart<'_>]) -> bool {
     let mut alike = parts.iter().flat_map(|part| &part.alike);
     alike.any(|alike| alike.first().is_some_and(|first| first.destructive))
 }
@@ -139,7 +139,7 @@ impl<'a> Piece<'_, 'a> {
 }
 
 /// The pieces of a stage.
-pub(super) fn pieces<'p, 'a>(part: &'p Part<'a>, full: bool) -> Vec<Piece<'p, 'a>> {
+pub(super) fn pieces<'p, 'a>(part: &'p OutlinePart<'a>, full: bool) -> Vec<Piece<'p, 'a>> {
     let alike = &part.alike;
     if full || alike.len() <= FEW_CHANGES {
         return alike.iter().map(Piece::Alike).collect();

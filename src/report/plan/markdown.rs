@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 
 use super::fold::{self, Piece};
 use super::forecast;
-use super::outline::{self, Alike, Part, Stage, gather_by, outline, shown};
+use super::outline::{self, Alike, OutlinePart, Stage, gather_by, outline, shown};
 use super::{summary, words};
 use crate::plan::{Change, Plan};
 use crate::report::escape::{markdown_code, markdown_text, visible};
@@ -337,7 +337,7 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
 }
 
 /// The fold of one stage; whether there was room for its first changes.
-fn stage(page: &mut Page, part: &Part<'_>, foot: usize) -> bool {
+fn stage(page: &mut Page, part: &OutlinePart<'_>, foot: usize) -> bool {
     let title = match &part.stage {
         Stage::Group(group) => format!("Group {} ({})", group.name, words::about(group)),
         Stage::Asked => "As asked".to_owned(),
@@ -381,7 +381,7 @@ fn stage(page: &mut Page, part: &Part<'_>, foot: usize) -> bool {
 }
 
 /// Groups that have no fold of their own, as far as there is room.
-fn folded(page: &mut Page, parts: &[&Part<'_>], what: &str, foot: usize) {
+fn folded(page: &mut Page, parts: &[&OutlinePart<'_>], what: &str, foot: usize) {
     if parts.is_empty() {
         return;
     }

@@ -33,7 +33,7 @@ pub(super) enum Stage<'a> {
 }
 
 /// A stage with its changes.
-pub(super) struct Part<'a> {
+pub(super) struct OutlinePart<'a> {
     pub(super) stage: Stage<'a>,
     pub(super) alike: Vec<Alike<'a>>,
     /// How many changes there are in all.
@@ -41,7 +41,7 @@ pub(super) struct Part<'a> {
 }
 
 /// All stages in order; groups without a change are in it, other stages only where they have one.
-pub(super) fn outline(plan: &Plan) -> Vec<Part<'_>> {
+pub(super) fn outline(plan: &Plan) -> Vec<OutlinePart<'_>> {
     let positions: FxHashMap<&str, usize> = plan
         .groups
         .iter()
@@ -67,7 +67,7 @@ pub(super) fn outline(plan: &Plan) -> Vec<Part<'_>> {
         .into_iter()
         .enumerate()
         .filter(|(index, changes)| *index < outside || !changes.is_empty())
-        .map(|(index, changes)| Part {
+        .map(|(index, changes)| OutlinePart {
             stage: match plan.groups.get(index) {
                 Some(group) => Stage::Group(group),
                 None if index == outside && is_asked => Stage::Asked,

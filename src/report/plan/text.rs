@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::fold::Piece;
 use super::forecast;
-use super::outline::{self, Alike, Part, Stage, outline, shown};
+use super::outline::{self, Alike, OutlinePart, Stage, outline, shown};
 use super::summary::summary;
 use super::{View, fold, steps, words};
 use crate::diff::FieldChange;
@@ -76,7 +76,7 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
 }
 
 /// Names the groups in which nothing is to be done.
-fn idle(out: &mut dyn Write, parts: &[Part<'_>], view: View) -> fmt::Result {
+fn idle(out: &mut dyn Write, parts: &[OutlinePart<'_>], view: View) -> fmt::Result {
     let idle: Vec<&str> = parts
         .iter()
         .filter_map(|part| match &part.stage {
@@ -170,7 +170,7 @@ fn role(kind: ChangeKind) -> Role {
     }
 }
 
-fn stage(out: &mut dyn Write, part: &Part<'_>, view: View) -> fmt::Result {
+fn stage(out: &mut dyn Write, part: &OutlinePart<'_>, view: View) -> fmt::Result {
     let palette = view.palette;
     match &part.stage {
         Stage::Group(group) => {
@@ -217,7 +217,7 @@ fn stage(out: &mut dyn Write, part: &Part<'_>, view: View) -> fmt::Result {
 }
 
 /// Groups that are not shown by themselves.
-fn folded(out: &mut dyn Write, parts: &[&Part<'_>], what: &str, view: View) -> fmt::Result {
+fn folded(out: &mut dyn Write, parts: &[&OutlinePart<'_>], what: &str, view: View) -> fmt::Result {
     if parts.is_empty() {
         return Ok(());
     }
