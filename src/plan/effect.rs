@@ -31,7 +31,7 @@ pub const SHORTEST_PIN: usize = 16;
 pub struct PlanEffect<'p> {
     site: &'p SiteName,
     action: Action,
-    limits: Limits,
+    limits: EffectLimits,
     groups: Vec<&'p GroupName>,
     /// Steps that are about no node; barriers left out.
     steps: Kinds,
@@ -41,7 +41,7 @@ pub struct PlanEffect<'p> {
 
 /// How much is done at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Limits {
+struct EffectLimits {
     parallelism: usize,
     parallel_groups: usize,
     overlap: bool,
@@ -167,12 +167,12 @@ pub struct Difference {
     /// What, in words.
     pub what: String,
     /// Of what it is a part.
-    pub part: Part,
+    pub part: EffectPart,
 }
 
 /// What a difference is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum EffectPart {
     /// Which kinds of steps there are.
     Steps,
     /// Which members are taken out of their etcd clusters.
@@ -221,7 +221,7 @@ impl<'p> PlanEffect<'p> {
         let mut effect = Self {
             site: &plan.site,
             action: plan.request.action,
-            limits: Limits {
+            limits: EffectLimits {
                 parallelism: options.parallelism,
                 parallel_groups: options.parallel_groups,
                 overlap: options.overlap,
@@ -282,7 +282,7 @@ impl<'p> PlanEffect<'p> {
             found.push(Difference {
                 node: None,
                 what: format!("{steps} added"),
-                part: Part::Steps,
+                part: EffectPart::Steps,
             });
         }
         let known: FxHashMap<&NodeName, &NodeEffect<'_>> = reviewed
@@ -292,7 +292,7 @@ impl<'p> PlanEffect<'p> {
             .collect();
         for node in &self.nodes {
             let added = match known.get(node.node) {
-                None => vec![(Part::Steps, format!("{} added", node.steps))],
+                None => vec![(EffectPart::Steps, format!("{} added", node.steps))],
                 Some(before) => node.adds_to(before),
             };
             found.extend(added.into_iter().map(|(part, what)| Difference {
@@ -315,7 +315,7 @@ impl<'p> PlanEffect<'p> {
             (!left.is_empty()).then(|| Difference {
                 node: Some(node.node.clone()),
                 what: format!("{left} left out"),
-                part: Part::Steps,
+                part: EffectPart::Steps,
             })
         });
         left.collect()
@@ -346,7 +346,7 @@ impl<'p> PlanEffect<'p> {
             (!missing.is_empty()).then(|| Difference {
                 node: Some(node.node.clone()),
                 what: format!("{missing} left out"),
-                part: Part::Rest,
+                part: EffectPart::Rest,
             })
         });
         missing.collect()
@@ -378,11 +378,11 @@ impl<'p> PlanEffect<'p> {
         nodes.any(|node| node.steps.without(kinds) != node.steps)
     }
 
-    fn site_adds(&self, reviewed: &Self) -> Vec<(Part, String)> {
+    fn site_adds(&self, reviewed: &Self) -> Vec<(EffectPart, String)> {
         let mut added = Vec::new();
         if self.action != reviewed.action {
             let what = format!("the action is `{}`, not `{}`", self.action, reviewed.action);
-            added.push((Part::Rest, what));
+            added.push((EffectPart::Rest, what));
         }
         let mut order = reviewed.groups.iter();
         if let Some(group) = self
@@ -391,15 +391,15 @@ impl<'p> PlanEffect<'p> {
             .find(|group| !order.any(|other| other == *group))
         {
             let what = format!("group `{group}` is added, or has another place in the order");
-            added.push((Part::Groups, what));
+            added.push((EffectPart::Groups, what));
         }
         let looser = self.limits.looser_than(&reviewed.limits).into_iter();
-        added.extend(looser.map(|what| (Part::Rest, what)));
+        added.extend(looser.map(|what| (EffectPart::Rest, what)));
         added
     }
 }
 
-impl Limits {
+impl EffectLimits {
     /// The limits that allow more than others do, by their flags.
     fn looser_than(&self, other: &Self) -> Vec<String> {
         let most = |number: Option<usize>| number.unwrap_or(usize::MAX);
@@ -513,15 +513,18 @@ impl<'p> NodeEffect<'p> {
         self.forget |= all.forget;
     }
 
-    fn adds_to(&self, before: &NodeEffect<'_>) -> Vec<(Part, String)> {
+    fn adds_to(&self, before: &NodeEffect<'_>) -> Vec<(EffectPart, String)> {
         let steps = self.steps.without(before.steps);
-        let steps = (!steps.is_empty()).then(|| (Part::Steps, format!("{steps} added")));
-        let of = |part: Part| move |what: String| (part, what);
-        let members = self.members_added(before).map(of(Part::Etcd));
+        let steps = (!steps.is_empty()).then(|| (EffectPart::Steps, format!("{steps} added")));
+        let of = |part: EffectPart| move |what: String| (part, what);
+        let members = self.members_added(before).map(of(EffectPart::Etcd));
         let teardown = self.teardown_adds(before).into_iter();
         let rest = self.meant_adds(before).into_iter();
-        let all = teardown.map(of(Part::Teardown)).chain(members).chain(steps);
-        all.chain(rest.map(of(Part::Rest))).collect()
+        let all = teardown
+            .map(of(EffectPart::Teardown))
+            .chain(members)
+            .chain(steps);
+        all.chain(rest.map(of(EffectPart::Rest))).collect()
     }
 
     /// The members that are taken out of etcd clusters.

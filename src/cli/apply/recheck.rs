@@ -16,7 +16,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::design::{GroupName, NodeName, RunId};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
-use crate::plan::effect::{Difference, Part};
+use crate::plan::effect::{Difference, EffectPart};
 use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Reliance, RunState};
 use crate::report;
 use crate::run::{Interrupted, unfinished_run};
@@ -142,7 +142,7 @@ impl Beyond {
             match &difference.node {
                 Some(node) => nodes.entry(node.clone()).or_default().push(difference),
                 // A plan for nodes that are done does not have their groups any more.
-                None if matches!(difference.part, Part::Steps | Part::Groups) => {}
+                None if matches!(difference.part, EffectPart::Steps | EffectPart::Groups) => {}
                 None => site.push(difference),
             }
         }
@@ -157,16 +157,16 @@ impl Beyond {
         self.nodes.retain(|node, differences| {
             let designed = planned.site.design.nodes.contains_key(node);
             let (is_allowed, most) = match changes.get(node) {
-                Some(ChangeKind::Create) => (designed, Part::Steps),
+                Some(ChangeKind::Create) => (designed, EffectPart::Steps),
                 Some(ChangeKind::Redeploy) => (
                     designed && (action.is_targeted() || allowed.allow_redeploy.names(node)),
-                    Part::Teardown,
+                    EffectPart::Teardown,
                 ),
                 Some(ChangeKind::Destroy) => (
                     action.is_targeted() || (!designed && allowed.allow_destroy.names(node)),
-                    Part::Teardown,
+                    EffectPart::Teardown,
                 ),
-                _ => (false, Part::Steps),
+                _ => (false, EffectPart::Steps),
             };
             let within = differences.iter().all(|each| each.part <= most);
             !(is_allowed && within && is_out_of_service(planned, node))
@@ -204,7 +204,7 @@ fn judged_otherwise(plan: &Plan, planned: &Planned) -> Vec<Difference> {
                 "group `{}` is judged otherwise, or has another place in the order",
                 group.name
             ),
-            part: Part::Rest,
+            part: EffectPart::Rest,
         })
     });
     differs.collect()
@@ -227,7 +227,7 @@ fn taken_for_off(plan: &Plan, now: &Plan) -> Vec<Difference> {
     let wrong = wrong.map(|step| Difference {
         node: step.id.node.clone(),
         what: format!("`{}` as of a machine that is off", step.id.kind),
-        part: Part::Rest,
+        part: EffectPart::Rest,
     });
     wrong.collect()
 }
@@ -333,8 +333,8 @@ fn is_covered(
     differences: &[Difference],
     fresh: &PlanEffect<'_>,
 ) -> bool {
-    let only_done = differences.iter().all(|each| each.part <= Part::Etcd);
-    let members = differences.iter().any(|each| each.part == Part::Etcd);
+    let only_done = differences.iter().all(|each| each.part <= EffectPart::Etcd);
+    let members = differences.iter().any(|each| each.part == EffectPart::Etcd);
     let is_same = match kind {
         // It takes nothing away: what is waited for is what the deploy has brought.
         StepKind::AwaitReady => true,
