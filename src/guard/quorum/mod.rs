@@ -200,17 +200,17 @@ pub fn removal(
 }
 
 /// A member of a cluster as it says itself, and as the design has it.
-type Known<'a> = (&'a EtcdMemberSeen, &'a EtcdMember);
+type KnownMember<'a> = (&'a EtcdMemberSeen, &'a EtcdMember);
 
 /// Whether enough healthy voters stay: a quorum, and as many as the design wants.
 fn stays(
     cluster: &EtcdCluster,
     view: &View<'_>,
     node: &NodeName,
-    (leaving, staying): (&[Known<'_>], &[Known<'_>]),
+    (leaving, staying): (&[KnownMember<'_>], &[KnownMember<'_>]),
 ) -> Result<(), Refusal> {
     let healthy = view.healthy(cluster.members.iter());
-    let are_healthy = |some: &[Known<'_>]| {
+    let are_healthy = |some: &[KnownMember<'_>]| {
         let ids = some.iter().map(|(member, _)| &member.id);
         ids.filter(|id| healthy.contains(*id)).count()
     };
