@@ -50,7 +50,7 @@ pub use remote::{PushOutcome, RefUpdate, Remote, Transport};
 pub use stamps::Moment;
 pub use tag::{NewTag, Tag};
 pub use tree::{Content, blob_id, site_digest};
-pub use worktree::{Change, Dirty, LARGEST_FILE};
+pub use worktree::{Dirty, LARGEST_FILE, WorktreeChange};
 
 /// A git repository with a worktree.
 pub struct Repository {

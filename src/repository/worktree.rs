@@ -14,7 +14,7 @@ use super::{BlobId, Error, Mode, Repository, Selection, Tree};
 
 /// How a file of the worktree differs from the commit that is checked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum WorktreeChange {
     /// Not committed.
     Added,
     /// Its bytes or its mode differ.
@@ -23,7 +23,7 @@ pub enum Change {
     Deleted,
 }
 
-impl std::fmt::Display for Change {
+impl std::fmt::Display for WorktreeChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Self::Added => "added",
@@ -39,7 +39,7 @@ pub struct Dirty {
     /// Path in the repository.
     pub path: Arc<str>,
     /// How it differs.
-    pub change: Change,
+    pub change: WorktreeChange,
 }
 
 /// The largest file of a site that is compared with what is committed, in bytes: more than is loaded.
@@ -105,7 +105,7 @@ impl Repository {
             None => {
                 let added = files.into_iter().map(|(path, ..)| Dirty {
                     path: path.clone(),
-                    change: Change::Added,
+                    change: WorktreeChange::Added,
                 });
                 Ok(added.collect())
             }
@@ -127,19 +127,19 @@ impl Repository {
         };
         for (path, mode, blob) in files {
             while let Some(gone) = committed.next_if(|before| before.path < *path) {
-                dirty.push(differs(&gone.path, Change::Deleted));
+                dirty.push(differs(&gone.path, WorktreeChange::Deleted));
             }
             let Some(before) = committed.next_if(|before| before.path == *path) else {
-                dirty.push(differs(path, Change::Added));
+                dirty.push(differs(path, WorktreeChange::Added));
                 continue;
             };
             let link_differs = (before.mode == Mode::Link) != (mode == Mode::Link);
             let mode_differs = self.trusts_file_mode && before.mode != mode;
             if link_differs || mode_differs || before.blob != Some(blob) {
-                dirty.push(differs(path, Change::Modified));
+                dirty.push(differs(path, WorktreeChange::Modified));
             }
         }
-        dirty.extend(committed.map(|gone| differs(&gone.path, Change::Deleted)));
+        dirty.extend(committed.map(|gone| differs(&gone.path, WorktreeChange::Deleted)));
         dirty
     }
 }

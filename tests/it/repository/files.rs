@@ -1,6 +1,6 @@
 //! The files of a site: in the worktree, in a commit, behind links, and what cannot be read.
 
-use trueup::repository::{Change, Error, Mode, Reason, Selection};
+use trueup::repository::{Error, Mode, Reason, Selection, WorktreeChange};
 
 use super::{LIMIT, digest, paths};
 use crate::git::Checkout;
@@ -51,9 +51,9 @@ fn the_worktree_and_its_commit_have_the_same_files_and_the_same_digest() {
     assert_eq!(
         dirty,
         [
-            ("global/e.yaml".to_owned(), Change::Deleted),
-            ("site/one/a.yaml".to_owned(), Change::Modified),
-            ("site/one/new.yaml".to_owned(), Change::Added),
+            ("global/e.yaml".to_owned(), WorktreeChange::Deleted),
+            ("site/one/a.yaml".to_owned(), WorktreeChange::Modified),
+            ("site/one/new.yaml".to_owned(), WorktreeChange::Added),
         ]
     );
     let planned = digest(&repository, &repository.worktree(&selection).unwrap());
