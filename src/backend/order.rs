@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{ActError, Pending};
 use crate::design::{NodeDesign, RunId};
@@ -22,6 +23,16 @@ pub struct Order {
     pub notes: Vec<Arc<str>>,
     /// Whom to tell what goes on.
     pub reporter: Reporter,
+}
+
+impl Order {
+    /// The time that the step has, a little less than its limit so that it can say itself what it waited
+    /// for; `None`: it has no limit.
+    pub(in crate::backend) fn time(&self) -> Option<Duration> {
+        const LONGEST_RESERVE: Duration = Duration::from_secs(5);
+        let limit = Duration::from_secs(self.step.timeout);
+        (!limit.is_zero()).then(|| limit - LONGEST_RESERVE.min(limit / 10))
+    }
 }
 
 /// Hears what a step tells while it goes on.

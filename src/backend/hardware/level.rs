@@ -18,6 +18,37 @@ const REPEAT: Duration = Duration::from_secs(30);
 /// The shortest and the longest time between two looks.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
+/// Whether a level is there, by looks at it one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// It was not seen yet.
+    NotSeen,
+    /// It was seen once.
+    SeenOnce,
+    /// It was seen twice in a row, and is believed.
+    Holds,
+    /// It was seen, and then was not there any more.
+    Left,
+}
+
+/// Believes a level when it was seen twice in a row.
+#[derive(Debug, Default)]
+pub(super) struct Twice {
+    was_seen: bool,
+}
+
+impl Twice {
+    /// Takes a look in: whether the level was there.
+    pub(super) fn look(&mut self, is_there: bool) -> Level {
+        match (std::mem::replace(&mut self.was_seen, is_there), is_there) {
+            (false, false) => Level::NotSeen,
+            (false, true) => Level::SeenOnce,
+            (true, true) => Level::Holds,
+            (true, false) => Level::Left,
+        }
+    }
+}
+
 /// How patiently a level is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace<'a> {
@@ -66,11 +97,12 @@ where
     V: Copy + PartialEq,
     F: Future<Output = Result<V, ActError>>,
 {
-    if read().await? != wanted {
+    let mut level = Twice::default();
+    if level.look(read().await? == wanted) == Level::NotSeen {
         return Ok(false);
     }
     sleep(settling).await;
-    Ok(read().await? == wanted)
+    Ok(level.look(read().await? == wanted) == Level::Holds)
 }
 
 /// Waits until something is at a level, and still is a settling time later; asks for nothing. Reading
@@ -89,11 +121,12 @@ where
     F: Future<Output = Result<V, ActError>>,
 {
     loop {
+        let mut level = Twice::default();
         let mut last = read().await;
-        if last == Ok(wanted) {
+        if level.look(last == Ok(wanted)) == Level::SeenOnce {
             sleep(pace.settling).await;
             last = read().await;
-            if last == Ok(wanted) {
+            if level.look(last == Ok(wanted)) == Level::Holds {
                 return Ok(());
             }
         }

@@ -4,6 +4,7 @@
 //! order to the backend of its node.
 
 mod choose;
+mod driver;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz {
     //! What reads the answers of services, for the fuzzers.
@@ -17,10 +18,11 @@ mod level;
 pub mod metal3;
 mod payload;
 mod proof;
+mod provisioner;
 mod ranges;
 mod redfish;
 pub mod sim;
 mod written;
 
 pub use choose::{choose, clock, longest_request};
-pub use metal3::{Listener as WatchListener, Tenure, Watched, Watcher};
+pub use metal3::{Tenure, WatchListener, Watched, Watcher};

@@ -9,9 +9,18 @@ use std::sync::Arc;
 use crate::backend::{ActError, Order};
 use crate::design::NodeDesign;
 use crate::identity::{self, Identity, Proof, Registry};
+use crate::observed::ObservedNode;
+
+/// What was observed of the machine that a step is to change.
+pub(super) struct Evidence {
+    pub(super) identity: Identity,
+    pub(super) proof: Proof,
+    /// By which failures begin.
+    pub(super) subject: String,
+}
 
 /// Lets a step begin on a machine that was proven, or may be changed without proof; what it is known by
-/// from now on is noted first. `subject`: by which failures begin.
+/// from now on is noted first.
 ///
 /// # Errors
 ///
@@ -20,10 +29,13 @@ pub(super) async fn admit(
     registry: &Registry,
     order: &Order,
     node: &NodeDesign,
-    seen: (&Identity, &Proof),
-    subject: &str,
+    evidence: &Evidence,
 ) -> Result<(), ActError> {
-    let (observed, proof) = seen;
+    let Evidence {
+        identity: observed,
+        proof,
+        subject,
+    } = evidence;
     let name = node.name.as_str();
     let refuse = |text: String| Err(ActError::Refused(Arc::from(text)));
     match proof {
@@ -45,5 +57,18 @@ pub(super) async fn admit(
     match registry.learn(name, &observed.of_boot_interfaces(&node.identity()), proof) {
         Some(learned) => order.reporter.note(identity::note(&learned)).await,
         None => Ok(()),
+    }
+}
+
+/// A node with what was observed of its machine; nothing else of another machine.
+pub(super) fn proven(identity: Identity, proof: Proof, observed: ObservedNode) -> ObservedNode {
+    let observed = match &proof {
+        Proof::Refused(why) => ObservedNode::refused(why),
+        Proof::Proven | Proof::Unverified(_) => observed,
+    };
+    ObservedNode {
+        identity: Some(Box::new(identity)),
+        proof,
+        ..observed
     }
 }

@@ -23,9 +23,6 @@ pub(super) const PARALLEL: usize = 32;
 /// Pods or volumes that a message names.
 pub(super) const NAMED: usize = 10;
 
-/// The longest time by which a step ends before its limit, so that it can say why.
-const LONGEST_RESERVE: Duration = Duration::from_secs(5);
-
 /// A step on one node.
 #[derive(Debug)]
 pub(super) struct Errand<'a> {
@@ -80,9 +77,7 @@ impl<'a> Errand<'a> {
 
     /// When the step ends at the latest, by its own word; `None` where it has no limit.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let timeout = Duration::from_secs(self.timeout());
-        let reserve = LONGEST_RESERVE.min(timeout / 10);
-        (!timeout.is_zero()).then(|| self.began + timeout - reserve)
+        self.order.time().map(|time| self.began + time)
     }
 
     /// Whether the step's time is over.

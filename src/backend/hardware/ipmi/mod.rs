@@ -33,10 +33,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::driver::{Driver, Machine, carry_out, is_flag};
 use super::level::{Pace, bring, holds, seen};
-use super::proof::admit;
+use super::proof::{Evidence, proven};
 use super::written::reference_for;
-use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secret, Secrets};
+use crate::backend::{ActError, Context, Error, Order, Probe, Secret, Secrets};
 use crate::design::{HardwareBackend, NodeDesign, NodeName, Reference, Section, WipePolicy};
 use crate::identity::{Identity, Proof, Registry};
 use crate::lifecycle::PowerState;
@@ -49,7 +50,7 @@ use settings::{Interface, Settings};
 const AT_ONCE: usize = 2;
 /// How many controllers are looked at, at once.
 const LOOKS_AT_ONCE: usize = 32;
-/// How much of a step's time is left for saying that it was not enough.
+/// How long a controller may take to answer, beside the settling times of what was set.
 const MARGIN: Duration = Duration::from_secs(5);
 /// The longest time for a step that has no bound of its own.
 const UNBOUNDED: Duration = Duration::from_secs(600);
@@ -236,11 +237,8 @@ impl Ipmi {
     }
 
     fn pace<'a>(&self, what: &'a str, order: &Order) -> Pace<'a> {
-        let whole = match order.step.timeout {
-            0 => UNBOUNDED,
-            seconds => Duration::from_secs(seconds),
-        };
-        Pace::within(what, self.settings.settling, whole.saturating_sub(MARGIN))
+        let time = order.time().unwrap_or(UNBOUNDED);
+        Pace::within(what, self.settings.settling, time)
     }
 
     async fn bring_power(
@@ -340,13 +338,9 @@ impl Ipmi {
             Err(error) => Err(error),
         };
         match seen {
-            Ok((_, identity, Proof::Refused(why))) => ObservedNode {
-                identity: Some(Box::new(identity)),
-                ..ObservedNode::refused(&why)
-            },
             Ok((power, identity, proof)) => {
                 let unseen = |what: &str| Arc::from(format!("IPMI does not show {what}"));
-                ObservedNode {
+                let observed = ObservedNode {
                     provision: Fact::Unknown(unseen("what is on a machine")),
                     power: Fact::Known(power),
                     disks: Fact::Unknown(unseen("disks")),
@@ -359,77 +353,17 @@ impl Ipmi {
                     ]),
                     kept_by_records: true,
                     deploys_unverified: true,
-                    identity: Some(Box::new(identity)),
-                    proof,
                     ..ObservedNode::unknown("")
-                }
+                };
+                proven(identity, proof, observed)
             }
             Err(error) => ObservedNode::unknown(&error.to_string()),
         }
     }
 
-    async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
-        let kind = order.step.id.kind;
-        match kind {
-            StepKind::VerifySite => return self.program.verify().await,
-            StepKind::PrepareSite
-            | StepKind::SetRetired
-            | StepKind::UnsetRetired
-            | StepKind::SetMaintenance
-            | StepKind::UnsetMaintenance => return Ok(()),
-            _ => {}
-        }
-        let cannot = |what: &str| Err(ActError::Permanent(Arc::from(what)));
-        let Some(node) = &order.node else {
-            return cannot("this step needs a machine");
-        };
-        if kind == StepKind::Destroy && !self.goes_unerased {
-            return cannot(
-                "IPMI cannot erase disks; the policy `wipe: skip` lets machines go without",
-            );
-        }
-        let session = self.session(node).await?;
-        let (identity, proof) = self.prove(&session, node).await?;
-        let subject = format!("node `{}`: {}", node.name, about(&session, "identity"));
-        admit(&self.identities, order, node, (&identity, &proof), &subject).await?;
-        match kind {
-            StepKind::Prepare => self.prepare(&session, order).await,
-            StepKind::Deploy => self.deploy(&session, node, order).await,
-            StepKind::Destroy | StepKind::PowerOff => {
-                self.bring_power(&session, PowerState::Off, order).await
-            }
-            StepKind::PowerOn => self.bring_power(&session, PowerState::On, order).await,
-            _ => Err(ActError::Permanent(
-                format!("IPMI knows no `{kind}`").into(),
-            )),
-        }
-    }
-
-    async fn tell(&self, order: &Order) -> Probe {
-        let wanted = match order.step.id.kind {
-            StepKind::PowerOn => PowerState::On,
-            StepKind::PowerOff => PowerState::Off,
-            StepKind::Destroy if self.goes_unerased => PowerState::Off,
-            StepKind::Deploy => {
-                let is_noted = order.notes.iter().any(|note| **note == *SWITCHED_ON);
-                return if is_noted {
-                    self.tell_deploy(order).await
-                } else {
-                    Probe::NotBegun
-                };
-            }
-            // Whatever else is asked for can be asked for again.
-            _ => return Probe::NotBegun,
-        };
-        match self.is_at(order, wanted).await {
-            Ok(true) => Probe::Done,
-            Ok(false) | Err(_) => Probe::NotBegun,
-        }
-    }
-
     /// A deploy that came to its last part.
-    async fn tell_deploy(&self, order: &Order) -> Probe {
-        match self.is_at(order, PowerState::Off).await {
+    async fn probe_deploy(&self, node: &NodeDesign) -> Probe {
+        match self.is_at(node, PowerState::Off).await {
             Ok(true) => Probe::NotBegun,
             Ok(false) => Probe::Ambiguous(Arc::from(
                 "it was switched on to boot from the network; see on its console, or by its Kubernetes node, whether its system was installed",
@@ -440,10 +374,7 @@ impl Ipmi {
         }
     }
 
-    async fn is_at(&self, order: &Order, wanted: PowerState) -> Result<bool, ActError> {
-        let Some(node) = &order.node else {
-            return Ok(false);
-        };
+    async fn is_at(&self, node: &NodeDesign, wanted: PowerState) -> Result<bool, ActError> {
         let session = self.session(node).await?;
         if let (_, Proof::Refused(why)) = self.prove(&session, node).await? {
             return Err(ActError::Permanent(about(&session, &why).into()));
@@ -470,21 +401,86 @@ fn odd(session: &Session, what: &str) -> ActError {
     )
 }
 
-impl Hardware for Ipmi {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+/// A machine whose controller can be asked.
+struct Reached<'a> {
+    ipmi: &'a Ipmi,
+    session: Session,
+}
+
+impl Machine for Reached<'_> {
+    async fn prove(&mut self, node: &NodeDesign) -> Result<Option<Evidence>, ActError> {
+        let (identity, proof) = self.ipmi.prove(&self.session, node).await?;
+        let about = about(&self.session, "identity");
+        Ok(Some(Evidence {
+            identity,
+            proof,
+            subject: format!("node `{}`: {about}", node.name),
+        }))
+    }
+
+    async fn act(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
+        let (ipmi, session) = (self.ipmi, &self.session);
+        match order.step.id.kind {
+            StepKind::Prepare => ipmi.prepare(session, order).await,
+            StepKind::Deploy => ipmi.deploy(session, node, order).await,
+            StepKind::Destroy | StepKind::PowerOff => {
+                ipmi.bring_power(session, PowerState::Off, order).await
+            }
+            StepKind::PowerOn => ipmi.bring_power(session, PowerState::On, order).await,
+            kind => Err(ActError::Permanent(
+                format!("IPMI knows no `{kind}`").into(),
+            )),
+        }
+    }
+}
+
+impl Driver for Ipmi {
+    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
         let looks = futures_util::stream::iter(nodes.iter().cloned())
-            .map(move |node| async move { (node.name.clone(), self.observe_one(&node).await) });
-        Box::pin(looks.buffer_unordered(LOOKS_AT_ONCE).collect())
+            .map(|node| async move { (node.name.clone(), self.observe_one(&node).await) });
+        looks.buffer_unordered(LOOKS_AT_ONCE).collect().await
     }
 
-    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
-        Box::pin(self.tell(order))
+    async fn verify_site(&self, _: &Order) -> Result<(), ActError> {
+        self.program.verify().await
     }
 
-    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
-        Box::pin(self.carry_out(order))
+    fn is_kept_by_records(&self, order: &Order) -> bool {
+        is_flag(order.step.id.kind)
+    }
+
+    async fn probe_step(&self, order: &Order, node: &NodeDesign) -> Probe {
+        let wanted = match order.step.id.kind {
+            StepKind::PowerOn => PowerState::On,
+            StepKind::PowerOff => PowerState::Off,
+            StepKind::Destroy if self.goes_unerased => PowerState::Off,
+            StepKind::Deploy => {
+                let is_noted = order.notes.iter().any(|note| **note == *SWITCHED_ON);
+                return if is_noted {
+                    self.probe_deploy(node).await
+                } else {
+                    Probe::NotBegun
+                };
+            }
+            // Whatever else is asked for can be asked for again.
+            _ => return Probe::NotBegun,
+        };
+        match self.is_at(node, wanted).await {
+            Ok(true) => Probe::Done,
+            Ok(false) | Err(_) => Probe::NotBegun,
+        }
+    }
+
+    async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
+        if order.step.id.kind == StepKind::Destroy && !self.goes_unerased {
+            let text = "IPMI cannot erase disks; the policy `wipe: skip` lets machines go without";
+            return Err(ActError::Permanent(Arc::from(text)));
+        }
+        let session = self.session(node).await?;
+        let machine = Reached {
+            ipmi: self,
+            session,
+        };
+        carry_out(machine, &self.identities, order, node).await
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::*;
-use crate::backend::{Listener, Reporter, SecretError};
+use crate::backend::{Hardware, Listener, Pending, Reporter, SecretError};
 use crate::design::RunId;
 use crate::design::fixture::site;
 use crate::step::{Effect, Step, StepId};

@@ -7,37 +7,38 @@
 //! all who wait (`watch`). What must happen at most once leaves a marker first (`mark`).
 
 mod api;
-mod carry;
 mod enrol;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
 mod mark;
 mod node;
+mod own_steps;
 mod settings;
 mod steps;
 mod verbs;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use api::Api;
-use carry::Carrier;
-use settings::Account;
 pub use settings::Settings;
+use settings::{Account, Enrolment};
 use watch::Watch;
 
+use super::driver::{self, Driver, Result, carry_out};
 use super::images::Images;
-use super::written::names;
+use super::proof::proven;
+use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::http::{Client, Credentials, Limits, Trust};
-use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
-use crate::design::{
-    CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, Selector,
-};
+use crate::backend::{ActError, Context, Error, Order, Probe, Secrets};
+use crate::design::{Design, HardwareBackend, NodeDesign, NodeName, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
-use crate::identity::{Identity, Proof, Registry, Verdict};
+use crate::identity::{Identity, Proof, Verdict};
 use crate::observed::ObservedNode;
+use node::Node;
+use steps::Steps;
 
 /// Most requests to Ironic at once.
 const PER_HOST: usize = 16;
@@ -50,14 +51,8 @@ pub struct Ironic {
     api: Arc<Api>,
     watch: Arc<Watch>,
     secrets: Arc<dyn Secrets>,
-    /// Nodes that are called otherwise in Ironic.
-    names: HashMap<NodeName, Arc<str>>,
-    policies: Vec<CleaningPolicy>,
+    roster: Roster,
     images: Images,
-    /// Which node is known by what.
-    identities: Arc<Registry>,
-    /// Nodes that the design has: what left it is removed from Ironic when it is torn down.
-    designed: BTreeSet<NodeName>,
 }
 
 impl Ironic {
@@ -73,7 +68,8 @@ impl Ironic {
         context: &Context,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
-        let names = names(design, "ironic", "Ironic", settings::CODE).map_err(Error::Settings)?;
+        let roster = Roster::of(design, ("ironic", "Ironic"), settings::CODE, context);
+        let roster = roster.map_err(Error::Settings)?;
         let secret = |reference: &Marked<Reference>| {
             context.secrets.reveal(&reference.value).map_err(|error| {
                 let message = format!("a secret of the backend `ironic` cannot be had: {error}");
@@ -115,78 +111,21 @@ impl Ironic {
             watch: Arc::new(Watch::new(api.clone())),
             api,
             secrets: context.secrets.clone(),
-            names,
-            policies: design.cleaning.clone(),
+            roster,
             images,
-            identities: context.identities.clone(),
-            designed: design.nodes.keys().cloned().collect(),
         })
     }
 
-    /// The node's name in Ironic.
-    fn name_of(&self, node: &NodeName) -> Arc<str> {
-        let other = self.names.get(node).cloned();
-        other.unwrap_or_else(|| Arc::from(node.as_str()))
+    /// What is said of a machine that Ironic does not know and that cannot be enrolled.
+    fn not_enrolled(&self, name: &str) -> String {
+        let not_found = self.not_found(name);
+        format!("{not_found}, and the settings name no `driver` to enrol it with")
     }
 
-    /// Whether the site's policy wants the machine cleaned by itself; absent: as Ironic has it.
-    fn automated_clean(&self, node: &NodeDesign) -> Option<bool> {
-        let selects = |selector: &Selector| selector.matches(node);
-        let mut policies = self.policies.iter();
-        let policy = policies
-            .find(|policy| policy.selectors.is_empty() || policy.selectors.iter().any(selects));
-        policy.map(|policy| policy.automated)
-    }
-
-    async fn see(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
-        let listed = self.watch.list().await;
-        if let Err(why) = &listed.nodes {
-            let unknown = ObservedNode::unknown(why);
-            let each = nodes
-                .iter()
-                .map(|node| (node.name.clone(), unknown.clone()));
-            return each.collect();
-        }
-        let found = |node: &NodeDesign| listed.find(&self.name_of(&node.name));
-        let ports = self.ports_where_needed(nodes, found).await;
-        let observed = |node: &Arc<NodeDesign>| {
-            let name = self.name_of(&node.name);
-            let policy = self.automated_clean(node);
-            let observed = match found(node) {
-                Some(found) => {
-                    let cleaned = policy.or(found.automated_clean).unwrap_or(true);
-                    let macs = ports.get(&found.uuid).map_or(&[][..], Vec::as_slice);
-                    let (identity, verdict) = self.judge(node, found, macs);
-                    let proof = verdict.into_proof();
-                    let observed = match &proof {
-                        Proof::Refused(why) => ObservedNode::refused(why),
-                        Proof::Proven | Proof::Unverified(_) => found.observed(cleaned),
-                    };
-                    ObservedNode {
-                        identity: Some(Box::new(identity)),
-                        proof,
-                        ..observed
-                    }
-                }
-                None if self.settings.enrolment.is_some() => ObservedNode {
-                    proof: self.proof_before_enrolment(node),
-                    ..node::not_enrolled(policy.unwrap_or(true))
-                },
-                None => ObservedNode::unknown(&format!(
-                    "Ironic has no node `{name}`, and the settings name no `driver` to enrol it with"
-                )),
-            };
-            (node.name.clone(), observed)
-        };
-        nodes.iter().map(observed).collect()
-    }
-}
-
-impl Ironic {
     /// What the document names of a machine; a node that is named by its UUID is named by that.
     fn designed(&self, node: &NodeDesign) -> Identity {
         let designed = node.identity();
-        match self.names.get(&node.name) {
+        match self.roster.names.get(&node.name) {
             Some(name) if uuid::Uuid::try_parse(name).is_ok() => designed.in_provisioner(name),
             _ => designed,
         }
@@ -194,37 +133,17 @@ impl Ironic {
 
     /// Whether a node of Ironic is of the machine that the document means; `macs`: those of its ports, as
     /// far as they were asked for.
-    fn judge(
-        &self,
-        node: &NodeDesign,
-        found: &node::Node,
-        macs: &[Arc<str>],
-    ) -> (Identity, Verdict) {
-        let (name, designed) = (node.name.as_str(), self.designed(node));
+    fn judge(&self, node: &NodeDesign, found: &Node, macs: &[Arc<str>]) -> (Identity, Verdict) {
         let identity = found.identity(macs);
-        let verdict = self.identities.judge(name, &designed, &identity);
-        self.identities.observe(name, &designed, &identity);
+        let verdict = self.roster.judge(node, &self.designed(node), &identity);
         (identity, verdict)
-    }
-
-    /// A node that is enrolled gets a port with the MAC address of the document, and finds its machine by it.
-    fn proof_before_enrolment(&self, node: &NodeDesign) -> Proof {
-        let designed = self.designed(node);
-        let expected = Identity {
-            macs: designed.macs.clone(),
-            ..Identity::default()
-        };
-        let verdict = self
-            .identities
-            .judge(node.name.as_str(), &designed, &expected);
-        verdict.into_proof()
     }
 
     /// The MAC addresses of all ports, by node, by one list; none where nothing depends on them.
     async fn ports_where_needed<'n>(
         &self,
         nodes: &[Arc<NodeDesign>],
-        found: impl Fn(&NodeDesign) -> Option<&'n node::Node>,
+        found: impl Fn(&NodeDesign) -> Option<&'n Node>,
     ) -> HashMap<Arc<str>, Vec<Arc<str>>> {
         for node in nodes {
             if let Some(found) = found(node) {
@@ -232,7 +151,7 @@ impl Ironic {
             }
         }
         let needs = |node: &Arc<NodeDesign>| {
-            let verdict = self.identities.judge_again(node.name.as_str());
+            let verdict = self.roster.identities.judge_again(node.name.as_str());
             found(node).is_some() && matches!(verdict, Some(Verdict::NeedsMacs(_)))
         };
         if !nodes.iter().any(needs) {
@@ -247,31 +166,95 @@ fn refusal(mark: Mark, message: String) -> Error {
     Error::Settings(Box::new(Diagnostic::error(settings::CODE, mark, message)))
 }
 
-impl Hardware for Ironic {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
-        Box::pin(self.see(nodes))
+impl Provisioner for Ironic {
+    type Object = Node;
+
+    fn roster(&self) -> &Roster {
+        &self.roster
     }
 
-    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
-        Box::pin(async move {
-            match &order.node {
-                Some(node) => Carrier::new(self, order, node).probe().await,
-                // What is asked for the whole site leaves nothing behind.
-                None => Probe::NotBegun,
-            }
-        })
+    async fn find(&self, task: &Task<'_, Self>) -> Result<Option<Node>> {
+        // What a list does not show, or could not be had, is asked for by itself.
+        match self.watch.list().await.find(&task.name) {
+            Some(node) => Ok(Some(node.clone())),
+            None => Ok(self.api.node(&task.subject, &task.name).await?),
+        }
     }
 
-    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
-        Box::pin(async move {
-            match &order.node {
-                Some(node) => Carrier::new(self, order, node).carry_out().await,
-                None => carry::for_site(self, order).await,
+    async fn prove(&self, node: &NodeDesign, found: &Node) -> Result<(Identity, Proof)> {
+        let (mut identity, mut verdict) = self.judge(node, found, &[]);
+        if matches!(verdict, Verdict::NeedsMacs(_)) {
+            let ports = self.api.ports(Some(&found.uuid)).await?;
+            let macs = ports.get(&found.uuid).map_or(&[][..], Vec::as_slice);
+            (identity, verdict) = self.judge(node, found, macs);
+        }
+        Ok((identity, verdict.into_proof()))
+    }
+
+    fn not_found(&self, name: &str) -> String {
+        format!("Ironic has no node `{name}`")
+    }
+}
+
+impl Driver for Ironic {
+    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
+        let listed = self.watch.list().await;
+        if let Err(why) = &listed.nodes {
+            return driver::unknown(nodes, why);
+        }
+        let found = |node: &NodeDesign| listed.find(&self.roster.name_of(&node.name));
+        let ports = self.ports_where_needed(nodes, found).await;
+        let observed = |node: &Arc<NodeDesign>| {
+            let policy = self.roster.automated_clean(node);
+            let observed = match found(node) {
+                Some(found) => {
+                    let cleaned = policy.or(found.automated_clean).unwrap_or(true);
+                    let macs = ports.get(&found.uuid).map_or(&[][..], Vec::as_slice);
+                    let (identity, verdict) = self.judge(node, found, macs);
+                    proven(identity, verdict.into_proof(), found.observed(cleaned))
+                }
+                None if self.settings.enrolment.is_some() => ObservedNode {
+                    // It gets a port with the MAC address of the document.
+                    proof: self.roster.proof_before(node, &self.designed(node)),
+                    ..node::not_enrolled(policy.unwrap_or(true))
+                },
+                None => ObservedNode::unknown(&self.not_enrolled(&self.roster.name_of(&node.name))),
+            };
+            (node.name.clone(), observed)
+        };
+        nodes.iter().map(observed).collect()
+    }
+
+    async fn verify_site(&self, order: &Order) -> Result<()> {
+        let api = &self.api;
+        let version = api.version().await?;
+        api.knock().await?;
+        let mut said = format!(
+            "Ironic at {}, version {version} of its API",
+            api.authority()
+        );
+        if !self.settings.verify {
+            said.push_str("; its certificate is not verified");
+        }
+        order.reporter.progress(said);
+        if let Some(Enrolment { driver, .. }) = &self.settings.enrolment {
+            let drivers = api.drivers().await?;
+            if !drivers.iter().any(|known| *known == **driver) {
+                let known = drivers.join(", ");
+                let text = format!("Ironic has no driver `{driver}`; it has: {known}");
+                return Err(ActError::Permanent(Arc::from(text)));
             }
-        })
+        }
+        self.images.verify(api.client(), order).await
+    }
+
+    async fn probe_step(&self, order: &Order, node: &NodeDesign) -> Probe {
+        Steps::new(self, order, node).probe().await
+    }
+
+    async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+        let steps = Steps::new(self, order, node);
+        carry_out(steps, &self.roster.identities, order, node).await
     }
 }
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::backend::hardware::provisioner::{Object, Roster};
 use crate::backend::http::plain;
 use crate::identity::Identity;
-use crate::lifecycle::{CleanInterface, Flags, OfferedStep, PowerState, ProvisionState};
+use crate::lifecycle::{CleanInterface, Flags, OfferedStep, PowerState, ProvisionState, Verb};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
 
 /// The fields that a list is asked for.
@@ -46,7 +47,7 @@ pub(super) const LONGEST_STEP: usize = 60;
 /// A node as Ironic shows it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Node {
+pub(in crate::backend::hardware) struct Node {
     pub(super) uuid: Arc<str>,
     pub(super) name: Option<Arc<str>>,
     provision_state: Option<Arc<str>>,
@@ -221,6 +222,32 @@ impl Node {
             cleans_itself: true,
             ..ObservedNode::unknown("")
         }
+    }
+}
+
+impl Object for Node {
+    const CALLED: (&'static str, &'static str) = ("node of Ironic's", "UUID");
+
+    fn id(&self) -> &Arc<str> {
+        &self.uuid
+    }
+
+    fn provision_state(&self) -> ProvisionState {
+        self.state()
+    }
+
+    fn flags(&self, _: &Roster) -> Flags {
+        self.flags()
+    }
+
+    fn evidence(&self, verb: Verb, _: &Roster) -> Vec<(&'static str, Option<Arc<str>>)> {
+        let is_power = matches!(verb, Verb::PowerOn | Verb::PowerOff);
+        let error = self.error().filter(|_| !is_power);
+        vec![
+            ("retired", self.retired()),
+            ("in maintenance", self.maintenance()),
+            ("last error", error.map(Arc::from)),
+        ]
     }
 }
 

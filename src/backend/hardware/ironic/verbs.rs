@@ -4,7 +4,8 @@
 //! apart by looking at the node: held by somebody, it is waited for; idle, it is a rule. An answer that
 //! was lost is never sent again from here: the error says so, and who ordered the step looks first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,14 +14,13 @@ use tokio::time::Instant;
 use super::Ironic;
 use super::api::Trouble;
 use super::node::Node;
-use super::steps::{LeftOut, OwnSteps};
-use crate::backend::hardware::proof::admit;
+use super::own_steps::{LeftOut, OwnSteps};
+use crate::backend::hardware::driver::Result;
+use crate::backend::hardware::level::{Level, Twice};
+use crate::backend::hardware::provisioner::Task;
 use crate::backend::retry::{Waits, waits};
 use crate::backend::{ActError, Order, Secret};
-use crate::design::NodeDesign;
-use crate::identity::{Identity, Verdict};
-use crate::lifecycle::{self, PowerState, ProvisionState, Verb};
-use crate::step::StepKind;
+use crate::lifecycle::{PowerState, ProvisionState, Verb};
 
 /// How long a request is repeated that Ironic has no worker for, or whose node was locked, while it
 /// works on no other machine.
@@ -34,89 +34,7 @@ const REFUSED_DELAY: Duration = Duration::from_secs(2);
 /// How many looks may show nothing after a verb was accepted.
 const LOOKS_WITHOUT_CHANGE: u32 = 3;
 
-/// What is done with one node.
-pub(super) struct Mover<'a> {
-    pub(super) backend: &'a Ironic,
-    pub(super) order: &'a Order,
-    /// The node's name in Ironic.
-    pub(super) name: Arc<str>,
-    /// By which failures begin.
-    pub(super) subject: String,
-    /// Which steps Ironic runs in the cleaning that goes on.
-    pub(super) own_steps: OwnSteps,
-    /// The node as it was looked at before the step began, for whoever looks first.
-    pub(super) first: Mutex<Option<Node>>,
-}
-
-type Result<T> = std::result::Result<T, ActError>;
-
-impl Mover<'_> {
-    pub(super) fn permanent(&self, text: impl std::fmt::Display) -> ActError {
-        ActError::Permanent(Arc::from(format!("{}: {text}", self.subject)))
-    }
-
-    pub(super) fn say(&self, text: impl Into<Arc<str>>) {
-        self.order.reporter.progress(text);
-    }
-
-    /// The node as it is now, where Ironic knows it.
-    pub(super) async fn look(&self) -> Result<Option<Node>> {
-        let first = self.first().take();
-        if first.is_some() {
-            return Ok(first);
-        }
-        // What a list does not show, or could not be had, is asked for by itself.
-        let found = match self.backend.watch.list().await.find(&self.name) {
-            Some(node) => Some(node.clone()),
-            None => self.backend.api.node(&self.subject, &self.name).await?,
-        };
-        let node = self.order.node.as_ref();
-        let known = node.and_then(|node| self.backend.identities.known(node.name.as_str()));
-        if let (Some(found), Some(id)) = (&found, known.and_then(|known| known.provisioner))
-            && id != found.uuid
-        {
-            return Err(self.permanent(format!(
-                "it is another node of Ironic's than the record names: its UUID is {}, expected {id}",
-                found.uuid
-            )));
-        }
-        Ok(found)
-    }
-
-    fn first(&self) -> MutexGuard<'_, Option<Node>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets a step begin only on the machine that the document means.
-    pub(super) async fn admit(&self, node: &NodeDesign) -> Result<()> {
-        let backend = self.backend;
-        let (identity, proof) = match self.look().await? {
-            Some(found) => {
-                let (mut identity, mut verdict) = backend.judge(node, &found, &[]);
-                if matches!(verdict, Verdict::NeedsMacs(_)) {
-                    let ports = backend.api.ports(Some(&found.uuid)).await?;
-                    let macs = ports.get(&found.uuid).map_or(&[][..], Vec::as_slice);
-                    (identity, verdict) = backend.judge(node, &found, macs);
-                }
-                *self.first() = Some(found);
-                (identity, verdict.into_proof())
-            }
-            None if self.order.step.id.kind == StepKind::Prepare => {
-                (Identity::default(), backend.proof_before_enrolment(node))
-            }
-            // Each step says itself what that means.
-            None => return Ok(()),
-        };
-        let seen = (&identity, &proof);
-        admit(&backend.identities, self.order, node, seen, &self.subject).await
-    }
-
-    /// The node as it is now.
-    pub(super) async fn known(&self) -> Result<Node> {
-        let found = self.look().await?;
-        found.ok_or_else(|| self.permanent(format!("Ironic has no node `{}`", self.name)))
-    }
-
+impl Task<'_, Ironic> {
     /// Waits until nothing goes on with the node and nobody holds it.
     pub(super) async fn settled(&self, node: Node) -> Result<Node> {
         if node.is_idle() {
@@ -154,29 +72,6 @@ impl Mover<'_> {
         }
     }
 
-    /// Refuses what trueup's own table does not have.
-    pub(super) fn gate(&self, node: &Node, verb: Verb) -> Result<()> {
-        let step = lifecycle::step(node.state(), verb, node.flags());
-        let refusal = match step {
-            Ok(_) => return Ok(()),
-            Err(refusal) => refusal,
-        };
-        let is_power = matches!(verb, Verb::PowerOn | Verb::PowerOff);
-        let evidence = [
-            ("retired", node.retired()),
-            ("in maintenance", node.maintenance()),
-            (
-                "last error",
-                node.error().filter(|_| !is_power).map(Arc::from),
-            ),
-        ];
-        let evidence: String = evidence
-            .iter()
-            .filter_map(|(what, text)| Some(format!(" ({what}: {})", text.as_ref()?)))
-            .collect();
-        Err(self.permanent(format!("{refusal}{evidence}")))
-    }
-
     /// Sends a request as soon as the node is idle and `verb` is legal, as often as the node turns out to
     /// be held by somebody else, or Ironic has no worker free: it answers 503 then, in normal service.
     async fn when_free<T, F>(
@@ -186,7 +81,7 @@ impl Mover<'_> {
         send: impl Fn(Arc<str>) -> F,
     ) -> Result<(Node, T)>
     where
-        F: Future<Output = std::result::Result<T, Trouble>>,
+        F: Future<Output = Result<T, Trouble>>,
     {
         let mut refusals = 0;
         let mut busy = Busy::new(self.order);
@@ -239,14 +134,15 @@ impl Mover<'_> {
         };
         self.say(format!("{}: {verb}", node.state_name()));
         let (before, ()) = self.when_free(node, Some(verb), send).await?;
-        let node = self.ended(&before, verb).await?;
-        Ok(self.keep_steps(node).await)
+        let mut own_steps = OwnSteps::default();
+        let node = self.ended(&before, verb, &mut own_steps).await?;
+        Ok(self.keep_steps(node, own_steps).await)
     }
 
     /// Writes down which steps Ironic has run by itself. That it cannot be written is no failure of the
     /// cleaning.
-    async fn keep_steps(&self, node: Node) -> Node {
-        let Some(operation) = self.own_steps.operation(&node) else {
+    async fn keep_steps(&self, node: Node, own_steps: OwnSteps) -> Node {
+        let Some(operation) = own_steps.operation(&node) else {
             return node;
         };
         match self.patch(node.clone(), None, vec![operation], None).await {
@@ -261,7 +157,7 @@ impl Mover<'_> {
     }
 
     /// Waits for the end of a verb that was accepted when the node was as `before`.
-    pub(super) async fn ended(&self, before: &Node, verb: Verb) -> Result<Node> {
+    async fn ended(&self, before: &Node, verb: Verb, own_steps: &mut OwnSteps) -> Result<Node> {
         let mut waiter = self.backend.watch.wait_for(&before.uuid);
         let api = &self.backend.api;
         let mut unchanged = 0;
@@ -279,7 +175,7 @@ impl Mover<'_> {
                     checked_steps = self.check_steps(&node).await?;
                 }
                 if verb != Verb::Clean && node.state().is_cleaning() {
-                    self.own_steps.look(api, &self.subject, &node).await;
+                    own_steps.look(api, &self.subject, &node).await;
                 }
                 deploy_steps.look(api, &self.subject, &node).await;
                 continue;
@@ -296,12 +192,10 @@ impl Mover<'_> {
             }
             unchanged += 1;
             if unchanged >= LOOKS_WITHOUT_CHANGE {
-                let text = format!(
-                    "{}: Ironic accepted `{verb}`, and nothing happens: {}",
-                    self.subject,
+                return Err(self.passing(format!(
+                    "Ironic accepted `{verb}`, and nothing happens: {}",
                     node.failed()
-                );
-                return Err(ActError::Passing(Arc::from(text)));
+                )));
             }
         }
     }
@@ -326,9 +220,8 @@ impl Mover<'_> {
         }
         let missing = missing.join(", ");
         self.say(format!("Ironic leaves out {missing}"));
-        Err(ActError::Ambiguous(Arc::from(format!(
-            "{}: Ironic has left out steps without saying so: {missing}",
-            self.subject
+        Err(ActError::Ambiguous(self.about(format!(
+            "Ironic has left out steps without saying so: {missing}"
         ))))
     }
 
@@ -367,7 +260,7 @@ impl Mover<'_> {
         self.say(target);
         let (before, ()) = self.when_free(node, Some(verb), send).await?;
         let mut waiter = self.backend.watch.wait_for(&before.uuid);
-        let mut seen_so = false;
+        let mut level = Twice::default();
         let mut otherwise = 0;
         loop {
             let node = self.next(&mut waiter).await?;
@@ -375,25 +268,21 @@ impl Mover<'_> {
                 self.say(node.doing());
                 continue;
             }
-            if node.power() == Some(wanted) {
-                if seen_so {
-                    return Ok(node);
+            match level.look(node.power() == Some(wanted)) {
+                Level::Holds => return Ok(node),
+                Level::SeenOnce => {}
+                Level::Left => {
+                    let why =
+                        "was switched, and switched back: somebody else drives its controller";
+                    return Err(self.passing(why));
                 }
-                seen_so = true;
-                continue;
-            }
-            otherwise += 1;
-            if seen_so || otherwise >= LOOKS_WITHOUT_CHANGE {
-                let why = if seen_so {
-                    "was switched, and switched back: somebody else drives its controller"
-                        .to_owned()
-                } else {
-                    format!("`{target}` had no effect: {}", node.failed())
-                };
-                return Err(ActError::Passing(Arc::from(format!(
-                    "{}: {why}",
-                    self.subject
-                ))));
+                Level::NotSeen => {
+                    otherwise += 1;
+                    if otherwise >= LOOKS_WITHOUT_CHANGE {
+                        let why = format!("`{target}` had no effect: {}", node.failed());
+                        return Err(self.passing(why));
+                    }
+                }
             }
         }
     }

@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::resource::{Host, ObjectReference, Storage, key};
+use crate::backend::hardware::provisioner::{Object, Roster};
 use crate::backend::http::plain;
 use crate::identity::Identity;
-use crate::lifecycle::{Flags, PowerState, ProvisionState as S};
+use crate::lifecycle::{Flags, PowerState, ProvisionState as S, Verb};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
 
 /// Longest text of somebody else's that is shown.
@@ -251,6 +252,32 @@ impl Host {
             cleans_itself: true,
             ..ObservedNode::unknown("")
         }
+    }
+}
+
+impl Object for Host {
+    const CALLED: (&'static str, &'static str) = ("host", "UID");
+
+    fn id(&self) -> &Arc<str> {
+        &self.metadata.uid
+    }
+
+    fn provision_state(&self) -> S {
+        self.state()
+    }
+
+    fn flags(&self, roster: &Roster) -> Flags {
+        self.flags(&roster.site)
+    }
+
+    fn evidence(&self, _: Verb, roster: &Roster) -> Vec<(&'static str, Option<Arc<str>>)> {
+        let site = &roster.site;
+        vec![
+            ("retired", self.retired()),
+            ("in maintenance", self.maintenance(site)),
+            ("protected", self.claimed(site).map(Arc::from)),
+            ("last error", self.error().map(Arc::from)),
+        ]
     }
 }
 

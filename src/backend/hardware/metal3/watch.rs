@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// What was last seen of a host.
 #[derive(Clone, Debug)]
-pub(super) enum Seen {
+pub(super) enum HostObservation {
     /// Nothing yet.
     NotYet,
     /// It is there, and so.
@@ -55,7 +55,7 @@ struct Inner {
 #[derive(Debug)]
 struct Entry {
     waiters: usize,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<HostObservation>,
 }
 
 /// Waits for one host; while it lives, the host is followed.
@@ -63,7 +63,7 @@ struct Entry {
 pub(super) struct Waiter {
     watch: Arc<Watch>,
     name: Arc<str>,
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<HostObservation>,
 }
 
 impl Watch {
@@ -83,7 +83,7 @@ impl Watch {
         let mut inner = self.inner();
         let entry = inner.hosts.entry(name.clone()).or_insert_with(|| Entry {
             waiters: 0,
-            seen: watch::Sender::new(Seen::NotYet),
+            seen: watch::Sender::new(HostObservation::NotYet),
         });
         entry.waiters += 1;
         let seen = entry.seen.subscribe();
@@ -98,7 +98,7 @@ impl Watch {
         }
     }
 
-    fn tell(&self, name: &str, seen: Seen) {
+    fn tell(&self, name: &str, seen: HostObservation) {
         if let Some(entry) = self.inner().hosts.get(name) {
             entry.seen.send_replace(seen);
         }
@@ -116,7 +116,7 @@ impl Watch {
 
 impl Waiter {
     /// What is seen of the host that is newer than what was seen already.
-    pub(super) async fn next(&mut self, than: &Host) -> Seen {
+    pub(super) async fn next(&mut self, than: &Host) -> HostObservation {
         loop {
             // The sender lives in the watch, which lives in this waiter.
             if self.seen.changed().await.is_err() {
@@ -124,14 +124,14 @@ impl Waiter {
             }
             let seen = self.seen.borrow_and_update().clone();
             let is_news = match &seen {
-                Seen::NotYet => false,
-                Seen::There(host) => {
+                HostObservation::NotYet => false,
+                HostObservation::There(host) => {
                     let version = &host.metadata.resource_version;
                     *version != than.metadata.resource_version
                         && than.metadata.is_reached_by(version)
                 }
-                Seen::Gone(version) => than.metadata.is_reached_by(version),
-                Seen::Away { .. } => true,
+                HostObservation::Gone(version) => than.metadata.is_reached_by(version),
+                HostObservation::Away { .. } => true,
             };
             if is_news {
                 return seen;
@@ -164,7 +164,7 @@ async fn follow(watch: Arc<Watch>) {
             }
             Err(trouble) => {
                 let (why, passes) = (Arc::from(trouble.to_string()), trouble.passes());
-                let away = Seen::Away { why, passes };
+                let away = HostObservation::Away { why, passes };
                 for entry in watch.inner().hosts.values() {
                     entry.seen.send_replace(away.clone());
                 }
@@ -189,11 +189,14 @@ async fn round(watch: &Watch) -> Result<(), Trouble> {
             Ok(None) => return Ok(()),
             Ok(Some(Event::There(host))) => {
                 let name = host.metadata.name.clone();
-                watch.tell(&name, Seen::There(Arc::new(*host)));
+                watch.tell(&name, HostObservation::There(Arc::new(*host)));
             }
             Ok(Some(Event::Gone(host))) => {
                 let metadata = host.metadata;
-                watch.tell(&metadata.name, Seen::Gone(metadata.resource_version));
+                watch.tell(
+                    &metadata.name,
+                    HostObservation::Gone(metadata.resource_version),
+                );
             }
             Err(_) if watch.inner().hosts.is_empty() => return Ok(()),
             Err(_) => {}
@@ -204,8 +207,8 @@ async fn round(watch: &Watch) -> Result<(), Trouble> {
 fn tell_all(watch: &Watch, mut listed: HashMap<Arc<str>, Host>, version: &Arc<str>) {
     for (name, entry) in &watch.inner().hosts {
         entry.seen.send_replace(match listed.remove(name) {
-            Some(host) => Seen::There(Arc::new(host)),
-            None => Seen::Gone(version.clone()),
+            Some(host) => HostObservation::There(Arc::new(host)),
+            None => HostObservation::Gone(version.clone()),
         });
     }
 }

@@ -47,7 +47,7 @@ impl fmt::Display for Watched {
 }
 
 /// Hears what the watcher sees.
-pub trait Listener: Send + Sync {
+pub trait WatchListener: Send + Sync {
     /// The Lease is ours, or somebody else has it.
     fn lease(&self, held: bool);
     /// Changes the names that are known of a collection; `change` says whether it did.
@@ -157,7 +157,7 @@ impl Watcher {
     pub async fn run(
         &self,
         tenure: Tenure,
-        listener: &dyn Listener,
+        listener: &dyn WatchListener,
         ended: impl Future<Output = ()>,
     ) {
         let patience = tenure.duration / 2;
@@ -172,7 +172,7 @@ impl Watcher {
         listener.lease(false);
     }
 
-    async fn keep(&self, lease: &mut Lease<'_>, listener: &dyn Listener) {
+    async fn keep(&self, lease: &mut Lease<'_>, listener: &dyn WatchListener) {
         let renewal = lease.tenure().renewal();
         loop {
             let asked = Instant::now();
@@ -188,7 +188,7 @@ impl Watcher {
         }
     }
 
-    async fn follow_all(&self, listener: &dyn Listener) {
+    async fn follow_all(&self, listener: &dyn WatchListener) {
         let (machines, hosts) = (self.management.machine_path(), self.management.host_path());
         let management = || self.management.server();
         tokio::join!(
@@ -210,7 +210,7 @@ async fn follow<T: Object>(
     watched: Watched,
     path: &str,
     server: impl AsyncFn() -> Result<Server, Trouble>,
-    listener: &dyn Listener,
+    listener: &dyn WatchListener,
 ) {
     let renewed = || waits(AGAIN[0], AGAIN[1], path);
     let mut waits = renewed();
@@ -232,7 +232,7 @@ async fn follow_once<T: Object>(
     watched: Watched,
     path: &str,
     server: &Server,
-    listener: &dyn Listener,
+    listener: &dyn WatchListener,
 ) -> Result<(), Trouble> {
     let take = |names: &mut BTreeSet<Arc<str>>, each: T| {
         if each.counts() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::machine::Machine;
-use super::notes::{Note, Standing, standing};
+use super::notes::{Note, RequestState, state};
 use super::settings::field;
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section, WipePolicy};
@@ -58,7 +58,7 @@ impl Machine<'_> {
         arguments: Option<&str>,
     ) -> Result<(), ActError> {
         let what = format!("clean {name}");
-        if standing(&order.notes, &what) == Standing::Done {
+        if state(&order.notes, &what) == RequestState::Done {
             return Ok(());
         }
         order.reporter.note(clean_step_begins(name)).await?;

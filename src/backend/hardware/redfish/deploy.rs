@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::boot::Kept;
 use super::machine::Machine;
-use super::notes::{Before, Note, Standing, standing};
+use super::notes::{Before, Note, RequestState, state};
 use super::settings::{Source, field};
 use super::time_of;
 use crate::backend::hardware::written::for_node;
@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 /// How far a deploy came: until the machine is to be switched on, everything can be done again.
 pub(super) fn probe(order: &Order, node: &NodeDesign) -> Probe {
-    if standing(&order.notes, BOOT) == Standing::NotAsked {
+    if state(&order.notes, BOOT) == RequestState::NotAsked {
         return Probe::NotBegun;
     }
     Probe::Ambiguous(Arc::from(format!(

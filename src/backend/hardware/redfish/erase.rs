@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::clean::ERASE;
 use super::inventory::Drive;
 use super::machine::Machine;
-use super::notes::{Begun, Note, Standing, erase_of, standings};
+use super::notes::{Begun, Note, RequestState, erase_of, states};
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, WipePolicy};
 
@@ -128,9 +128,9 @@ impl Machine<'_> {
         let Some(action) = drive.resource.action("Drive.SecureErase") else {
             return self.refuse(&format!("its controller cannot erase drive {}", drive.name));
         };
-        let stands = standings(&order.notes).remove(&*what);
+        let stands = states(&order.notes).remove(&*what);
         let found = match stands {
-            Some(Standing::Task(_) | Standing::Done) => None,
+            Some(RequestState::Task(_) | RequestState::Done) => None,
             _ => self.running_on(path).await?,
         };
         let begun = match found {

@@ -9,6 +9,7 @@ use super::machine::{Machine, Sight};
 use super::power::power_of;
 use super::resource::{Part, Resource};
 use super::settings::field;
+use crate::backend::hardware::proof::proven;
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
 use crate::identity::Proof;
@@ -62,16 +63,15 @@ impl Machine<'_> {
         node: &NodeDesign,
         sight: Sight,
     ) -> Result<ObservedNode, ActError> {
-        if let Proof::Refused(why) = &sight.proof {
-            return Ok(ObservedNode {
-                identity: Some(Box::new(sight.identity)),
-                ..ObservedNode::refused(&self.about(why))
-            });
-        }
-        let mut observed = self.observe(node, sight.system).await?;
-        observed.identity = Some(Box::new(sight.identity));
-        observed.proof = sight.proof;
-        Ok(observed)
+        let proof = match sight.proof {
+            Proof::Refused(why) => Proof::Refused(self.about(&why).into()),
+            other => other,
+        };
+        let observed = match &proof {
+            Proof::Refused(why) => ObservedNode::refused(why),
+            Proof::Proven | Proof::Unverified(_) => self.observe(node, sight.system).await?,
+        };
+        Ok(proven(sight.identity, proof, observed))
     }
 
     /// Sees what its system shows of it.

@@ -9,8 +9,6 @@ use super::controller::{Controller, Own, parts};
 use super::resource::{Resource, last};
 use super::settings::parameter;
 use crate::backend::ActError;
-use crate::backend::Order;
-use crate::backend::hardware::proof::admit;
 use crate::backend::hardware::written::{for_node, reference_for};
 use crate::backend::http::{Credentials, Endpoint, Failure, plain};
 use crate::design::{NodeDesign, NodeName};
@@ -230,19 +228,6 @@ impl Machine<'_> {
             Proof::Refused(why) => self.refuse(&why),
             Proof::Proven | Proof::Unverified(_) => Ok(()),
         }
-    }
-
-    /// Lets a step begin on it only where it is the machine that the document means.
-    pub(super) async fn admit(&mut self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
-        let sight = self.prove(node).await?;
-        let registry = &self.backend.identities;
-        let seen = (&sight.identity, &sight.proof);
-        let subject = format!(
-            "{}: {}",
-            self.subject,
-            self.controller.endpoint().authority()
-        );
-        admit(registry, order, node, seen, &subject).await
     }
 
     /// Something that cannot be done to this machine.

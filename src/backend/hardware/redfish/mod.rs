@@ -44,10 +44,12 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
+use super::driver::{self, Driver, Result, carry_out, is_flag};
 use super::images::Images;
+use super::proof::Evidence;
 use super::written::for_node;
 use crate::backend::http::{Client, Limits, Trust};
-use crate::backend::{ActError, Context, Error, Hardware, Order, Pending, Probe, Secrets};
+use crate::backend::{ActError, Context, Error, Order, Pending, Probe, Secrets};
 use crate::design::{
     CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy,
 };
@@ -137,61 +139,8 @@ impl Redfish {
         })
     }
 
-    async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
-        let kind = order.step.id.kind;
-        match kind {
-            StepKind::VerifySite => {
-                self.verify_site()?;
-                return self.images.verify(&self.client, order).await;
-            }
-            // The records keep these; a controller has no place for them.
-            StepKind::PrepareSite
-            | StepKind::SetRetired
-            | StepKind::UnsetRetired
-            | StepKind::SetMaintenance
-            | StepKind::UnsetMaintenance => return Ok(()),
-            // The records say that it is available; without clean steps nothing is asked of it.
-            StepKind::Provide if has_no_clean_steps(order) => return Ok(()),
-            _ => {}
-        }
-        let Some(node) = &order.node else {
-            let message = format!("`{}` names no node", order.step.id);
-            return Err(ActError::Permanent(Arc::from(message)));
-        };
-        let mut machine = self.reach(node).await?;
-        let result = match machine.admit(order, node).await {
-            Ok(()) => self.act_on(&machine, order, node).await,
-            Err(error) => Err(error),
-        };
-        machine.controller.log_out().await;
-        result
-    }
-
-    /// Does a step on a machine that was proven to be the one that is meant.
-    async fn act_on(
-        &self,
-        machine: &Machine<'_>,
-        order: &Order,
-        node: &NodeDesign,
-    ) -> Result<(), ActError> {
-        match order.step.id.kind {
-            StepKind::PowerOn => machine.switch_on(order).await,
-            StepKind::PowerOff => machine.switch_off(order, self.settings.shutdown).await,
-            StepKind::Manage => Ok(()),
-            StepKind::Prepare => machine.prepare(order, node).await,
-            StepKind::Provide => machine.clean_as_planned(order, node).await,
-            StepKind::Deploy => machine.deploy(order, node).await,
-            StepKind::Destroy => machine.destroy(order, node).await,
-            StepKind::Clean => machine.clean(order, node).await,
-            _ => {
-                let message = format!("a management controller cannot do `{}`", order.step.id);
-                Err(ActError::Permanent(Arc::from(message)))
-            }
-        }
-    }
-
     /// What can be told without asking a machine: the account, and what machines boot from.
-    fn verify_site(&self) -> Result<(), ActError> {
+    fn verify_settings(&self) -> Result<()> {
         let refuse = |message: String| Err(ActError::Permanent(Arc::from(message)));
         let deploy = &self.settings.deploy;
         if self.settings.image.is_none() && deploy.from != Source::Pxe {
@@ -237,46 +186,19 @@ impl Redfish {
         looks.collect().await
     }
 
-    async fn tell(&self, order: &Order) -> Probe {
-        let Some(node) = &order.node else {
-            return Probe::NotBegun;
-        };
-        match order.step.id.kind {
-            kind @ (StepKind::PowerOn | StepKind::PowerOff) => {
-                let wanted = match kind {
-                    StepKind::PowerOn => Power::On,
-                    _ => Power::Off,
-                };
-                // What cannot be seen may be asked for again: it is a level.
-                let told = self.probe_level(node, wanted).await;
-                told.unwrap_or(Probe::NotBegun)
-            }
-            StepKind::Deploy => deploy::probe(order, node),
-            _ if notes::standings(&order.notes).is_empty() => Probe::NotBegun,
-            StepKind::Destroy | StepKind::Clean | StepKind::Prepare | StepKind::Provide => {
-                let told = self.probe_once_only(node, order).await;
-                told.unwrap_or_else(|error| Probe::Ambiguous(Arc::from(error.to_string())))
-            }
-            // All else can be repeated without harm.
-            _ => Probe::NotBegun,
-        }
-    }
-
-    async fn probe_level(&self, node: &NodeDesign, wanted: Power) -> Result<Probe, ActError> {
+    /// How far a step is, told by the machine that is meant: `wanted`: how it is to be powered; `None`: by
+    /// what was noted that must not be asked for twice.
+    async fn probe_machine(
+        &self,
+        node: &NodeDesign,
+        order: &Order,
+        wanted: Option<Power>,
+    ) -> Result<Probe> {
         let mut machine = self.reach(node).await?;
-        let told = match machine.is_meant(node).await {
-            Ok(()) => machine.probe_power(wanted).await,
-            Err(error) => Err(error),
-        };
-        machine.controller.log_out().await;
-        told
-    }
-
-    async fn probe_once_only(&self, node: &NodeDesign, order: &Order) -> Result<Probe, ActError> {
-        let mut machine = self.reach(node).await?;
-        let told = match machine.is_meant(node).await {
-            Ok(()) => machine.probe_once_only(order).await,
-            Err(error) => Err(error),
+        let told = match (machine.is_meant(node).await, wanted) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(wanted)) => machine.probe_power(wanted).await,
+            (Ok(()), None) => machine.probe_once_only(order).await,
         };
         machine.controller.log_out().await;
         told
@@ -289,46 +211,101 @@ impl Redfish {
     }
 }
 
-impl Hardware for Redfish {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
-        Box::pin(async move {
-            let mut seen: BTreeMap<NodeName, ObservedNode> = self.look_at_all(nodes).await;
-            // Only when all were seen it is known which values several boards share.
-            let undecided = |node: &&Arc<NodeDesign>| {
-                let verdict = self.identities.judge_again(node.name.as_str());
-                matches!(verdict, Some(Verdict::NeedsMacs(_)))
-            };
-            let again: Vec<Arc<NodeDesign>> = nodes.iter().filter(undecided).cloned().collect();
-            if !again.is_empty() {
-                seen.extend(self.look_at_all(&again).await);
+impl driver::Machine for Machine<'_> {
+    async fn prove(&mut self, node: &NodeDesign) -> Result<Option<Evidence>> {
+        let sight = self.prove(node).await?;
+        let authority = self.controller.endpoint().authority();
+        Ok(Some(Evidence {
+            identity: sight.identity,
+            proof: sight.proof,
+            subject: format!("{}: {authority}", self.subject),
+        }))
+    }
+
+    async fn act(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+        match order.step.id.kind {
+            StepKind::PowerOn => self.switch_on(order).await,
+            StepKind::PowerOff => self.switch_off(order, self.backend.settings.shutdown).await,
+            StepKind::Manage => Ok(()),
+            StepKind::Prepare => self.prepare(order, node).await,
+            StepKind::Provide => self.clean_as_planned(order, node).await,
+            StepKind::Deploy => self.deploy(order, node).await,
+            StepKind::Destroy => self.destroy(order, node).await,
+            StepKind::Clean => self.clean(order, node).await,
+            _ => {
+                let message = format!("a management controller cannot do `{}`", order.step.id);
+                Err(ActError::Permanent(Arc::from(message)))
             }
-            seen
-        })
+        }
     }
 
-    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
-        Box::pin(self.tell(order))
+    async fn leave(&mut self) {
+        self.controller.log_out().await;
+    }
+}
+
+impl Driver for Redfish {
+    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
+        let mut seen: BTreeMap<NodeName, ObservedNode> = self.look_at_all(nodes).await;
+        // Only when all were seen it is known which values several boards share.
+        let undecided = |node: &&Arc<NodeDesign>| {
+            let verdict = self.identities.judge_again(node.name.as_str());
+            matches!(verdict, Some(Verdict::NeedsMacs(_)))
+        };
+        let again: Vec<Arc<NodeDesign>> = nodes.iter().filter(undecided).cloned().collect();
+        if !again.is_empty() {
+            seen.extend(self.look_at_all(&again).await);
+        }
+        seen
     }
 
-    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
-        Box::pin(self.carry_out(order))
+    async fn verify_site(&self, order: &Order) -> Result<()> {
+        self.verify_settings()?;
+        self.images.verify(&self.client, order).await
+    }
+
+    /// A controller has no place for flags, and what the records say is available needs nothing but its
+    /// clean steps.
+    fn is_kept_by_records(&self, order: &Order) -> bool {
+        let parameters = order.step.parameters.as_ref();
+        let cleans = parameters.is_some_and(|parameters| !parameters.clean_steps.is_empty());
+        match order.step.id.kind {
+            StepKind::Provide => !cleans,
+            kind => is_flag(kind),
+        }
+    }
+
+    async fn probe_step(&self, order: &Order, node: &NodeDesign) -> Probe {
+        match order.step.id.kind {
+            kind @ (StepKind::PowerOn | StepKind::PowerOff) => {
+                let wanted = match kind {
+                    StepKind::PowerOn => Power::On,
+                    _ => Power::Off,
+                };
+                // What cannot be seen may be asked for again: it is a level.
+                let told = self.probe_machine(node, order, Some(wanted)).await;
+                told.unwrap_or(Probe::NotBegun)
+            }
+            StepKind::Deploy => deploy::probe(order, node),
+            _ if notes::states(&order.notes).is_empty() => Probe::NotBegun,
+            StepKind::Destroy | StepKind::Clean | StepKind::Prepare | StepKind::Provide => {
+                let told = self.probe_machine(node, order, None).await;
+                told.unwrap_or_else(|error| Probe::Ambiguous(Arc::from(error.to_string())))
+            }
+            // All else can be repeated without harm.
+            _ => Probe::NotBegun,
+        }
+    }
+
+    async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+        let machine = self.reach(node).await?;
+        carry_out(machine, &self.identities, order, node).await
     }
 }
 
 /// The time that a step has, a little less than its bound, so that it can say itself what it waited for.
 fn time_of(order: &Order) -> Duration {
-    match order.step.timeout {
-        0 => UNBOUNDED,
-        seconds => Duration::from_secs(seconds).mul_f64(0.95),
-    }
-}
-
-fn has_no_clean_steps(order: &Order) -> bool {
-    let parameters = order.step.parameters.as_ref();
-    parameters.is_none_or(|parameters| parameters.clean_steps.is_empty())
+    order.time().unwrap_or(UNBOUNDED)
 }
 
 /// Whether a reference is another one for each node.

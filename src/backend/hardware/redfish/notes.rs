@@ -38,7 +38,7 @@ pub(super) struct Before {
 
 /// How something stands by its notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum RequestState {
     NotAsked,
     Asked(Before),
     Task(Arc<str>),
@@ -53,14 +53,14 @@ impl Note {
 }
 
 /// How everything stands that was noted, by what it is.
-pub(super) fn standings(notes: &[Arc<str>]) -> BTreeMap<Arc<str>, Standing> {
+pub(super) fn states(notes: &[Arc<str>]) -> BTreeMap<Arc<str>, RequestState> {
     let mut found = BTreeMap::new();
     for note in notes {
         match serde_json::from_str(note) {
-            Ok(Note::Asked { what, before }) => found.insert(what, Standing::Asked(before)),
-            Ok(Note::Task { what, task }) => found.insert(what, Standing::Task(task)),
-            Ok(Note::Refused { what }) => found.insert(what, Standing::NotAsked),
-            Ok(Note::Done { what }) => found.insert(what, Standing::Done),
+            Ok(Note::Asked { what, before }) => found.insert(what, RequestState::Asked(before)),
+            Ok(Note::Task { what, task }) => found.insert(what, RequestState::Task(task)),
+            Ok(Note::Refused { what }) => found.insert(what, RequestState::NotAsked),
+            Ok(Note::Done { what }) => found.insert(what, RequestState::Done),
             // Of somebody else.
             Err(_) => None,
         };
@@ -69,8 +69,8 @@ pub(super) fn standings(notes: &[Arc<str>]) -> BTreeMap<Arc<str>, Standing> {
 }
 
 /// How one thing stands.
-pub(super) fn standing(notes: &[Arc<str>], what: &str) -> Standing {
-    standings(notes).remove(what).unwrap_or(Standing::NotAsked)
+pub(super) fn state(notes: &[Arc<str>], what: &str) -> RequestState {
+    states(notes).remove(what).unwrap_or(RequestState::NotAsked)
 }
 
 /// How erasing a drive is noted.
@@ -95,11 +95,11 @@ impl Machine<'_> {
     where
         F: Future<Output = Result<Accepted, Failure>>,
     {
-        match standing(&order.notes, what) {
-            Standing::Done => return Ok(Begun::Done),
-            Standing::Task(task) => return Ok(Begun::Task(task)),
+        match state(&order.notes, what) {
+            RequestState::Done => return Ok(Begun::Done),
+            RequestState::Task(task) => return Ok(Begun::Task(task)),
             // That it may be asked for again was decided before it came to this.
-            Standing::Asked(_) | Standing::NotAsked => {}
+            RequestState::Asked(_) | RequestState::NotAsked => {}
         }
         let what: Arc<str> = Arc::from(what);
         let asked = Note::Asked {
@@ -128,17 +128,17 @@ impl Machine<'_> {
 
     /// How a step stands all of whose parts must not be asked for twice.
     pub(super) async fn probe_once_only(&self, order: &Order) -> Result<Probe, ActError> {
-        let standings = standings(&order.notes);
-        for (what, standing) in &standings {
-            let evidence = match standing {
-                Standing::NotAsked | Standing::Done => continue,
-                Standing::Task(task) => match self.controller.task(task).await? {
+        let states = states(&order.notes);
+        for (what, state) in &states {
+            let evidence = match state {
+                RequestState::NotAsked | RequestState::Done => continue,
+                RequestState::Task(task) => match self.controller.task(task).await? {
                     TaskState::Running(_) | TaskState::Done | TaskState::Failed(_) => continue,
                     TaskState::Gone => format!(
                         "`{what}` was begun as {task}, which is not there any more: look whether it ended"
                     ),
                 },
-                Standing::Asked(before) => {
+                RequestState::Asked(before) => {
                     let target = what.split_once(' ').map_or("", |(_, path)| path);
                     if self.running_on(target).await?.is_some()
                         || self.may_repeat(what, before).await?
@@ -275,14 +275,14 @@ mod tests {
             }
             .text(),
         ];
-        assert_eq!(standing(&notes, "erase /a"), Standing::Task("/t/1".into()));
+        assert_eq!(state(&notes, "erase /a"), RequestState::Task("/t/1".into()));
         assert!(
-            matches!(standing(&notes, "erase /b"), Standing::Asked(before) if &*before.serial == "S1")
+            matches!(state(&notes, "erase /b"), RequestState::Asked(before) if &*before.serial == "S1")
         );
-        assert_eq!(standing(&notes, "erase /c"), Standing::NotAsked);
-        assert_eq!(standing(&notes, "erase /d"), Standing::Done);
-        assert_eq!(standing(&notes, "erase /e"), Standing::NotAsked);
-        assert_eq!(standings(&notes).len(), 4);
+        assert_eq!(state(&notes, "erase /c"), RequestState::NotAsked);
+        assert_eq!(state(&notes, "erase /d"), RequestState::Done);
+        assert_eq!(state(&notes, "erase /e"), RequestState::NotAsked);
+        assert_eq!(states(&notes).len(), 4);
     }
 
     #[test]

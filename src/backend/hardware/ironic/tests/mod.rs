@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::backend::http::tests::server::{Received, Reply, Server};
-use crate::backend::{NoSecrets, Reporter, Secret, SecretError};
+use crate::backend::{Hardware, NoSecrets, Pending, Reporter, Secret, SecretError};
 use crate::design::{RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
@@ -527,7 +527,7 @@ async fn no_step_reaches_a_node_of_ironic_that_is_not_the_one_of_the_record_or_t
     let server = stand_in.serve().await;
     let (ironic, design) = opened(&server.url, &["n1"]);
     let other = Identity::default().in_provisioner("11111111-0000-4000-8000-000000000009");
-    ironic.identities.record([("n1", other)]);
+    ironic.roster.identities.record([("n1", other)]);
     let nodes: Vec<_> = design.nodes.values().cloned().collect();
     let seen = ironic.observe(&nodes).await.into_values().next().unwrap();
     assert!(matches!(&seen.proof, Proof::Refused(why) if why.contains("provisioner id")));

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::notes::{Before, Note, erase_of};
 use super::*;
 use crate::backend::http::tests::server::{Reply, Server};
-use crate::backend::{Listener, Reporter, Secret, SecretError, choose};
+use crate::backend::{Hardware, Listener, Reporter, Secret, SecretError, choose};
 use crate::design::{RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};

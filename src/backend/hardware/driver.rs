@@ -1,0 +1,147 @@
+//! The frame of all hardware drivers: what a step passes through, whatever API moves the machine.
+//!
+//! A step of the whole site asks nothing of a machine. Any other reaches its machine, proves that it is the
+//! one that the document means ([`carry_out`]), and only then asks for anything. A
+//! driver fills in how its API does each ([`Driver`], [`Machine`]). Levels that are to be seen twice have a
+//! module of their own (`level`), and so has what provisioners have in common (`provisioner`).
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use super::proof::{self, Evidence};
+use crate::backend::{ActError, Hardware, Holder, Order, Pending, Probe};
+use crate::design::{NodeDesign, NodeName};
+use crate::identity::Registry;
+use crate::observed::{ObservedNode, RemediationSeen};
+use crate::step::StepKind;
+
+/// What became of a step, or of a part of it.
+pub(super) type Result<T, E = ActError> = std::result::Result<T, E>;
+
+/// Moves machines through one API.
+pub(super) trait Driver: Send + Sync {
+    /// Observes many nodes; each is in the answer.
+    fn observe_nodes(
+        &self,
+        nodes: &[Arc<NodeDesign>],
+    ) -> impl Future<Output = BTreeMap<NodeName, ObservedNode>> + Send;
+
+    /// Verifies before a run what does not depend on a machine.
+    fn verify_site(&self, order: &Order) -> impl Future<Output = Result<()>> + Send;
+
+    /// Whether a step asks for nothing, since the records alone keep what it sets.
+    fn is_kept_by_records(&self, _order: &Order) -> bool {
+        false
+    }
+
+    /// How far a step on a machine is.
+    fn probe_step(&self, order: &Order, node: &NodeDesign) -> impl Future<Output = Probe> + Send;
+
+    /// Reaches the machine of a node, and carries the step out on it ([`carry_out`]).
+    fn act_on(&self, order: &Order, node: &NodeDesign) -> impl Future<Output = Result<()>> + Send;
+
+    /// Who holds the annotations of the remediation of a machine ([`Hardware::holder`]).
+    fn remediation_holder<'a>(&'a self, _node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
+        None
+    }
+
+    /// What asks for the remediation of machines ([`Hardware::remediations`]).
+    fn observe_remediations(
+        &self,
+        _nodes: &[Arc<NodeDesign>],
+    ) -> impl Future<Output = BTreeMap<NodeName, RemediationSeen>> + Send {
+        std::future::ready(BTreeMap::new())
+    }
+}
+
+/// A machine that was reached, for the time of one step.
+pub(super) trait Machine: Send + Sync {
+    /// Observes what distinguishes the machine; `None`: it is not known yet, and each step says itself what
+    /// that means.
+    fn prove(&mut self, node: &NodeDesign)
+    -> impl Future<Output = Result<Option<Evidence>>> + Send;
+
+    /// Does a step.
+    fn act(&self, order: &Order, node: &NodeDesign) -> impl Future<Output = Result<()>> + Send;
+
+    /// Ends what was opened to reach it.
+    fn leave(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+}
+
+/// Carries a step out on a machine that was reached: only where it is the one that the document means.
+pub(super) async fn carry_out(
+    mut machine: impl Machine,
+    registry: &Registry,
+    order: &Order,
+    node: &NodeDesign,
+) -> Result<()> {
+    let done = async {
+        if let Some(evidence) = machine.prove(node).await? {
+            proof::admit(registry, order, node, &evidence).await?;
+        }
+        machine.act(order, node).await
+    };
+    let done = done.await;
+    machine.leave().await;
+    done
+}
+
+impl<D: Driver> Hardware for D {
+    fn observe<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+        Box::pin(self.observe_nodes(nodes))
+    }
+
+    fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        match &order.node {
+            Some(node) => Box::pin(self.probe_step(order, node)),
+            // What is asked for the whole site leaves nothing behind.
+            None => Box::pin(std::future::ready(Probe::NotBegun)),
+        }
+    }
+
+    fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<()>> {
+        match (order.step.id.kind, &order.node) {
+            (StepKind::VerifySite, _) => Box::pin(self.verify_site(order)),
+            (StepKind::PrepareSite, _) | (_, None) => Box::pin(std::future::ready(Ok(()))),
+            (_, Some(_)) if self.is_kept_by_records(order) => Box::pin(std::future::ready(Ok(()))),
+            (_, Some(node)) => Box::pin(self.act_on(order, node)),
+        }
+    }
+
+    fn holder<'a>(&'a self, node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
+        self.remediation_holder(node)
+    }
+
+    fn remediations<'a>(
+        &'a self,
+        nodes: &'a [Arc<NodeDesign>],
+    ) -> Pending<'a, BTreeMap<NodeName, RemediationSeen>> {
+        Box::pin(self.observe_remediations(nodes))
+    }
+}
+
+/// Whether a step only sets a flag, which the records can keep.
+pub(super) fn is_flag(kind: StepKind) -> bool {
+    matches!(
+        kind,
+        StepKind::SetRetired
+            | StepKind::UnsetRetired
+            | StepKind::SetMaintenance
+            | StepKind::UnsetMaintenance
+    )
+}
+
+/// All nodes as unknown, for one reason.
+pub(super) fn unknown(nodes: &[Arc<NodeDesign>], why: &str) -> BTreeMap<NodeName, ObservedNode> {
+    let unknown = ObservedNode::unknown(why);
+    let nodes = nodes.iter();
+    nodes
+        .map(|node| (node.name.clone(), unknown.clone()))
+        .collect()
+}

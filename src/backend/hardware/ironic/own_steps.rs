@@ -1,0 +1,176 @@
+//! Which clean steps Ironic runs by itself, and in which order.
+//!
+//! No request of its API says so before it cleans: only while it does, the node shows the list. So the
+//! list is written down beside the node when a cleaning has ended, for the next plan to show, and for a
+//! retired machine, which is never provided, to be erased by a step that it is known to have.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::api::Api;
+use super::node::{LONGEST_STEP, MOST_STEPS, Node, STEPS};
+use crate::backend::http::plain;
+use crate::backend::{ActError, Order};
+use crate::lifecycle::Verb;
+use crate::step::DeployStep;
+
+/// The version since which Ironic takes deploy steps with a deploy.
+const DEPLOY_STEPS: u32 = 69;
+
+/// The steps of a cleaning of Ironic's own that goes on, as far as it shows them.
+#[derive(Debug, Default)]
+pub(super) struct OwnSteps(Option<Value>);
+
+impl OwnSteps {
+    /// Asks once which steps Ironic runs.
+    pub(super) async fn look(&mut self, api: &Api, subject: &str, node: &Node) {
+        if self.0.is_some() {
+            return;
+        }
+        // What cannot be seen now may be seen at the next look.
+        if let Ok(Some(steps)) = api.cleaning_steps(subject, &node.uuid).await {
+            self.0 = written(&steps);
+        }
+    }
+
+    /// The change that writes down which steps Ironic has run, where it was seen and is not written down
+    /// already.
+    pub(super) fn operation(self, node: &Node) -> Option<Value> {
+        let steps = self.0?;
+        (node.extra.get(STEPS) != Some(&steps))
+            .then(|| json!({"op": "add", "path": format!("/extra/{STEPS}"), "value": steps}))
+    }
+}
+
+/// What a deploy runs besides the steps of Ironic's own, as its API has it.
+pub(super) async fn of_design(
+    api: &Api,
+    subject: &str,
+    order: &Order,
+) -> Result<Vec<Value>, ActError> {
+    let permanent = |why: String| ActError::Permanent(Arc::from(format!("{subject}: {why}")));
+    let parameters = order.step.parameters.as_ref();
+    let steps = parameters.map_or(&[][..], |each| &each.deploy_steps);
+    if !steps.is_empty() && !api.speaks(DEPLOY_STEPS).await? {
+        let why = format!("deploy steps need version 1.{DEPLOY_STEPS} of Ironic's API");
+        return Err(permanent(why));
+    }
+    let written = steps.iter().map(|step| {
+        let args = arguments(&step.name(), step.arguments.as_deref())?;
+        let args = args.unwrap_or_else(|| json!({}));
+        Ok(json!({"interface": step.interface, "step": step.step, "priority": step.priority, "args": args}))
+    });
+    let written: Result<_, String> = written.collect();
+    written.map_err(permanent)
+}
+
+/// Which deploy steps of the design Ironic leaves out of a deploy: what no interface of a machine offers, it
+/// takes for a step of an agent that is still to come, and forgets.
+pub(super) struct LeftOut {
+    /// Those that were in no list yet.
+    missing: Vec<String>,
+    /// Whether a list was seen.
+    seen: bool,
+}
+
+impl LeftOut {
+    pub(super) fn of(verb: Verb, order: &Order) -> Self {
+        let parameters = order.step.parameters.as_ref();
+        let steps = parameters.filter(|_| verb == Verb::Deploy);
+        let steps = steps.map_or(&[][..], |all| &all.deploy_steps);
+        let runs = steps.iter().filter(|step| step.priority > 0);
+        Self {
+            missing: runs.map(DeployStep::name).collect(),
+            seen: false,
+        }
+    }
+
+    /// Looks at the list of a node that is being deployed, as long as a step is in none.
+    pub(super) async fn look(&mut self, api: &Api, subject: &str, node: &Node) {
+        if self.missing.is_empty() {
+            return;
+        }
+        let listed = api.running_steps(subject, &node.uuid, "deploy_steps");
+        // What cannot be seen now may be seen at the next look.
+        if let Ok(Some(listed)) = listed.await {
+            self.seen = true;
+            self.missing.retain(|step| !listed.contains(step));
+        }
+    }
+
+    /// # Errors
+    ///
+    /// The deploy ended, and a step was never in its list.
+    pub(super) fn check(&self, subject: &str, order: &Order) -> Result<(), ActError> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let missing = self.missing.join(", ");
+        if !self.seen {
+            let text = format!("it was not seen whether Ironic ran {missing}");
+            order.reporter.progress(text);
+            return Ok(());
+        }
+        let text = format!(
+            "{subject}: Ironic has deployed it without {missing}, and without saying so: no interface of the machine offers that"
+        );
+        Err(ActError::Permanent(Arc::from(text)))
+    }
+}
+
+/// The arguments of a step, which plans and records hold as compact JSON.
+pub(super) fn arguments(step: &str, arguments: Option<&str>) -> Result<Option<Value>, String> {
+    let parsed = arguments.map(serde_json::from_str).transpose();
+    parsed.map_err(|error| format!("the arguments of `{step}` are no JSON: {error}"))
+}
+
+/// Ironic's list as it is written down: in its order, names and priorities only.
+fn written(steps: &Value) -> Option<Value> {
+    let steps = steps.as_array()?.iter().take(MOST_STEPS);
+    let step = |step: &Value| {
+        let text = |name: &str| {
+            step.get(name)?
+                .as_str()
+                .map(|text| plain(text, LONGEST_STEP))
+        };
+        Some(json!({
+            "interface": text("interface")?,
+            "step": text("step")?,
+            "priority": step.get("priority").and_then(Value::as_u64).unwrap_or(0),
+        }))
+    };
+    Some(Value::Array(steps.filter_map(step).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::offered;
+    use super::*;
+
+    #[test]
+    fn what_ironic_ran_is_written_down_in_its_order_and_read_again_whatever_is_beside_it() {
+        let shown = json!([
+            {"interface": "vendor", "step": "log_passthrough", "priority": 99, "abortable": false, "argsinfo": null},
+            {"interface": "deploy", "step": "erase_devices_metadata", "priority": 99},
+            {"interface": "deploy", "step": 7},
+            {"interface": "nosuch", "step": "a", "priority": 3},
+            {"interface": "deploy", "step": "erase_devices", "priority": "high"},
+        ]);
+        let extra = json!({ STEPS: written(&shown).unwrap() });
+        let steps = offered(&extra);
+        let told: Vec<_> = steps
+            .iter()
+            .map(|step| (step.name(), step.priority, step.erases))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("vendor.log_passthrough".to_owned(), 99, false),
+                ("deploy.erase_devices_metadata".to_owned(), 99, true),
+                ("deploy.erase_devices".to_owned(), 0, true),
+            ]
+        );
+        assert!(offered(&json!({STEPS: "x"})).is_empty() && written(&json!(null)).is_none());
+    }
+}
