@@ -1,6 +1,7 @@
 //! What the settings of several backends have in common: how they are read, accounts, `{node}`, and how nodes
 //! are called elsewhere.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,25 +37,49 @@ pub(super) fn or_default<'de, T: Default + Deserialize<'de>>(
     }
 }
 
-/// How long a machine is given before it is believed to stay as it was seen: 5 s where nothing is written.
+/// A time in seconds, or what counts where nothing is written; `what` and `longest`: what it is, and its
+/// bound.
 ///
 /// # Errors
 ///
-/// It is not from 0 s to an hour; with its place and the code of the backend's settings.
+/// It is out of bounds; with its place and the code of the backend's settings.
+pub(super) fn seconds(
+    written: Option<Marked<f64>>,
+    otherwise: Duration,
+    (what, longest): (&str, f64),
+    code: &'static str,
+) -> Result<Duration, Box<Diagnostic>> {
+    match written {
+        None => Ok(otherwise),
+        Some(Marked { value, .. }) if (0.0..=longest).contains(&value) => {
+            Ok(Duration::from_secs_f64(value))
+        }
+        Some(Marked { mark, .. }) => {
+            let message = format!("{what} is from 0 to {longest} seconds");
+            Err(Box::new(Diagnostic::error(code, mark, message)))
+        }
+    }
+}
+
+/// How long a machine is given before it is believed to stay as it was seen, up to an hour: 5 s where
+/// nothing is written.
+///
+/// # Errors
+///
+/// It is out of bounds; with its place and the code of the backend's settings.
 pub(super) fn settling_time(
     written: Option<Marked<f64>>,
     code: &'static str,
 ) -> Result<Duration, Box<Diagnostic>> {
-    const LONGEST: f64 = 3600.0;
-    match written {
-        None => Ok(Duration::from_secs(5)),
-        Some(Marked { value, .. }) if (0.0..=LONGEST).contains(&value) => {
-            Ok(Duration::from_secs_f64(value))
-        }
-        Some(Marked { mark, .. }) => {
-            let message = format!("a settling time is from 0 to {LONGEST} seconds");
-            Err(Box::new(Diagnostic::error(code, mark, message)))
-        }
+    let otherwise = Duration::from_secs(5);
+    seconds(written, otherwise, ("a settling time", 3600.0), code)
+}
+
+/// An address as the host of a URL.
+pub(super) fn url_host(address: &str) -> Cow<'_, str> {
+    match address.contains(':') {
+        true => Cow::Owned(format!("[{address}]")),
+        false => Cow::Borrowed(address),
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use data_encoding::HEXLOWER;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -87,24 +87,10 @@ impl FromStr for Fingerprint {
     type Err = TrustError;
 
     fn from_str(text: &str) -> Result<Self, TrustError> {
-        let digits: Vec<u8> = text
-            .chars()
-            .filter(|letter| *letter != ':')
-            .map(|letter| {
-                letter
-                    .to_digit(16)
-                    .and_then(|digit| u8::try_from(digit).ok())
-            })
-            .collect::<Option<_>>()
-            .ok_or(TrustError::Fingerprint)?;
-        let bytes: Vec<u8> = digits
-            .chunks(2)
-            .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
-            .collect();
-        match <[u8; 32]>::try_from(bytes) {
-            Ok(bytes) if digits.len() == 64 => Ok(Self(bytes)),
-            _ => Err(TrustError::Fingerprint),
-        }
+        let digits: String = text.chars().filter(|letter| *letter != ':').collect();
+        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes());
+        let bytes = bytes.ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or(TrustError::Fingerprint)
     }
 }
 
@@ -145,21 +131,20 @@ impl Trust {
     /// The TLS configuration, on the ring provider.
     pub(super) fn config(&self) -> Result<ClientConfig, TrustError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let fingerprints = Some(self.fingerprints.clone()).filter(|_| self.verify);
-        let by_chain = self.verify && self.fingerprints.is_empty();
-        let verifier: Arc<dyn ServerCertVerifier> = if by_chain {
+        let believed = if !self.verify {
+            Believed::All
+        } else if self.fingerprints.is_empty() {
             let given = self.certificates()?;
             let chain = Verifier::new_with_extra_roots(given.clone(), provider.clone());
-            Arc::new(ByChain {
-                given,
-                chain: chain.map_err(TrustError::Certificates)?,
-            })
+            let chain = chain.map_err(TrustError::Certificates)?;
+            Believed::Chains { given, chain }
         } else {
-            Arc::new(WithoutChain {
-                fingerprints,
-                provider: provider.clone(),
-            })
+            Believed::Pinned(self.fingerprints.clone())
         };
+        let verifier = Arc::new(Certificates {
+            believed,
+            provider: provider.clone(),
+        });
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(TrustError::Certificates)?
@@ -191,66 +176,25 @@ fn certificates(pem: &Secret) -> Option<Vec<CertificateDer<'static>>> {
     found.ok().filter(|found| !found.is_empty())
 }
 
-/// Believes a chain to the system's certificates or those given, and a certificate that was itself given:
-/// controllers sign their own, as a CA that is its own server, which no chain may end in.
+/// Which certificates are believed.
 #[derive(Debug)]
-struct ByChain {
-    given: Vec<CertificateDer<'static>>,
-    chain: Verifier,
+enum Believed {
+    /// Those with a chain to the system's certificates or those given, and those that were given
+    /// themselves: controllers sign their own, as a CA that is its own server, which no chain may end in.
+    Chains {
+        given: Vec<CertificateDer<'static>>,
+        chain: Verifier,
+    },
+    /// Those with these fingerprints, whoever issued them and whatever they are called.
+    Pinned(Vec<Fingerprint>),
+    /// All.
+    All,
 }
 
-impl ServerCertVerifier for ByChain {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        stapled: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
-        let found = self
-            .chain
-            .verify_server_cert(certificate, between, name, stapled, now);
-        let is_given = || self.given.iter().any(|given| given == certificate);
-        match found {
-            Err(TlsError::InvalidCertificate(CertificateError::Other(_))) if is_given() => {
-                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            found => found,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        self.chain
-            .verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        self.chain
-            .verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chain.supported_verify_schemes()
-    }
-}
-
-/// Looks at the certificate alone, not at who issued it or what it is called.
+/// Decides about the certificates of servers.
 #[derive(Debug)]
-struct WithoutChain {
-    /// Those that are believed; `None`: all.
-    fingerprints: Option<Vec<Fingerprint>>,
+struct Certificates {
+    believed: Believed,
     provider: Arc<CryptoProvider>,
 }
 
@@ -259,23 +203,36 @@ struct WithoutChain {
 #[error("its fingerprint {0} is not among those given")]
 struct NotPinned(Fingerprint);
 
-impl ServerCertVerifier for WithoutChain {
+impl ServerCertVerifier for Certificates {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        stapled: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, TlsError> {
-        let fingerprint = Fingerprint::of(certificate);
-        match &self.fingerprints {
-            Some(believed) if !believed.contains(&fingerprint) => {
-                let error = OtherError(Arc::new(NotPinned(fingerprint)));
-                Err(CertificateError::Other(error).into())
+        match &self.believed {
+            Believed::All => {}
+            Believed::Pinned(fingerprints) => {
+                let fingerprint = Fingerprint::of(certificate);
+                if !fingerprints.contains(&fingerprint) {
+                    let error = OtherError(Arc::new(NotPinned(fingerprint)));
+                    return Err(CertificateError::Other(error).into());
+                }
             }
-            _ => Ok(ServerCertVerified::assertion()),
+            Believed::Chains { given, chain } => {
+                let found = chain.verify_server_cert(certificate, between, name, stapled, now);
+                let is_given = || given.iter().any(|given| given == certificate);
+                match found {
+                    Err(TlsError::InvalidCertificate(CertificateError::Other(_))) if is_given() => {
+                        verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                    }
+                    found => return found,
+                }
+            }
         }
+        Ok(ServerCertVerified::assertion())
     }
 
     // That the other side has the key of its certificate is always checked.

@@ -76,7 +76,7 @@ struct Blocked<'b> {
 
 /// What was seen of a node's pods so far.
 #[derive(Debug, Default)]
-struct Seen<'b> {
+struct NodeForecast<'b> {
     pods: NodePods,
     blocked: BTreeMap<(&'b str, &'b str), Blocked<'b>>,
     uncontrolled: BTreeSet<PodName>,
@@ -88,7 +88,7 @@ struct Seen<'b> {
 pub(super) struct Forecast<'b> {
     budgets: &'b Budgets,
     claims: &'b LocalClaims,
-    nodes: BTreeMap<NodeName, Seen<'b>>,
+    nodes: BTreeMap<NodeName, NodeForecast<'b>>,
 }
 
 impl<'b> Forecast<'b> {
@@ -101,7 +101,9 @@ impl<'b> Forecast<'b> {
         Self {
             budgets,
             claims,
-            nodes: nodes.map(|node| (node.clone(), Seen::default())).collect(),
+            nodes: nodes
+                .map(|node| (node.clone(), NodeForecast::default()))
+                .collect(),
         }
     }
 
@@ -131,7 +133,7 @@ impl<'b> Forecast<'b> {
     }
 }
 
-impl<'b> Seen<'b> {
+impl<'b> NodeForecast<'b> {
     fn take(&mut self, pod: &Pod, budgets: &'b Budgets, claims: &LocalClaims) {
         for budget in budgets.of(pod) {
             let blocked = self

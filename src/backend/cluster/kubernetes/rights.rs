@@ -43,20 +43,8 @@ const fn right(
 
 use StepKind as K;
 
-/// Kinds of step that look at their node.
-const LOOKING: &[StepKind] = &[
-    K::Drain,
-    K::Uncordon,
-    K::ClearLabels,
-    K::ShutdownKubelet,
-    K::RemoveFromCluster,
-    K::AwaitReady,
-    K::Relabel,
-    K::Remediate,
-];
-
-/// Kinds of step that change their node.
-const CHANGING: &[StepKind] = &[
+/// Kinds of step that look at their node, and change it.
+const OF_A_NODE: &[StepKind] = &[
     K::Drain,
     K::Uncordon,
     K::ClearLabels,
@@ -89,8 +77,8 @@ fn all() -> Vec<Needed> {
         K::RemoveFromCluster,
     ];
     vec![
-        right("get", "", "nodes", LOOKING),
-        right("patch", "", "nodes", CHANGING),
+        right("get", "", "nodes", OF_A_NODE),
+        right("patch", "", "nodes", OF_A_NODE),
         right("list", "", "nodes", &[K::ShutdownKubelet]),
         right("delete", "", "nodes", &[K::RemoveFromCluster, K::Remediate]),
         right("list", "", "pods", pods),

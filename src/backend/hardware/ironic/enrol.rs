@@ -9,6 +9,7 @@ use super::settings::{Enrolment, Image};
 use crate::backend::hardware::payload::{
     RootDevice, designed_password, field, files, filled, root_device,
 };
+use crate::backend::hardware::written::url_host;
 use crate::backend::{Secret, Secrets};
 use crate::design::{NodeDesign, Section};
 use crate::document::Node;
@@ -64,10 +65,7 @@ pub(super) fn reach(
         };
         if keys.is_url {
             let scheme = controller.scheme.as_deref().unwrap_or("https");
-            let host = match address.contains(':') {
-                true => format!("[{address}]"),
-                false => address.to_owned(),
-            };
+            let host = url_host(address);
             let port = controller
                 .port
                 .map_or_else(String::new, |port| format!(":{port}"));

@@ -13,7 +13,7 @@ use super::state::CLAIM;
 use crate::backend::hardware::payload::{
     RootDevice, boot_address, designed_password, field, files, filled, root_device,
 };
-use crate::backend::hardware::written::{for_node, reference_for};
+use crate::backend::hardware::written::{for_node, reference_for, url_host};
 use crate::backend::{Secret, Secrets};
 use crate::design::{NodeDesign, Section};
 use crate::document::Node;
@@ -59,10 +59,7 @@ pub(super) fn address(node: &NodeDesign, controller: &Controller) -> Result<Stri
             ));
         }
     };
-    let host = match address.contains(':') {
-        true => format!("[{address}]"),
-        false => address.to_owned(),
-    };
+    let host = url_host(address);
     let port = controller
         .port
         .map_or_else(String::new, |port| format!(":{port}"));
@@ -171,102 +168,104 @@ pub(super) fn cleaning(cleans: bool) -> &'static str {
     if cleans { "metadata" } else { "disabled" }
 }
 
-/// What a host is meant to be that does not depend on its state. `seen`: the host as it is; some fields
-/// cannot be changed once they are set.
-fn lasting(
-    node: &NodeDesign,
-    name: &str,
-    site: &str,
-    namespace: &str,
-    settings: &Settings,
-    seen: Option<&Host>,
-) -> Result<Map<String, Value>, String> {
-    let mut spec = Map::new();
-    let mut set = |name: &str, value: Value| {
-        spec.insert(name.to_owned(), value);
-    };
-    let address = address(node, &settings.controller)?;
-    let is_reached = seen.is_some_and(|host| *host.spec.bmc.address == *address);
-    let account = Names::of(name).account;
-    let has_account = seen.is_some_and(|host| *host.spec.bmc.credentials_name == *account);
-    if !(is_reached && has_account) {
+/// What the manifest of a node's host is made of.
+pub(super) struct HostDesign<'a> {
+    pub(super) node: &'a NodeDesign,
+    pub(super) site: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) settings: &'a Settings,
+    /// Whether disks are cleaned when a system is taken off.
+    pub(super) cleans: bool,
+}
+
+impl HostDesign<'_> {
+    /// What a host is meant to be that does not depend on its state. `seen`: the host as it is; some fields
+    /// cannot be changed once they are set.
+    fn lasting(&self, name: &str, seen: Option<&Host>) -> Result<Map<String, Value>, String> {
+        let Self {
+            node,
+            site,
+            namespace,
+            settings,
+            ..
+        } = self;
+        let mut spec = Map::new();
+        let mut set = |name: &str, value: Value| {
+            spec.insert(name.to_owned(), value);
+        };
+        let address = address(node, &settings.controller)?;
+        let is_reached = seen.is_some_and(|host| *host.spec.bmc.address == *address);
+        let account = Names::of(name).account;
+        let has_account = seen.is_some_and(|host| *host.spec.bmc.credentials_name == *account);
+        if !(is_reached && has_account) {
+            set(
+                "bmc",
+                json!({
+                    "address": address,
+                    "credentialsName": account,
+                    "disableCertificateVerification": !settings.controller.verify,
+                }),
+            );
+        }
+        let has_address = seen.is_some_and(|host| !host.spec.boot_mac_address.is_empty());
+        if let Some(address) = boot_address(node).filter(|_| !has_address) {
+            set("bootMACAddress", json!(address));
+        }
+        let mode = field(node, Section::Hardware, &["hardware_profile", "boot_mode"]);
+        match mode.and_then(Node::as_str) {
+            Some("uefi") => set("bootMode", json!("UEFI")),
+            Some("bios") => set("bootMode", json!("legacy")),
+            _ => {}
+        }
+        match root_device(node) {
+            Some(RootDevice::Name(name)) => set("rootDeviceHints", json!({"deviceName": name})),
+            Some(RootDevice::Hctl(hctl)) => set("rootDeviceHints", json!({"hctl": hctl})),
+            None => {}
+        }
+        if settings.inspect == Inspect::Never {
+            set("inspectionMode", json!("disabled"));
+        }
         set(
-            "bmc",
-            json!({
-                "address": address,
-                "credentialsName": account,
-                "disableCertificateVerification": !settings.controller.verify,
-            }),
+            "consumerRef",
+            json!({"apiVersion": CLAIM.0, "kind": CLAIM.1, "namespace": namespace, "name": site}),
         );
+        Ok(spec)
     }
-    let has_address = seen.is_some_and(|host| !host.spec.boot_mac_address.is_empty());
-    if let Some(address) = boot_address(node).filter(|_| !has_address) {
-        set("bootMACAddress", json!(address));
-    }
-    let mode = field(node, Section::Hardware, &["hardware_profile", "boot_mode"]);
-    match mode.and_then(Node::as_str) {
-        Some("uefi") => set("bootMode", json!("UEFI")),
-        Some("bios") => set("bootMode", json!("legacy")),
-        _ => {}
-    }
-    match root_device(node) {
-        Some(RootDevice::Name(name)) => set("rootDeviceHints", json!({"deviceName": name})),
-        Some(RootDevice::Hctl(hctl)) => set("rootDeviceHints", json!({"hctl": hctl})),
-        None => {}
-    }
-    if settings.inspect == Inspect::Never {
-        set("inspectionMode", json!("disabled"));
-    }
-    set(
-        "consumerRef",
-        json!({"apiVersion": CLAIM.0, "kind": CLAIM.1, "namespace": namespace, "name": site}),
-    );
-    Ok(spec)
-}
 
-/// The manifest of a host that is not there yet.
-///
-/// # Errors
-///
-/// The design does not say how its controller is reached.
-pub(super) fn created(
-    node: &NodeDesign,
-    name: &Arc<str>,
-    site: &str,
-    namespace: &str,
-    settings: &Settings,
-    cleans: bool,
-    marker: &str,
-) -> Result<Value, String> {
-    let mut spec = lasting(node, name, site, namespace, settings, None)?;
-    spec.insert("online".to_owned(), json!(false));
-    spec.insert("automatedCleaningMode".to_owned(), json!(cleaning(cleans)));
-    Ok(json!({
-        "apiVersion": super::HOST_API,
-        "kind": "BareMetalHost",
-        "metadata": {"name": name, "annotations": {key::CREATED: site, key::STEP: marker}},
-        "spec": spec,
-    }))
-}
-
-/// The change that makes a host what its design says, where nothing is deployed on it.
-///
-/// # Errors
-///
-/// The design does not say how its controller is reached.
-pub(super) fn refreshed(
-    node: &NodeDesign,
-    site: &str,
-    namespace: &str,
-    settings: &Settings,
-    cleans: bool,
-    seen: &Host,
-) -> Result<Value, String> {
-    let name = &seen.metadata.name;
-    let mut spec = lasting(node, name, site, namespace, settings, Some(seen))?;
-    // Disks that are to be kept are kept until the next deploy has ended.
-    if seen.annotation(key::PRESERVED).is_none() {
-        spec.insert("automatedCleaningMode".to_owned(), json!(cleaning(cleans)));
+    /// The manifest of a host that is not there yet.
+    ///
+    /// # Errors
+    ///
+    /// The design does not say how its controller is reached.
+    pub(super) fn created(&self, name: &Arc<str>, marker: &str) -> Result<Value, String> {
+        let mut spec = self.lasting(name, None)?;
+        spec.insert("online".to_owned(), json!(false));
+        spec.insert(
+            "automatedCleaningMode".to_owned(),
+            json!(cleaning(self.cleans)),
+        );
+        Ok(json!({
+            "apiVersion": super::HOST_API,
+            "kind": "BareMetalHost",
+            "metadata": {"name": name, "annotations": {key::CREATED: self.site, key::STEP: marker}},
+            "spec": spec,
+        }))
     }
-    Ok(json!({ "spec": spec }))
+
+    /// The change that makes a host what its design says, where nothing is deployed on it.
+    ///
+    /// # Errors
+    ///
+    /// The design does not say how its controller is reached.
+    pub(super) fn refreshed(&self, seen: &Host) -> Result<Value, String> {
+        let mut spec = self.lasting(&seen.metadata.name, Some(seen))?;
+        // Disks that are to be kept are kept until the next deploy has ended.
+        if seen.annotation(key::PRESERVED).is_none() {
+            spec.insert(
+                "automatedCleaningMode".to_owned(),
+                json!(cleaning(self.cleans)),
+            );
+        }
+        Ok(json!({ "spec": spec }))
+    }
 }

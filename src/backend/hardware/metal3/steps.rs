@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Metal3;
-use super::manifest::{self, Names};
+use super::manifest::{self, HostDesign, Names};
 use super::resource::{Host, key};
 use super::settings::Inspect;
 use crate::backend::hardware::driver::{Machine, Result};
@@ -44,6 +44,17 @@ impl<'a> Steps<'a> {
 
     fn metal3(&self) -> &'a Metal3 {
         self.task.backend
+    }
+
+    fn design(&self) -> HostDesign<'a> {
+        let metal3 = self.metal3();
+        HostDesign {
+            node: self.task.node,
+            site: &metal3.roster.site,
+            namespace: metal3.management.namespace(),
+            settings: &metal3.settings,
+            cleans: self.cleans(),
+        }
     }
 
     fn cleans(&self) -> bool {
@@ -145,15 +156,7 @@ impl<'a> Steps<'a> {
                 task.permanent("there is no such BareMetalHost, and the settings create none")
             );
         }
-        let host = manifest::created(
-            self.task.node,
-            &task.name,
-            &metal3.roster.site,
-            metal3.management.namespace(),
-            &metal3.settings,
-            self.cleans(),
-            &self.marker(),
-        );
+        let host = self.design().created(&task.name, &self.marker());
         let host = host.map_err(|why| task.permanent(why))?;
         self.put_account_for(None).await?;
         task.say("creating its BareMetalHost");
@@ -220,14 +223,7 @@ impl<'a> Steps<'a> {
         let metal3 = self.metal3();
         let patch = |host: &Host| {
             self.can_be_prepared(host)?;
-            let patch = manifest::refreshed(
-                self.task.node,
-                &metal3.roster.site,
-                metal3.management.namespace(),
-                &metal3.settings,
-                self.cleans(),
-                host,
-            );
+            let patch = self.design().refreshed(host);
             let mut patch = patch.map_err(|why| self.task.permanent(why))?;
             let mut annotations = json!({key::STEP: self.marker(), key::MANAGEABLE: null});
             if host.state() == S::Available && metal3.settings.inspect == Inspect::Always {

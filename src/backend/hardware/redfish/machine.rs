@@ -1,7 +1,6 @@
 //! One machine behind its controller: where it is, which of the controller's systems it is.
 
 use std::collections::HashMap;
-use std::net::Ipv6Addr;
 use std::sync::{Arc, PoisonError};
 
 use super::Redfish;
@@ -9,7 +8,7 @@ use super::controller::{Controller, Own, parts};
 use super::resource::{Resource, last};
 use super::settings::parameter;
 use crate::backend::ActError;
-use crate::backend::hardware::written::{for_node, reference_for};
+use crate::backend::hardware::written::{for_node, reference_for, url_host};
 use crate::backend::http::{Credentials, Endpoint, Failure, plain};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::{Identity, Match, Proof, Shared, Verdict};
@@ -150,10 +149,7 @@ impl Redfish {
                            which the node has an address, or `oob.address` says it";
             return Err(message.to_owned());
         };
-        let host = match address.parse::<Ipv6Addr>() {
-            Ok(address) => format!("[{address}]"),
-            Err(_) => address.to_owned(),
-        };
+        let host = url_host(address);
         let port = match (parameter(node, "port"), self.settings.port) {
             (Some(port), _) => format!(":{port}"),
             (None, Some(port)) => format!(":{port}"),

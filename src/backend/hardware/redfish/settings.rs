@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::Url;
 use serde::Deserialize;
 
-use crate::backend::hardware::written::{Account, or_default};
+use crate::backend::hardware::written::{Account, or_default, seconds};
 use crate::backend::http::Fingerprint;
 use crate::design::{HardwareBackend, NodeDesign, Reference, Section};
 use crate::diagnostic::Diagnostic;
@@ -159,7 +159,7 @@ impl Settings {
             system: written.system,
             image: written.image,
             may_repeat_erase: written.erase == WrittenErase::Repeatable,
-            settling: seconds(written.settling_time, 5)?,
+            settling: time(written.settling_time, 5)?,
             authorities: written.ca,
             fingerprints: written
                 .fingerprints
@@ -167,15 +167,15 @@ impl Settings {
                 .map(fingerprint)
                 .collect::<Result<_, _>>()?,
             verify: written.verify.unwrap_or(true),
-            request: seconds(written.request_timeout, 60)?.max(Duration::from_millis(100)),
-            shutdown: seconds(written.shutdown_time, 120)?,
+            request: time(written.request_timeout, 60)?.max(Duration::from_millis(100)),
+            shutdown: time(written.shutdown_time, 120)?,
             system_drive: written.operating_system_drive,
             deploy: Deploy {
                 from: written.deploy.from.unwrap_or(otherwise),
                 mode: written.deploy.mode,
                 port: written.deploy.port,
                 url: written.deploy.url.map(report_url).transpose()?,
-                boot_time: seconds(written.deploy.boot_time, 300)?,
+                boot_time: time(written.deploy.boot_time, 300)?,
             },
         })
     }
@@ -204,15 +204,9 @@ fn fingerprint(written: &Marked<Arc<str>>) -> Result<Fingerprint, Box<Diagnostic
     })
 }
 
-fn seconds(written: Option<Marked<f64>>, otherwise: u64) -> Result<Duration, Box<Diagnostic>> {
-    let Some(Marked { mark, value }) = written else {
-        return Ok(Duration::from_secs(otherwise));
-    };
-    if !(0.0..=LONGEST).contains(&value) {
-        let message = format!("a duration is from 0 to {LONGEST} seconds");
-        return Err(Box::new(Diagnostic::error(CODE, mark, message)));
-    }
-    Ok(Duration::from_secs_f64(value))
+fn time(written: Option<Marked<f64>>, otherwise: u64) -> Result<Duration, Box<Diagnostic>> {
+    let otherwise = Duration::from_secs(otherwise);
+    seconds(written, otherwise, ("a duration", LONGEST), CODE)
 }
 
 /// A parameter of the node's out-of-band management (`oob.address`, `oob.port`,

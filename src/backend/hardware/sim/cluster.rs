@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::cluster_settings::ClusterSettings;
-use super::{Effect, Machine, Outcome, Simulator, StateError, etcd, pods, with_source};
+use super::{Effect, Fault, Machine, Outcome, Simulator, StateError, etcd, pods, with_source};
 use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::NodeName;
 use crate::observed::ClusterNode;
@@ -16,18 +16,17 @@ use crate::step::Actor;
 const VERSION: &str = "v1.33.2";
 
 impl Simulator {
+    /// The faults for which the cluster, or what runs on some of its nodes, cannot be seen.
+    fn unobservable(&self) -> impl Iterator<Item = &Fault> {
+        let faults = self.faults();
+        faults.filter(|fault| fault.of == Actor::Cluster && fault.outcome == Outcome::Unobservable)
+    }
+
     fn sight(&self, pods_of: &BTreeSet<NodeName>, look: Look) -> Result<Sight, StateError> {
         let mut world = self.world();
         let view = world.view()?;
         let settings = &self.settings.cluster;
-        let unseen = |fault: &&super::Fault| {
-            fault.of == Actor::Cluster && fault.outcome == Outcome::Unobservable
-        };
-        let dead = self
-            .faults()
-            .filter(unseen)
-            .find(|fault| fault.is_about_all());
-        if let Some(fault) = dead {
+        if let Some(fault) = self.unobservable().find(|fault| fault.is_about_all()) {
             return Ok(nothing(fault.said("the cluster does not answer")));
         }
         let as_of = |(node, machine)| {
@@ -84,7 +83,7 @@ impl Simulator {
                 let members = design.members.iter().map(|member| &member.node);
                 let deaf: Vec<NodeName> = members
                     .filter(|node| {
-                        let mut faults = self.faults().filter(unseen);
+                        let mut faults = self.unobservable();
                         faults.any(|fault| fault.is_about(node, None))
                     })
                     .cloned()
@@ -125,12 +124,7 @@ impl Cluster for Simulator {
     fn node<'a>(&'a self, node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
         Box::pin(async move {
             let passing = |text: Arc<str>| Err(ActError::Passing(text));
-            let dead = self.faults().find(|fault| {
-                fault.of == Actor::Cluster
-                    && fault.outcome == Outcome::Unobservable
-                    && fault.is_about_all()
-            });
-            if let Some(fault) = dead {
+            if let Some(fault) = self.unobservable().find(|fault| fault.is_about_all()) {
                 return passing(fault.said("the cluster does not answer"));
             }
             match self.machine(node) {

@@ -183,26 +183,34 @@ pub(super) fn course_of(
             if kind == StepKind::ShutdownKubelet {
                 keep_api_server(simulator, change, order, node, machine)?;
             }
-            let mut effects = vec![match kind {
-                StepKind::Uncordon if cluster.unschedulable && cluster.cordoned_by.is_none() => {
-                    return permanent(format!(
-                        "Conflict: node `{}` was not cordoned by trueup, which therefore leaves it so",
-                        node.name
-                    ));
-                }
-                StepKind::Uncordon => Effect::Uncordoned,
-                StepKind::UnsetOutOfService => Effect::InService,
-                StepKind::RestoreNode => restored(order, cluster),
-                StepKind::ClearLabels => Effect::LabelsCleared(cleared(cluster).into()),
-                _ => Effect::KubeletStopped,
-            }];
-            if kind == StepKind::Uncordon {
-                effects.extend(put_back(order, cluster));
-            }
-            Ok(plain(effects))
+            on_node(order, node, cluster).map(plain)
         }
         _ => effects_of(simulator, machine, order, node, step).map(plain),
     }
+}
+
+/// What a step does to a node of the cluster that only changes what it carries.
+fn on_node(
+    order: &Order,
+    node: &NodeDesign,
+    cluster: &ClusterNode,
+) -> Result<Vec<Effect>, ActError> {
+    Ok(match order.step.id.kind {
+        StepKind::Uncordon if cluster.unschedulable && cluster.cordoned_by.is_none() => {
+            return permanent(format!(
+                "Conflict: node `{}` was not cordoned by trueup, which therefore leaves it so",
+                node.name
+            ));
+        }
+        StepKind::Uncordon => {
+            let owed = put_back(order, cluster).into_iter();
+            [Effect::Uncordoned].into_iter().chain(owed).collect()
+        }
+        StepKind::UnsetOutOfService => vec![Effect::InService],
+        StepKind::RestoreNode => vec![restored(order, cluster)],
+        StepKind::ClearLabels => vec![Effect::LabelsCleared(cleared(cluster).into())],
+        _ => vec![Effect::KubeletStopped],
+    })
 }
 
 /// Refuses to take a node away with the last API server that is ready, as the real cluster's driver does.
@@ -416,93 +424,100 @@ fn effects_of(
     node: &NodeDesign,
     step: &str,
 ) -> Result<Vec<Effect>, ActError> {
-    let parameters = order.step.parameters.as_deref();
-    let preserves = parameters.is_some_and(|parameters| parameters.preserve_local_storage);
     let switched_on = (machine.power == PowerState::Off).then_some(Effect::PoweredOn);
-    let mut effects = Vec::new();
-    match order.step.id.kind {
-        StepKind::Prepare => {
-            effects.extend(switched_on);
-            effects.push(Effect::Prepared);
-        }
-        StepKind::Deploy => {
-            let first = machine.disks.first().map(|disk| disk.name.clone());
-            let system = clean::system_disk(machine, node);
-            let written = match &*node.disks {
-                _ if preserves => system.as_slice(),
-                [] => first.as_slice(),
-                named => named,
-            };
-            effects.extend(written.iter().cloned().map(Effect::WroteDisk));
-            effects.extend(switched_on);
-            let cluster = &simulator.settings.cluster;
-            let join = u64::try_from(cluster.durations.join.as_millis()).unwrap_or(u64::MAX);
-            let marker = (&order.run, step);
-            effects.extend(etcd::joins(
-                &cluster.etcd,
-                &node.name,
-                machine,
-                marker,
-                join,
-            ));
-            effects.push(Effect::Deployed(Box::new(Deployed {
-                image: machine::image_of(node),
-                uid: machine::uid_of(&node.name, &order.run, step),
-                labels: node.labels.clone(),
-            })));
-        }
-        StepKind::Destroy => {
-            let named = parameters.map_or(&[][..], |parameters| &parameters.disks);
-            for name in named {
-                if !machine.disks.iter().any(|disk| disk.name == *name) {
-                    return permanent(format!("`{}` has no disk `{name}` to erase", node.name));
-                }
-            }
-            // Erased once: where a clean step does it, that is it.
-            if !clean::erases(order) {
-                let wiped = clean::disks(order, node, machine);
-                effects.extend(wiped.into_iter().map(Effect::WipedDisk));
-            }
-            if machine.power == PowerState::On {
-                effects.push(Effect::PoweredOff);
-            }
-            effects.push(Effect::Destroyed);
-            if parameters.is_some_and(|parameters| parameters.forget) {
-                effects.push(Effect::Forgotten);
-            }
-        }
-        StepKind::Relabel => {
-            effects.push(Effect::Relabelled(Box::new(Relabelled {
-                set: match parameters {
-                    Some(parameters) => parameters.set_labels.iter().cloned().collect(),
-                    None => (*node.labels).clone(),
-                },
-                remove: parameters.map_or_else(Vec::new, |each| each.remove_labels.clone()),
-            })));
-            let cluster = machine.cluster.as_ref();
-            effects.extend(cluster.into_iter().flat_map(|node| put_back(order, node)));
-        }
+    Ok(match order.step.id.kind {
+        StepKind::Prepare => switched_on.into_iter().chain([Effect::Prepared]).collect(),
+        StepKind::Deploy => deployed(simulator, machine, order, node, step),
+        StepKind::Destroy => destroyed(machine, order, node)?,
+        StepKind::Relabel => relabelled(machine, order, node),
         StepKind::PowerOn => {
             let joins = machine.image.is_some()
                 && machine.provision == ProvisionState::Active
                 && machine.cluster.is_none()
                 && !machine.kubelet_stopped;
-            effects.extend(switched_on);
             // Its kubelet registers where nobody has a node of its name.
-            effects.extend(joins.then(|| Effect::NodeJoined {
+            let joined = joins.then(|| Effect::NodeJoined {
                 uid: machine::uid_of(&node.name, &order.run, step),
-            }));
+            });
+            switched_on.into_iter().chain(joined).collect()
         }
-        StepKind::PowerOff => effects.push(Effect::PoweredOff),
-        StepKind::SetRetired => effects.push(Effect::Retired(reason_of(order, "retired"))),
-        StepKind::UnsetRetired => effects.push(Effect::Unretired),
+        StepKind::PowerOff => vec![Effect::PoweredOff],
+        StepKind::SetRetired => vec![Effect::Retired(reason_of(order, "retired"))],
+        StepKind::UnsetRetired => vec![Effect::Unretired],
         StepKind::SetMaintenance => {
-            effects.push(Effect::MaintenanceBegan(reason_of(order, "maintenance")));
+            vec![Effect::MaintenanceBegan(reason_of(order, "maintenance"))]
         }
-        StepKind::UnsetMaintenance => effects.push(Effect::MaintenanceEnded),
-        StepKind::Manage => effects.push(Effect::Managed),
-        StepKind::Provide => effects.push(Effect::Provided),
-        _ => {}
+        StepKind::UnsetMaintenance => vec![Effect::MaintenanceEnded],
+        StepKind::Manage => vec![Effect::Managed],
+        StepKind::Provide => vec![Effect::Provided],
+        _ => Vec::new(),
+    })
+}
+
+/// What a deploy does: it writes disks, switches the machine on, and brings its node and its members.
+fn deployed(
+    simulator: &Simulator,
+    machine: &Machine,
+    order: &Order,
+    node: &NodeDesign,
+    step: &str,
+) -> Vec<Effect> {
+    let parameters = order.step.parameters.as_deref();
+    let preserves = parameters.is_some_and(|parameters| parameters.preserve_local_storage);
+    let first = machine.disks.first().map(|disk| disk.name.clone());
+    let system = clean::system_disk(machine, node);
+    let written = match &*node.disks {
+        _ if preserves => system.as_slice(),
+        [] => first.as_slice(),
+        named => named,
+    };
+    let mut effects: Vec<Effect> = written.iter().cloned().map(Effect::WroteDisk).collect();
+    effects.extend((machine.power == PowerState::Off).then_some(Effect::PoweredOn));
+    let cluster = &simulator.settings.cluster;
+    let join = u64::try_from(cluster.durations.join.as_millis()).unwrap_or(u64::MAX);
+    let marker = (&order.run, step);
+    let joins = etcd::joins(&cluster.etcd, &node.name, machine, marker, join);
+    effects.extend(joins);
+    effects.push(Effect::Deployed(Box::new(Deployed {
+        image: machine::image_of(node),
+        uid: machine::uid_of(&node.name, &order.run, step),
+        labels: node.labels.clone(),
+    })));
+    effects
+}
+
+/// What a teardown does: it erases disks, and switches the machine off.
+fn destroyed(machine: &Machine, order: &Order, node: &NodeDesign) -> Result<Vec<Effect>, ActError> {
+    let parameters = order.step.parameters.as_deref();
+    let mut effects = Vec::new();
+    for name in parameters.map_or(&[][..], |parameters| &parameters.disks) {
+        if !machine.disks.iter().any(|disk| disk.name == *name) {
+            return permanent(format!("`{}` has no disk `{name}` to erase", node.name));
+        }
     }
+    // Erased once: where a clean step does it, that is it.
+    if !clean::erases(order) {
+        let wiped = clean::disks(order, node, machine);
+        effects.extend(wiped.into_iter().map(Effect::WipedDisk));
+    }
+    effects.extend((machine.power == PowerState::On).then_some(Effect::PoweredOff));
+    effects.push(Effect::Destroyed);
+    let forgets = parameters.is_some_and(|parameters| parameters.forget);
+    effects.extend(forgets.then_some(Effect::Forgotten));
     Ok(effects)
+}
+
+/// What a change of labels does, and what the node is owed with it.
+fn relabelled(machine: &Machine, order: &Order, node: &NodeDesign) -> Vec<Effect> {
+    let parameters = order.step.parameters.as_deref();
+    let mut effects = vec![Effect::Relabelled(Box::new(Relabelled {
+        set: match parameters {
+            Some(parameters) => parameters.set_labels.iter().cloned().collect(),
+            None => (*node.labels).clone(),
+        },
+        remove: parameters.map_or_else(Vec::new, |each| each.remove_labels.clone()),
+    }))];
+    let cluster = machine.cluster.as_ref();
+    effects.extend(cluster.into_iter().flat_map(|node| put_back(order, node)));
+    effects
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::backend::hardware::written::seconds;
 use crate::diagnostic::Diagnostic;
 use crate::document::Marked;
 
@@ -13,12 +14,6 @@ const LONGEST: f64 = 1e9;
 
 /// Reads a duration in seconds.
 pub(super) fn duration(written: Option<Marked<f64>>) -> Result<Option<Duration>, Box<Diagnostic>> {
-    let Some(Marked { mark, value }) = written else {
-        return Ok(None);
-    };
-    if !(0.0..=LONGEST).contains(&value) {
-        let message = format!("a duration is from 0 to {LONGEST} seconds");
-        return Err(Box::new(Diagnostic::error(CODE, mark, message)));
-    }
-    Ok(Some(Duration::from_secs_f64(value)))
+    let read = |written| seconds(Some(written), Duration::ZERO, ("a duration", LONGEST), CODE);
+    written.map(read).transpose()
 }

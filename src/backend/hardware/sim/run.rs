@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::course::{course_of, is_at_level, is_gone, taken};
+use super::pods::Course;
 use super::rules::permanent;
 use super::world::{Change, World};
 use super::{
@@ -30,8 +31,8 @@ struct Awaited {
     answer_lost: bool,
 }
 
-/// Where a step stands after a look at it.
-enum Standing {
+/// How far a step is after a look at it.
+enum StepState {
     /// It has ended.
     Ended(Result<(), ActError>),
     /// It is under way; look again at this instant, or never.
@@ -50,6 +51,21 @@ fn with_reason(kind: StepKind, message: Arc<str>) -> Arc<str> {
         _ => return message,
     };
     Arc::from(format!("{reason}: {message}"))
+}
+
+/// Lets a course fail: what announces it stays, and nothing that it was asked for takes place.
+/// `of_cleaning`: the cleaning fails, not the step that it is part of.
+fn fail(course: &mut Course, kind: StepKind, of_cleaning: bool, why: Arc<str>) {
+    let announces = |effect: &Effect| match effect {
+        Effect::Cordoned(_) => true,
+        Effect::CleanStepBegun(_) => of_cleaning,
+        _ => false,
+    };
+    let first = course.stages.first();
+    let announced = usize::from(first.is_some_and(|stage| announces(&stage.effect)));
+    course.stages.truncate(announced);
+    let message = with_reason(kind, why);
+    course.effects = vec![Effect::Failed { kind, message }];
 }
 
 /// Whether a step puts back what a node is owed.
@@ -152,7 +168,7 @@ impl Simulator {
         order: &Order,
         node: &NodeDesign,
         awaited: Option<Awaited>,
-    ) -> Result<Standing, StateError> {
+    ) -> Result<StepState, StateError> {
         let step = order.step.id.to_string();
         let mut world = self.world();
         let mut change = world.change()?;
@@ -184,7 +200,7 @@ impl Simulator {
                         "`{}` is busy with `{}` of run {}",
                         node.name, operation.step, operation.run
                     );
-                    return Ok(Standing::Ended(Err(ActError::Passing(Arc::from(message)))));
+                    return Ok(StepState::Ended(Err(ActError::Passing(Arc::from(message)))));
                 }
             }
         }
@@ -201,13 +217,13 @@ impl Simulator {
         };
         if let Some(result) = ended {
             change.commit()?;
-            return Ok(Standing::Ended(result));
+            return Ok(StepState::Ended(result));
         }
         match self.begin(&mut change, order, node, step)? {
             Ok(()) => self.under_way(change, order, node),
             Err(error) => {
                 change.commit()?;
-                Ok(Standing::Ended(Err(error)))
+                Ok(StepState::Ended(Err(error)))
             }
         }
     }
@@ -218,10 +234,10 @@ impl Simulator {
         mut change: Change<'_>,
         order: &Order,
         node: &NodeDesign,
-    ) -> Result<Standing, StateError> {
+    ) -> Result<StepState, StateError> {
         let machine = change.machine(node)?;
         let Some(operation) = &machine.operation else {
-            return Ok(Standing::Ended(Ok(())));
+            return Ok(StepState::Ended(Ok(())));
         };
         let next = operation.next();
         let awaited = Awaited {
@@ -239,7 +255,7 @@ impl Simulator {
         }
         let until = next.map(|at| change.instant(at));
         change.commit()?;
-        Ok(Standing::UnderWay(until, awaited))
+        Ok(StepState::UnderWay(until, awaited))
     }
 
     /// Begins a step, unless a rule or a fault is against it.
@@ -280,17 +296,7 @@ impl Simulator {
             now.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
         };
         let mut fails = |fault: &Fault, otherwise: String| {
-            // What announces it stays, and nothing that it was asked for takes place.
-            let announces = |effect: &Effect| match effect {
-                Effect::Cordoned(_) => true,
-                Effect::CleanStepBegun(_) => of_cleaning,
-                _ => false,
-            };
-            let first = course.stages.first();
-            let announced = usize::from(first.is_some_and(|stage| announces(&stage.effect)));
-            course.stages.truncate(announced);
-            let message = with_reason(kind, fault.said(&otherwise));
-            course.effects = vec![Effect::Failed { kind, message }];
+            fail(&mut course, kind, of_cleaning, fault.said(&otherwise));
         };
         let outcome = fault.map(|fault| (fault, fault.outcome));
         match outcome {
@@ -368,15 +374,15 @@ impl Simulator {
                 fence::pass().await;
             }
             match self.advance(order, node, awaited).map_err(broken)? {
-                Standing::Ended(Ok(())) if puts_back(order) => {
+                StepState::Ended(Ok(())) if puts_back(order) => {
                     return order.reporter.note(Note::Restored.to_text()).await;
                 }
-                Standing::Ended(result) => return result,
-                Standing::UnderWay(Some(until), seen) => {
+                StepState::Ended(result) => return result,
+                StepState::UnderWay(Some(until), seen) => {
                     tokio::time::sleep_until(until).await;
                     awaited = Some(seen);
                 }
-                Standing::UnderWay(None, _) => std::future::pending().await,
+                StepState::UnderWay(None, _) => std::future::pending().await,
             }
         }
     }
