@@ -3,15 +3,17 @@
 //! A task lists all nodes while anybody waits, and ends when nobody does. It looks at most once a
 //! second, less often while nothing changes, and never spends more than half of its time asking.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::api::Api;
 use super::node::Node;
+use crate::backend::hardware::follow::{self, Followed};
 
 /// The shortest time between two looks.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -65,42 +67,27 @@ impl Round {
 pub(super) struct Watch {
     api: Arc<Api>,
     wake: Notify,
-    rounds: watch::Sender<Option<Arc<Round>>>,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    /// Who waits for which node, and how many.
-    waiting: BTreeMap<Arc<str>, usize>,
-    is_running: bool,
+    followed: Arc<Followed<Arc<Round>>>,
+    /// Whether something went on with a node of Ironic when all were last listed.
+    is_active: AtomicBool,
 }
 
 /// Waits for one node; while it lives, the node is looked at.
-pub(super) struct Waiter {
-    watch: Arc<Watch>,
-    uuid: Arc<str>,
-    rounds: watch::Receiver<Option<Arc<Round>>>,
-}
+pub(super) struct Waiter(follow::Waiter<Arc<Round>>);
 
 impl Watch {
     pub(super) fn new(api: Arc<Api>) -> Self {
         Self {
             api,
             wake: Notify::new(),
-            rounds: watch::Sender::new(None),
-            inner: Mutex::default(),
+            followed: Arc::default(),
+            is_active: AtomicBool::new(false),
         }
     }
 
     /// Whether something went on with a node of Ironic when all were last listed.
     pub(super) fn is_active(&self) -> bool {
-        let last = self.rounds.borrow();
-        last.as_ref().is_some_and(|round| round.is_active)
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.is_active.load(Ordering::Acquire)
     }
 
     /// All nodes, by a list that began after this call: one for all who ask meanwhile.
@@ -112,52 +99,28 @@ impl Watch {
 
     /// Begins to look at a node.
     pub(super) fn wait_for(self: &Arc<Self>, uuid: &Arc<str>) -> Waiter {
-        let mut inner = self.inner();
-        *inner.waiting.entry(uuid.clone()).or_default() += 1;
-        let rounds = self.rounds.subscribe();
-        if inner.is_running {
-            self.wake.notify_one();
-        } else {
-            inner.is_running = true;
-            tokio::spawn(look(self.clone()));
+        let (waiter, starts) = self.followed.wait_for(uuid);
+        match starts {
+            true => drop(tokio::spawn(look(self.clone()))),
+            false => self.wake.notify_one(),
         }
-        Waiter {
-            watch: self.clone(),
-            uuid: uuid.clone(),
-            rounds,
-        }
+        Waiter(waiter)
     }
 }
 
 impl Waiter {
     /// Which node it waits for.
     pub(super) fn uuid(&self) -> &Arc<str> {
-        &self.uuid
+        self.0.name()
     }
 
     /// The first look that began after this call: all that was accepted before shows in it.
     pub(super) async fn next(&mut self) -> Arc<Round> {
         let since = Instant::now();
         loop {
-            // The sender lives in the watch, which lives in this waiter.
-            if self.rounds.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-            let round = self.rounds.borrow_and_update().clone();
-            if let Some(round) = round.filter(|round| round.begun >= since) {
+            let round = self.0.next().await;
+            if round.begun >= since {
                 return round;
-            }
-        }
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        let mut inner = self.watch.inner();
-        if let Some(count) = inner.waiting.get_mut(&self.uuid) {
-            *count -= 1;
-            if *count == 0 {
-                inner.waiting.remove(&self.uuid);
             }
         }
     }
@@ -178,13 +141,11 @@ async fn look(watch: Arc<Watch>) {
             SHORTEST
         };
         before = seen;
-        watch.rounds.send_replace(Some(Arc::new(round)));
-        {
-            let mut inner = watch.inner();
-            if inner.waiting.is_empty() {
-                inner.is_running = false;
-                return;
-            }
+        watch.is_active.store(round.is_active, Ordering::Release);
+        let round = Arc::new(round);
+        watch.followed.tell_all(|_| round.clone());
+        if !watch.followed.goes_on() {
+            return;
         }
         let took = begun.elapsed();
         tokio::time::sleep(SHORTEST.max(took)).await;
@@ -198,8 +159,7 @@ async fn look(watch: Arc<Watch>) {
 
 /// What goes on with the nodes that somebody waits for.
 fn watched(watch: &Watch, nodes: Option<&HashMap<Arc<str>, Node>>) -> HashMap<Arc<str>, String> {
-    let inner = watch.inner();
-    let waiting = inner.waiting.keys();
-    let doing = |uuid: &Arc<str>| Some((uuid.clone(), nodes?.get(uuid)?.doing()));
+    let waiting = watch.followed.names().into_iter();
+    let doing = |uuid: Arc<str>| nodes?.get(&uuid).map(|node| (uuid, node.doing()));
     waiting.filter_map(doing).collect()
 }

@@ -166,7 +166,6 @@ impl Task<'_, Metal3> {
             match seen {
                 HostObservation::There(host) => return Ok(Some((*host).clone())),
                 HostObservation::Gone(_) => return Ok(None),
-                HostObservation::NotYet => {}
                 HostObservation::Away { why, passes } => {
                     let since = *away_since.get_or_insert_with(Instant::now);
                     if !passes && since.elapsed() >= OUTAGE {
