@@ -3,6 +3,7 @@
 use super::Error;
 use super::dispatcher::Dispatcher;
 use crate::journal::Entry;
+use crate::step::StepId;
 
 impl Dispatcher<'_> {
     /// Takes in what an interrupted run did before.
@@ -17,8 +18,8 @@ impl Dispatcher<'_> {
                 continue;
             };
             let index = *indexes
-                .get(step.as_ref())
-                .ok_or_else(|| Error::OtherPlan(step.clone()))?;
+                .get(step)
+                .ok_or_else(|| Error::OtherPlan(Box::new(step.clone())))?;
             match entry {
                 Entry::Opened { .. } => {}
                 Entry::Intent { .. } => {
@@ -52,7 +53,8 @@ impl Dispatcher<'_> {
             }
         }
         for (step, decision) in replay.decisions {
-            match indexes.get(step.as_ref()) {
+            let id: Option<StepId> = step.parse().ok();
+            match id.and_then(|id| indexes.get(&id)) {
                 Some(&index) if self.begun[index] && self.ended[index].is_none() => {
                     self.decided.insert(index, decision);
                 }

@@ -31,7 +31,7 @@ impl Dispatcher<'_> {
                 durable,
             } => {
                 self.work.log.append(&Entry::Note {
-                    step: self.plan.steps[index].id.to_string().into(),
+                    step: self.plan.steps[index].id.clone(),
                     text: text.clone(),
                 })?;
                 self.notes.entry(index).or_default().push(text.clone());
@@ -108,7 +108,7 @@ impl Dispatcher<'_> {
     ) -> Result<(), Error> {
         let step = &self.plan.steps[index];
         self.work.log.append(&Entry::Ended {
-            step: step.id.to_string().into(),
+            step: step.id.clone(),
             outcome: outcome.clone(),
             attempted,
             duration_ms,

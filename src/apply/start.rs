@@ -88,7 +88,7 @@ impl Dispatcher<'_> {
             return Ok(None);
         }
         self.work.log.append(&Entry::Intent {
-            step: step.id.to_string().into(),
+            step: step.id.clone(),
         })?;
         if let Some(node) = self.node_of(index) {
             self.tally.nodes[node].busy = true;

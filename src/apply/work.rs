@@ -10,7 +10,7 @@ use crate::design::{NodeDesign, NodeName, RunId};
 use crate::journal::{self, Log, Replay};
 use crate::plan::Plan;
 use crate::run::Stop;
-use crate::step::StepIndex;
+use crate::step::{StepId, StepIndex};
 
 /// One run of one plan.
 pub struct Work<'a> {
@@ -81,7 +81,7 @@ pub enum Error {
     Journal(#[from] journal::Error),
     /// The journal tells of a step that the plan does not have.
     #[error("the journal is of another plan: it tells of `{0}`")]
-    OtherPlan(Arc<str>),
+    OtherPlan(Box<StepId>),
     /// A decision is about a step that the plan does not have, or that does not need one.
     #[error("there is nothing to decide about `{0}`")]
     NothingToDecide(Arc<str>),

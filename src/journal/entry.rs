@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Error, Journal};
+use crate::step::StepId;
 
 /// One entry of a run's journal. Steps go by their ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,12 +25,12 @@ pub enum Entry {
     /// A step that touches the world is about to act. Durable before it acts.
     Intent {
         /// Which step.
-        step: Arc<str>,
+        step: StepId,
     },
     /// A step ended; also steps that were skipped, and gates. Durable before what depends on it starts.
     Ended {
         /// Which step.
-        step: Arc<str>,
+        step: StepId,
         /// How.
         outcome: StepOutcome,
         /// Whether the world was asked for anything; a step that was refused before is no failure
@@ -41,7 +42,7 @@ pub enum Entry {
     /// A step noted something for itself, to be found again after a crash. Durable before it goes on.
     Note {
         /// Which step.
-        step: Arc<str>,
+        step: StepId,
         /// What.
         text: Arc<str>,
     },
@@ -50,7 +51,7 @@ pub enum Entry {
 impl Entry {
     /// The id of the step that it is about.
     #[must_use]
-    pub fn step(&self) -> Option<&Arc<str>> {
+    pub fn step(&self) -> Option<&StepId> {
         match self {
             Self::Opened { .. } => None,
             Self::Intent { step } | Self::Ended { step, .. } | Self::Note { step, .. } => {

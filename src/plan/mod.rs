@@ -51,7 +51,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
-use crate::step::{Cleaning, Step, StepIndex};
+use crate::step::{Cleaning, Step, StepId, StepIndex};
 
 pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
@@ -441,8 +441,8 @@ impl Plan {
 
     /// By its id, where each step stands.
     #[must_use]
-    pub fn positions(&self) -> FxHashMap<String, usize> {
-        let ids = self.steps.iter().map(|step| step.id.to_string());
+    pub fn positions(&self) -> FxHashMap<&StepId, usize> {
+        let ids = self.steps.iter().map(|step| &step.id);
         ids.zip(0..).collect()
     }
 

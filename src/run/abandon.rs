@@ -13,6 +13,7 @@ use super::time::rfc3339;
 use crate::design::{NodeName, RunId};
 use crate::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
 use crate::repository::RefUpdate;
+use crate::step::StepId;
 
 /// What an aborted run leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub enum HalfDone {
     /// A step that had begun and whose end nobody wrote down.
     Step {
         /// Its id.
-        step: Arc<str>,
+        step: StepId,
     },
 }
 

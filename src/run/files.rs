@@ -196,7 +196,7 @@ mod tests {
         let files = files(&directory);
         drop(files.new_journal(&"j1".into()).unwrap());
         let mut journal = files.new_journal(&"j2".into()).unwrap();
-        let step = "prepare/g/a".into();
+        let step = "prepare/g/a".parse().unwrap();
         journal.append(&Entry::Intent { step }).unwrap();
         journal.commit().unwrap();
         let error = files.new_journal(&"j3".into()).unwrap_err();
@@ -235,8 +235,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let files = files(&directory);
         let mut journal = files.new_journal(&"j1".into()).unwrap();
-        for step in ["a", "b", "c"] {
-            let step = step.into();
+        for step in ["prepare/g/a", "prepare/g/b", "prepare/g/c"] {
+            let step = step.parse().unwrap();
             journal.append(&Entry::Intent { step }).unwrap();
             journal.commit().unwrap();
         }

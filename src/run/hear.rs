@@ -3,7 +3,7 @@
 use std::collections::hash_map;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 use super::event::{EventKind, RunEvent};
 use super::node::{self, NodeInRun};
@@ -73,17 +73,17 @@ impl Session<'_> {
 
     /// Takes in again what the journal of a run says that its steps noted for the records.
     pub(super) fn recall(&self, replay: &Replay) {
-        let noting: FxHashMap<String, &StepId> = self
+        let noting: FxHashSet<&StepId> = self
             .approved
             .plan
             .steps
             .iter()
             .filter(|step| node::is_recorded(step.id.kind))
-            .map(|step| (step.id.to_string(), &step.id))
+            .map(|step| &step.id)
             .collect();
         for entry in &replay.entries {
             if let Entry::Note { step, text } = entry
-                && let Some(step) = noting.get(&**step)
+                && noting.contains(step)
             {
                 self.noted(step, text);
             }
@@ -105,7 +105,7 @@ impl Session<'_> {
                 _ => return None,
             };
             (record.run == self.run).then(|| Entry::Note {
-                step: step.id.to_string().into(),
+                step: step.id.clone(),
                 text: note.to_text(),
             })
         });

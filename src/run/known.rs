@@ -10,14 +10,17 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::error::{self, Error};
+use super::event::{EventKind, RunEvent};
 use super::files::{Found, RunFiles};
+use super::node;
+use super::outcome::NodeOutcome;
 use super::records::Part;
 use crate::design::{NodeName, RunId};
 use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
-use crate::run::{NodeOutcome, StepEvent};
-use crate::step::StepKind;
+
+use crate::step::{StepId, StepKind};
 
 /// What is known of a run that was interrupted.
 pub(super) struct Known {
@@ -28,7 +31,7 @@ pub(super) struct Known {
     /// How many of them are of the journal.
     journal: usize,
     /// Steps of whose end checkpoints tell, so that it is in the records.
-    recorded: BTreeSet<Arc<str>>,
+    recorded: BTreeSet<StepId>,
     /// Whether the journal is whole, and nobody resumed the run since it was written.
     pub(super) is_newest: bool,
     is_incomplete: bool,
@@ -104,7 +107,7 @@ impl Known {
                 // What the session remembers from the records counts; the notes of a step that others have begun
                 // are not those of what they began.
                 Entry::Note { .. }
-                    if is_kind(&step, &[StepKind::Remediate, StepKind::ClearLabels])
+                    if matches!(step.kind, StepKind::Remediate | StepKind::ClearLabels)
                         || told.is_doubtful(&step) =>
                 {
                     continue;
@@ -155,7 +158,7 @@ impl Known {
 
     /// Whether the records have what a step did to its node.
     pub(super) fn is_recorded(&self, outcome: &NodeOutcome) -> bool {
-        self.recorded.contains(&*outcome.step.to_string())
+        self.recorded.contains(&outcome.step)
     }
 
     /// The nodes that were rebuilt or torn down, or were about to be, where their records do not say so:
@@ -172,13 +175,14 @@ impl Known {
                     let message = Arc::from(format!("{step} had begun"));
                     (step, Some((Phase::Unknown, Some(message))))
                 }
-                Entry::Ended { step, outcome, .. } => (step, reached(step, outcome)),
+                Entry::Ended { step, outcome, .. } => (step, reached(step.kind, outcome)),
                 Entry::Opened { .. } | Entry::Note { .. } => continue,
             };
             if !self.recorded.contains(step)
-                && let (Some(node), Some(seen)) = (rebuilt_node(step), seen)
+                && node::rebuilds(step.kind)
+                && let (Some(node), Some(seen)) = (&step.node, seen)
             {
-                last.insert(node, seen);
+                last.insert(node.as_str(), seen);
             }
         }
         last.retain(|node, (phase, _)| {
@@ -195,7 +199,7 @@ impl Known {
     }
 
     /// Steps that had begun and have not ended, sorted.
-    pub(super) fn begun(&self) -> Vec<Arc<str>> {
+    pub(super) fn begun(&self) -> Vec<StepId> {
         let mut begun = BTreeSet::new();
         for entry in &self.entries {
             match entry {
@@ -213,17 +217,17 @@ impl Known {
 struct Told {
     /// What began and what ended, each once, in order.
     entries: Vec<Entry>,
-    ends: FxHashMap<Arc<str>, Entry>,
+    ends: FxHashMap<StepId, Entry>,
     /// The nodes that other processes have worked on since the journal was written; `None`: nobody has
     /// resumed the run since.
-    others: Option<BTreeSet<Arc<str>>>,
+    others: Option<BTreeSet<NodeName>>,
 }
 
 impl Told {
     /// Reads the events of all checkpoints; `found` is the journal of this clone.
     fn read(events: &[u8], found: &Found) -> Self {
         let mut told = Self::default();
-        let mut begun: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut begun: BTreeSet<StepId> = BTreeSet::new();
         for line in events.split(|byte| *byte == b'\n') {
             if let Ok(part) = serde_json::from_slice::<Part>(line) {
                 told.others = match found.is_named(&part.journal) {
@@ -232,44 +236,51 @@ impl Told {
                 };
                 continue;
             }
-            match serde_json::from_slice::<StepEvent>(line) {
-                Ok(StepEvent::StepStarted { step, node }) => {
-                    told.touched(node.as_ref());
-                    // Another process began it again without knowing of its end: how it stands now is open.
-                    told.ends.remove(&step);
-                    if begun.insert(step.clone()) {
-                        told.entries.push(Entry::Intent { step });
-                    }
-                }
-                Ok(StepEvent::StepFinished {
-                    step,
-                    node,
-                    outcome,
-                    duration_ms,
-                }) => {
-                    told.touched(node.as_ref());
-                    let end = Entry::Ended {
-                        attempted: begun.contains(&step),
-                        step: step.clone(),
-                        outcome,
-                        duration_ms,
-                    };
-                    if !told.ends.contains_key(&step) {
-                        told.entries.push(end.clone());
-                        told.ends.insert(step, end);
-                    }
-                }
-                // What a newer trueup tells beside that is of no use here.
-                Ok(StepEvent::Other) | Err(_) => {}
+            // What is not an event, or a newer trueup's, is of no use here.
+            if let Ok(event) = serde_json::from_slice::<RunEvent>(line) {
+                told.take_in(event.kind, &mut begun);
             }
         }
         told.keep_last_ends();
         told
     }
 
+    /// Takes in an event; `begun`: the steps that began before it.
+    fn take_in(&mut self, event: EventKind, begun: &mut BTreeSet<StepId>) {
+        match event {
+            EventKind::StepStarted { step, .. } => {
+                self.touched(step.node.as_ref());
+                // Another process began it again without knowing of its end: how it stands now is open.
+                self.ends.remove(&step);
+                if begun.insert(step.clone()) {
+                    self.entries.push(Entry::Intent { step });
+                }
+            }
+            EventKind::StepFinished {
+                step,
+                outcome,
+                duration_ms,
+                ..
+            } => {
+                self.touched(step.node.as_ref());
+                let end = Entry::Ended {
+                    attempted: begun.contains(&step),
+                    step: step.clone(),
+                    outcome,
+                    duration_ms,
+                };
+                if !self.ends.contains_key(&step) {
+                    self.entries.push(end.clone());
+                    self.ends.insert(step, end);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Drops the ends that a later beginning has made void.
     fn keep_last_ends(&mut self) {
-        let mut found: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut found: BTreeSet<StepId> = BTreeSet::new();
         let mut kept: Vec<Entry> = Vec::with_capacity(self.entries.len());
         for entry in self.entries.drain(..).rev() {
             let is_kept = match &entry {
@@ -288,36 +299,19 @@ impl Told {
 
     fn touched(&mut self, node: Option<&NodeName>) {
         if let (Some(others), Some(node)) = (&mut self.others, node) {
-            others.insert(Arc::from(node.as_str()));
+            others.insert(node.clone());
         }
     }
 
     /// Whether the end of a step that only the journal tells of may not count any more.
-    fn is_doubtful(&self, step: &str) -> bool {
+    fn is_doubtful(&self, step: &StepId) -> bool {
         let Some(others) = &self.others else {
             return false;
         };
         // What is of no node is judged again.
-        let node = step.rsplit('/').next().filter(|_| step.contains('/'));
-        node.is_none_or(|node| is_of_no_node(step) || others.contains(node))
+        let node = step.node.as_ref();
+        node.is_none_or(|node| others.contains(node))
     }
-}
-
-/// Whether a step with a group in its id is of that, and not of a node.
-fn is_of_no_node(step: &str) -> bool {
-    let kinds = [
-        StepKind::StartGroup,
-        StepKind::StartWave,
-        StepKind::GatePrepared,
-        StepKind::GateDeployed,
-    ];
-    is_kind(step, &kinds)
-}
-
-/// Whether the step of an id is of one of these kinds.
-fn is_kind(step: &str, kinds: &[StepKind]) -> bool {
-    let kind = step.split('/').next().unwrap_or_default();
-    kinds.iter().any(|each| each.as_str() == kind)
 }
 
 /// What began and what ended, as far as it fits together: a process that died told no checkpoint of its last
@@ -327,7 +321,7 @@ fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
     let positions = plan.positions();
     let mut ended = vec![false; plan.steps.len()];
     let fits = |entry: &Entry| {
-        let Some(&index) = entry.step().and_then(|step| positions.get(&**step)) else {
+        let Some(&index) = entry.step().and_then(|step| positions.get(step)) else {
             return false;
         };
         let mut needs = plan.steps[index].needs.iter();
@@ -344,23 +338,18 @@ fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
 pub(super) fn is_past_verification(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| {
         matches!(entry, Entry::Ended { step, outcome: StepOutcome::Succeeded, .. }
-            if **step == *StepKind::VerifySite.as_str())
+            if step.kind == StepKind::VerifySite)
     })
 }
 
-/// The node of a step that rebuilds or tears it down.
-fn rebuilt_node(step: &str) -> Option<&str> {
-    let kinds = [StepKind::Prepare, StepKind::Deploy, StepKind::Destroy];
-    let (_, rest) = step.split_once('/')?;
-    is_kind(step, &kinds).then(|| rest.rsplit('/').next())?
-}
-
 /// How far a step that ended brought its node; `None` where it was not attempted.
-fn reached(step: &str, outcome: &StepOutcome) -> Option<(Phase, Option<Arc<str>>)> {
+fn reached(kind: StepKind, outcome: &StepOutcome) -> Option<(Phase, Option<Arc<str>>)> {
     Some(match outcome {
-        StepOutcome::Succeeded if step.starts_with("prepare/") => (Phase::Prepared, None),
-        StepOutcome::Succeeded if step.starts_with("deploy/") => (Phase::Deployed, None),
-        StepOutcome::Succeeded => (Phase::NotStarted, None),
+        StepOutcome::Succeeded => match kind {
+            StepKind::Prepare => (Phase::Prepared, None),
+            StepKind::Deploy => (Phase::Deployed, None),
+            _ => (Phase::NotStarted, None),
+        },
         StepOutcome::Failed { message } => (Phase::Failed, Some(message.clone())),
         StepOutcome::Unknown { message } => (Phase::Unknown, Some(message.clone())),
         StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return None,

@@ -51,7 +51,7 @@ pub use begin::{Outlook, Proposal, begin, look_out};
 pub use catch_up::{Unpublished, catch_up, unpublished};
 pub use ending::{Finished, GroupResult, NodeResult, RunReport};
 pub use error::{Error, Kind};
-pub use event::{EventKind, GateStage, RunEvent, StepEvent};
+pub use event::{EventKind, GateStage, RunEvent};
 pub use git_thread::{GitWork, with_heartbeat};
 pub use history::{History, intermediate_commits};
 pub use interrupted::{Interrupted, find_interrupted};

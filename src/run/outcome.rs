@@ -80,7 +80,7 @@ impl NodeOutcome {
     #[must_use]
     pub fn all_of(replay: &Replay, plan: &Plan) -> Vec<Self> {
         let positions = plan.positions();
-        let mut notes: FxHashMap<&str, Vec<Arc<str>>> = FxHashMap::default();
+        let mut notes: FxHashMap<&StepId, Vec<Arc<str>>> = FxHashMap::default();
         replay
             .entries
             .iter()
@@ -91,8 +91,8 @@ impl NodeOutcome {
                     attempted,
                     ..
                 } => {
-                    let notes = notes.remove(&**step).unwrap_or_default();
-                    let step = &plan.steps[*positions.get(step.as_ref())?].id;
+                    let notes = notes.remove(step).unwrap_or_default();
+                    let step = &plan.steps[*positions.get(step)?].id;
                     Self::of(step, outcome, *attempted, &notes)
                 }
                 Entry::Note { step, text } => {

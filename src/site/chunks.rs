@@ -17,9 +17,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::files::{Files, spread};
 use super::leaf::is_leaf;
-use super::load::{Wanted, load_settings, options, own_documents};
 use super::machines::has_secret;
-use super::units::{Designs, Finding, Unit, finding};
+use super::unit::{Designs, Finding, Unit, finding};
+use super::wanted::{Wanted, load_settings, options, own_documents};
 use super::{Error, SiteFile};
 use crate::design::{self, Design, MACHINE, NodeDesign, Section, SectionDigest};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity, SourceId};

@@ -15,8 +15,8 @@ use rustc_hash::FxHashSet;
 
 use crate::design::{self, Design, MACHINE, NodeName, Nodes};
 use crate::diagnostic::{Diagnostics, Mark, Sources};
-use crate::document::{Document, LoadSettings, LoadedFile};
-use crate::render::{self, Rendering, render};
+use crate::document::{Document, LoadedFile};
+use crate::render::{Rendering, render};
 use crate::repository::{BlobId, CommitId, Entry, Moment, Repository, Tree};
 
 use super::consequence::Lost;
@@ -25,7 +25,9 @@ use super::guards::Guards;
 use super::kept;
 use super::leaf::addresses;
 use super::mask::mask;
-use super::units::{Sizes, Units, finding};
+use super::unit::finding;
+use super::units::{Sizes, Units};
+use super::wanted::{Listing, Wanted, is_tool, load_settings, options, own_documents};
 use super::{
     At, Depth, Detail, Error, Location, Settings, Site, SiteFile, Unexplained, UnexplainedFile,
     digest_of,
@@ -40,21 +42,6 @@ pub struct Loader<'a> {
     files: Files<'a>,
     guards: Option<Arc<Guards>>,
     sizes: Sizes,
-}
-
-/// Which site is loaded, and how.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
-    pub(super) location: &'a Location,
-    pub(super) at: At,
-    pub(super) settings: Settings,
-}
-
-/// The files of a site at a revision.
-pub(super) struct Listing {
-    pub(super) tree: Tree,
-    /// The ids of their bytes, where they are known without reading them.
-    pub(super) ids: Vec<Option<BlobId>>,
 }
 
 /// What came of the files that are no units.
@@ -446,43 +433,4 @@ fn has_repeated_address(nodes: &Nodes) -> bool {
     let mut seen = FxHashSet::default();
     let mut all = nodes.values().flat_map(|node| addresses(node));
     !all.all(|address| seen.insert(address))
-}
-
-/// How files are read.
-pub(super) fn load_settings(location: &Location) -> LoadSettings {
-    LoadSettings {
-        flat: location.is_flat,
-        ..LoadSettings::default()
-    }
-}
-
-/// How documents are rendered.
-pub(super) fn options(location: &Location, settings: Settings) -> render::Options {
-    render::Options {
-        allow_missing_sources: settings.allow_missing_sources,
-        default_layers: location.is_flat.then(|| vec![Arc::from("site")]),
-    }
-}
-
-/// The documents of a site. What says that this is a site is none of them; all else in that file is.
-pub(super) fn own_documents(
-    location: &Location,
-    files: &[SiteFile],
-    loaded: &[Arc<LoadedFile>],
-) -> Vec<Arc<Document>> {
-    let mut documents = Vec::new();
-    for (file, content) in files.iter().zip(loaded) {
-        let is_definition = *file.path == *location.definition;
-        let own = content
-            .documents
-            .iter()
-            .filter(|document| !is_definition || *document.id.schema != *design::SITE_DEFINITION);
-        documents.extend(own.cloned());
-    }
-    documents
-}
-
-/// Whether a file is none of a site's documents though it lies among them, as Pegleg has it.
-fn is_tool(location: &Location, path: &str) -> bool {
-    !location.is_flat && path.split('/').any(|part| part == "tools")
 }

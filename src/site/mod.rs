@@ -13,7 +13,9 @@ mod leaf;
 mod load;
 mod machines;
 mod mask;
+mod unit;
 mod units;
+mod wanted;
 
 use std::fmt;
 use std::ops::Range;

@@ -13,10 +13,11 @@ use super::chunks::{self, Candidate};
 use super::files::{Files, on_threads};
 use super::kept::{Kept, Place};
 use super::leaf::seems_leaf;
-use super::load::{Listing, Wanted, load_settings};
+use super::unit::{Designs, Finding, Unit};
+use super::wanted::{Listing, Wanted, load_settings};
 use super::{Detail, Error, SiteFile, Unexplained, UnexplainedFile, digest_of};
 use crate::design::{NodeDesign, Nodes};
-use crate::diagnostic::{Diagnostic, Mark, SourceId};
+use crate::diagnostic::{Mark, SourceId};
 use crate::document::{SiteLimits, decode};
 use crate::repository::{self, BlobId, Entry};
 
@@ -36,30 +37,6 @@ impl Default for Sizes {
             chunk: 2000,
         }
     }
-}
-
-/// A problem, as far as it is told from others.
-pub(super) type Finding = (&'static str, Mark);
-
-pub(super) fn finding(diagnostic: &Diagnostic) -> Option<Finding> {
-    Some((diagnostic.code.0, diagnostic.mark?))
-}
-
-/// Where the designs of a unit are.
-pub(super) enum Designs {
-    /// Among those that are kept, by their positions.
-    Kept(Range<usize>),
-    /// Here.
-    Made(Vec<Arc<NodeDesign>>),
-}
-
-/// A file of machines.
-pub(super) struct Unit {
-    /// Its position among the files of the site.
-    pub(super) position: usize,
-    pub(super) file: SiteFile,
-    pub(super) warnings: u32,
-    pub(super) designs: Designs,
 }
 
 /// The units of a site.
@@ -252,23 +229,6 @@ impl<'k> Units<'k> {
             }
         });
         files.collect()
-    }
-}
-
-impl Unit {
-    /// Which of the machines that are kept are in it.
-    fn rows(&self) -> Option<Range<usize>> {
-        match &self.designs {
-            Designs::Kept(rows) => Some(rows.clone()),
-            Designs::Made(_) => None,
-        }
-    }
-
-    fn len(&self) -> usize {
-        match &self.designs {
-            Designs::Kept(rows) => rows.len(),
-            Designs::Made(made) => made.len(),
-        }
     }
 }
 

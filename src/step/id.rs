@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::StepKind;
 use crate::design::{GroupName, NodeName};
@@ -43,6 +43,14 @@ impl fmt::Display for StepId {
 impl Serialize for StepId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StepId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse()
+            .map_err(|error| serde::de::Error::custom(format_args!("`{text}` {error}")))
     }
 }
 

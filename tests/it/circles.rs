@@ -10,7 +10,7 @@ use regex::Regex;
 use crate::architecture::{code, files};
 
 /// Modules of which circles are still to be cut.
-const NOT_YET: &[&str] = &["cli/apply/", "site/"];
+const NOT_YET: &[&str] = &[];
 
 /// A path of names, from the root of the crate.
 type Names = Vec<String>;

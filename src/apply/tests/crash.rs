@@ -143,7 +143,7 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
         first.log.durable
     });
     let begun = Entry::Intent {
-        step: "prepare/g/a".into(),
+        step: "prepare/g/a".parse().unwrap(),
     };
     assert!(entries.contains(&begun));
     let world = World::new([("prepare/g/a", Act::Ambiguous)]);
@@ -210,7 +210,7 @@ fn a_journal_of_another_plan_is_refused() {
         let world = world();
         let mut run = Run::new(&plan, &world);
         run.replay.entries = vec![Entry::Intent {
-            step: "deploy/x/y".into(),
+            step: "deploy/x/y".parse().unwrap(),
         }];
         assert!(matches!(run.execute().await, Err(Error::OtherPlan(_))));
     });

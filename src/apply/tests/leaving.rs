@@ -173,7 +173,7 @@ fn a_step_finds_its_notes_again_in_the_next_attempt_and_after_a_crash() {
         .collect();
     assert_eq!(told, ["destroy/g/a: task 1", "destroy/g/a: found task 1"]);
     let noted = Entry::Note {
-        step: "destroy/g/a".into(),
+        step: "destroy/g/a".parse().unwrap(),
         text: "task 1".into(),
     };
     let position = log.durable.iter().position(|entry| *entry == noted);

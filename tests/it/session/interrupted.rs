@@ -31,7 +31,7 @@ fn killed(site: &SiteRepository<'_>, time: &Hand, order: &Job) -> RunId {
     .unwrap();
     for step in ["verify-site", "prepare-site", "start/g", "prepare/g/a"] {
         let ended = Entry::Ended {
-            step: Arc::from(step),
+            step: step.parse().unwrap(),
             outcome: StepOutcome::Succeeded,
             attempted: true,
             duration_ms: 1,
@@ -52,7 +52,7 @@ fn killed(site: &SiteRepository<'_>, time: &Hand, order: &Job) -> RunId {
     begun
         .journal
         .append(&Entry::Intent {
-            step: Arc::from("prepare/g/b"),
+            step: "prepare/g/b".parse().unwrap(),
         })
         .unwrap();
     begun.journal.commit().unwrap();

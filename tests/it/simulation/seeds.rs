@@ -604,13 +604,10 @@ impl Fails {
                 continue;
             };
             let mut event = serde_json::to_value(outcome).unwrap();
-            let parts: Vec<&str> = step.split('/').collect();
             event["event"] = "step-finished".into();
-            event["step"] = (*step).into();
-            event["kind"] = parts[0].into();
-            // Gates, groups and waves are of no node.
-            let is_of_node = parts.len() == 3 && !matches!(parts[0], "wave");
-            event["node"] = is_of_node.then(|| parts[2]).into();
+            event["step"] = step.to_string().into();
+            event["kind"] = step.kind.as_str().into();
+            event["node"] = step.node.as_ref().map(NodeName::as_str).into();
             self.take_in(&event);
         }
     }

@@ -1,0 +1,63 @@
+//! Which site is loaded, how, and what of its files.
+
+use std::sync::Arc;
+
+use super::{At, Location, Settings, SiteFile};
+use crate::design;
+use crate::document::{Document, LoadSettings, LoadedFile};
+use crate::render;
+use crate::repository::{BlobId, Tree};
+
+/// Which site is loaded, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) location: &'a Location,
+    pub(super) at: At,
+    pub(super) settings: Settings,
+}
+
+/// The files of a site at a revision.
+pub(super) struct Listing {
+    pub(super) tree: Tree,
+    /// The ids of their bytes, where they are known without reading them.
+    pub(super) ids: Vec<Option<BlobId>>,
+}
+
+/// How files are read.
+pub(super) fn load_settings(location: &Location) -> LoadSettings {
+    LoadSettings {
+        flat: location.is_flat,
+        ..LoadSettings::default()
+    }
+}
+
+/// How documents are rendered.
+pub(super) fn options(location: &Location, settings: Settings) -> render::Options {
+    render::Options {
+        allow_missing_sources: settings.allow_missing_sources,
+        default_layers: location.is_flat.then(|| vec![Arc::from("site")]),
+    }
+}
+
+/// The documents of a site. What says that this is a site is none of them; all else in that file is.
+pub(super) fn own_documents(
+    location: &Location,
+    files: &[SiteFile],
+    loaded: &[Arc<LoadedFile>],
+) -> Vec<Arc<Document>> {
+    let mut documents = Vec::new();
+    for (file, content) in files.iter().zip(loaded) {
+        let is_definition = *file.path == *location.definition;
+        let own = content
+            .documents
+            .iter()
+            .filter(|document| !is_definition || *document.id.schema != *design::SITE_DEFINITION);
+        documents.extend(own.cloned());
+    }
+    documents
+}
+
+/// Whether a file is none of a site's documents though it lies among them, as Pegleg has it.
+pub(super) fn is_tool(location: &Location, path: &str) -> bool {
+    !location.is_flat && path.split('/').any(|part| part == "tools")
+}
