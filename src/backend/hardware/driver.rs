@@ -2,7 +2,7 @@
 //!
 //! A step of the whole site asks nothing of a machine. Any other reaches its machine, proves that it is the
 //! one that the document means ([`carry_out`]), and only then asks for anything. A
-//! driver fills in how its API does each ([`Driver`], [`Machine`]). Levels that are to be seen twice have a
+//! driver fills in how its API does each ([`Driver`], [`StepTarget`]). Levels that are to be seen twice have a
 //! module of their own (`level`), and so has what provisioners have in common (`provisioner`).
 
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub(super) trait Driver: Send + Sync {
 }
 
 /// A machine that was reached, for the time of one step.
-pub(super) trait Machine: Send + Sync {
+pub(super) trait StepTarget: Send + Sync {
     /// Observes what distinguishes the machine; `None`: it is not known yet, and each step says itself what
     /// that means.
     fn prove(&mut self, node: &NodeDesign)
@@ -73,7 +73,7 @@ pub(super) trait Machine: Send + Sync {
 
 /// Carries a step out on a machine that was reached: only where it is the one that the document means.
 pub(super) async fn carry_out(
-    mut machine: impl Machine,
+    mut machine: impl StepTarget,
     registry: &Registry,
     order: &Order,
     node: &NodeDesign,

@@ -24,7 +24,7 @@ struct Entry<T> {
 
 /// Waits for one object, which is followed while this lives.
 #[derive(Debug)]
-pub(super) struct Waiter<T> {
+pub(super) struct Subscription<T> {
     followed: Arc<Followed<T>>,
     name: Arc<str>,
     observed: watch::Receiver<Option<T>>,
@@ -46,14 +46,14 @@ impl<T> Followed<T> {
 
     /// Begins to wait for an object, and whether a task has to be started that follows it. What happens to
     /// it from now on is heard.
-    pub(super) fn wait_for(self: &Arc<Self>, name: &Arc<str>) -> (Waiter<T>, bool) {
+    pub(super) fn wait_for(self: &Arc<Self>, name: &Arc<str>) -> (Subscription<T>, bool) {
         let mut inner = self.inner();
         let entry = inner.objects.entry(name.clone()).or_insert_with(|| Entry {
             waiters: 0,
             observed: watch::Sender::new(None),
         });
         entry.waiters += 1;
-        let waiter = Waiter {
+        let waiter = Subscription {
             followed: self.clone(),
             name: name.clone(),
             observed: entry.observed.subscribe(),
@@ -88,7 +88,7 @@ impl<T> Followed<T> {
     }
 }
 
-impl<T: Clone> Waiter<T> {
+impl<T: Clone> Subscription<T> {
     /// Which object it waits for.
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name
@@ -108,7 +108,7 @@ impl<T: Clone> Waiter<T> {
     }
 }
 
-impl<T> Drop for Waiter<T> {
+impl<T> Drop for Subscription<T> {
     fn drop(&mut self) {
         let mut inner = self.followed.inner();
         if let Some(entry) = inner.objects.get_mut(&self.name) {

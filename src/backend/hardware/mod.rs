@@ -1,8 +1,8 @@
 //! The backends that move machines, and who of them moves which.
 //!
 //! [`choose`] reads the site's `trueup/Backends/v1` and gives one [`super::Hardware`] that sends each
-//! order to the backend of its node. What a step passes through on any of them is in [`driver`], what systems
-//! with objects of their own share in [`provisioner`] and [`follow`], power and other levels in [`level`].
+//! order to the backend of its node. What a step passes through on any of them is in `driver`, what systems
+//! with objects of their own share in `provisioner` and `follow`, power and other levels in `level`.
 
 mod choose;
 mod driver;

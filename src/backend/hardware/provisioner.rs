@@ -25,7 +25,7 @@ use crate::step::{Parameters, StepKind};
 /// A provisioner as its driver reaches it.
 pub(super) trait Provisioner: Send + Sync + Sized {
     /// What it keeps for a machine.
-    type Object: Object;
+    type Object: ProvisionedObject;
 
     /// What the design says of its machines.
     fn roster(&self) -> &Roster;
@@ -48,7 +48,7 @@ pub(super) trait Provisioner: Send + Sync + Sized {
 }
 
 /// A provisioner's object for a machine.
-pub(super) trait Object: Clone + Send + Sync {
+pub(super) trait ProvisionedObject: Clone + Send + Sync {
     /// What it is, and what its id is called: `node of Ironic's`, `UUID`.
     const CALLED: (&'static str, &'static str);
 
@@ -249,7 +249,6 @@ impl<'a, P: Provisioner> Task<'a, P> {
         let known = &self.backend.roster().identities;
         let known = known.known(self.node.name.as_str());
         if let (Some(found), Some(recorded)) = (&found, known.and_then(|known| known.provisioner))
-            && !found.id().is_empty()
             && recorded != *found.id()
         {
             let (what, id) = P::Object::CALLED;

@@ -33,7 +33,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::driver::{Driver, Machine, carry_out, is_flag};
+use super::driver::{Driver, StepTarget, carry_out, is_flag};
 use super::level::{Pace, bring, holds, seen};
 use super::proof::{Evidence, proven};
 use super::written::reference_for;
@@ -407,7 +407,7 @@ struct Reached<'a> {
     session: Session,
 }
 
-impl Machine for Reached<'_> {
+impl StepTarget for Reached<'_> {
     async fn prove(&mut self, node: &NodeDesign) -> Result<Option<Evidence>, ActError> {
         let (identity, proof) = self.ipmi.prove(&self.session, node).await?;
         let about = about(&self.session, "identity");

@@ -35,7 +35,7 @@ const PAGES: usize = 10_000;
 
 /// Why Ironic did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum RequestError {
     /// A request failed.
     #[error(transparent)]
     Http(#[from] Failure),
@@ -44,7 +44,7 @@ pub(super) enum Trouble {
     Stays(String),
 }
 
-impl Trouble {
+impl RequestError {
     /// The status of the answer, where there was one.
     pub(super) fn status(&self) -> Option<u16> {
         match self {
@@ -79,11 +79,11 @@ impl Trouble {
     }
 }
 
-impl From<Trouble> for ActError {
-    fn from(trouble: Trouble) -> Self {
+impl From<RequestError> for ActError {
+    fn from(trouble: RequestError) -> Self {
         match trouble {
-            Trouble::Http(failure) => failure.into(),
-            Trouble::Stays(text) => Self::Permanent(Arc::from(text)),
+            RequestError::Http(failure) => failure.into(),
+            RequestError::Stays(text) => Self::Permanent(Arc::from(text)),
         }
     }
 }
@@ -163,18 +163,18 @@ impl Api {
         self.endpoint.authority()
     }
 
-    fn url(&self, path: &str) -> Result<Url, Trouble> {
+    fn url(&self, path: &str) -> Result<Url, RequestError> {
         let url = self.endpoint.resolve(path);
-        url.map_err(|error| Trouble::Stays(error.to_string()))
+        url.map_err(|error| RequestError::Stays(error.to_string()))
     }
 
     /// The version that both know.
-    pub(super) async fn version(&self) -> Result<&str, Trouble> {
+    pub(super) async fn version(&self) -> Result<&str, RequestError> {
         let version = self.version.get_or_try_init(|| self.negotiate()).await?;
         Ok(version)
     }
 
-    async fn negotiate(&self) -> Result<String, Trouble> {
+    async fn negotiate(&self) -> Result<String, RequestError> {
         let request = Request::new("Ironic", Method::GET, self.url("v1")?)
             .credentials(self.credentials.as_ref())
             .dialect(&Words)
@@ -183,12 +183,12 @@ impl Api {
         let minor = |name| answer.header(name)?.strip_prefix("1.")?.parse::<u32>().ok();
         let who = self.authority();
         let (Some(newest), Some(oldest)) = (minor(MAXIMUM), minor(MINIMUM)) else {
-            return Err(Trouble::Stays(format!(
+            return Err(RequestError::Stays(format!(
                 "{who} does not say which versions of the Ironic API it speaks: is it Ironic?"
             )));
         };
         if newest < FLOOR || oldest > WANTED {
-            return Err(Trouble::Stays(format!(
+            return Err(RequestError::Stays(format!(
                 "Ironic at {who} speaks versions 1.{oldest} to 1.{newest} of its API, and trueup \
                  needs one from 1.{FLOOR} (node retirement) to 1.{WANTED}"
             )));
@@ -197,7 +197,7 @@ impl Api {
     }
 
     /// Whether the version agreed on is at least this one.
-    pub(super) async fn speaks(&self, minor: u32) -> Result<bool, Trouble> {
+    pub(super) async fn speaks(&self, minor: u32) -> Result<bool, RequestError> {
         let agreed = self.version().await?.strip_prefix("1.");
         Ok(agreed.and_then(|agreed| agreed.parse::<u32>().ok()) >= Some(minor))
     }
@@ -207,7 +207,7 @@ impl Api {
         subject: &'a str,
         method: Method,
         path: &str,
-    ) -> Result<Request<'a>, Trouble> {
+    ) -> Result<Request<'a>, RequestError> {
         let version = self.version().await?;
         Ok(Request::new(subject, method, self.url(path)?)
             .credentials(self.credentials.as_ref())
@@ -215,7 +215,7 @@ impl Api {
             .header(VERSION, version))
     }
 
-    async fn get<T: DeserializeOwned>(&self, subject: &str, path: &str) -> Result<T, Trouble> {
+    async fn get<T: DeserializeOwned>(&self, subject: &str, path: &str) -> Result<T, RequestError> {
         let request = self.request(subject, Method::GET, path).await?.attempts(3);
         Ok(self.client.send(&request).await?.json()?)
     }
@@ -225,7 +225,7 @@ impl Api {
         &self,
         subject: &str,
         path: &str,
-    ) -> Result<Option<T>, Trouble> {
+    ) -> Result<Option<T>, RequestError> {
         match self.get(subject, path).await {
             Ok(found) => Ok(Some(found)),
             Err(trouble) if trouble.status() == Some(404) => Ok(None),
@@ -234,7 +234,7 @@ impl Api {
     }
 
     /// All nodes, in as few requests as Ironic lets them be had.
-    pub(super) async fn list(&self) -> Result<Vec<Node>, Trouble> {
+    pub(super) async fn list(&self) -> Result<Vec<Node>, RequestError> {
         let mut all: Vec<Node> = Vec::new();
         let mut path = format!("v1/nodes?limit={PAGE}&fields={FIELDS}");
         for _ in 0..PAGES {
@@ -249,14 +249,18 @@ impl Api {
                 _ => return Ok(all),
             }
         }
-        Err(Trouble::Stays(format!(
+        Err(RequestError::Stays(format!(
             "{} lists nodes without end",
             self.authority()
         )))
     }
 
     /// One node, where it is known.
-    pub(super) async fn node(&self, subject: &str, name: &str) -> Result<Option<Node>, Trouble> {
+    pub(super) async fn node(
+        &self,
+        subject: &str,
+        name: &str,
+    ) -> Result<Option<Node>, RequestError> {
         let path = format!("v1/nodes/{}?fields={FIELDS}", segment(name)?);
         self.find(subject, &path).await
     }
@@ -267,7 +271,7 @@ impl Api {
         subject: &str,
         uuid: &str,
         list: &str,
-    ) -> Result<Option<Vec<String>>, Trouble> {
+    ) -> Result<Option<Vec<String>>, RequestError> {
         let steps = self.steps_of(subject, uuid, list).await?;
         let name = |step: &Value| {
             let part = |name| step.get(name).and_then(Value::as_str);
@@ -287,7 +291,7 @@ impl Api {
         &self,
         subject: &str,
         uuid: &str,
-    ) -> Result<Option<Value>, Trouble> {
+    ) -> Result<Option<Value>, RequestError> {
         self.steps_of(subject, uuid, "clean_steps").await
     }
 
@@ -296,7 +300,7 @@ impl Api {
         subject: &str,
         uuid: &str,
         list: &str,
-    ) -> Result<Option<Value>, Trouble> {
+    ) -> Result<Option<Value>, RequestError> {
         let path = format!(
             "v1/nodes/{}?fields=provision_state,driver_internal_info",
             segment(uuid)?
@@ -306,14 +310,14 @@ impl Api {
     }
 
     /// What the last inspection of a node found.
-    pub(super) async fn inventory(&self, subject: &str, uuid: &str) -> Result<Value, Trouble> {
+    pub(super) async fn inventory(&self, subject: &str, uuid: &str) -> Result<Value, RequestError> {
         let path = format!("v1/nodes/{}/inventory", segment(uuid)?);
         let found = self.find(subject, &path).await?;
         Ok(found.unwrap_or_default())
     }
 
     /// The names of the drivers that are enabled.
-    pub(super) async fn drivers(&self) -> Result<Vec<String>, Trouble> {
+    pub(super) async fn drivers(&self) -> Result<Vec<String>, RequestError> {
         let found: Value = self.get("Ironic", "v1/drivers?fields=name").await?;
         let drivers = found.get("drivers").and_then(Value::as_array);
         let name = |driver: &Value| driver.get("name")?.as_str().map(str::to_owned);
@@ -321,7 +325,7 @@ impl Api {
     }
 
     /// Asks for one node only, to see whether asking is allowed.
-    pub(super) async fn knock(&self) -> Result<(), Trouble> {
+    pub(super) async fn knock(&self) -> Result<(), RequestError> {
         let path = format!("v1/nodes?limit=1&fields={FIELDS}");
         self.get::<Page>("Ironic", &path).await.map(drop)
     }
@@ -331,7 +335,7 @@ impl Api {
         &self,
         subject: &str,
         address: &str,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Option<String>, RequestError> {
         let path = format!(
             "v1/ports?address={}&fields=address,node_uuid",
             percent_encoded(address)
@@ -345,7 +349,7 @@ impl Api {
     pub(super) async fn ports(
         &self,
         node: Option<&str>,
-    ) -> Result<HashMap<Arc<str>, Vec<Arc<str>>>, Trouble> {
+    ) -> Result<HashMap<Arc<str>, Vec<Arc<str>>>, RequestError> {
         const FIELDS: &str = "address,node_uuid";
         let mut all: HashMap<Arc<str>, Vec<Arc<str>>> = HashMap::new();
         let of_node = match node {
@@ -365,7 +369,7 @@ impl Api {
                 _ => return Ok(all),
             }
         }
-        Err(Trouble::Stays(format!(
+        Err(RequestError::Stays(format!(
             "{} lists ports without end",
             self.authority()
         )))
@@ -379,7 +383,7 @@ impl Api {
         path: &str,
         body: Option<&Value>,
         secret: Option<&Secret>,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, RequestError> {
         let mut request = self.request(subject, method, path).await?;
         if let Some(body) = body {
             request = request.json(body);
@@ -396,7 +400,7 @@ impl Api {
         subject: &str,
         body: &Value,
         secret: Option<&Secret>,
-    ) -> Result<Node, Trouble> {
+    ) -> Result<Node, RequestError> {
         let body = Some(body);
         let answer = self.change(subject, Method::POST, "v1/nodes", body, secret);
         Ok(answer.await?.json()?)
@@ -408,7 +412,7 @@ impl Api {
         subject: &str,
         uuid: &str,
         address: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let body = json!({"node_uuid": uuid, "address": address});
         let answer = self.change(subject, Method::POST, "v1/ports", Some(&body), None);
         answer.await.map(drop)
@@ -420,7 +424,7 @@ impl Api {
         subject: &str,
         uuid: &str,
         traits: &[Arc<str>],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let path = format!("v1/nodes/{}/traits", segment(uuid)?);
         let body = json!({"traits": traits});
         let answer = self.change(subject, Method::PUT, &path, Some(&body), None);
@@ -434,7 +438,7 @@ impl Api {
         uuid: &str,
         operations: &Value,
         secret: Option<&Secret>,
-    ) -> Result<Node, Trouble> {
+    ) -> Result<Node, RequestError> {
         let path = format!("v1/nodes/{}", segment(uuid)?);
         let body = Some(operations);
         let answer = self.change(subject, Method::PATCH, &path, body, secret);
@@ -448,7 +452,7 @@ impl Api {
         uuid: &str,
         what: &str,
         body: &Value,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let path = format!("v1/nodes/{}/states/{what}", segment(uuid)?);
         let answer = self.change(subject, Method::PUT, &path, Some(body), None);
         answer.await.map(drop)
@@ -460,7 +464,7 @@ impl Api {
         subject: &str,
         uuid: &str,
         reason: Option<&str>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let path = format!("v1/nodes/{}/maintenance", segment(uuid)?);
         let body = reason.map(|reason| json!({"reason": reason}));
         let method = if body.is_some() {
@@ -473,7 +477,7 @@ impl Api {
     }
 
     /// Removes a node from Ironic.
-    pub(super) async fn remove(&self, subject: &str, uuid: &str) -> Result<(), Trouble> {
+    pub(super) async fn remove(&self, subject: &str, uuid: &str) -> Result<(), RequestError> {
         let path = format!("v1/nodes/{}", segment(uuid)?);
         let answer = self.change(subject, Method::DELETE, &path, None, None);
         answer.await.map(drop)
@@ -492,10 +496,10 @@ pub(super) fn marker(next: &str) -> Option<String> {
 }
 
 /// A name as one segment of a path. Ironic's names have only letters that need no escape.
-fn segment(name: &str) -> Result<&str, Trouble> {
+fn segment(name: &str) -> Result<&str, RequestError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.~".contains(letter);
     if name.is_empty() || matches!(name, "." | "..") || !name.chars().all(is_plain) {
-        return Err(Trouble::Stays(format!(
+        return Err(RequestError::Stays(format!(
             "`{name}` cannot be the name of a node in Ironic: letters, digits, `-`, `_`, `.` and `~` can; \
              `names` of the Backends document can give it another one there"
         )));

@@ -38,7 +38,7 @@ use crate::document::{Marked, Node as Written};
 use crate::identity::{Identity, Proof, Verdict};
 use crate::observed::ObservedNode;
 use node::Node;
-use steps::Steps;
+use steps::NodeSteps;
 
 /// Most requests to Ironic at once.
 const PER_HOST: usize = 16;
@@ -249,11 +249,11 @@ impl Driver for Ironic {
     }
 
     async fn probe_step(&self, order: &Order, node: &NodeDesign) -> Probe {
-        Steps::new(self, order, node).probe().await
+        NodeSteps::new(self, order, node).probe().await
     }
 
     async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
-        let steps = Steps::new(self, order, node);
+        let steps = NodeSteps::new(self, order, node);
         carry_out(steps, &self.roster.identities, order, node).await
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::backend::hardware::provisioner::{Object, Roster};
+use crate::backend::hardware::provisioner::{ProvisionedObject, Roster};
 use crate::backend::http::plain;
 use crate::identity::Identity;
 use crate::lifecycle::{CleanInterface, Flags, OfferedStep, PowerState, ProvisionState, Verb};
@@ -225,7 +225,7 @@ impl Node {
     }
 }
 
-impl Object for Node {
+impl ProvisionedObject for Node {
     const CALLED: (&'static str, &'static str) = ("node of Ironic's", "UUID");
 
     fn id(&self) -> &Arc<str> {

@@ -11,7 +11,7 @@ use super::node::{
     CLEAN_FAILURE, DISKS, INSPECTED, Node, disks_of_inventory, identity_of_inventory,
 };
 use super::{Ironic, enrol, own_steps};
-use crate::backend::hardware::driver::{Machine, Result};
+use crate::backend::hardware::driver::{Result, StepTarget};
 use crate::backend::hardware::payload;
 use crate::backend::hardware::proof::Evidence;
 use crate::backend::hardware::provisioner::Task;
@@ -21,7 +21,7 @@ use crate::identity;
 use crate::lifecycle::{PowerState, ProvisionState, Verb};
 use crate::step::{CleanStep, StepKind};
 
-/// Steps that Ironic accepts in a manual cleaning and leaves out without a word.
+/// NodeSteps that Ironic accepts in a manual cleaning and leaves out without a word.
 const LEFT_OUT: [&str; 5] = ["power_on", "power_off", "reboot", "hold", "wait"];
 
 /// Most verbs that bring one node from anywhere to available.
@@ -31,13 +31,13 @@ const WAY: usize = 8;
 const INVENTORY: u32 = 81;
 
 /// The steps on one node.
-pub(super) struct Steps<'a> {
+pub(super) struct NodeSteps<'a> {
     task: Task<'a, Ironic>,
     /// How automated cleaning was before this step switched it for its own time.
     switched: OnceLock<Option<bool>>,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> NodeSteps<'a> {
     pub(super) fn new(ironic: &'a Ironic, order: &'a Order, node: &'a NodeDesign) -> Self {
         let subject = |name: &str| match *name == *node.name.as_str() {
             true => format!("node `{name}`"),
@@ -366,6 +366,30 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
+    /// Takes the node out of Ironic.
+    async fn leave(&self, mut node: Node) -> Result<()> {
+        let task = &self.task;
+        if node.state() == ProvisionState::Available {
+            node = task.ask(node, Verb::Manage, json!({})).await?;
+        }
+        self.task.order.reporter.note(LEAVING).await?;
+        task.say("leaves Ironic");
+        task.remove(node).await?;
+        let (registry, name) = (
+            &self.ironic().roster.identities,
+            self.task.node.name.as_str(),
+        );
+        registry.enrolled(name, None);
+        if let Some(known) = registry.known(name) {
+            self.task
+                .order
+                .reporter
+                .note(identity::note(&known))
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Erases a retired machine that cannot be cleaned on the way to available, since it never goes there,
     /// by the steps that the plan names; a plan that names none was not for erasing it.
     async fn erase(&self, node: Node) -> Result<Node> {
@@ -404,7 +428,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-impl Machine for Steps<'_> {
+impl StepTarget for NodeSteps<'_> {
     async fn prove(&mut self, node: &NodeDesign) -> Result<Option<Evidence>> {
         self.task.evidence(&self.ironic().designed(node)).await
     }
@@ -430,7 +454,7 @@ impl Machine for Steps<'_> {
     }
 }
 
-impl Steps<'_> {
+impl NodeSteps<'_> {
     async fn act_by_kind(&self) -> Result<()> {
         let task = &self.task;
         let power = async |wanted| task.power(task.known().await?, wanted).await.map(drop);
@@ -598,27 +622,10 @@ impl Steps<'_> {
         if node.state() != ProvisionState::Enroll {
             node = task.power(node, PowerState::Off).await?;
         }
-        if self.leaves(&node) {
-            if node.state() == ProvisionState::Available {
-                node = task.ask(node, Verb::Manage, json!({})).await?;
-            }
-            self.task.order.reporter.note(LEAVING).await?;
-            task.say("leaves Ironic");
-            task.remove(node).await?;
-            let (registry, name) = (
-                &self.ironic().roster.identities,
-                self.task.node.name.as_str(),
-            );
-            registry.enrolled(name, None);
-            if let Some(known) = registry.known(name) {
-                self.task
-                    .order
-                    .reporter
-                    .note(identity::note(&known))
-                    .await?;
-            }
+        match self.leaves(&node) {
+            true => self.leave(node).await,
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Runs clean steps.

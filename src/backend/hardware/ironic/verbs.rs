@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Ironic;
-use super::api::Trouble;
+use super::api::RequestError;
 use super::node::Node;
 use super::own_steps::{LeftOut, OwnSteps};
 use crate::backend::hardware::driver::Result;
@@ -81,7 +81,7 @@ impl Task<'_, Ironic> {
         send: impl Fn(Arc<str>) -> F,
     ) -> Result<(Node, T)>
     where
-        F: Future<Output = Result<T, Trouble>>,
+        F: Future<Output = Result<T, RequestError>>,
     {
         let mut refusals = 0;
         let mut busy = Busy::new(self.order);
@@ -332,7 +332,7 @@ impl Busy {
 
     /// The wait before the next request; `None`: it would be too late. `is_active`: whether
     /// Ironic works on a machine, whose end makes room.
-    fn next(&mut self, trouble: &Trouble, is_active: bool) -> Option<Duration> {
+    fn next(&mut self, trouble: &RequestError, is_active: bool) -> Option<Duration> {
         let now = Instant::now();
         if is_active && trouble.status() == Some(503) {
             self.until = now + BUSY;
@@ -348,7 +348,7 @@ impl Busy {
     }
 
     /// The failure when there is no time left.
-    fn ended(&self, trouble: &Trouble) -> ActError {
+    fn ended(&self, trouble: &RequestError) -> ActError {
         let is_at_end = self.end.is_some_and(|end| end <= self.until);
         if is_at_end || trouble.status() != Some(503) {
             return trouble.clone().into();

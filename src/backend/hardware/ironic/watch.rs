@@ -73,7 +73,7 @@ pub(super) struct Watch {
 }
 
 /// Waits for one node; while it lives, the node is looked at.
-pub(super) struct Waiter(follow::Waiter<Arc<Round>>);
+pub(super) struct Waiter(follow::Subscription<Arc<Round>>);
 
 impl Watch {
     pub(super) fn new(api: Arc<Api>) -> Self {

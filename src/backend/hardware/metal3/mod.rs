@@ -40,7 +40,7 @@ use crate::observed::{ObservedNode, RemediationSeen};
 use remediation::Annotations;
 use resource::Host;
 use state::Able;
-use steps::Steps;
+use steps::HostSteps;
 use watch::Watch;
 
 /// How many hosts are looked at one by one; more than these by one list.
@@ -185,11 +185,11 @@ impl Driver for Metal3 {
     }
 
     async fn probe_step(&self, order: &Order, node: &NodeDesign) -> Probe {
-        Steps::new(self, order, node).probe().await
+        HostSteps::new(self, order, node).probe().await
     }
 
     async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
-        let steps = Steps::new(self, order, node);
+        let steps = HostSteps::new(self, order, node);
         carry_out(steps, &self.roster.identities, order, node).await
     }
 

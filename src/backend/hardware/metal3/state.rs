@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::resource::{Host, ObjectReference, Storage, key};
-use crate::backend::hardware::provisioner::{Object, Roster};
+use crate::backend::hardware::provisioner::{ProvisionedObject, Roster};
 use crate::backend::http::plain;
 use crate::identity::Identity;
 use crate::lifecycle::{Flags, PowerState, ProvisionState as S, Verb};
@@ -255,7 +255,7 @@ impl Host {
     }
 }
 
-impl Object for Host {
+impl ProvisionedObject for Host {
     const CALLED: (&'static str, &'static str) = ("host", "UID");
 
     fn id(&self) -> &Arc<str> {

@@ -12,7 +12,7 @@ use super::Metal3;
 use super::manifest::{self, HostDesign, Names};
 use super::resource::{Host, key};
 use super::settings::Inspect;
-use crate::backend::hardware::driver::{Machine, Result};
+use crate::backend::hardware::driver::{Result, StepTarget};
 use crate::backend::hardware::payload;
 use crate::backend::hardware::proof::Evidence;
 use crate::backend::hardware::provisioner::Task;
@@ -29,11 +29,11 @@ const NO_CLEAN_STEPS: &str =
     "Metal3 runs no clean steps on demand: it cleans when a system is taken off a host";
 
 /// The steps on one node.
-pub(super) struct Steps<'a> {
+pub(super) struct HostSteps<'a> {
     task: Task<'a, Metal3>,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> HostSteps<'a> {
     pub(super) fn new(metal3: &'a Metal3, order: &'a Order, node: &'a NodeDesign) -> Self {
         let namespace = metal3.management.namespace();
         let subject = |name: &str| format!("node `{}` (host {namespace}/{name})", node.name);
@@ -248,6 +248,46 @@ impl<'a> Steps<'a> {
             && host.annotation(key::PRESERVED).is_none()
     }
 
+    /// Has the host carry an image, with what its system is given in Secrets.
+    async fn ask_for_system(&self, host: Host, image: Value) -> Result<Host> {
+        let (task, metal3) = (&self.task, self.metal3());
+        self.can_be_deployed(&host)?;
+        let names = Names::of(&task.name);
+        let secrets = &*metal3.secrets;
+        let refuse = |why: String| task.permanent(why);
+        let user = manifest::user_data(task.node, &metal3.settings, secrets).map_err(refuse)?;
+        let network =
+            manifest::network_data(task.node, &metal3.settings, secrets).map_err(refuse)?;
+        self.put_secret(&names.user_data, &[("userData", &user)], Some(&host))
+            .await?;
+        let namespace = metal3.management.namespace();
+        let refer = |name: &str| json!({"name": name, "namespace": namespace});
+        let mut spec = json!({"image": image, "online": true, "userData": refer(&names.user_data)});
+        if let Some(network) = &network {
+            self.put_secret(
+                &names.network_data,
+                &[("networkData", network)],
+                Some(&host),
+            )
+            .await?;
+            spec["networkData"] = refer(&names.network_data);
+        }
+        let left = payload::not_carried(task.node).join(", ");
+        if !left.is_empty() && metal3.settings.user_data.is_none() {
+            task.say(format!(
+                "the user data does not carry all of these boot actions: {left}"
+            ));
+        }
+        let patch = |host: &Host| {
+            self.can_be_deployed(host)?;
+            let annotations = json!({key::STEP: self.marker()});
+            Ok(Some(
+                json!({"metadata": {"annotations": annotations}, "spec": spec}),
+            ))
+        };
+        task.change("deploy", host, patch).await
+    }
+
     /// Takes the image off where the operator fails to deploy it: it would try again for ever, and bring the
     /// machine up some time when nobody reckons with it.
     async fn give_up(&self, url: &str) -> Result<()> {
@@ -364,7 +404,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-impl Machine for Steps<'_> {
+impl StepTarget for HostSteps<'_> {
     async fn prove(&mut self, node: &NodeDesign) -> Result<Option<Evidence>> {
         self.task.evidence(&node.identity()).await
     }
@@ -388,7 +428,7 @@ impl Machine for Steps<'_> {
     }
 }
 
-impl Steps<'_> {
+impl HostSteps<'_> {
     /// Creates the host where there is none, else brings it up to date, and waits until it is available.
     async fn prepare(&self) -> Result<()> {
         let task = &self.task;
@@ -420,44 +460,7 @@ impl Steps<'_> {
         let mut host = task.known().await?;
         let (url, image) = self.image()?;
         if !self.is_ours(&host) {
-            self.can_be_deployed(&host)?;
-            let names = Names::of(&task.name);
-            let secrets = &*metal3.secrets;
-            let refuse = |why: String| task.permanent(why);
-            let user =
-                manifest::user_data(self.task.node, &metal3.settings, secrets).map_err(refuse)?;
-            let network = manifest::network_data(self.task.node, &metal3.settings, secrets)
-                .map_err(refuse)?;
-            self.put_secret(&names.user_data, &[("userData", &user)], Some(&host))
-                .await?;
-            let namespace = metal3.management.namespace();
-            let refer = |name: &str| json!({"name": name, "namespace": namespace});
-            let mut spec =
-                json!({"image": image, "online": true, "userData": refer(&names.user_data)});
-            if let Some(network) = &network {
-                self.put_secret(
-                    &names.network_data,
-                    &[("networkData", network)],
-                    Some(&host),
-                )
-                .await?;
-                spec["networkData"] = refer(&names.network_data);
-            }
-            let left = payload::not_carried(self.task.node).join(", ");
-            if !left.is_empty() && metal3.settings.user_data.is_none() {
-                task.say(format!(
-                    "the user data does not carry all of these boot actions: {left}"
-                ));
-            }
-            host = task
-                .change("deploy", host, |host| {
-                    self.can_be_deployed(host)?;
-                    let annotations = json!({key::STEP: self.marker()});
-                    Ok(Some(
-                        json!({"metadata": {"annotations": annotations}, "spec": spec}),
-                    ))
-                })
-                .await?;
+            host = self.ask_for_system(host, image).await?;
         }
         let still = |host: &Host| match host.spec.image.as_ref().map(|image| &*image.url) {
             Some(wanted) if *wanted == *url => Ok(()),

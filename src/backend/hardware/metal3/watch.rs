@@ -46,7 +46,7 @@ pub(super) struct Watch {
 
 /// Waits for one host; while it lives, the host is followed.
 #[derive(Debug)]
-pub(super) struct Waiter(follow::Waiter<HostObservation>);
+pub(super) struct Waiter(follow::Subscription<HostObservation>);
 
 impl Watch {
     pub(super) fn new(management: Arc<Management>) -> Self {

@@ -79,13 +79,33 @@ impl Machine<'_> {
                 .progress("waiting for the report of the new system");
             self.await_report(url, until).await?;
         }
-        match (&answers_at, kept) {
-            (None, _) if reports_at.is_some() => {}
+        self.await_system(order, answers_at, reports_at.is_some(), (kept, until))
+            .await?;
+        if kept == Kept::Continuous {
+            self.boot_as_usual().await?;
+        }
+        // Without port or report nobody knows whether the image is still being read.
+        if settings.deploy.is_proven() && settings.deploy.from == Source::VirtualMedia {
+            self.eject().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for what can be seen of the new system: at a port, by what it reports, or by its first boot.
+    async fn await_system(
+        &self,
+        order: &Order,
+        answers_at: Option<(Arc<str>, u16)>,
+        has_reported: bool,
+        (kept, until): (Kept, Instant),
+    ) -> Result<(), ActError> {
+        match (answers_at, kept) {
+            (None, _) if has_reported => {}
             (Some((address, port)), _) => {
                 let text =
                     format!("waiting for {address}:{port} (proves that a system answers there)");
                 order.reporter.progress(text);
-                self.await_port(address, *port, until).await?;
+                self.await_port(&address, port, until).await?;
             }
             (None, Kept::Once) => {
                 order
@@ -94,19 +114,12 @@ impl Machine<'_> {
                 self.await_boot(until).await?;
             }
             (None, Kept::No | Kept::Continuous) => {
-                let time = settings.deploy.boot_time;
+                let time = self.backend.settings.deploy.boot_time;
                 order
                     .reporter
                     .progress(format!("{} s to boot (unverified)", time.as_secs()));
                 sleep(time.min(until.saturating_duration_since(Instant::now()))).await;
             }
-        }
-        if kept == Kept::Continuous {
-            self.boot_as_usual().await?;
-        }
-        // Without port or report nobody knows whether the image is still being read.
-        if settings.deploy.is_proven() && settings.deploy.from == Source::VirtualMedia {
-            self.eject().await?;
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
-use super::driver::{self, Driver, Result, carry_out, is_flag};
+use super::driver::{Driver, Result, StepTarget, carry_out, is_flag};
 use super::images::Images;
 use super::proof::Evidence;
 use super::written::for_node;
@@ -211,7 +211,7 @@ impl Redfish {
     }
 }
 
-impl driver::Machine for Machine<'_> {
+impl StepTarget for Machine<'_> {
     async fn prove(&mut self, node: &NodeDesign) -> Result<Option<Evidence>> {
         let sight = self.prove(node).await?;
         let authority = self.controller.endpoint().authority();
