@@ -139,6 +139,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "guard",
             "identity",
             "journal",
+            "lifecycle",
             "observed",
             "plan",
             "record",

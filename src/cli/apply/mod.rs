@@ -2,21 +2,20 @@
 
 pub(in crate::cli) mod airship;
 mod conclude;
-mod consent;
+mod operator;
 mod process;
-mod recheck;
 mod resume;
 mod saved;
 mod watch;
 mod window;
 
 use std::cell::OnceCell;
-use std::io::IsTerminal;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
 use self::conclude::{Task, exit_code, start};
+use self::operator::{confirm, show};
 use self::resume::resume;
 use self::saved::{apply_saved, not_before_its_day};
 use crate::cli::action;
@@ -24,13 +23,13 @@ use crate::cli::context::Context;
 use crate::cli::interrupted;
 use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::{Failure, FailureKind};
-use crate::plan::{self, Action, Plan, Request};
+use crate::plan::{Action, Plan, Request};
 use crate::record::RunRecord;
-use crate::report::{self, Visible};
+use crate::report::Visible;
 use crate::run::{self, Process, admit};
 use crate::site::At;
 use crate::workflow::Checkout;
-use crate::workflow::{self, Planned, Planner};
+use crate::workflow::{self, Planned, Planner, not_admitted};
 
 pub(in crate::cli) use process::{ProcessClock, actor};
 
@@ -220,24 +219,6 @@ fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8,
     Ok(0)
 }
 
-/// Why a plan is not admitted: what could not be read, and for the specification's own actions what an
-/// etcd cluster would not bear, is a failure of the step and no conflict.
-fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
-    let mut failure = Failure::from(error);
-    let action = Some(plan.request.action).filter(|action| action.is_targeted());
-    if let (run::Error::Blocked { cause, .. }, Some(action)) = (error, action) {
-        let is_failure = match cause {
-            plan::Cause::Rule => false,
-            plan::Cause::Unreadable => true,
-            plan::Cause::Etcd => matches!(action, Action::RemoveEtcd | Action::Decommission),
-        };
-        if is_failure {
-            failure.kind = FailureKind::Failed;
-        }
-    }
-    failure
-}
-
 /// Sees to it that no other run is in the way before anything is planned: what a run that goes on, or
 /// was interrupted, has done is not in the records yet, so that a plan would misread it.
 fn look_out(
@@ -309,14 +290,7 @@ fn apply_new(
     let digest = documents.digest.clone();
     drop((documents, records, observations));
     let plan = Arc::new(plan);
-    let mut text = String::new();
-    let view = report::plan::View {
-        palette: context.printer.err,
-        ..Default::default()
-    };
-    report::plan::text(&mut text, &plan, view)?;
-    context.printer.tell(&text);
-    drop(text);
+    show(context, &plan)?;
     admit(site, &selection, &state, &plan, commit, &digest)
         .map_err(|error| not_admitted(&error, &plan))?;
     not_before_its_day(context, &plan)?;
@@ -345,26 +319,4 @@ fn apply_new(
 fn not_observed() -> Failure {
     let text = "a plan made without asking the backends cannot be applied";
     Failure::new(FailureKind::Usage, text).hint("leave `--observed` away")
-}
-
-fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
-    if command.yes {
-        return Ok(());
-    }
-    if !std::io::stdin().is_terminal() {
-        return Err(
-            Failure::new(FailureKind::Usage, "nobody is here to approve the plan")
-                .hint("give `--yes`, or a plan that was saved with `trueup plan -o FILE`"),
-        );
-    }
-    ask(context)
-}
-
-/// Asks on a terminal for approval of what was shown.
-fn ask(context: &Context) -> Result<(), Failure> {
-    let question = "\nCarry this plan out? Only `yes` is taken as approval:";
-    match context.printer.confirms(question, "yes")? {
-        true => Ok(()),
-        false => Err(Failure::error("not approved; nothing was done")),
-    }
 }

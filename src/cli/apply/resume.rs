@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::conclude::{CommandHost, Listening, Task, execution};
-use super::consent::Consent;
-use super::recheck::{Rechecked, hold, recheck};
-use super::saved::{Equipped, equip, kind_of};
+use super::operator::CommandOperator;
+use super::saved::kind_of;
 use super::{ApplyCommand, ProcessClock, actor, exit_code, look_out, window};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::design::Design;
 use crate::journal::Decision;
-use crate::plan::{Plan, saved};
+use crate::plan::{Plan, RunState, saved};
 use crate::record::Store;
-use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted};
+use crate::report;
+use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted, unfinished_run};
 use crate::site::At;
-use crate::workflow::{self, Caller, Checkout, Client, Opened, ResumeRequest};
+use crate::workflow::{
+    self, Caller, Checkout, Client, Consent, Equipped, Opened, Rechecked, ResumeRequest, equip,
+    hold, recheck,
+};
 
 /// Resumes a run that was interrupted; its commit is kept.
 pub(super) fn resume(
@@ -81,18 +84,34 @@ fn agreed(
     let mut rechecked = Rechecked::default();
     if !is_own {
         let consent = Consent {
-            context,
-            command,
+            client: context,
+            operator: &CommandOperator { context, command },
             checkout,
             site,
             again: "trueup apply --resume",
             reviewed: &plan,
             at: At::Commit(interrupted.commit),
         };
+        is_not_running(command, site)?;
         rechecked = recheck(&consent, interrupted)?;
         hold(&mut plan, &mut rechecked);
     }
     Ok((plan, rechecked.refused))
+}
+
+/// A run whose process may be at work is somebody else's.
+fn is_not_running(command: &ApplyCommand, site: &SiteRepository<'_>) -> Result<(), Failure> {
+    let unfinished = unfinished_run(site)?;
+    match unfinished {
+        Some(run) if run.state == RunState::Running && !command.take_over_dead => {
+            let way_out = format!(
+                "where its process is dead, `--take-over-dead` takes its lock, and `trueup unlock {}` releases it",
+                run.run
+            );
+            Err(Failure::new(FailureKind::Locked, report::unfinished(&run)).hint(way_out))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The documents of a run, and what its plan is carried out with.

@@ -1,26 +1,18 @@
 //! A saved plan: read, made again, compared with the new one, and that one carried out.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::consent::Consent;
-use super::{ApplyCommand, Task, not_admitted, not_observed, nothing, start};
-use crate::backend::{self, Backends};
+use super::operator::CommandOperator;
+use super::{ApplyCommand, Task, not_observed, nothing, start};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
-use crate::design::{Design, NodeDesign, NodeName};
 use crate::observed;
-use crate::plan::{Difference, Plan, PlanEffect, saved};
-use crate::record::{NodeRecord, Store};
+use crate::plan::{Plan, PlanEffect, saved};
 use crate::report::Visible;
 use crate::repository::{CommitId, Links, read_file};
-use crate::run::{self, Connection, admit};
-use crate::site::{At, Site};
-use crate::workflow::Checkout;
-use crate::workflow::{self, Opened, Planned};
-
-/// Differences that are listed.
-const MOST_LISTED: usize = 40;
+use crate::run::{self, admit};
+use crate::site::At;
+use crate::workflow::{self, Checkout, Consent, Planned, in_history, listed, not_admitted};
 
 /// Makes a saved plan again, and carries the new one out where it does nothing that the saved one does not show.
 ///
@@ -41,8 +33,8 @@ pub(super) fn apply_saved(
     }
     not_before_its_day(context, &reviewed)?;
     let consent = Consent {
-        context,
-        command,
+        client: context,
+        operator: &CommandOperator { context, command },
         checkout,
         site,
         again: &format!("trueup apply {}", path.display()),
@@ -112,15 +104,6 @@ fn read(context: &Context, path: &std::path::Path) -> Result<Plan, Failure> {
     saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))
 }
 
-/// What it means for an apply that a plan is not as this program writes it.
-pub(super) fn kind_of(error: &saved::SavedError) -> FailureKind {
-    use saved::SavedError as E;
-    match error {
-        E::Altered { .. } | E::AnotherEffect { .. } | E::Contradiction(_) => FailureKind::Stale,
-        _ => FailureKind::Error,
-    }
-}
-
 /// A plan that was made for a day to come is not applied before that day.
 pub(super) fn not_before_its_day(context: &Context, plan: &Plan) -> Result<(), Failure> {
     let (day, today) = (&plan.options.as_of, context.today());
@@ -148,85 +131,11 @@ fn commit_of(
     Ok(commit)
 }
 
-/// Refuses documents that nobody merged: a commit that is neither checked out nor in the history of what is, nor in
-/// that of its upstream.
-pub(super) fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failure> {
-    let repository = checkout.repository;
-    let upstream = repository.resolve("@{upstream}").ok();
-    for tip in [Some(checkout.head()?), upstream].into_iter().flatten() {
-        if tip == commit || repository.is_ancestor(commit, tip)? {
-            return Ok(());
-        }
+/// What it means for an apply that a plan is not as this program writes it.
+pub(super) fn kind_of(error: &saved::SavedError) -> FailureKind {
+    use saved::SavedError as E;
+    match error {
+        E::Altered { .. } | E::AnotherEffect { .. } | E::Contradiction(_) => FailureKind::Stale,
+        _ => FailureKind::Error,
     }
-    let text = format!(
-        "commit {} is not in the history of what is checked out, so its documents are not applied",
-        commit.short()
-    );
-    Err(Failure::new(FailureKind::Guard, text)
-        .hint("check out a branch that holds it, and try again"))
-}
-
-/// What differs, a line each; of many the first.
-pub(super) fn listed(differences: &[Difference]) -> impl Iterator<Item = String> {
-    let more = differences.len().saturating_sub(MOST_LISTED);
-    let more =
-        (more > 0).then(|| format!("… and {}", crate::report::counted(more, "more", "more")));
-    let shown = differences.iter().take(MOST_LISTED);
-    shown.map(ToString::to_string).chain(more)
-}
-
-/// What a plan that is at hand is carried out with.
-pub(super) struct Equipped {
-    pub(super) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
-    pub(super) runtime: tokio::runtime::Runtime,
-    pub(super) hardware: Arc<Backends>,
-}
-
-/// Finds what a plan is carried out with. The documents of the site go: a run of a large one needs the room
-/// that they take.
-pub(super) fn equip(
-    (mut opened, documents): (Opened<'_>, Site),
-    store: &Store<'_>,
-    plan: &Plan,
-    site: &run::SiteRepository<'_>,
-    backends: &backend::Context,
-) -> Result<Equipped, Failure> {
-    let records = store.nodes(&store.read()?)?;
-    backends.identities.record(workflow::identities(&records));
-    let applied = applied_of(&mut opened, &records, plan, &site.connection)?;
-    let design = documents.design.clone();
-    workflow::allow_applied(backends, &design, &records, &applied);
-    Ok(Equipped {
-        applied,
-        runtime: workflow::runtime(&design)?,
-        hardware: opened.choose(&documents, backends)?,
-    })
-}
-
-/// The designs that were applied last, of the nodes that the plan is about.
-fn applied_of(
-    opened: &mut Opened<'_>,
-    records: &BTreeMap<NodeName, NodeRecord>,
-    plan: &Plan,
-    connection: &Connection<'_>,
-) -> Result<BTreeMap<NodeName, Arc<NodeDesign>>, Failure> {
-    let about: std::collections::BTreeSet<&NodeName> =
-        plan.changes.iter().map(|change| &change.node).collect();
-    let mut designs: BTreeMap<Arc<str>, Arc<Design>> = BTreeMap::new();
-    let mut records = records.clone();
-    records.retain(|name, _| about.contains(name));
-    for record in records.values() {
-        let Some(revision) = &record.revision else {
-            continue;
-        };
-        if !designs.contains_key(revision) {
-            let commit = workflow::recorded(opened.checkout, connection, revision)?;
-            let location = opened.checkout.location_at(At::Commit(commit))?;
-            let site = opened
-                .loader
-                .load(&location, At::Commit(commit), workflow::AS_APPLIED)?;
-            designs.insert(revision.clone(), site.design);
-        }
-    }
-    Ok(workflow::applied(&records, &designs))
 }

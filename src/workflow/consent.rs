@@ -1,32 +1,48 @@
 //! What the operator agreed to of a plan that comes from a file or from the records: its allowances are requests, and
 //! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
-use std::io::IsTerminal;
-
-use super::saved::listed;
-use super::{ApplyCommand, ask, not_admitted};
-use crate::cli::context::Context;
-use crate::cli::{Failure, FailureKind};
-use crate::plan::{self, Plan, PlanEffect, effect};
-use crate::report;
+use super::{Checkout, Client, Failure, FailureKind, Planned, Planner, Wish, commit_of};
+use crate::plan::{self, Action, Difference, Options, Plan, PlanEffect, effect};
 use crate::repository::CommitId;
-use crate::run::{self, admit};
+use crate::run::{self, SiteRepository, admit};
 use crate::site::At;
-use crate::workflow::Checkout;
-use crate::workflow::{self, Planned, Planner, Wish};
+
+/// Differences that are listed.
+const MOST_LISTED: usize = 40;
+
+/// The operator of a workflow: what they allow, and how they are asked.
+pub trait Operator {
+    /// What shapes a plan of a request that was saved: its allowances count as far as the operator gave them, or all of
+    /// them where `is_confirmed`.
+    fn wish_of_saved(&self, saved: &Options, is_confirmed: bool) -> Wish;
+
+    /// The effect that the operator pinned.
+    fn pinned(&self) -> Option<&str>;
+
+    /// Shows what a plan does and asks the operator to approve it; `false`: there is nobody to ask.
+    ///
+    /// # Errors
+    ///
+    /// It is not approved.
+    fn approve(&self, plan: &Plan) -> Result<bool, Failure>;
+}
 
 /// A plan that is to be made again, and what is known of the operator's will.
-pub(super) struct Consent<'a> {
-    pub(super) context: &'a Context,
-    pub(super) command: &'a ApplyCommand,
-    pub(super) checkout: &'a Checkout<'a>,
-    pub(super) site: &'a run::SiteRepository<'a>,
+pub struct Consent<'a> {
+    /// Who calls.
+    pub client: &'a dyn Client,
+    /// Whose will it is.
+    pub operator: &'a dyn Operator,
+    /// The site.
+    pub checkout: &'a Checkout<'a>,
+    /// The same, with its lock and records.
+    pub site: &'a SiteRepository<'a>,
     /// The command, as it is given again.
-    pub(super) again: &'a str,
+    pub again: &'a str,
     /// The plan that was reviewed, or is said to have been.
-    pub(super) reviewed: &'a Plan,
+    pub reviewed: &'a Plan,
     /// Its documents.
-    pub(super) at: At,
+    pub at: At,
 }
 
 impl Consent<'_> {
@@ -35,11 +51,11 @@ impl Consent<'_> {
     /// # Errors
     ///
     /// It is stale, does more than the reviewed one, or takes allowances that nobody gave.
-    pub(super) fn plan(&self) -> Result<Option<(Planned, CommitId)>, Failure> {
-        let Some(commit) = workflow::commit_of(self.at) else {
+    pub fn plan(&self) -> Result<Option<(Planned, CommitId)>, Failure> {
+        let Some(commit) = commit_of(self.at) else {
             return Ok(None);
         };
-        let is_pinned = is_pinned(self.command, self.reviewed)?;
+        let is_pinned = is_pinned(self.operator, self.reviewed)?;
         let planned = self.make(is_pinned)?;
         admit(
             self.site,
@@ -70,16 +86,15 @@ impl Consent<'_> {
 
     /// Makes the plan of the same request today.
     pub(super) fn make(&self, is_confirmed: bool) -> Result<Planned, Failure> {
-        let (context, saved) = (self.context, &self.reviewed.options);
-        let arguments = &self.command.arguments;
-        let wish = arguments.wish_of_saved(context, saved, is_confirmed);
+        let saved = &self.reviewed.options;
+        let wish = self.operator.wish_of_saved(saved, is_confirmed);
         self.planner(&wish).plan()
     }
 
     /// Whoever makes the plan of the same request.
     fn planner<'p>(&'p self, wish: &'p Wish) -> Planner<'p> {
         Planner {
-            client: self.context,
+            client: self.client,
             checkout: self.checkout,
             at: self.at,
             connection: &self.site.connection,
@@ -127,8 +142,8 @@ impl Consent<'_> {
         if missing.is_empty() {
             return Ok((planned, by_name.then_some(missing)));
         }
-        let arguments = &self.command.arguments;
-        let wish = arguments.wish_of_saved(self.context, &self.reviewed.options, true);
+        let saved = &self.reviewed.options;
+        let wish = self.operator.wish_of_saved(saved, true);
         let observations = planned.observations.take();
         let whole = self.planner(&wish).plan_again(observations)?;
         planned.observations = whole.observations;
@@ -145,15 +160,8 @@ impl Consent<'_> {
     ///
     /// There is no terminal to ask on, or the answer is no.
     pub(super) fn ask(&self, plan: &Plan, missing: &[String]) -> Result<(), Failure> {
-        let mut text = String::new();
-        let view = report::plan::View {
-            palette: self.context.printer.err,
-            ..Default::default()
-        };
-        report::plan::text(&mut text, plan, view)?;
-        self.context.printer.tell(&text);
-        if !self.command.yes && std::io::stdin().is_terminal() {
-            return ask(self.context);
+        if self.operator.approve(plan)? {
+            return Ok(());
         }
         let flags = missing.iter().map(|flag| format!("`{flag}`"));
         let what = match missing.is_empty() {
@@ -196,8 +204,8 @@ fn is_destructive_by_name(plan: &Plan) -> bool {
 /// # Errors
 ///
 /// It pins another one, or none.
-pub(super) fn is_pinned(command: &ApplyCommand, plan: &Plan) -> Result<bool, Failure> {
-    let Some(given) = &command.effect else {
+pub(super) fn is_pinned(operator: &dyn Operator, plan: &Plan) -> Result<bool, Failure> {
+    let Some(given) = operator.pinned() else {
         return Ok(false);
     };
     match effect::is_pinned(given, &PlanEffect::of(plan).digest()) {
@@ -212,12 +220,39 @@ pub(super) fn is_pinned(command: &ApplyCommand, plan: &Plan) -> Result<bool, Fai
 }
 
 /// Reasons why a plan may not be applied any more.
-fn stale(site: &run::SiteRepository<'_>, reasons: &[plan::Staleness]) -> Result<(), Failure> {
+fn stale(site: &SiteRepository<'_>, reasons: &[plan::Staleness]) -> Result<(), Failure> {
     if reasons.is_empty() {
         return Ok(());
     }
-    Err(Failure::from(&run::Error::Stale {
+    Err(Failure::from(run::Error::Stale {
         site: site.name.clone(),
         reasons: reasons.iter().map(ToString::to_string).collect(),
     }))
+}
+
+/// Why a plan is not admitted: what could not be read, and for the specification's own actions what an
+/// etcd cluster would not bear, is a failure of the step and no conflict.
+#[must_use]
+pub fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
+    let mut failure = Failure::from(error);
+    let action = Some(plan.request.action).filter(|action| action.is_targeted());
+    if let (run::Error::Blocked { cause, .. }, Some(action)) = (error, action) {
+        let is_failure = match cause {
+            plan::Cause::Rule => false,
+            plan::Cause::Unreadable => true,
+            plan::Cause::Etcd => matches!(action, Action::RemoveEtcd | Action::Decommission),
+        };
+        if is_failure {
+            failure.kind = FailureKind::Failed;
+        }
+    }
+    failure
+}
+
+/// What differs, a line each; of many the first.
+pub fn listed(differences: &[Difference]) -> impl Iterator<Item = String> {
+    let more = differences.len().saturating_sub(MOST_LISTED);
+    let more = (more > 0).then(|| format!("… and {more} more"));
+    let shown = differences.iter().take(MOST_LISTED);
+    shown.map(ToString::to_string).chain(more)
 }

@@ -10,18 +10,16 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::consent::{Consent, is_pinned};
-use super::saved::{in_history, listed};
-use crate::cli::{Failure, FailureKind};
+use super::consent::{Consent, is_pinned, listed};
+use super::equip::in_history;
+use super::{Failure, FailureKind, Planned};
 use crate::design::{GroupName, NodeName, RunId};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::plan::effect::{Difference, EffectPart};
-use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Reliance, RunState};
-use crate::report;
-use crate::run::{Interrupted, unfinished_run};
+use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Reliance};
+use crate::run::Interrupted;
 use crate::step::{Effect, Step, StepIndex, StepKind};
-use crate::workflow::Planned;
 
 /// Why a step is not begun.
 const NOT_COVERED: &str =
@@ -29,11 +27,11 @@ const NOT_COVERED: &str =
 
 /// What a resume of a run from another clone is held to.
 #[derive(Default)]
-pub(super) struct Rechecked {
+pub struct Rechecked {
     /// Facts that steps rely on, beside those of the run's plan.
-    pub(super) relies_on: Vec<Reliance>,
+    relies_on: Vec<Reliance>,
     /// Steps that are not begun, by their positions, and why.
-    pub(super) refused: BTreeMap<usize, Arc<str>>,
+    pub refused: BTreeMap<usize, Arc<str>>,
     /// How long steps may take, by their positions, where a plan made now gives them another time.
     timeouts: BTreeMap<usize, u64>,
 }
@@ -42,16 +40,12 @@ pub(super) struct Rechecked {
 ///
 /// # Errors
 ///
-/// The run goes on; its documents are not in the history of this clone; its allowances were not given; it destroys what
+/// Its documents are not in the history of this clone; its allowances were not given; it destroys what
 /// a plan made now would not touch.
-pub(super) fn recheck(
-    consent: &Consent<'_>,
-    interrupted: &Interrupted,
-) -> Result<Rechecked, Failure> {
+pub fn recheck(consent: &Consent<'_>, interrupted: &Interrupted) -> Result<Rechecked, Failure> {
     let run = &interrupted.record.run;
-    is_not_running(consent)?;
     in_history(consent.checkout, interrupted.commit)?;
-    let is_pinned = is_pinned(consent.command, consent.reviewed)?;
+    let is_pinned = is_pinned(consent.operator, consent.reviewed)?;
     let planned = match consent.make(is_pinned) {
         Ok(planned) => planned,
         // A node that it names is gone, and no plan for it can be made any more.
@@ -84,21 +78,6 @@ pub(super) fn recheck(
         consent.ask(plan, &missing)?;
     }
     covered(plan, &planned, run, whole)
-}
-
-/// A run whose process may be at work is somebody else's.
-fn is_not_running(consent: &Consent<'_>) -> Result<(), Failure> {
-    let unfinished = unfinished_run(consent.site).map_err(|error| super::Failure::from(&error))?;
-    match unfinished {
-        Some(run) if run.state == RunState::Running && !consent.command.take_over_dead => {
-            let way_out = format!(
-                "where its process is dead, `--take-over-dead` takes its lock, and `trueup unlock {}` releases it",
-                run.run
-            );
-            Err(Failure::new(FailureKind::Locked, report::unfinished(&run)).hint(way_out))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Refuses a run that takes more machines out of service together than the documents allow.
@@ -369,7 +348,7 @@ fn relied_on(plan: &Plan, now: &Plan) -> Vec<Reliance> {
 }
 
 /// Adds what a run is held to to its plan.
-pub(super) fn hold(plan: &mut Plan, rechecked: &mut Rechecked) {
+pub fn hold(plan: &mut Plan, rechecked: &mut Rechecked) {
     for (position, timeout) in std::mem::take(&mut rechecked.timeouts) {
         plan.steps[position].timeout = timeout;
     }

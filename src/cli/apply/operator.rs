@@ -1,0 +1,70 @@
+//! The operator at the command line: what their flags allow, and how they are asked on a terminal.
+
+use std::io::IsTerminal;
+
+use super::ApplyCommand;
+use crate::cli::context::Context;
+use crate::cli::{Failure, FailureKind};
+use crate::plan::{Options, Plan};
+use crate::report;
+use crate::workflow::{Operator, Wish};
+
+/// The operator who gave a command.
+pub(super) struct CommandOperator<'a> {
+    pub(super) context: &'a Context,
+    pub(super) command: &'a ApplyCommand,
+}
+
+impl Operator for CommandOperator<'_> {
+    fn wish_of_saved(&self, saved: &Options, is_confirmed: bool) -> Wish {
+        let arguments = &self.command.arguments;
+        arguments.wish_of_saved(self.context, saved, is_confirmed)
+    }
+
+    fn pinned(&self) -> Option<&str> {
+        self.command.effect.as_deref()
+    }
+
+    fn approve(&self, plan: &Plan) -> Result<bool, Failure> {
+        show(self.context, plan)?;
+        if self.command.yes || !std::io::stdin().is_terminal() {
+            return Ok(false);
+        }
+        ask(self.context).map(|()| true)
+    }
+}
+
+/// Shows what a plan does.
+pub(super) fn show(context: &Context, plan: &Plan) -> Result<(), Failure> {
+    let mut text = String::new();
+    let view = report::plan::View {
+        palette: context.printer.err,
+        ..Default::default()
+    };
+    report::plan::text(&mut text, plan, view)?;
+    context.printer.tell(&text);
+    Ok(())
+}
+
+/// Asks for approval of what was shown, unless `--yes` gave it.
+pub(super) fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
+    if command.yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(
+            Failure::new(FailureKind::Usage, "nobody is here to approve the plan")
+                .hint("give `--yes`, or a plan that was saved with `trueup plan -o FILE`"),
+        );
+    }
+    ask(context)
+}
+
+/// Asks on a terminal for approval of what was shown.
+fn ask(context: &Context) -> Result<(), Failure> {
+    let question = "\nCarry this plan out? Only `yes` is taken as approval:";
+    match context.printer.confirms(question, "yes")? {
+        true => Ok(()),
+        false => Err(Failure::error("not approved; nothing was done")),
+    }
+}

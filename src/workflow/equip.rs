@@ -1,0 +1,99 @@
+//! What a plan that is at hand is carried out with: its documents, what was applied before, and the backends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{AS_APPLIED, Checkout, Failure, FailureKind, Opened};
+use super::{allow_applied, applied, identities, recorded, runtime};
+use crate::backend::{self, Backends};
+use crate::design::{Design, NodeDesign, NodeName};
+use crate::plan::Plan;
+use crate::record::{NodeRecord, Store};
+use crate::repository::CommitId;
+use crate::run::{Connection, SiteRepository};
+use crate::site::{At, Site};
+
+/// Refuses documents that nobody merged: a commit that is neither checked out nor in the history of what is, nor in
+/// that of its upstream.
+///
+/// # Errors
+///
+/// It is such a commit, or git fails.
+pub fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failure> {
+    let repository = checkout.repository;
+    let upstream = repository.resolve("@{upstream}").ok();
+    for tip in [Some(checkout.head()?), upstream].into_iter().flatten() {
+        if tip == commit || repository.is_ancestor(commit, tip)? {
+            return Ok(());
+        }
+    }
+    let text = format!(
+        "commit {} is not in the history of what is checked out, so its documents are not applied",
+        commit.short()
+    );
+    Err(Failure::new(FailureKind::Guard, text)
+        .hint("check out a branch that holds it, and try again"))
+}
+
+/// What a plan that is at hand is carried out with.
+pub struct Equipped {
+    /// The designs that were applied last, of the nodes that the plan is about.
+    pub applied: BTreeMap<NodeName, Arc<NodeDesign>>,
+    /// What the backends are asked on.
+    pub runtime: tokio::runtime::Runtime,
+    /// The backends.
+    pub hardware: Arc<Backends>,
+}
+
+/// Finds what a plan is carried out with. The documents of the site go: a run of a large one needs the room
+/// that they take.
+///
+/// # Errors
+///
+/// The records or the documents that they name cannot be read, or a backend is refused.
+pub fn equip(
+    (mut opened, documents): (Opened<'_>, Site),
+    store: &Store<'_>,
+    plan: &Plan,
+    site: &SiteRepository<'_>,
+    backends: &backend::Context,
+) -> Result<Equipped, Failure> {
+    let records = store.nodes(&store.read()?)?;
+    backends.identities.record(identities(&records));
+    let applied = applied_of(&mut opened, &records, plan, &site.connection)?;
+    let design = documents.design.clone();
+    allow_applied(backends, &design, &records, &applied);
+    Ok(Equipped {
+        applied,
+        runtime: runtime(&design)?,
+        hardware: opened.choose(&documents, backends)?,
+    })
+}
+
+/// The designs that were applied last, of the nodes that the plan is about.
+fn applied_of(
+    opened: &mut Opened<'_>,
+    records: &BTreeMap<NodeName, NodeRecord>,
+    plan: &Plan,
+    connection: &Connection<'_>,
+) -> Result<BTreeMap<NodeName, Arc<NodeDesign>>, Failure> {
+    let about: std::collections::BTreeSet<&NodeName> =
+        plan.changes.iter().map(|change| &change.node).collect();
+    let mut designs: BTreeMap<Arc<str>, Arc<Design>> = BTreeMap::new();
+    let mut records = records.clone();
+    records.retain(|name, _| about.contains(name));
+    for record in records.values() {
+        let Some(revision) = &record.revision else {
+            continue;
+        };
+        if !designs.contains_key(revision) {
+            let commit = recorded(opened.checkout, connection, revision)?;
+            let location = opened.checkout.location_at(At::Commit(commit))?;
+            let site = opened
+                .loader
+                .load(&location, At::Commit(commit), AS_APPLIED)?;
+            designs.insert(revision.clone(), site.design);
+        }
+    }
+    Ok(applied(&records, &designs))
+}
