@@ -57,15 +57,7 @@ impl Consent<'_> {
         };
         let is_pinned = is_pinned(self.operator, self.reviewed)?;
         let planned = self.make(is_pinned)?;
-        admit(
-            self.site,
-            &planned.site.location.selection,
-            &planned.state,
-            self.reviewed,
-            commit,
-            &planned.site.digest,
-        )
-        .map_err(|error| not_admitted(&error, self.reviewed))?;
+        admitted(self.site, &planned, self.reviewed, commit)?;
         self.is_fresh(&planned)?;
         let (mut planned, missing) = match is_pinned {
             true => (planned, None),
@@ -230,10 +222,26 @@ fn stale(site: &SiteRepository<'_>, reasons: &[plan::Staleness]) -> Result<(), F
     }))
 }
 
+/// Checks that a plan may be applied to a commit, by what another one was made from now.
+///
+/// # Errors
+///
+/// Those of [`run::admit`].
+pub fn admitted(
+    site: &SiteRepository<'_>,
+    planned: &Planned,
+    plan: &Plan,
+    commit: CommitId,
+) -> Result<(), Failure> {
+    let documents = &planned.site;
+    let (selection, digest) = (&documents.location.selection, &documents.digest);
+    admit(site, selection, &planned.state, plan, commit, digest)
+        .map_err(|error| not_admitted(&error, plan))
+}
+
 /// Why a plan is not admitted: what could not be read, and for the specification's own actions what an
 /// etcd cluster would not bear, is a failure of the step and no conflict.
-#[must_use]
-pub fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
+fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
     let mut failure = Failure::from(error);
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
     if let (run::Error::Blocked { cause, .. }, Some(action)) = (error, action) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{AS_APPLIED, Checkout, Failure, FailureKind, Opened};
+use super::{AS_APPLIED, Checkout, Failure, FailureKind, Opened, Planned};
 use super::{allow_applied, applied, identities, recorded, runtime};
 use crate::backend::{self, Backends};
 use crate::design::{Design, NodeDesign, NodeName};
@@ -43,6 +43,27 @@ pub struct Equipped {
     pub runtime: tokio::runtime::Runtime,
     /// The backends.
     pub hardware: Arc<Backends>,
+}
+
+impl Planned {
+    /// The plan, its design, and what it is carried out with. The documents of the site go: a run of a large one needs
+    /// the room that they take.
+    ///
+    /// # Errors
+    ///
+    /// The plan was made of what was observed elsewhere.
+    pub fn equipped(self) -> Result<(Arc<Plan>, Arc<Design>, Equipped), Failure> {
+        let hardware = self.hardware.ok_or_else(|| {
+            let text = "a plan made without asking the backends cannot be applied";
+            Failure::new(FailureKind::Usage, text).hint("leave `--observed` away")
+        })?;
+        let equipped = Equipped {
+            applied: self.applied,
+            runtime: self.runtime,
+            hardware,
+        };
+        Ok((Arc::new(self.plan), self.site.design, equipped))
+    }
 }
 
 /// Finds what a plan is carried out with. The documents of the site go: a run of a large one needs the room

@@ -28,7 +28,7 @@ pub use backends::{allow_applied, backend_failure, identities, runtime};
 pub use carry_out::{Caller, Carried, Execution, Host, Limits, Steps, drive_on};
 pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards};
 pub use client::Client;
-pub use consent::{Consent, Operator, listed, not_admitted};
+pub use consent::{Consent, Operator, admitted, listed};
 pub use equip::{Equipped, equip, in_history};
 pub use error::Error;
 pub use failure::{Failure, FailureKind};

@@ -248,11 +248,42 @@ fn covered(
     run: &RunId,
     beyond: Beyond,
 ) -> Result<Rechecked, Failure> {
-    let Beyond { mut nodes, site } = beyond;
+    let Beyond { nodes, site } = beyond;
+    let (refused, is_harmful) = not_covered(plan, &planned.plan, &nodes);
     let mut refusals = site;
+    let changes = planned.plan.changes.iter();
+    let changes: FxHashMap<&NodeName, &Change> =
+        changes.map(|change| (&change.node, change)).collect();
+    for (node, mut differences) in nodes {
+        let is_held = changes.get(&node).is_some_and(|change| is_held(change));
+        if is_harmful.contains(&node) && !is_of_run(planned, &node, run) && !is_held {
+            refusals.append(&mut differences);
+        }
+    }
+    if !refusals.is_empty() {
+        refusals.sort_unstable();
+        let text = format!("a plan made now does not hold what run {run} would do:");
+        let way_out = format!("`trueup abort {run}` aborts it, and a new plan does what is left");
+        return Err(Failure::new(FailureKind::Stale, text)
+            .details(listed(&refusals))
+            .hint(way_out));
+    }
+    Ok(Rechecked {
+        relies_on: relied_on(plan, &planned.plan),
+        refused,
+        timeouts: timeouts(plan, &planned.plan),
+    })
+}
+
+/// The steps that a plan made now does not have, by their positions, and the nodes that one of them would harm.
+fn not_covered(
+    plan: &Plan,
+    now: &Plan,
+    nodes: &BTreeMap<NodeName, Vec<Difference>>,
+) -> (BTreeMap<usize, Arc<str>>, FxHashSet<NodeName>) {
     let mut refused = BTreeMap::new();
     let mut is_harmful = FxHashSet::default();
-    let fresh = PlanEffect::of(&planned.plan);
+    let fresh = PlanEffect::of(now);
     for (position, step) in plan.steps.iter().enumerate() {
         let kind = step.id.kind;
         let known = step.id.node.as_ref();
@@ -271,38 +302,25 @@ fn covered(
         }
         refused.insert(position, Arc::from(NOT_COVERED));
     }
-    let changes = planned.plan.changes.iter();
-    let changes: FxHashMap<&NodeName, &Change> =
-        changes.map(|change| (&change.node, change)).collect();
-    for (node, differences) in &mut nodes {
-        let record = planned.records.get(node);
-        // One that the run has torn down has no record any more, and nothing is left of it in the documents.
-        let is_gone = record.is_none() && !planned.site.design.nodes.contains_key(node);
-        let is_of_run = is_gone || record.is_some_and(|record| record.run == *run);
-        // A machine in the middle of something is held, and one that ended it is there without a record.
-        let is_held = changes.get(node).is_some_and(|change| {
-            let block = change.blocked.as_ref();
-            let never = block.is_some_and(|block| block.flag.is_none());
-            let is_there = matches!(change.kind, ChangeKind::Adopt | ChangeKind::Unknown);
-            change.shown_only || never || is_there
-        });
-        if is_harmful.contains(node) && !is_of_run && !is_held {
-            refusals.append(differences);
-        }
+    (refused, is_harmful)
+}
+
+/// Whether what is known of a node is of the run. One that the run has torn down has no record any more, and nothing is
+/// left of it in the documents.
+fn is_of_run(planned: &Planned, node: &NodeName, run: &RunId) -> bool {
+    match planned.records.get(node) {
+        Some(record) => record.run == *run,
+        None => !planned.site.design.nodes.contains_key(node),
     }
-    if !refusals.is_empty() {
-        refusals.sort_unstable();
-        let text = format!("a plan made now does not hold what run {run} would do:");
-        let way_out = format!("`trueup abort {run}` aborts it, and a new plan does what is left");
-        return Err(Failure::new(FailureKind::Stale, text)
-            .details(listed(&refusals))
-            .hint(way_out));
-    }
-    Ok(Rechecked {
-        relies_on: relied_on(plan, &planned.plan),
-        refused,
-        timeouts: timeouts(plan, &planned.plan),
-    })
+}
+
+/// Whether a plan made now leaves a node as it is: a machine in the middle of something is held, and one that ended it is
+/// there without a record.
+fn is_held(change: &Change) -> bool {
+    let block = change.blocked.as_ref();
+    let never = block.is_some_and(|block| block.flag.is_none());
+    let is_there = matches!(change.kind, ChangeKind::Adopt | ChangeKind::Unknown);
+    change.shown_only || never || is_there
 }
 
 /// Whether a plan made now has the same step on a node all the same, where it does less to that node.

@@ -13,7 +13,7 @@ use crate::backend::Backends;
 use crate::cli::context::Context;
 use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
-use crate::design::{Design, NodeDesign, NodeName, RunId};
+use crate::design::{Design, RunId};
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report;
@@ -22,16 +22,15 @@ use crate::report::run::Reporter;
 use crate::repository::CommitId;
 use crate::run::{Finished, Process, Publication, RunEvent, Session, SiteRepository, StopHandle};
 use crate::workflow::{
-    self, ApplyRequest, Caller, Carried, Execution, Host, Limits, PlanFile, Steps, drive_on,
+    self, ApplyRequest, Caller, Carried, Equipped, Execution, Host, Limits, PlanFile, Steps,
+    drive_on,
 };
 
 /// A plan that is carried out, and with what.
 pub(super) struct Task<'a> {
     pub(super) plan: &'a Arc<Plan>,
     pub(super) design: &'a Design,
-    pub(super) applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
-    pub(super) hardware: &'a Arc<Backends>,
-    pub(super) runtime: &'a tokio::runtime::Runtime,
+    pub(super) equipped: &'a Equipped,
 }
 
 /// Begins the run of a plan and carries it out.
@@ -45,7 +44,7 @@ pub(super) fn start(
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
     let process = Process::new(site, &actor, &clock);
     let file = PlanFile::of(task.plan)?;
-    let (backends, refused) = (|| task.hardware.clone(), BTreeMap::new());
+    let (backends, refused) = (|| task.equipped.hardware.clone(), BTreeMap::new());
     let request = ApplyRequest {
         execution: execution(command, task, &backends, &refused),
         file: &file,
@@ -73,7 +72,7 @@ pub(super) fn execution<'a>(
     Execution {
         plan: task.plan,
         design: task.design,
-        applied: task.applied,
+        applied: &task.equipped.applied,
         backends,
         refused,
         limits: Limits {
@@ -118,17 +117,22 @@ impl Host for CommandHost<'_> {
     }
 
     fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error> {
-        drive_on(self.task.runtime, self.task.design, session, async {
-            let signals = self
-                .stop
-                .get()
-                .map(|stop| tokio::spawn(listen(stop.clone())));
-            let finished = steps.await;
-            if let Some(signals) = signals {
-                signals.abort();
-            }
-            finished
-        })
+        drive_on(
+            &self.task.equipped.runtime,
+            self.task.design,
+            session,
+            async {
+                let signals = self
+                    .stop
+                    .get()
+                    .map(|stop| tokio::spawn(listen(stop.clone())));
+                let finished = steps.await;
+                if let Some(signals) = signals {
+                    signals.abort();
+                }
+                finished
+            },
+        )
     }
 }
 

@@ -10,7 +10,6 @@ mod watch;
 mod window;
 
 use std::cell::OnceCell;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
@@ -26,10 +25,10 @@ use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
 use crate::record::RunRecord;
 use crate::report::Visible;
-use crate::run::{self, Process, admit};
+use crate::run::{self, Process};
 use crate::site::At;
 use crate::workflow::Checkout;
-use crate::workflow::{self, Planned, Planner, not_admitted};
+use crate::workflow::{self, Equipped, Planner, admitted};
 
 pub(in crate::cli) use process::{ProcessClock, actor};
 
@@ -274,49 +273,27 @@ fn apply_new(
         wish: &wish,
     };
     let planned = planner.plan()?;
-    let Planned {
-        plan,
-        site: documents,
-        state,
-        records,
-        observations,
-        applied,
-        runtime,
-        hardware,
-    } = planned;
-    // A run of a large site needs the room that its documents take.
-    let design = documents.design.clone();
-    let selection = documents.location.selection.clone();
-    let digest = documents.digest.clone();
-    drop((documents, records, observations));
-    let plan = Arc::new(plan);
-    show(context, &plan)?;
-    admit(site, &selection, &state, &plan, commit, &digest)
-        .map_err(|error| not_admitted(&error, &plan))?;
-    not_before_its_day(context, &plan)?;
-    if plan.steps.is_empty() {
-        return nothing(context, command, &plan);
+    show(context, &planned.plan)?;
+    admitted(site, &planned, &planned.plan, commit)?;
+    not_before_its_day(context, &planned.plan)?;
+    if planned.plan.steps.is_empty() {
+        return nothing(context, command, &planned.plan);
     }
-    window::is_open(context, command, &design, &plan)?;
+    window::is_open(context, command, &planned.site.design, &planned.plan)?;
     confirm(context, command)?;
-    let hardware = hardware.ok_or_else(not_observed)?;
+    let (plan, design, equipped) = planned.equipped()?;
     let task = Task {
         plan: &plan,
         design: &design,
-        applied: &applied,
-        hardware: &hardware,
-        runtime: &runtime,
+        equipped: &equipped,
     };
     let ended = start(context, command, site, commit, &task);
     if !command.watching.watch {
         // The process ends soon: taking the site apart node by node would only cost time.
+        let Equipped {
+            applied, hardware, ..
+        } = equipped;
         std::mem::forget((hardware, plan, design, applied));
     }
     ended
-}
-
-/// That a plan was made of what was observed elsewhere.
-fn not_observed() -> Failure {
-    let text = "a plan made without asking the backends cannot be applied";
-    Failure::new(FailureKind::Usage, text).hint("leave `--observed` away")
 }

@@ -46,11 +46,9 @@ pub(super) fn resume(
     let task = Task {
         plan: &Arc::new(plan),
         design: &design,
-        applied: &equipped.applied,
-        hardware: &equipped.hardware,
-        runtime: &equipped.runtime,
+        equipped: &equipped,
     };
-    let backends = || task.hardware.clone();
+    let backends = || task.equipped.hardware.clone();
     let request = ResumeRequest {
         interrupted: &interrupted,
         execution: execution(command, &task, &backends, &refused),

@@ -1,18 +1,16 @@
 //! A saved plan: read, made again, compared with the new one, and that one carried out.
 
-use std::sync::Arc;
-
 use super::operator::CommandOperator;
-use super::{ApplyCommand, Task, not_observed, nothing, start};
+use super::{ApplyCommand, Task, nothing, start};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::observed;
 use crate::plan::{Plan, PlanEffect, saved};
 use crate::report::Visible;
 use crate::repository::{CommitId, Links, read_file};
-use crate::run::{self, admit};
+use crate::run;
 use crate::site::At;
-use crate::workflow::{self, Checkout, Consent, Planned, in_history, listed, not_admitted};
+use crate::workflow::{self, Checkout, Consent, admitted, in_history, listed};
 
 /// Makes a saved plan again, and carries the new one out where it does nothing that the saved one does not show.
 ///
@@ -41,53 +39,37 @@ pub(super) fn apply_saved(
         reviewed: &reviewed,
         at: At::Commit(commit_of(checkout, site, &reviewed)?),
     };
-    let Some((mut planned, commit)) = consent.plan()? else {
+    let Some((planned, commit)) = consent.plan()? else {
         return Ok(0);
     };
-    let design = planned.site.design.clone();
-    let selection = planned.site.location.selection.clone();
-    let (digest, hardware) = (planned.site.digest.clone(), planned.hardware.take());
-    admit(
-        site,
-        &selection,
-        &planned.state,
-        &planned.plan,
-        commit,
-        &digest,
-    )
-    .map_err(|error| not_admitted(&error, &planned.plan))?;
-    let left_out = PlanEffect::of(&planned.plan).leaves_out(&PlanEffect::of(&reviewed));
-    if !left_out.is_empty() {
-        let mut text =
-            "Less is done than the plan shows, since the site or its machines have changed:"
-                .to_owned();
-        for line in listed(&left_out) {
-            text.push_str("\n  ");
-            text.push_str(&Visible(&line).to_string());
-        }
-        context.printer.tell(&text);
-    }
+    admitted(site, &planned, &planned.plan, commit)?;
+    tell_left_out(context, &planned.plan, &reviewed);
     if planned.plan.steps.is_empty() {
         return nothing(context, command, &planned.plan);
     }
-    let Planned {
-        plan,
-        applied,
-        runtime,
-        site: documents,
-        records,
-        observations,
-        ..
-    } = planned;
-    drop((documents, records, observations, reviewed));
+    drop(reviewed);
+    let (plan, design, equipped) = planned.equipped()?;
     let task = Task {
-        plan: &Arc::new(plan),
+        plan: &plan,
         design: &design,
-        applied: &applied,
-        hardware: &hardware.ok_or_else(not_observed)?,
-        runtime: &runtime,
+        equipped: &equipped,
     };
     start(context, command, site, commit, &task)
+}
+
+/// Tells what the plan that was reviewed shows and a plan made now does not do.
+fn tell_left_out(context: &Context, plan: &Plan, reviewed: &Plan) {
+    let left_out = PlanEffect::of(plan).leaves_out(&PlanEffect::of(reviewed));
+    if left_out.is_empty() {
+        return;
+    }
+    let mut text =
+        "Less is done than the plan shows, since the site or its machines have changed:".to_owned();
+    for line in listed(&left_out) {
+        text.push_str("\n  ");
+        text.push_str(&Visible(&line).to_string());
+    }
+    context.printer.tell(&text);
 }
 
 /// Reads a saved plan.

@@ -8,11 +8,12 @@
 mod health;
 mod metrics;
 
-use crate::workflow::{self, Client};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
 
 use super::process::listen;
 use super::{ApplyCommand, actor, apply_new, resume};
@@ -21,10 +22,9 @@ use crate::cli::context::{Context, Printer};
 use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
 use crate::report::Visible;
-use crate::run::{self, find_interrupted};
-use crate::run::{RunEvent, Stop, StopHandle};
+use crate::run::{self, RunEvent, Stop, StopHandle, find_interrupted};
 use crate::site::At;
-use crate::workflow::Checkout;
+use crate::workflow::{self, Checkout, Client};
 
 use metrics::Metrics;
 
@@ -83,7 +83,7 @@ impl Hooks {
 /// What the threads share.
 #[derive(Default)]
 struct Shared {
-    seen: Mutex<Seen>,
+    seen: Mutex<WatchedNames>,
     changed: Condvar,
     is_leader: AtomicBool,
     /// When the Lease was last asked for, and answered.
@@ -99,7 +99,7 @@ struct Shared {
 
 /// What the clusters say: names.
 #[derive(Default)]
-struct Seen {
+struct WatchedNames {
     machines: BTreeSet<Arc<str>>,
     hosts: BTreeSet<Arc<str>>,
     not_ready: BTreeSet<Arc<str>>,
@@ -109,7 +109,7 @@ struct Seen {
     has_new_nodes: bool,
 }
 
-impl Seen {
+impl WatchedNames {
     /// Whether there may be anything to do.
     fn asks(&self) -> bool {
         !(self.machines.is_empty() && self.hosts.is_empty())
@@ -225,13 +225,14 @@ pub(super) fn watch(
         .enable_all()
         .build()
         .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))?;
-    let listener =
-        match &command.watching.listen {
-            Some(address) => Some(runtime.block_on(health::bind(address)).map_err(|error| {
-                Failure::error(format!("cannot listen on `{address}`: {error}"))
-            })?),
-            None => None,
-        };
+    let health = match &command.watching.listen {
+        Some(address) => {
+            let bound = runtime.block_on(health::bind(address));
+            let cannot = |error| Failure::error(format!("cannot listen on `{address}`: {error}"));
+            Some(bound.map_err(cannot)?)
+        }
+        None => None,
+    };
     let mut command = command.clone();
     command.yes = true;
     command.arguments.leave_blocked_out();
@@ -242,42 +243,32 @@ pub(super) fn watch(
         identity: identity.into(),
         duration: Duration::from_secs(command.watching.lease_duration),
     };
+    let rounds = Rounds {
+        context,
+        command: &command,
+        checkout,
+        site,
+        request,
+    };
     // The Lease is held until the last run has ended.
-    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
+    let (over, is_over) = oneshot::channel::<()>();
     std::thread::scope(|scope| {
-        let background = {
-            let shared = shared.clone();
-            let handle = stop.handle();
-            scope.spawn(move || {
-                runtime.block_on(async {
-                    let signals = tokio::spawn(listen(handle));
-                    let ended = async {
-                        // Whether it was said or the other thread has died: it is over.
-                        let _ = is_over.await;
-                    };
-                    tokio::select! {
-                        () = watcher.run(tenure, &*shared, ended) => {}
-                        () = health::answer(listener, shared.clone()) => {}
-                    }
-                    signals.abort();
-                });
-            })
-        };
-        let mut pause = Duration::ZERO;
-        while shared.wait(pause.max(AGAIN), &stop) {
-            let failed = round(context, &command, checkout, site, request).err();
-            pause = match failed {
-                None => Duration::ZERO,
-                Some(failure) => {
-                    if !failure.message.is_empty() {
-                        let message = Visible(&failure.message);
-                        context.printer.tell(&format!("error: {message}"));
-                    }
-                    shared.metrics.failed_round();
-                    (pause * 2).clamp(AGAIN, LONGEST)
+        let (background, handle) = (shared.clone(), stop.handle());
+        let background = scope.spawn(move || {
+            runtime.block_on(async {
+                let signals = tokio::spawn(listen(handle));
+                let ended = async {
+                    // Whether it was said or the other thread has died: it is over.
+                    let _ = is_over.await;
+                };
+                tokio::select! {
+                    () = watcher.run(tenure, &*background, ended) => {}
+                    () = health::answer(health, background.clone()) => {}
                 }
-            };
-        }
+                signals.abort();
+            });
+        });
+        rounds.run(&shared, &stop);
         drop(over);
         // The thread ends with what it was asked; whether it did so well changes nothing any more.
         let _ = background.join();
@@ -285,21 +276,50 @@ pub(super) fn watch(
     Ok(0)
 }
 
-/// One round: what was interrupted is gone on with, else what asks is planned and remediated.
-fn round(
-    context: &Context,
-    command: &ApplyCommand,
-    checkout: &Checkout<'_>,
-    site: &run::SiteRepository<'_>,
-    request: &Request,
-) -> Result<u8, Failure> {
-    if find_interrupted(site, None).is_ok() {
-        let mut command = command.clone();
-        command.resume = true;
-        command.take_over_dead = true;
-        return resume::resume(context, &command, checkout, site);
+/// The rounds of a watcher, each of which may have one run.
+struct Rounds<'a> {
+    context: &'a Context,
+    command: &'a ApplyCommand,
+    checkout: &'a Checkout<'a>,
+    site: &'a run::SiteRepository<'a>,
+    request: &'a Request,
+}
+
+impl Rounds<'_> {
+    /// Does a round whenever something asks for one, until the process is to end.
+    fn run(&self, shared: &Shared, stop: &Stop) {
+        let mut pause = Duration::ZERO;
+        while shared.wait(pause.max(AGAIN), stop) {
+            pause = match self.round() {
+                Ok(_) => Duration::ZERO,
+                Err(failure) => {
+                    if !failure.message.is_empty() {
+                        let message = Visible(&failure.message);
+                        self.context.printer.tell(&format!("error: {message}"));
+                    }
+                    shared.metrics.failed_round();
+                    (pause * 2).clamp(AGAIN, LONGEST)
+                }
+            };
+        }
     }
-    apply_new(context, command, checkout, site, request)
+
+    /// One round: what was interrupted is resumed, else what asks is planned and remediated.
+    fn round(&self) -> Result<u8, Failure> {
+        let Self {
+            context,
+            checkout,
+            site,
+            ..
+        } = *self;
+        if find_interrupted(site, None).is_ok() {
+            let mut command = self.command.clone();
+            command.resume = true;
+            command.take_over_dead = true;
+            return resume::resume(context, &command, checkout, site);
+        }
+        apply_new(context, self.command, checkout, site, self.request)
+    }
 }
 
 fn open(context: &Context, checkout: &Checkout<'_>) -> Result<Watcher, Failure> {
