@@ -54,6 +54,25 @@ struct Stages {
     diagnostics: Diagnostics,
 }
 
+impl Stages {
+    /// The site that these files are all of.
+    fn into_site(self, wanted: &Wanted<'_>) -> Site {
+        let (_, warnings) = self.diagnostics.counts();
+        Site {
+            location: wanted.location.clone(),
+            at: wanted.at,
+            digest: digest_of(&self.files),
+            files: self.files,
+            documents: self.documents,
+            rendering: self.rendering,
+            design: Arc::new(self.design),
+            diagnostics: self.diagnostics,
+            warnings,
+            unexplained: None,
+        }
+    }
+}
+
 impl<'a> Loader<'a> {
     /// A loader that has read nothing yet.
     #[must_use]
@@ -98,12 +117,11 @@ impl<'a> Loader<'a> {
         };
         let (moment, began) = (Moment::now(), Instant::now());
         let listing = self.list(location, at)?;
-        let is_large = settings.detail != Detail::Documents
+        let may_have_units = settings.detail != Detail::Documents
             && settings.depth != Depth::Rendered
-            && listing.tree.problems.is_empty()
-            && listing.tree.entries.len() >= self.sizes.fewest;
+            && listing.tree.problems.is_empty();
         let mut joined = None;
-        if is_large {
+        if may_have_units {
             let repository = self.files.repository;
             let segment = kept::read(repository, location, settings);
             let known = segment.as_ref().and_then(kept::decode);
@@ -248,20 +266,7 @@ impl<'a> Loader<'a> {
     fn whole(&mut self, wanted: &Wanted<'_>, listing: &Listing) -> Result<Site, Error> {
         let (tree, entries) = (&listing.tree, &listing.tree.entries);
         let stages = self.stages(wanted, tree, entries, &mut design::alone)?;
-        let (_, warnings) = stages.diagnostics.counts();
-        let digest = digest_of(&stages.files);
-        Ok(Site {
-            location: wanted.location.clone(),
-            at: wanted.at,
-            files: stages.files,
-            digest,
-            documents: stages.documents,
-            rendering: stages.rendering,
-            design: Arc::new(stages.design),
-            diagnostics: stages.diagnostics,
-            warnings,
-            unexplained: None,
-        })
+        Ok(stages.into_site(wanted))
     }
 
     /// Takes the files that are no units through every stage, and puts both together; `None` where they do not fit
@@ -291,8 +296,11 @@ impl<'a> Loader<'a> {
         };
         let machines = stages.rendering.of_schema(MACHINE).len();
         let all: FxHashSet<_> = stages.diagnostics.iter().filter_map(finding).collect();
-        if stages.diagnostics.has_errors()
-            || stages.files.len() != entries.len()
+        let is_sound = !stages.diagnostics.has_errors() && stages.files.len() == entries.len();
+        if units.list.is_empty() && !is_sound {
+            return Ok(Some(stages.into_site(wanted)));
+        }
+        if !is_sound
             || stages.design.nodes.len() != machines + settled.len()
             || !units.found.is_subset(&all)
             || takes_from_one(&stages, units, &settled)
@@ -309,31 +317,18 @@ impl<'a> Loader<'a> {
         let Some(files) = units.files(&tree.entries, &stages.files) else {
             return Ok(None);
         };
-        let (_, own) = stages.diagnostics.counts();
-        let site = Site {
-            location: wanted.location.clone(),
-            at: wanted.at,
-            digest: digest_of(&files),
-            files,
-            documents: stages.documents,
-            rendering: stages.rendering,
-            design: Arc::new(stages.design),
-            diagnostics: stages.diagnostics,
-            warnings: own + units.warnings(),
-            unexplained: Some(Unexplained {
-                tree: tree.clone(),
-                files: units.unexplained(&settled),
-                sources: units.sources.clone(),
-                settings: wanted.settings,
-            }),
-        };
+        stages.files = files;
+        let loaded = std::mem::take(&mut stages.loaded);
+        let mut site = stages.into_site(wanted);
+        site.warnings += units.warnings();
+        site.unexplained = Some(Unexplained {
+            tree: tree.clone(),
+            files: units.unexplained(&settled),
+            sources: units.sources.clone(),
+            settings: wanted.settings,
+        });
         if is_kept && units.is_new && wanted.settings.depth == Depth::Checked {
-            kept::write(
-                self.files.repository,
-                &site,
-                wanted.settings,
-                &stages.loaded,
-            );
+            kept::write(self.files.repository, &site, wanted.settings, &loaded);
         }
         Ok(Some(site))
     }

@@ -24,7 +24,7 @@ use crate::repository::{self, BlobId, Entry};
 /// Which sites are large.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// A site of fewer files has no units; fewer files of machines are not worth being taken in chunks.
+    /// Fewer files of machines are not worth being taken in chunks: they are loaded with all others.
     pub fewest: usize,
     /// Files of a chunk, at least.
     pub chunk: usize,
