@@ -20,17 +20,18 @@ fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
     world.checkout.commit("A site");
     world.run(&["trust", "--yes"]).with(0);
     let quiet = world.run(&["plan"]).with(0);
-    assert!(!quiet.stderr.contains("cli: looked at"), "{}", quiet.stderr);
+    assert!(!quiet.stderr.contains("workflow: looked at"), "{}", quiet.stderr);
 
     let once = world.run(&["plan", "-v"]).with(0);
     assert_eq!(once.stdout, quiet.stdout);
     let once = once.stderr;
-    assert_eq!(lines(&once, "cli").len(), 3, "{once}");
+    assert_eq!(lines(&once, "cli").len(), 1, "{once}");
+    assert_eq!(lines(&once, "workflow").len(), 2, "{once}");
     assert!(
         once.contains("cli: a secret of `echo`: exit status: 0, in "),
         "{once}"
     );
-    assert!(once.contains("cli: looked at "), "{once}");
+    assert!(once.contains("workflow: looked at "), "{once}");
     assert!(lines(&once, "backend").is_empty(), "{once}");
 
     let twice = world.run(&["plan", "-vv"]).with(0);
