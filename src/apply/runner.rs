@@ -6,12 +6,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::Preconditions;
-use crate::backend::{self, ActError, Fence, Hardware, Order, Pending, Probe, Reporter, fence};
+use crate::backend::{
+    self, ActError, Fence, Hardware, Order, Pending, Probe, Reporter, fence, retry,
+};
 use crate::journal::StepOutcome;
 use crate::run::Stop;
 use crate::step::StepIndex;
@@ -277,14 +278,11 @@ impl Runner {
     }
 }
 
-/// How long to wait after an attempt: twice as long each time, less a part that depends on run, step
-/// and attempt only, so that many machines do not knock at once and a run can be told again.
+/// How long to wait after an attempt; it depends on run, step and attempt only, so that a run can be told
+/// again.
 fn delay(order: &Order, attempt: u32) -> Duration {
-    let mut hash = Sha256::new();
-    hash.update(format!("{}\n{}\n{attempt}", order.run, order.step.id));
-    let part = hash.finalize()[0];
-    let full = FIRST_DELAY
-        .saturating_mul(1 << attempt.saturating_sub(1).min(16))
-        .min(LONGEST_DELAY);
-    full.mul_f64(0.5 + f64::from(part) / 512.0)
+    let key = (order.run.as_str(), &order.step.id);
+    let mut waits = retry::waits(FIRST_DELAY, LONGEST_DELAY, key);
+    let before = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+    waits.nth(before).unwrap_or(LONGEST_DELAY)
 }

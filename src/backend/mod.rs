@@ -17,7 +17,7 @@ mod masked;
 mod order;
 mod reach;
 mod remediation;
-mod retry;
+pub(crate) mod retry;
 mod secret;
 mod site;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 
 /// The waits of one who retries, without end.
-pub(super) type Waits = <ExponentialBuilder as BackoffBuilder>::Backoff;
+pub(crate) type Waits = <ExponentialBuilder as BackoffBuilder>::Backoff;
 
 /// The policy of one who retries: the first wait is between half of `first` and the whole, the next ones
 /// twice as long each, up to `longest`. Of many that begin at once with different keys, no two go on
@@ -28,7 +28,7 @@ pub(super) fn policy(first: Duration, longest: Duration, key: impl Hash) -> Expo
 }
 
 /// The waits of a policy, for who takes them one by one.
-pub(super) fn waits(first: Duration, longest: Duration, key: impl Hash) -> Waits {
+pub(crate) fn waits(first: Duration, longest: Duration, key: impl Hash) -> Waits {
     policy(first, longest, key).build()
 }
 
