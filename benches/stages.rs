@@ -11,10 +11,11 @@ use std::sync::{Arc, OnceLock};
 
 use divan::Bencher;
 use generator::{File, Size, files};
-use trueup::design::{self, Design, Section, SectionDigest};
+use trueup::design::{self, Design, Digests, NodeName, Section, SectionDigest};
 use trueup::diagnostic::Sources;
 use trueup::diff::{NodeReasons, Reasons, Revision, documents};
 use trueup::document::{Document, LoadSettings, load};
+use trueup::plan::{self, Plan};
 use trueup::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
 use trueup::render::{Options, Rendering, render};
 use trueup::repository::{Repository, Signature};
@@ -160,6 +161,88 @@ fn reasons_of_one_edit_that_reaches_every_node(bencher: Bencher<'_, '_>, nodes: 
     });
 }
 
+/// The record of a node that a run has deployed.
+fn deployed(node: NodeName, digests: Digests, run: &RunRecord) -> NodeRecord {
+    NodeRecord {
+        node,
+        phase: Phase::Deployed,
+        digest_version: design::DIGEST_VERSION,
+        digests,
+        revision: Some(run.revision.clone()),
+        run: run.run.clone(),
+        retired: None,
+        maintenance: None,
+        last_error: None,
+        clean_step: None,
+        manageable: false,
+        remediation: None,
+        identity: None,
+        owed: None,
+    }
+}
+
+/// A run that deploys a site.
+fn run() -> RunRecord {
+    let text = |text: &str| -> Arc<str> { Arc::from(text) };
+    RunRecord {
+        run: "01M7Z00000000000000000000A".into(),
+        site: "large".into(),
+        action: text("update"),
+        revision: text("5ba93c9db0cff93f52b521d7420e43f6eda2784f"),
+        site_digest: text("a digest"),
+        plan_digest: text("a digest"),
+        started: text("2026-01-01T00:00:00Z"),
+        ended: None,
+        outcome: Outcome::Running,
+        partial: false,
+        unverified: 0,
+        counts: Counts::default(),
+        tag: None,
+        annotation: None,
+        journal: None,
+        tag_owed: Default::default(),
+    }
+}
+
+/// A plan of the second revision of a site, on these records and without a look at the machines.
+fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
+    let input = plan::Input {
+        request: plan::Request::default(),
+        target: plan::Target {
+            revision: None,
+            site_digest: "a digest".into(),
+            dirty: Vec::new(),
+        },
+        after: &site(nodes).after.design,
+        designs: &BTreeMap::new(),
+        base: None,
+        records,
+        observations: None,
+        options: plan::Options::default(),
+        intermediate_commits: Vec::new(),
+        reasons: &plan::NoReasons,
+    };
+    plan::make(&input).expect("a plan")
+}
+
+#[divan::bench(args = SIZES, sample_count = 10)]
+fn plan_of_a_new_site(bencher: Bencher<'_, '_>, nodes: usize) {
+    site(nodes);
+    bencher.bench(|| plan_on(nodes, &BTreeMap::new()));
+}
+
+#[divan::bench(args = SIZES, sample_count = 10)]
+fn plan_of_a_site_without_changes(bencher: Bencher<'_, '_>, nodes: usize) {
+    let run = run();
+    let designed = site(nodes).after.design.nodes.iter();
+    let records = designed.map(|(name, node)| {
+        let record = deployed(name.clone(), node.digests.clone(), &run);
+        (name.clone(), record)
+    });
+    let records = records.collect();
+    bencher.bench(|| plan_on(nodes, &records));
+}
+
 /// A repository, and the records of nodes that a run is to write to it.
 struct Records {
     folder: tempfile::TempDir,
@@ -173,25 +256,7 @@ impl Records {
         let folder = tempfile::tempdir().expect("a folder for a repository");
         let repository = Repository::init(folder.path()).expect("a new repository");
         let repository = repository.with_cache(b"measured");
-        let text = |text: &str| -> Arc<str> { Arc::from(text) };
-        let run = RunRecord {
-            run: "01M7Z00000000000000000000A".into(),
-            site: "large".into(),
-            action: text("update"),
-            revision: text("5ba93c9db0cff93f52b521d7420e43f6eda2784f"),
-            site_digest: text("a digest"),
-            plan_digest: text("a digest"),
-            started: text("2026-01-01T00:00:00Z"),
-            ended: None,
-            outcome: Outcome::Running,
-            partial: false,
-            unverified: 0,
-            counts: Counts::default(),
-            tag: None,
-            annotation: None,
-            journal: None,
-            tag_owed: Default::default(),
-        };
+        let run = run();
         let nodes = (0..nodes).map(|number| {
             let name = format!("node-{number:06}");
             // One section is the machine's own, as its addresses are.
@@ -203,25 +268,8 @@ impl Records {
                 }
                 _ => SectionDigest([0x5e; 32]),
             };
-            NodeRecord {
-                node: name.as_str().into(),
-                phase: Phase::Deployed,
-                digest_version: design::DIGEST_VERSION,
-                digests: Section::ALL
-                    .iter()
-                    .map(|each| (*each, digest(each)))
-                    .collect(),
-                revision: Some(run.revision.clone()),
-                run: run.run.clone(),
-                retired: None,
-                maintenance: None,
-                last_error: None,
-                clean_step: None,
-                manageable: false,
-                remediation: None,
-                identity: None,
-                owed: None,
-            }
+            let digests = Section::ALL.iter().map(|each| (*each, digest(each)));
+            deployed(name.as_str().into(), digests.collect(), &run)
         });
         Self {
             nodes: nodes.collect(),
