@@ -162,10 +162,8 @@ impl<'a> Networks<'a> {
                     written.push(route.clone());
                     continue;
                 };
-                for (other, cidr) in self.domains.get(&domain).into_iter().flatten() {
-                    if **other == *id {
-                        continue;
-                    }
+                let networks = self.domains.get(&domain).into_iter().flatten();
+                for (other, cidr) in networks.filter(|(other, _)| **other != *id) {
                     written.push(route_to(route, cidr));
                     depends_on.push(Dependence {
                         dependent: Some(id.clone()),

@@ -134,18 +134,7 @@ impl<'n> Comparison<'n> {
             let mut gone = gone.peekable();
             for (at, new) in after.iter().enumerate().take(right).skip(to) {
                 if let Some(old) = alignment.partner[at] {
-                    self.item(head + at, |this| {
-                        let length = this.path.rfind('[').unwrap_or_default();
-                        let moved_from = format!("{}[{}]", &this.path[..length], head + old);
-                        this.found.push(Difference {
-                            path: Arc::from(this.path.as_str()),
-                            before: Some(&before[old]),
-                            after: Some(new),
-                            moved_from: Some(Arc::from(moved_from)),
-                            is_secret: before[old].secret || new.secret,
-                        });
-                        this.nodes(&before[old], new);
-                    });
+                    self.item(head + at, |this| this.moved(head + old, &before[old], new));
                     continue;
                 }
                 let pair = gone.next_if(|old| !is_by_identity && is_alike(&before[*old], new));
@@ -164,6 +153,20 @@ impl<'n> Comparison<'n> {
             }
             (from, to) = (left + 1, right + 1);
         }
+    }
+
+    /// Tells that an item stood elsewhere in its list, and how it differs besides.
+    fn moved(&mut self, from: usize, before: &'n Node, after: &'n Node) {
+        let length = self.path.rfind('[').unwrap_or_default();
+        let moved_from = format!("{}[{from}]", &self.path[..length]);
+        self.found.push(Difference {
+            path: Arc::from(self.path.as_str()),
+            before: Some(before),
+            after: Some(after),
+            moved_from: Some(Arc::from(moved_from)),
+            is_secret: before.secret || after.secret,
+        });
+        self.nodes(before, after);
     }
 
     fn item(&mut self, at: usize, compare: impl FnOnce(&mut Self)) {

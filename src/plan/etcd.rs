@@ -54,24 +54,24 @@ impl<'a> Clusters<'a> {
                 .revision
                 .as_ref()
                 .and_then(|old| input.designs.get(old));
-            for cluster in old.into_iter().flat_map(|old| &old.etcd_clusters) {
-                for member in &cluster.members {
-                    if member.node != record.node {
-                        continue;
-                    }
-                    let watched = by_name
-                        .entry(cluster.name.clone())
-                        .or_insert_with(|| Watched {
-                            cluster: EtcdCluster {
-                                members: Vec::new(),
-                                ..cluster.clone()
-                            },
-                            seen: seen(&cluster.name),
-                        });
-                    let members = &mut watched.cluster.members;
-                    if !members.iter().any(|known| known.node == member.node) {
-                        members.push(member.clone());
-                    }
+            let clusters = old.into_iter().flat_map(|old| &old.etcd_clusters);
+            let its_members = clusters.flat_map(|cluster| {
+                let members = cluster.members.iter();
+                let its_own = members.filter(|member| member.node == record.node);
+                its_own.map(move |member| (cluster, member))
+            });
+            for (cluster, member) in its_members {
+                let empty = || Watched {
+                    cluster: EtcdCluster {
+                        members: Vec::new(),
+                        ..cluster.clone()
+                    },
+                    seen: seen(&cluster.name),
+                };
+                let watched = by_name.entry(cluster.name.clone());
+                let members = &mut watched.or_insert_with(empty).cluster.members;
+                if !members.iter().any(|known| known.node == member.node) {
+                    members.push(member.clone());
                 }
             }
         }

@@ -23,68 +23,96 @@ pub(super) struct Order {
 
 const UNSEEN: u32 = u32::MAX;
 
+/// Tarjan's walk over the dependencies.
+struct Walk<'d> {
+    dependencies: &'d Dependencies,
+    number: Vec<u32>,
+    low: Vec<u32>,
+    is_open: Vec<bool>,
+    open: Vec<usize>,
+    next: u32,
+    found: Order,
+}
+
+impl Walk<'_> {
+    /// Goes through all that a document depends on.
+    fn from(&mut self, start: usize) {
+        // A document and how many of its dependencies are looked at.
+        let mut way = vec![(start, 0)];
+        while let Some((at, edge)) = way.last_mut() {
+            let at = *at;
+            if *edge == 0 {
+                self.enter(at);
+            }
+            let dependencies = self.dependencies.of(DocumentIndex::new(at));
+            let dependency = dependencies.get(*edge);
+            *edge += 1;
+            if let Some(dependency) = dependency {
+                let target = dependency.target.position();
+                if self.number[target] == UNSEEN {
+                    way.push((target, 0));
+                } else if self.is_open[target] {
+                    self.low[at] = self.low[at].min(self.number[target]);
+                }
+                continue;
+            }
+            way.pop();
+            if let Some((above, _)) = way.last() {
+                self.low[*above] = self.low[*above].min(self.low[at]);
+            }
+            if self.low[at] == self.number[at] {
+                self.close(at);
+            }
+        }
+    }
+
+    fn enter(&mut self, at: usize) {
+        self.number[at] = self.next;
+        self.low[at] = self.next;
+        self.next += 1;
+        self.open.push(at);
+        self.is_open[at] = true;
+    }
+
+    /// Takes out the group of documents that a document is the first of.
+    fn close(&mut self, at: usize) {
+        let from = self.open.iter().rposition(|member| *member == at);
+        let mut group = self.open.split_off(from.unwrap_or(0));
+        for member in &group {
+            self.is_open[*member] = false;
+        }
+        group.sort_unstable();
+        self.found.sequence.extend(&group);
+        let mut dependencies = self.dependencies.of(DocumentIndex::new(at)).iter();
+        let is_circle = group.len() > 1 || dependencies.any(|each| each.target.position() == at);
+        if is_circle {
+            self.found.circles.push(group);
+        }
+    }
+}
+
 impl Order {
     /// The order that dependencies ask for.
     pub(super) fn of(dependencies: &Dependencies) -> Self {
         let count = dependencies.len();
-        let mut sequence = Vec::with_capacity(count);
-        let mut circles = Vec::new();
-        let mut number = vec![UNSEEN; count];
-        let mut low = vec![0_u32; count];
-        let mut is_open = vec![false; count];
-        let mut open = Vec::new();
-        let mut next = 0;
-        // A document and how many of its dependencies are looked at.
-        let mut walk: Vec<(usize, usize)> = Vec::new();
+        let mut walk = Walk {
+            dependencies,
+            number: vec![UNSEEN; count],
+            low: vec![0; count],
+            is_open: vec![false; count],
+            open: Vec::new(),
+            next: 0,
+            found: Self {
+                sequence: Vec::with_capacity(count),
+                circles: Vec::new(),
+            },
+        };
         for start in 0..count {
-            if number[start] != UNSEEN {
-                continue;
-            }
-            walk.push((start, 0));
-            while let Some((at, edge)) = walk.last_mut() {
-                let at = *at;
-                if *edge == 0 {
-                    number[at] = next;
-                    low[at] = next;
-                    next += 1;
-                    open.push(at);
-                    is_open[at] = true;
-                }
-                let dependency = dependencies.of(DocumentIndex::new(at)).get(*edge);
-                *edge += 1;
-                if let Some(dependency) = dependency {
-                    let target = dependency.target.position();
-                    if number[target] == UNSEEN {
-                        walk.push((target, 0));
-                    } else if is_open[target] {
-                        low[at] = low[at].min(number[target]);
-                    }
-                    continue;
-                }
-                walk.pop();
-                if let Some((above, _)) = walk.last() {
-                    low[*above] = low[*above].min(low[at]);
-                }
-                if low[at] == number[at] {
-                    let from = open.iter().rposition(|member| *member == at).unwrap_or(0);
-                    let mut group = open.split_off(from);
-                    for member in &group {
-                        is_open[*member] = false;
-                    }
-                    group.sort_unstable();
-                    sequence.extend(&group);
-                    let is_circle = group.len() > 1
-                        || dependencies
-                            .of(DocumentIndex::new(at))
-                            .iter()
-                            .any(|dependency| dependency.target.position() == at);
-                    if is_circle {
-                        circles.push(group);
-                    }
-                }
+            if walk.number[start] == UNSEEN {
+                walk.from(start);
             }
         }
-        Self { sequence, circles }
+        walk.found
     }
 
     /// Reports one whole circle of each group; all documents of the group fail.

@@ -40,12 +40,11 @@ impl Path {
             match character {
                 '.' => {
                     cursor.take('.');
-                    if cursor.take('.') {
-                        if segments.contains(&Segment::Descendants) {
-                            return Err(PathError::RepeatedDescent);
-                        }
-                        segments.push(Segment::Descendants);
+                    let descends = cursor.take('.');
+                    if descends && segments.contains(&Segment::Descendants) {
+                        return Err(PathError::RepeatedDescent);
                     }
+                    segments.extend(descends.then_some(Segment::Descendants));
                     segments.push(cursor.member()?);
                 }
                 '[' => segments.push(cursor.bracket()?),

@@ -263,25 +263,18 @@ fn locate(node: &Node, segments: &[Segment], way: &mut Vec<Step>, all: &mut Vec<
                 step(Step::Index(at), &list[at], rest);
             }
         }
-        (Segment::Descendants, value) => {
+        (Segment::Descendants, _) => {
             locate(node, rest, way, all);
             let mut step = |step: Step, below: &Node| {
                 way.push(step);
                 locate(below, segments, way, all);
                 way.pop();
             };
-            match value {
-                Value::Map(map) => {
-                    for (key, field) in map.iter() {
-                        step(Step::Key(key.clone()), &field.node);
-                    }
-                }
-                Value::List(list) => {
-                    for (at, below) in list.iter().enumerate() {
-                        step(Step::Index(at), below);
-                    }
-                }
-                _ => {}
+            for (key, field) in node.as_map().into_iter().flat_map(|map| map.iter()) {
+                step(Step::Key(key.clone()), &field.node);
+            }
+            for (at, below) in node.as_list().into_iter().flatten().enumerate() {
+                step(Step::Index(at), below);
             }
         }
         _ => {}

@@ -28,6 +28,22 @@ pub(crate) enum TemplateError {
     NoSuchGroup,
 }
 
+/// What a backslash and a character mean together; `None`: both stay.
+fn escaped(character: char) -> Result<Option<char>, TemplateError> {
+    Ok(Some(match character {
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\u{b}',
+        '\\' => '\\',
+        letter if letter.is_ascii_alphabetic() => return Err(TemplateError::BadEscape),
+        _ => return Ok(None),
+    }))
+}
+
 impl Template {
     /// Parses a replacement text for a pattern.
     pub(crate) fn parse(text: &str, pattern: &Pattern) -> Result<Self, TemplateError> {
@@ -66,20 +82,10 @@ impl Template {
                     }
                 }
                 character => {
-                    match character {
-                        'a' => literal.push('\u{7}'),
-                        'b' => literal.push('\u{8}'),
-                        'f' => literal.push('\u{c}'),
-                        'n' => literal.push('\n'),
-                        'r' => literal.push('\r'),
-                        't' => literal.push('\t'),
-                        'v' => literal.push('\u{b}'),
-                        '\\' => literal.push('\\'),
-                        letter if letter.is_ascii_alphabetic() => {
-                            return Err(TemplateError::BadEscape);
-                        }
+                    match escaped(character)? {
+                        Some(meant) => literal.push(meant),
                         // Any other backslash stays.
-                        other => literal.extend(['\\', other]),
+                        None => literal.extend(['\\', character]),
                     }
                     rest = &rest[character.len_utf8()..];
                     None
