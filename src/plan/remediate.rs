@@ -131,26 +131,7 @@ impl<'a> Rules<'a> {
         if subject.after.is_none() {
             item.block("it is not in the design", None);
         }
-        match subject.seen {
-            Observation::NotAsked => item.block("it was not looked at", None),
-            // Who cannot be reached cannot be seen off: nothing of it is released.
-            Observation::Unknown(why) => {
-                item.block(&format!("it could not be observed: {why}"), None)
-            }
-            Observation::Known(node, state) => {
-                if let Some(why) = subject.held() {
-                    item.block(&format!("it {why}"), None);
-                } else if !state.is_deployed() && subject.remediation.is_none() {
-                    item.block(
-                        "it is not deployed, so that nothing of it can come back",
-                        None,
-                    );
-                }
-                if let Fact::Unknown(why) = &node.power {
-                    item.block(&format!("whether it is on could not be seen: {why}"), None);
-                }
-            }
-        }
+        refuse_unfit(item);
         match subject.membership {
             Membership::In(_) | Membership::Out => {}
             Membership::Unseen(why) => {
@@ -183,6 +164,29 @@ impl<'a> Rules<'a> {
                 &format!("it was given up ({why}): name it to try again"),
                 None,
             );
+        }
+    }
+}
+
+/// What stands in the way at the machine itself.
+fn refuse_unfit(item: &mut Item<'_>) {
+    let subject = item.subject;
+    match subject.seen {
+        Observation::NotAsked => item.block("it was not looked at", None),
+        // Who cannot be reached cannot be seen off: nothing of it is released.
+        Observation::Unknown(why) => item.block(&format!("it could not be observed: {why}"), None),
+        Observation::Known(node, state) => {
+            if let Some(why) = subject.held() {
+                item.block(&format!("it {why}"), None);
+            } else if !state.is_deployed() && subject.remediation.is_none() {
+                item.block(
+                    "it is not deployed, so that nothing of it can come back",
+                    None,
+                );
+            }
+            if let Fact::Unknown(why) = &node.power {
+                item.block(&format!("whether it is on could not be seen: {why}"), None);
+            }
         }
     }
 }

@@ -128,6 +128,27 @@ impl Order {
     }
 }
 
+/// The circle that ends with a step, from the document at which it begins.
+fn way_back(
+    group: &[usize],
+    reached: &[Option<RouteStep>],
+    last: RouteStep,
+    start: DocumentIndex,
+) -> Vec<RouteStep> {
+    let mut at = last.from;
+    let mut circle = vec![last];
+    while at != start {
+        let member = group.binary_search(&at.position()).ok();
+        let Some(step) = member.and_then(|member| reached[member]) else {
+            break;
+        };
+        at = step.from;
+        circle.push(step);
+    }
+    circle.reverse();
+    circle
+}
+
 /// The shortest circle through the first document of a group.
 fn shortest(group: &[usize], dependencies: &Dependencies) -> Vec<RouteStep> {
     let Some(start) = group.first().copied().map(DocumentIndex::new) else {
@@ -142,18 +163,7 @@ fn shortest(group: &[usize], dependencies: &Dependencies) -> Vec<RouteStep> {
                 dependency: *dependency,
             };
             if dependency.target == start {
-                let mut circle = vec![step];
-                let mut at = at;
-                while at != start {
-                    let member = group.binary_search(&at.position()).ok();
-                    let Some(step) = member.and_then(|member| reached[member]) else {
-                        break;
-                    };
-                    at = step.from;
-                    circle.push(step);
-                }
-                circle.reverse();
-                return circle;
+                return way_back(group, &reached, step, start);
             }
             if let Ok(member) = group.binary_search(&dependency.target.position())
                 && reached[member].is_none()

@@ -204,15 +204,7 @@ impl<'a> WorktreeFolders<'a> {
                     continue;
                 };
                 state.found += children.len();
-                let is_repository = children.iter().any(|child| child.name == b".git");
-                if !is_repository || folder.is_empty() {
-                    let folders = children.iter().filter(|child| {
-                        child.node.kind == Kind::Folder && child.name.first() != Some(&b'.')
-                    });
-                    let names = folders.filter_map(|child| std::str::from_utf8(&child.name).ok());
-                    let more = names.map(|name| walk::join(&folder, name));
-                    state.waiting.extend(more);
-                }
+                state.waiting.extend(folders_below(&folder, &children));
                 is_more.notify_all();
                 let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
                 read.insert(folder, children);
@@ -350,4 +342,15 @@ impl Folders for WorktreeFolders<'_> {
             }),
         }
     }
+}
+
+/// The folders in a folder that a walk goes into: none that are hidden, and none of another repository.
+fn folders_below(folder: &str, children: &[Child]) -> impl Iterator<Item = String> {
+    let is_repository = children.iter().any(|child| child.name == b".git");
+    let goes_in = !is_repository || folder.is_empty();
+    let folders = children.iter().filter(move |child| {
+        goes_in && child.node.kind == Kind::Folder && child.name.first() != Some(&b'.')
+    });
+    let names = folders.filter_map(|child| std::str::from_utf8(&child.name).ok());
+    names.map(move |name| walk::join(folder, name))
 }
