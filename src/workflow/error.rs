@@ -2,7 +2,7 @@
 
 use crate::apply;
 use crate::design::RunId;
-use crate::{record, repository, run, site};
+use crate::{record, run, site};
 
 /// Why a workflow did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -27,9 +27,6 @@ pub enum Error {
     /// The records could not be read.
     #[error(transparent)]
     Records(#[from] record::Error),
-    /// The repository could not be read.
-    #[error(transparent)]
-    Repository(#[from] repository::Error),
     /// The documents of a commit could not be loaded.
     #[error(transparent)]
     Site(#[from] site::Error),

@@ -163,7 +163,6 @@ impl From<Error> for Failure {
                 Self::from_error(FailureKind::Error, source, hint)
             }
             Error::Records(error) => Self::from_error(FailureKind::Error, error, error.hint()),
-            Error::Repository(error) => Self::from_error(FailureKind::Error, error, error.hint()),
             Error::Site(error) => Self::from_error(FailureKind::Error, error, error.hint()),
         }
     }
