@@ -11,7 +11,7 @@ use crate::report::{self, Visible};
 use crate::run::{self, Connection, HalfDone, Process, Unlock, unlock};
 use crate::workflow::{self, AbortRequest};
 
-use super::apply::{ProcessClock, actor};
+use super::apply::process::{ProcessClock, actor};
 use super::context::Context;
 use super::planning::RemoteArguments;
 use super::{Failure, FailureKind};

@@ -3,7 +3,7 @@
 pub(in crate::cli) mod airship;
 mod conclude;
 mod operator;
-mod process;
+pub(in crate::cli) mod process;
 mod resume;
 mod saved;
 mod watch;
