@@ -20,7 +20,11 @@ fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
     world.checkout.commit("A site");
     world.run(&["trust", "--yes"]).with(0);
     let quiet = world.run(&["plan"]).with(0);
-    assert!(!quiet.stderr.contains("workflow: looked at"), "{}", quiet.stderr);
+    assert!(
+        !quiet.stderr.contains("workflow: looked at"),
+        "{}",
+        quiet.stderr
+    );
 
     let once = world.run(&["plan", "-v"]).with(0);
     assert_eq!(once.stdout, quiet.stdout);
