@@ -237,16 +237,8 @@ impl<'a> Planner<'a> {
             }
             (None, snapshot) => snapshot.flatten(),
         };
-
-        let commit = commit_of(self.at).or(head.as_ref().map(|head| head.commit));
-        if let Some(commit) = commit {
-            deepen(self.connection, &state.site, commit)?;
-        }
         let options = self.wish.options(&design.policy);
-        let intermediate = match (options.allow_intermediate_commits, commit) {
-            (true, Some(commit)) => allowed_commits(checkout, &state.site, commit)?,
-            _ => Vec::new(),
-        };
+        let intermediate_commits = self.intermediate_commits(&options, &state, head.as_ref())?;
         let revisions: Vec<Revision<'_>> = old
             .values()
             .map(|site| Revision {
@@ -264,15 +256,11 @@ impl<'a> Planner<'a> {
             target: self.target(&site, head.as_ref()),
             after: &design,
             designs: &designs,
-            base: state.site.last_success.clone().map(|action| Base {
-                run: action.run,
-                revision: action.revision,
-                site_digest: action.site_digest,
-            }),
+            base: base(&state.site),
             records: &records,
             observations: observations.as_ref(),
             options,
-            intermediate_commits: intermediate,
+            intermediate_commits,
             reasons: &reasons,
         })
         .map_err(|error| self.refused(&error))?;
@@ -288,6 +276,23 @@ impl<'a> Planner<'a> {
             runtime,
             hardware,
         })
+    }
+
+    /// The commits between the last site action and what is planned, where they are allowed.
+    fn intermediate_commits(
+        &self,
+        options: &Options,
+        state: &State,
+        head: Option<&Head>,
+    ) -> Result<Vec<IntermediateCommit>, Failure> {
+        let Some(commit) = commit_of(self.at).or(head.map(|head| head.commit)) else {
+            return Ok(Vec::new());
+        };
+        deepen(self.connection, &state.site, commit)?;
+        match options.allow_intermediate_commits {
+            true => allowed_commits(self.checkout, &state.site, commit),
+            false => Ok(Vec::new()),
+        }
     }
 
     fn ground(&self) -> Result<Ground, Failure> {
@@ -444,6 +449,16 @@ impl<'a> Planner<'a> {
             ..Look::ALL
         }
     }
+}
+
+/// What the last success has reached.
+fn base(state: &SiteState) -> Option<Base> {
+    let action = state.last_success.clone()?;
+    Some(Base {
+        run: action.run,
+        revision: action.revision,
+        site_digest: action.site_digest,
+    })
 }
 
 /// The commit that is checked out.
