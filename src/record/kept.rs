@@ -113,20 +113,12 @@ impl<'a> Common<'a> {
 /// The same record without the fields that few have.
 fn plain(record: &NodeRecord) -> NodeRecord {
     NodeRecord {
-        node: record.node.clone(),
         phase: record.phase,
         digest_version: record.digest_version,
         digests: record.digests.clone(),
         revision: record.revision.clone(),
-        run: record.run.clone(),
         identity: record.identity.clone(),
-        retired: None,
-        maintenance: None,
-        manageable: false,
-        last_error: None,
-        clean_step: None,
-        owed: None,
-        remediation: None,
+        ..NodeRecord::blank(record.node.clone(), record.run.clone())
     }
 }
 
@@ -182,7 +174,6 @@ pub(super) fn read(
         }
         let revision = row.revision.map(|number| revisions.get(number as usize));
         Some(NodeRecord {
-            node: NodeName::from(row.node),
             phase: row.phase,
             digest_version: row.digest_version,
             digests: Digests::from(own),
@@ -190,15 +181,11 @@ pub(super) fn read(
                 None => None,
                 Some(revision) => Some(revision?.clone()),
             },
-            run: runs.get(row.run as usize)?.clone(),
             identity: row.identity.map(|identity| Box::new(identity.into())),
-            retired: None,
-            maintenance: None,
-            manageable: false,
-            last_error: None,
-            clean_step: None,
-            owed: None,
-            remediation: None,
+            ..NodeRecord::blank(
+                NodeName::from(row.node),
+                runs.get(row.run as usize)?.clone(),
+            )
         })
     };
     let records = kept.rows.into_iter().map(record);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Digest, Digests, NodeName, RunId, SiteName};
+use crate::design::{DIGEST_VERSION, Digest, Digests, NodeName, RunId, SiteName};
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory};
 
@@ -98,6 +98,27 @@ pub struct NodeRecord {
 }
 
 impl NodeRecord {
+    /// The record of a node to which nothing was done yet.
+    #[must_use]
+    pub fn blank(node: NodeName, run: RunId) -> Self {
+        Self {
+            node,
+            phase: Phase::NotStarted,
+            digest_version: DIGEST_VERSION,
+            digests: Digests::default(),
+            revision: None,
+            run,
+            retired: None,
+            maintenance: None,
+            last_error: None,
+            clean_step: None,
+            manageable: false,
+            owed: None,
+            remediation: None,
+            identity: None,
+        }
+    }
+
     /// The labels, taints and annotations that its Kubernetes node does not carry any more, and has not been
     /// given back: those that clear-labels took, and those of a node that a remediation deleted.
     #[must_use]

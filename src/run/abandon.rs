@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::error::{self, Error};
 use super::files::RunFiles;
 use super::known::{Known, is_past_verification};
-use super::node;
 use super::process::Process;
 use super::tag::{self, Deed};
 use super::time::rfc3339;
@@ -114,7 +113,7 @@ fn unsettle_unrecorded(
         let node = NodeName::from(node);
         let found = nodes
             .entry(node.clone())
-            .or_insert_with(|| node::blank(&node, run));
+            .or_insert_with(|| NodeRecord::blank(node.clone(), run.clone()));
         unsettle(found, run, phase, message);
         changed.insert(node);
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::outcome::NodeOutcome;
-use crate::design::{Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId};
+use crate::design::{Class, DIGEST_VERSION, NodeDesign, NodeName, RunId};
 use crate::identity::Identity;
 use crate::plan::ChangeKind;
 use crate::record::{NodeRecord, Phase};
@@ -44,7 +44,7 @@ pub(super) fn after(
 ) -> Option<NodeRecord> {
     let mut record = before
         .cloned()
-        .unwrap_or_else(|| blank(&outcome.node, context.run));
+        .unwrap_or_else(|| NodeRecord::blank(outcome.node.clone(), context.run.clone()));
     record.run = context.run.clone();
     record.last_error.clone_from(&outcome.message);
     let adopted = || context.identity.filter(|_| outcome.message.is_none());
@@ -162,7 +162,9 @@ pub(super) fn under_way(
     run: &RunId,
     revision: &Arc<str>,
 ) -> NodeRecord {
-    let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
+    let mut record = before
+        .cloned()
+        .unwrap_or_else(|| NodeRecord::blank(node.clone(), run.clone()));
     record.run = run.clone();
     record.phase = Phase::Unknown;
     record.last_error = Some(Arc::from(format!("{step} had begun")));
@@ -178,7 +180,9 @@ pub(super) fn noted(
     text: &str,
     run: &RunId,
 ) -> NodeRecord {
-    let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
+    let mut record = before
+        .cloned()
+        .unwrap_or_else(|| NodeRecord::blank(node.clone(), run.clone()));
     let memory = record.remediation.take().unwrap_or_default();
     record.remediation = Some(Box::new(memory.with([text])));
     if is_back(text) {
@@ -195,7 +199,9 @@ pub(super) fn carried(
     text: &str,
     run: &RunId,
 ) -> NodeRecord {
-    let mut record = before.cloned().unwrap_or_else(|| blank(node, run));
+    let mut record = before
+        .cloned()
+        .unwrap_or_else(|| NodeRecord::blank(node.clone(), run.clone()));
     let memory = Memory {
         backup: record.owed.take().map(|owed| *owed),
         ..Memory::default()
@@ -231,26 +237,6 @@ pub(super) fn rebuilds(kind: StepKind) -> bool {
         kind,
         StepKind::Prepare | StepKind::Deploy | StepKind::Destroy
     )
-}
-
-/// The record of a node that has none.
-pub(super) fn blank(node: &NodeName, run: &RunId) -> NodeRecord {
-    NodeRecord {
-        node: node.clone(),
-        phase: Phase::NotStarted,
-        digest_version: DIGEST_VERSION,
-        digests: Digests::default(),
-        revision: None,
-        run: run.clone(),
-        retired: None,
-        maintenance: None,
-        last_error: None,
-        clean_step: None,
-        manageable: false,
-        owed: None,
-        remediation: None,
-        identity: None,
-    }
 }
 
 /// Nothing is taken for done any more. The revision stays: by its design alone is a machine known that has
