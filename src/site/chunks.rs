@@ -173,6 +173,7 @@ impl Rest<'_> {
                     position: candidate.position,
                     file: candidate.file,
                     warnings: warnings[&candidate.source],
+                    source: candidate.source,
                     designs: Designs::Made(designs),
                 });
             }

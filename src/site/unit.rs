@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::SiteFile;
 use crate::design::NodeDesign;
-use crate::diagnostic::{Diagnostic, Mark};
+use crate::diagnostic::{Diagnostic, Mark, SourceId};
 
 /// A problem, as far as it is told from others.
 pub(super) type Finding = (&'static str, Mark);
@@ -28,6 +28,8 @@ pub(super) struct Unit {
     pub(super) position: usize,
     pub(super) file: SiteFile,
     pub(super) warnings: u32,
+    /// The source of its marks.
+    pub(super) source: SourceId,
     pub(super) designs: Designs,
 }
 

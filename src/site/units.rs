@@ -96,14 +96,16 @@ impl<'k> Units<'k> {
                 !lends
             });
         }
+        let is_chunked = sorted.candidates.len() >= sizes.fewest;
+        let candidates = sorted.candidates.iter().filter(|_| is_chunked);
         let paths = sorted.units.iter().map(|unit| &unit.file.path);
-        let paths = paths.chain(
-            sorted
-                .candidates
-                .iter()
-                .map(|candidate| &candidate.file.path),
-        );
+        let paths = paths.chain(candidates.map(|candidate| &candidate.file.path));
         let sources = files.name(paths);
+        let named = sorted.units.iter_mut().map(|unit| &mut unit.source);
+        let named = named.chain(sorted.candidates.iter_mut().map(|each| &mut each.source));
+        for (source, number) in named.zip(sources.clone()) {
+            *source = SourceId(number);
+        }
         let mut units = Self {
             list: sorted.units,
             found: FxHashSet::default(),
@@ -112,11 +114,7 @@ impl<'k> Units<'k> {
             kept,
             lenders,
         };
-        if sorted.candidates.len() >= sizes.fewest {
-            let first = units.sources.end - sorted.candidates.len() as u32;
-            for (candidate, source) in sorted.candidates.iter_mut().zip(first..) {
-                candidate.source = SourceId(source);
-            }
+        if is_chunked {
             let others = sorted.others.iter();
             let others: Vec<Entry> = others
                 .map(|position| listing.tree.entries[*position].clone())
@@ -144,6 +142,8 @@ impl<'k> Units<'k> {
             position: each.position,
             file: files[each.position].clone(),
             warnings: each.warnings,
+            // Its designs have their marks.
+            source: SourceId(u32::MAX),
             designs: {
                 let nodes = each.nodes.iter().filter_map(|name| nodes.get(name));
                 Designs::Made(nodes.cloned().collect())
@@ -187,11 +187,11 @@ impl<'k> Units<'k> {
             None => None,
         };
         let mut designs = Vec::new();
-        for (number, unit) in self.list.iter().enumerate() {
+        for unit in &self.list {
             match &unit.designs {
                 Designs::Made(made) => designs.extend(made.iter().cloned()),
                 Designs::Kept(rows) => {
-                    let mark = Mark::new(SourceId(self.sources.start + number as u32), 0);
+                    let mark = Mark::new(unit.source, 0);
                     let restored = restored.as_mut()?;
                     for row in rows.clone() {
                         designs.push(restored.design(row, mark)?);
@@ -321,6 +321,7 @@ impl Sorted {
                 position,
                 file,
                 warnings: *warnings,
+                source: SourceId(u32::MAX),
                 designs: Designs::Kept(rows.clone()),
             }),
         }

@@ -584,3 +584,20 @@ fn the_design_and_the_warnings_are_those_of_the_whole() {
         checkout.write(&path, before);
     }
 }
+
+#[test]
+fn the_mark_of_each_machine_names_its_own_file_whether_it_was_kept_or_made() {
+    let checkout = checkout();
+    for number in (0..NODES).step_by(5) {
+        edit(&checkout, &node(number), "- worker", "- other");
+    }
+    let repository = open(&checkout);
+    let mut loader = Loader::new(&repository).with_sizes(SIZES);
+    let location = location(&repository);
+    let site = loader.load(&location, At::Worktree, SETTINGS).unwrap();
+    assert!(site.unexplained() >= NODES - LENDERS);
+    for (number, design) in site.design.nodes.values().enumerate() {
+        let path = loader.sources().path(design.mark.source);
+        assert_eq!(*path, *node(number), "{}", design.name);
+    }
+}
