@@ -17,6 +17,13 @@ pub use chain::chain;
 pub use credential::is_credential;
 pub use sources::{Mark, Place, SourceId, SourceLine, Sources};
 
+/// `1 error`, `2 errors`: a number and its noun.
+#[must_use]
+pub fn counted(number: usize, one: &str, many: &str) -> String {
+    let noun = if number == 1 { one } else { many };
+    format!("{number} {noun}")
+}
+
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]

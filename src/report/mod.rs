@@ -17,13 +17,7 @@ pub mod run;
 mod table;
 mod unfinished;
 
+pub use crate::diagnostic::counted;
 pub use escape::Visible;
 pub use palette::{Painted, Palette, Role};
 pub use unfinished::unfinished;
-
-/// `1 error`, `2 errors`: a number and its noun.
-#[must_use]
-pub fn counted(number: usize, one: &str, many: &str) -> String {
-    let noun = if number == 1 { one } else { many };
-    format!("{number} {noun}")
-}

@@ -200,6 +200,24 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
+    /// Loads a site again with all of its documents; `None` where it has them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Loader::load`].
+    pub fn load_documents(&mut self, site: &Site) -> Result<Option<Site>, Error> {
+        let unexplained = site.unexplained.as_ref();
+        let Some(unexplained) = unexplained.filter(|unexplained| !unexplained.files.is_empty())
+        else {
+            return Ok(None);
+        };
+        let settings = Settings {
+            detail: Detail::Documents,
+            ..unexplained.settings
+        };
+        self.load(&site.location, site.at, settings).map(Some)
+    }
+
     /// Reads a site at a commit without the files that are as they are in another one, and are not explained there.
     ///
     /// # Errors

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Failure, FailureKind};
-use crate::backend::{self, Clock, Reach};
+use crate::backend::{self, Backends, Clock, Reach};
 use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
 use crate::identity::Identity;
 use crate::record::NodeRecord;
-use crate::site::Loader;
+use crate::site::{Loader, Site};
 
 /// Lets the controllers be contacted whose addresses were applied: those of nodes whose designs are as
 /// recorded, and those of `applied`, the designs that were applied last of the others.
@@ -54,6 +54,26 @@ pub fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
         .start_paused(backend::clock(design) == Clock::Virtual)
         .build()
         .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))
+}
+
+/// Chooses the backends of a site. Where its documents are at fault, all of them are loaded to say where.
+///
+/// # Errors
+///
+/// Their settings are wrong, or they are not trusted.
+pub fn choose(
+    loader: &mut Loader<'_>,
+    site: &Site,
+    backends: &backend::Context,
+) -> Result<Arc<Backends>, Failure> {
+    let mut chosen = backend::choose(&site.design, backends);
+    let is_at_fault = |error: &backend::Error| error.diagnostic().is_some();
+    if chosen.as_ref().is_err_and(is_at_fault)
+        && let Some(whole) = loader.load_documents(site)?
+    {
+        chosen = backend::choose(&whole.design, backends);
+    }
+    chosen.map_err(|error| backend_failure(&error, loader))
 }
 
 /// A failure of choosing backends, with the place of what is refused.

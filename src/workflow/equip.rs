@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{AS_APPLIED, Checkout, Failure, FailureKind, Opened, Planned};
-use super::{allow_applied, applied, identities, recorded, runtime};
+use super::{AS_APPLIED, Checkout, Failure, FailureKind, Planned};
+use super::{allow_applied, applied, choose, identities, recorded, runtime};
 use crate::backend::{self, Backends};
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Store};
 use crate::repository::CommitId;
 use crate::run::{Connection, SiteRepository};
-use crate::site::{At, Site};
+use crate::site::{At, Loader, Site};
 
 /// Refuses documents that nobody merged: a commit that is neither checked out nor in the history of what is, nor in
 /// that of its upstream.
@@ -73,7 +73,8 @@ impl Planned {
 ///
 /// The records or the documents that they name cannot be read, or a backend is refused.
 pub fn equip(
-    (mut opened, documents): (Opened<'_>, Site),
+    (checkout, loader): (&Checkout<'_>, &mut Loader<'_>),
+    documents: &Site,
     store: &Store<'_>,
     plan: &Plan,
     site: &SiteRepository<'_>,
@@ -81,19 +82,19 @@ pub fn equip(
 ) -> Result<Equipped, Failure> {
     let records = store.nodes(&store.read()?)?;
     backends.identities.record(identities(&records));
-    let applied = applied_of(&mut opened, &records, plan, &site.connection)?;
+    let applied = applied_of((checkout, loader), &records, plan, &site.connection)?;
     let design = documents.design.clone();
     allow_applied(backends, &design, &records, &applied);
     Ok(Equipped {
         applied,
         runtime: runtime(&design)?,
-        hardware: opened.choose(&documents, backends)?,
+        hardware: choose(loader, documents, backends)?,
     })
 }
 
 /// The designs that were applied last, of the nodes that the plan is about.
 fn applied_of(
-    opened: &mut Opened<'_>,
+    (checkout, loader): (&Checkout<'_>, &mut Loader<'_>),
     records: &BTreeMap<NodeName, NodeRecord>,
     plan: &Plan,
     connection: &Connection<'_>,
@@ -108,11 +109,9 @@ fn applied_of(
             continue;
         };
         if !designs.contains_key(revision) {
-            let commit = recorded(opened.checkout, connection, revision)?;
-            let location = opened.checkout.location_at(At::Commit(commit))?;
-            let site = opened
-                .loader
-                .load(&location, At::Commit(commit), AS_APPLIED)?;
+            let commit = recorded(checkout, connection, revision)?;
+            let location = checkout.location_at(At::Commit(commit))?;
+            let site = loader.load(&location, At::Commit(commit), AS_APPLIED)?;
             designs.insert(revision.clone(), site.design);
         }
     }

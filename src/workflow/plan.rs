@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::backends::{allow_applied, identities, runtime};
-use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, Opened, follow};
+use super::backends::{allow_applied, choose, identities, runtime};
+use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, sound};
 use crate::backend::{Backends, Look, Rights};
 use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
@@ -22,7 +22,7 @@ use crate::plan::{
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Links, Tree, read_file};
 use crate::run::{Connection, History, intermediate_commits};
-use crate::site::{At, Depth, Detail, Location, Settings, Site};
+use crate::site::{At, Depth, Detail, Loader, Location, Settings, Site};
 
 /// Where what is known of machines and clusters comes from.
 #[derive(Clone, Debug, Default)]
@@ -179,7 +179,7 @@ impl<'a> Planner<'a> {
         snapshot: impl FnOnce() -> Result<Snapshot, Failure> + Send,
     ) -> Result<Planned, Failure> {
         let location = self.checkout.location_at(self.at)?;
-        let mut opened = Opened::new(self.checkout)?;
+        let mut loader = self.checkout.loader()?;
         let (ground, snapshot, head, site) = std::thread::scope(|scope| {
             let ground = scope.spawn(|| self.ground());
             let snapshot = scope.spawn(snapshot);
@@ -189,17 +189,17 @@ impl<'a> Planner<'a> {
                 detail: Detail::Designs,
                 allow_missing_sources: self.wish.allow_missing_sources,
             };
-            let site = opened.load(&location, self.at, settings);
+            let site = loader.load(&location, self.at, settings);
             (joined(ground), joined(snapshot), joined(head), site)
         });
         let (ground, head) = (ground?, head?);
-        let site = opened.sound(self.client, Depth::Checked, site?)?;
-        self.made_of(opened, site, ground, head, snapshot?)
+        let site = sound(self.client, &loader, Depth::Checked, site?)?;
+        self.made_of(loader, site, ground, head, snapshot?)
     }
 
     fn made_of(
         &self,
-        mut opened: Opened<'a>,
+        mut loader: Loader<'a>,
         mut site: Site,
         ground: Ground,
         head: Option<Head>,
@@ -215,12 +215,11 @@ impl<'a> Planner<'a> {
         let backends = client.backends(checkout, &site.location)?;
         backends.identities.record(identities(&records));
         let hardware = match &snapshot {
-            // The place of what a backend refuses may be in any file.
-            None => Some(opened.choose(&site, &backends)?),
+            None => Some(choose(&mut loader, &site, &backends)?),
             Some(_) => None,
         };
-        let old = self.explained(&mut opened, &mut site, &records)?;
-        let design = self.strictest(&mut opened, &site, head.as_ref())?;
+        let old = self.explained(&mut loader, &mut site, &records)?;
+        let design = self.strictest(&mut loader, &site, head.as_ref())?;
         let designs: BTreeMap<Arc<str>, Arc<Design>> = old
             .iter()
             .map(|(revision, site)| (revision.clone(), site.design.clone()))
@@ -250,7 +249,7 @@ impl<'a> Planner<'a> {
             rendering: &site.rendering,
             design: &design,
         };
-        let reasons = NodeReasons::new(opened.loader.sources(), &revisions, now);
+        let reasons = NodeReasons::new(loader.sources(), &revisions, now);
         let plan = plan::make(&plan::Input {
             request: request.clone(),
             target: self.target(&site, head.as_ref()),
@@ -344,14 +343,14 @@ impl<'a> Planner<'a> {
     /// Explains the machines that the design has otherwise than their records, and loads the sites that these name.
     fn explained(
         &self,
-        opened: &mut Opened<'a>,
+        loader: &mut Loader<'a>,
         site: &mut Site,
         records: &BTreeMap<NodeName, NodeRecord>,
     ) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
         let design = site.design.clone();
         let differing: Vec<&NodeRecord> = differing(records, &design).collect();
         let names = differing.iter().map(|record| &record.node).collect();
-        opened.loader.explain(site, &names)?;
+        loader.explain(site, &names)?;
         let revisions: BTreeSet<&Arc<str>> = differing
             .iter()
             .filter_map(|record| record.revision.as_ref())
@@ -360,9 +359,7 @@ impl<'a> Planner<'a> {
         for revision in revisions {
             let commit = recorded(self.checkout, self.connection, revision)?;
             let location = self.checkout.location_at(At::Commit(commit))?;
-            let old = opened
-                .loader
-                .load_beside(site, &location, commit, AS_APPLIED)?;
+            let old = loader.load_beside(site, &location, commit, AS_APPLIED)?;
             sites.insert(revision.clone(), old);
         }
         Ok(sites)
@@ -371,7 +368,7 @@ impl<'a> Planner<'a> {
     /// The design at a revision; where that is an older one, what HEAD forbids is forbidden too.
     fn strictest(
         &self,
-        opened: &mut Opened<'a>,
+        loader: &mut Loader<'a>,
         site: &Site,
         head: Option<&Head>,
     ) -> Result<Arc<Design>, Failure> {
@@ -384,7 +381,7 @@ impl<'a> Planner<'a> {
         };
         let at = At::Commit(head);
         let location = self.checkout.location_at(at)?;
-        let newest = opened.loader.load(&location, at, AS_APPLIED)?;
+        let newest = loader.load(&location, at, AS_APPLIED)?;
         Ok(Arc::new(plan::strictest(&site.design, &newest.design)))
     }
 

@@ -17,8 +17,8 @@ use crate::report;
 use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted, unfinished_run};
 use crate::site::At;
 use crate::workflow::{
-    self, Caller, Checkout, Client, Consent, Equipped, Opened, Rechecked, ResumeRequest, equip,
-    hold, recheck,
+    self, Caller, Checkout, Client, Consent, Equipped, Rechecked, ResumeRequest, equip, hold,
+    recheck,
 };
 
 /// Resumes a run that was interrupted; its commit is kept.
@@ -129,8 +129,8 @@ fn load(
     let at = At::Commit(interrupted.commit);
     let location = checkout.location_at(at)?;
     let backends = context.backends(checkout, &location)?;
-    let mut opened = Opened::new(checkout)?;
-    let documents = opened.load(&location, at, workflow::AS_APPLIED)?;
+    let mut loader = checkout.loader()?;
+    let documents = loader.load(&location, at, workflow::AS_APPLIED)?;
     let design = documents.design.clone();
     if documents.digest != plan.target.site_digest {
         let (commit, run) = (interrupted.commit.short(), &interrupted.record.run);
@@ -140,7 +140,14 @@ fn load(
     }
     window::is_open(context, command, &design, plan)?;
     let store = Store::open(site.repository, &site.name)?;
-    let equipped = equip((opened, documents), &store, plan, site, &backends)?;
+    let equipped = equip(
+        (checkout, &mut loader),
+        &documents,
+        &store,
+        plan,
+        site,
+        &backends,
+    )?;
     Ok(Loaded { design, equipped })
 }
 
