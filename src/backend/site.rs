@@ -10,7 +10,7 @@ use super::{
 };
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::identity::{Proof, Registry, Verdict};
-use crate::observed::{Capability, FORMAT_VERSION, Fact, Observations, ObservedNode};
+use crate::observed::{Capability, Fact, Observations, ObservedNode};
 use crate::step::{Actor, StepKind};
 
 /// Opens the backends of a site.
@@ -148,7 +148,6 @@ impl Backends {
         let (mut machines, sight, remediation) = tokio::join!(hardware, cluster, remediations);
         self.judge_again(&mut machines);
         let mut seen = Observations {
-            format_version: FORMAT_VERSION,
             remediation,
             ..Observations::default()
         };

@@ -180,7 +180,7 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
                 command.what
             ))
         };
-        let bytes = read_file(&path, observed::LARGEST as u64, Links::Followed);
+        let bytes = read_file(&path, observed::LARGEST, Links::Followed);
         let bytes = bytes.map_err(|error| unreadable(&error))?;
         let plan = saved::read(&bytes).map_err(|error| unreadable(&error))?;
         print(context, &plan, &command.view)?;

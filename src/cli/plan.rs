@@ -190,16 +190,18 @@ fn save_observed(
     let path = context.directory().join(path);
     let unsaved = |error: &dyn std::fmt::Display| {
         Failure::error(format!(
-            "what was seen could not be saved as `{}`: {error}",
+            "cannot save the observed state as `{}`: {error}",
             path.display()
         ))
     };
-    let text = match observations {
-        Some(seen) => observed::to_json(seen).map_err(|error| unsaved(&error))?,
-        None => return Err(unsaved(&"nothing was looked at")),
+    let Some(observations) = observations else {
+        return Err(unsaved(&"nothing was observed"));
     };
-    let written = repository.create_file(&path);
-    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = repository.create_file(&path).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        observed::write(observations, &mut file)?;
+        file.flush()
+    });
     written.map_err(|error| unsaved(&error))
 }
 

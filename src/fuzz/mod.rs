@@ -220,9 +220,10 @@ pub fn observations(data: &[u8]) {
     let Ok(seen) = observed::read(data) else {
         return;
     };
-    let written = observed::to_json(&seen).expect("what was seen is written");
-    let again = observed::read(written.as_bytes());
-    assert!(again.is_ok_and(|again| again == seen), "{written}");
+    let mut written = Vec::new();
+    observed::write(&seen, &mut written).expect("memory can be written");
+    let again = observed::read(&*written);
+    assert!(again.is_ok_and(|again| again == seen), "{seen:?}");
 }
 
 pub use backend::hardware::fuzz::{ironic, redfish};

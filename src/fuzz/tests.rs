@@ -214,7 +214,7 @@ fn any_journal_is_refused_or_keeps_what_is_whole() {
 #[test]
 fn any_file_of_what_was_seen_is_refused_or_is_written_again_as_it_is() {
     for case in corpus("observations") {
-        assert!(observed::read(&case).is_ok());
+        assert!(observed::read(&*case).is_ok());
     }
     check("observations", observations);
 }

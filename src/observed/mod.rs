@@ -24,10 +24,7 @@ pub use cluster::{
     EtcdSeen, LocalData, MissingRight, NodePods, PodName,
 };
 pub use labels::Labels;
-pub use snapshot::{Error, LARGEST, read, to_json};
-
-/// The version of the snapshot file.
-pub const FORMAT_VERSION: u32 = 1;
+pub use snapshot::{Error, LARGEST, read, write};
 
 /// Something that was asked for: seen, or not and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,23 +171,17 @@ impl ObservedNode {
 }
 
 /// All that was seen, at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observations {
-    /// [`FORMAT_VERSION`].
-    pub format_version: u32,
     /// Every machine that was asked for.
     pub nodes: BTreeMap<NodeName, Box<ObservedNode>>,
     /// What the Kubernetes cluster is, where there is one and it answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFacts>,
     /// The pods of each node, of those that were looked at.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pods: BTreeMap<NodeName, NodePods>,
     /// What says of machines that they are to be remediated, or are being, of those of which anything does.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub remediation: BTreeMap<NodeName, RemediationSeen>,
     /// The etcd clusters of the design.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub etcd: BTreeMap<ClusterName, EtcdSeen>,
 }
 

@@ -1,28 +1,37 @@
-//! The snapshot file: what was observed in one place, for a plan that is made in another.
+//! The snapshot file: the observed state of a site, for a plan that is made in another place.
 //!
-//! JSON with a format version, one machine a line, sorted. Reading is strict and bounded: the file
-//! may come from anywhere. A version that is not ours, a field that is not known, a machine that
-//! stands there twice and a name that is no name are errors.
+//! JSON Lines: the first line holds the format version, each other line one machine, the pods of one node, one
+//! remediation, the cluster or one etcd cluster. The file may come from anywhere, so reading is strict and bounded:
+//! another version, an unknown field, a second line for the same thing and an invalid name are errors.
+//!
+//! A file of a large site has hundreds of megabytes. It is read in blocks of whole lines and never held whole.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
+use std::io::{self, Read, Take, Write};
+use std::sync::{Mutex, PoisonError};
 
-use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use memchr::{memchr, memchr_iter, memrchr};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
-use super::{
-    ClusterFacts, EtcdSeen, FORMAT_VERSION, Fact, Observations, ObservedNode, RemediationSeen,
-};
+use super::{ClusterFacts, EtcdSeen, Fact, NodePods, Observations, ObservedNode, RemediationSeen};
 use crate::design::{ClusterName, NodeName, name_problem};
 
+/// The version of the snapshot file.
+const FORMAT_VERSION: u32 = 2;
+
 /// The largest file that an operator names for trueup to read, a snapshot or a saved plan, in bytes.
-pub const LARGEST: usize = 1 << 30;
+pub const LARGEST: u64 = 1 << 30;
 
-/// The first line of a file that [`to_json`] writes.
-const HEAD: &str = "{\"format_version\":1,\"nodes\":{";
+/// The beginning of a file of version 1, which was one JSON object.
+const VERSION_1: &[u8] = b"{\"format_version\":1,";
 
-/// Threads that read machines.
+/// Bytes that are read at once.
+const BLOCK: u64 = 1 << 20;
+
+/// Threads that parse blocks.
 const THREADS: usize = 2;
 
 /// Why a snapshot file cannot be read.
@@ -30,27 +39,57 @@ const THREADS: usize = 2;
 #[non_exhaustive]
 pub enum Error {
     /// It is larger than any site.
-    #[error("the file has {0} bytes, and observations of a site have at most {LARGEST}")]
-    TooLarge(usize),
+    #[error("the file has more than {LARGEST} bytes, the limit of a snapshot")]
+    TooLarge,
     /// It was written by another version.
     #[error(
-        "the file has format version {found}, and this is a trueup for version {FORMAT_VERSION}"
+        "the snapshot has format version {found}, and this trueup reads version {FORMAT_VERSION}; save it again with `trueup plan --save-observed FILE`"
     )]
     Version {
         /// Its version.
         found: u64,
     },
-    /// It is no file of observations.
-    #[error("this is no file of observations")]
-    Form(#[source] serde_json::Error),
-    /// What it says of a machine is none of that.
-    #[error("this is no file of observations: machine `{name}` cannot be read")]
-    Machine {
-        /// Which machine.
-        name: NodeName,
-        /// Why not.
-        #[source]
-        error: serde_json::Error,
+    /// It is not a snapshot file.
+    #[error("this is not a snapshot file of trueup: its first line has no format version")]
+    Foreign,
+    /// A line is invalid.
+    #[error("line {line} of the snapshot: {problem}")]
+    Line {
+        /// Which, from 1 on.
+        line: usize,
+        /// Why.
+        problem: String,
+    },
+    /// The file system failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format_version: u64,
+}
+
+/// A line behind the first one.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Line<'a> {
+    Node {
+        name: Cow<'a, NodeName>,
+        observed: Cow<'a, Box<ObservedNode>>,
+    },
+    Pods {
+        node: Cow<'a, NodeName>,
+        observed: Cow<'a, NodePods>,
+    },
+    Remediation {
+        node: Cow<'a, NodeName>,
+        observed: Cow<'a, RemediationSeen>,
+    },
+    Cluster(Cow<'a, ClusterFacts>),
+    Etcd {
+        cluster: Cow<'a, ClusterName>,
+        observed: Cow<'a, EtcdSeen>,
     },
 }
 
@@ -58,113 +97,173 @@ pub enum Error {
 ///
 /// # Errors
 ///
-/// It is too large, of another version, or not in the form that [`to_json`] writes.
-pub fn read(bytes: &[u8]) -> Result<Observations, Error> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        format_version: u64,
-    }
-    if bytes.len() > LARGEST {
-        return Err(Error::TooLarge(bytes.len()));
-    }
-    match serde_json::from_slice::<Unread<'_>>(bytes) {
-        Ok(unread) if unread.format_version == FORMAT_VERSION => unread.read(),
-        Ok(unread) => Err(Error::Version {
-            found: unread.format_version.into(),
-        }),
-        // A file of another version may well have another form: say the version then.
-        Err(error) => match serde_json::from_slice::<Versioned>(bytes) {
-            Ok(Versioned { format_version }) if format_version != u64::from(FORMAT_VERSION) => {
-                Err(Error::Version {
-                    found: format_version,
-                })
-            }
-            _ => Err(Error::Form(error)),
-        },
-    }
+/// It is too large, of another version, or not in the form that [`write`] gives it.
+pub fn read(file: impl Read + Send) -> Result<Observations, Error> {
+    read_at_most(LARGEST, file)
 }
 
-/// A snapshot file of which the machines and their pods are not read yet: there are many of them, and several
-/// threads to read them.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Unread<'a> {
-    format_version: u32,
-    #[serde(borrow)]
-    nodes: Rows<'a>,
-    #[serde(default)]
-    cluster: Option<ClusterFacts>,
-    #[serde(borrow, default)]
-    pods: Rows<'a>,
-    #[serde(default)]
-    remediation: BTreeMap<NodeName, RemediationSeen>,
-    #[serde(default)]
-    etcd: BTreeMap<ClusterName, EtcdSeen>,
-}
-
-impl Unread<'_> {
-    fn read(self) -> Result<Observations, Error> {
-        Ok(Observations {
-            format_version: self.format_version,
-            nodes: self
-                .nodes
-                .read::<Box<ObservedNode>>(|node, other| share(node, other))?,
-            cluster: self.cluster,
-            pods: self.pods.read(|_, _| {})?,
-            remediation: self.remediation,
-            etcd: self.etcd,
-        })
-    }
-}
-
-/// What a file has of each machine.
-#[derive(Default)]
-struct Rows<'a>(Vec<(NodeName, &'a RawValue)>);
-
-impl Rows<'_> {
-    /// The values by machine; `share` lets one have in common with the one before what is the same.
-    fn read<T: DeserializeOwned + Clone + Send>(
-        self,
-        share: impl Fn(&mut T, &T) + Sync,
-    ) -> Result<BTreeMap<NodeName, T>, Error> {
-        let read = |rows: &[(NodeName, &RawValue)]| {
-            let mut values: Vec<(NodeName, T)> = Vec::with_capacity(rows.len());
-            let mut last = "";
-            for (name, row) in rows {
-                let mut value = match values.last() {
-                    Some((_, value)) if row.get() == last => value.clone(),
-                    _ => serde_json::from_str(row.get()).map_err(|error| Error::Machine {
-                        name: name.clone(),
-                        error,
-                    })?,
-                };
-                if let Some((_, before)) = values.last() {
-                    share(&mut value, before);
-                }
-                last = row.get();
-                values.push((name.clone(), value));
-            }
-            Ok(values)
-        };
-        let half = self.0.len().div_ceil(THREADS).max(1);
-        let values: Result<Vec<Vec<(NodeName, T)>>, Error> = std::thread::scope(|scope| {
-            let threads: Vec<_> = self
-                .0
-                .chunks(half)
-                .map(|rows| scope.spawn(move || read(rows)))
-                .collect();
-            let joined = threads.into_iter().map(|thread| match thread.join() {
-                Ok(values) => values,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            joined.collect()
+fn read_at_most(limit: u64, file: impl Read + Send) -> Result<Observations, Error> {
+    let blocks = Mutex::new(Blocks::open(file.take(limit + 1))?);
+    let next = || {
+        let mut blocks = blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.next()
+    };
+    let parse = || -> Result<Lines, Error> {
+        let mut lines = Vec::new();
+        while let Some(block) = next()? {
+            block.parse(&mut lines)?;
+        }
+        Ok(lines)
+    };
+    let parsed: Vec<Result<Lines, Error>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(parse)).collect();
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(lines) => lines,
+            Err(panic) => std::panic::resume_unwind(panic),
         });
-        Ok(values?.into_iter().flatten().collect())
+        joined.collect()
+    });
+    let (mut lines, mut errors) = (Vec::new(), Vec::new());
+    for parsed in parsed {
+        match parsed {
+            Ok(parsed) => lines.extend(parsed),
+            Err(error) => errors.push(error),
+        }
+    }
+    if let Some(error) = errors.into_iter().min_by_key(Error::line) {
+        return Err(error);
+    }
+    lines.sort_unstable_by_key(|(number, _)| *number);
+    let mut observations = Observations::default();
+    for (line, content) in lines {
+        add(&mut observations, content).map_err(|problem| Error::Line { line, problem })?;
+    }
+    Ok(observations)
+}
+
+impl Error {
+    /// The line that is to blame, where it is one.
+    fn line(&self) -> usize {
+        match self {
+            Self::Line { line, .. } => *line,
+            _ => 0,
+        }
     }
 }
 
-/// Lets a machine have in common with another one what is the same.
-fn share(node: &mut ObservedNode, other: &ObservedNode) {
+/// Lines with their numbers.
+type Lines = Vec<(usize, Line<'static>)>;
+
+/// The blocks of a file.
+struct Blocks<R> {
+    file: Take<R>,
+    /// The beginning of the next block.
+    rest: Vec<u8>,
+    /// The number of its first line.
+    line: usize,
+}
+
+/// Whole lines of a file.
+struct Block {
+    bytes: Vec<u8>,
+    /// The number of the first one.
+    line: usize,
+}
+
+impl<R: Read> Blocks<R> {
+    /// Reads the first line.
+    fn open(file: Take<R>) -> Result<Self, Error> {
+        let mut blocks = Self {
+            file,
+            rest: Vec::new(),
+            line: 2,
+        };
+        let mut from = 0;
+        let end = loop {
+            let read = blocks.fill()?;
+            match memchr(b'\n', &blocks.rest[from..]) {
+                Some(end) => break from + end + 1,
+                None if read == 0 => break blocks.rest.len(),
+                None => from = blocks.rest.len(),
+            }
+        };
+        let rest = blocks.rest.split_off(end);
+        let first = std::mem::replace(&mut blocks.rest, rest);
+        match serde_json::from_slice(&first) {
+            Ok(Header { format_version }) if format_version == u64::from(FORMAT_VERSION) => {
+                Ok(blocks)
+            }
+            Ok(Header { format_version }) => Err(Error::Version {
+                found: format_version,
+            }),
+            Err(_) if first.starts_with(VERSION_1) => Err(Error::Version { found: 1 }),
+            Err(_) => Err(Error::Foreign),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Block>, Error> {
+        let end = loop {
+            let read = self.fill()?;
+            match memrchr(b'\n', &self.rest) {
+                _ if read == 0 => break self.rest.len(),
+                Some(end) => break end + 1,
+                None => {}
+            }
+        };
+        let rest = self.rest.split_off(end);
+        let bytes = std::mem::replace(&mut self.rest, rest);
+        let line = self.line;
+        self.line += memchr_iter(b'\n', &bytes).count();
+        Ok((!bytes.is_empty()).then_some(Block { bytes, line }))
+    }
+
+    /// Reads on; how many bytes.
+    fn fill(&mut self) -> Result<usize, Error> {
+        let read = (&mut self.file).take(BLOCK).read_to_end(&mut self.rest)?;
+        match self.file.limit() {
+            0 => Err(Error::TooLarge),
+            _ => Ok(read),
+        }
+    }
+}
+
+impl Block {
+    fn parse(&self, lines: &mut Lines) -> Result<(), Error> {
+        let values = serde_json::Deserializer::from_slice(&self.bytes).into_iter();
+        let first = lines.len();
+        for (number, value) in (self.line..).zip(values) {
+            let mut line = value.map_err(|error| self.invalid(&error))?;
+            if let Some((_, before)) = lines[first..].last() {
+                share(&mut line, before);
+            }
+            lines.push((number, line));
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, error: &serde_json::Error) -> Error {
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let text = error.to_string();
+        let text = text.strip_suffix(&place).unwrap_or(&text);
+        Error::Line {
+            line: self.line + error.line().saturating_sub(1),
+            problem: format!("{text} (column {})", error.column()),
+        }
+    }
+}
+
+/// Lets a machine have in common with the one before it what is the same.
+fn share(line: &mut Line<'_>, before: &Line<'_>) {
+    let (
+        Line::Node { observed, .. },
+        Line::Node {
+            observed: other, ..
+        },
+    ) = (line, before)
+    else {
+        return;
+    };
+    let node = observed.to_mut();
     if node.clean_steps == other.clean_steps {
         node.clean_steps = other.clean_steps.clone();
     }
@@ -175,103 +274,93 @@ fn share(node: &mut ObservedNode, other: &ObservedNode) {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Rows<'a> {
-    /// Machines by name, each once and each with a name that may be one.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
-
-        impl<'de> Visitor<'de> for Names {
-            type Value = Vec<(NodeName, &'de RawValue)>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("machines by name")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut rows: Self::Value = Vec::new();
-                while let Some((name, row)) = map.next_entry::<NodeName, &RawValue>()? {
-                    if let Some(problem) = name_problem(name.as_str()) {
-                        let message = format!("the name of machine {:?} {problem}", name.as_str());
-                        return Err(de::Error::custom(message));
-                    }
-                    rows.push((name, row));
-                }
-                // Those that trueup writes are sorted.
-                rows.sort_by(|one, other| one.0.cmp(&other.0));
-                let twice = rows.windows(2).find(|pair| pair[0].0 == pair[1].0);
-                if let Some(pair) = twice {
-                    let message = format!("`{}` stands there twice", pair[0].0);
-                    return Err(de::Error::custom(message));
-                }
-                Ok(rows)
-            }
-        }
-
-        deserializer.deserialize_map(Names).map(Self)
+/// Adds a line to the others, or says what is wrong with it.
+fn add(observations: &mut Observations, line: Line<'_>) -> Result<(), String> {
+    match line {
+        Line::Node { name, observed } => put(&mut observations.nodes, name, observed),
+        Line::Pods { node, observed } => put(&mut observations.pods, node, observed),
+        Line::Remediation { node, observed } => put(&mut observations.remediation, node, observed),
+        Line::Etcd { cluster, observed } => put(&mut observations.etcd, cluster, observed),
+        Line::Cluster(facts) => match observations.cluster.replace(facts.into_owned()) {
+            None => Ok(()),
+            Some(_) => Err("a second line for the cluster".to_owned()),
+        },
     }
 }
 
-/// A snapshot file of this version: one machine a line, sorted by name.
+fn put<K, V>(map: &mut BTreeMap<K, V>, name: Cow<'_, K>, value: Cow<'_, V>) -> Result<(), String>
+where
+    K: Clone + Ord + fmt::Display,
+    V: Clone,
+{
+    let text = name.to_string();
+    if let Some(problem) = name_problem(&text) {
+        return Err(format!("the name {text:?} {problem}"));
+    }
+    match map.entry(name.into_owned()) {
+        Entry::Occupied(_) => Err(format!("a second line for `{text}`")),
+        Entry::Vacant(entry) => {
+            entry.insert(value.into_owned());
+            Ok(())
+        }
+    }
+}
+
+/// Writes a snapshot file of this version.
 ///
 /// # Errors
 ///
-/// None that values of these types can have; the writer of JSON has the error in its signature.
-pub fn to_json(observations: &Observations) -> Result<String, serde_json::Error> {
-    let mut text = HEAD.to_owned();
-    let mut separator = "\n";
-    for (name, node) in &observations.nodes {
-        text.push_str(separator);
-        text.push_str(&serde_json::to_string(name)?);
-        text.push(':');
-        text.push_str(&serde_json::to_string(node)?);
-        separator = ",\n";
+/// The file cannot be written.
+pub fn write(observations: &Observations, file: &mut impl Write) -> io::Result<()> {
+    let header = Header {
+        format_version: FORMAT_VERSION.into(),
+    };
+    write_line(file, &header)?;
+    for (name, observed) in &observations.nodes {
+        let (name, observed) = (Cow::Borrowed(name), Cow::Borrowed(observed));
+        write_line(file, &Line::Node { name, observed })?;
     }
-    text.push_str("\n}");
     if let Some(cluster) = &observations.cluster {
-        text.push_str(",\n\"cluster\":");
-        text.push_str(&serde_json::to_string(cluster)?);
+        write_line(file, &Line::Cluster(Cow::Borrowed(cluster)))?;
     }
-    rows(&mut text, "pods", &observations.pods)?;
-    rows(&mut text, "remediation", &observations.remediation)?;
-    rows(&mut text, "etcd", &observations.etcd)?;
-    text.push_str("}\n");
-    Ok(text)
-}
-
-/// A field with one row a line, where there is any.
-fn rows<K: Serialize, V: Serialize>(
-    text: &mut String,
-    field: &str,
-    rows: &BTreeMap<K, V>,
-) -> Result<(), serde_json::Error> {
-    let mut separator = "\n";
-    for (name, row) in rows {
-        if separator == "\n" {
-            text.push_str(",\n\"");
-            text.push_str(field);
-            text.push_str("\":{");
-        }
-        text.push_str(separator);
-        text.push_str(&serde_json::to_string(name)?);
-        text.push(':');
-        text.push_str(&serde_json::to_string(row)?);
-        separator = ",\n";
+    for (node, observed) in &observations.pods {
+        let (node, observed) = (Cow::Borrowed(node), Cow::Borrowed(observed));
+        write_line(file, &Line::Pods { node, observed })?;
     }
-    if !rows.is_empty() {
-        text.push_str("\n}");
+    for (node, observed) in &observations.remediation {
+        let (node, observed) = (Cow::Borrowed(node), Cow::Borrowed(observed));
+        write_line(file, &Line::Remediation { node, observed })?;
+    }
+    for (cluster, observed) in &observations.etcd {
+        let (cluster, observed) = (Cow::Borrowed(cluster), Cow::Borrowed(observed));
+        write_line(file, &Line::Etcd { cluster, observed })?;
     }
     Ok(())
 }
 
+fn write_line(file: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *file, line)?;
+    file.write_all(b"\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use std::error::Error as _;
     use std::sync::Arc;
 
     use super::*;
     use crate::identity::{Identity, Proof};
     use crate::lifecycle::{PowerState, ProvisionState};
     use crate::observed::{Capability, ClusterNode, Disk, Fact, NodePods};
+
+    fn text_of(observations: &Observations) -> String {
+        let mut text = Vec::new();
+        write(observations, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    fn error_of(text: &str) -> String {
+        read(text.as_bytes()).unwrap_err().to_string()
+    }
 
     fn two_nodes() -> Observations {
         let seen = ObservedNode {
@@ -304,7 +393,6 @@ mod tests {
             proof: Proof::Unverified(Arc::from("nothing names it")),
         };
         Observations {
-            format_version: FORMAT_VERSION,
             nodes: BTreeMap::from([
                 (NodeName::from("n1"), Box::new(seen)),
                 (
@@ -317,22 +405,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again_one_machine_a_line() {
-        for observations in [
-            two_nodes(),
-            Observations {
-                format_version: FORMAT_VERSION,
-                ..Observations::default()
-            },
-        ] {
-            let text = to_json(&observations).unwrap();
-            assert_eq!(text.lines().count(), observations.nodes.len() + 2);
+    fn a_snapshot_that_was_written_is_read_again() {
+        let mut all = two_nodes();
+        all.pods.insert(NodeName::from("n1"), NodePods::default());
+        all.etcd
+            .insert(ClusterName::from("etcd"), EtcdSeen::default());
+        for (observations, lines) in [(two_nodes(), 3), (all, 5), (Observations::default(), 1)] {
+            let text = text_of(&observations);
+            assert_eq!(text.lines().count(), lines);
             assert_eq!(read(text.as_bytes()).unwrap(), observations);
+            assert_eq!(read(text.trim_end().as_bytes()).unwrap(), observations);
         }
     }
 
-    #[test]
-    fn a_file_of_many_machines_is_read_whatever_its_form_and_names_the_machine_that_is_none() {
+    /// A snapshot of several blocks.
+    fn large() -> Observations {
         let mut observations = two_nodes();
         let seen = observations.nodes["n1"].clone();
         for number in 0..8_000 {
@@ -347,65 +434,110 @@ mod tests {
             observations.nodes.insert(name.clone(), seen);
             observations.pods.insert(name, NodePods::default());
         }
-        let text = to_json(&observations).unwrap();
-        assert!(read(text.as_bytes()).unwrap() == observations);
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let pretty = serde_json::to_string_pretty(&value).unwrap();
-        assert!(read(pretty.as_bytes()).unwrap() == observations);
-        let late = text.lines().nth(7_000).unwrap();
-        let broken = text.replace(late, &late.replace("\"active\"", "\"busy\""));
-        let error = read(broken.as_bytes()).unwrap_err().to_string();
-        assert!(
-            error.ends_with("machine `m06999` cannot be read"),
-            "{error}"
-        );
+        observations
     }
 
     #[test]
-    fn a_file_that_is_not_ours_is_refused_with_the_reason() {
-        let good = to_json(&two_nodes()).unwrap();
+    fn a_large_snapshot_is_read_in_blocks_and_errors_have_the_line() {
+        let observations = large();
+        let text = text_of(&observations);
+        assert!(text.len() as u64 > 3 * BLOCK);
+        assert!(read(text.as_bytes()).unwrap() == observations);
+        let mut lines: Vec<&str> = text.lines().collect();
+        let broken = lines[7_000].replace("\"active\"", "\"busy\"");
+        let whole = std::mem::replace(&mut lines[7_000], &broken);
+        let error = error_of(&lines.join("\n"));
+        let expected = "line 7001 of the snapshot: unknown variant `busy`";
+        assert!(error.starts_with(expected), "{error}");
+        lines[7_000] = whole;
+        lines.push(lines[5]);
+        let error = error_of(&lines.join("\n"));
+        let expected = format!(
+            "line {} of the snapshot: a second line for `m00004`",
+            lines.len()
+        );
+        assert_eq!(error, expected);
+        // Two are wrong: the first is told.
+        lines[16_001] = "{}";
+        lines[3] = "[]";
+        assert!(error_of(&lines.join("\n")).starts_with("line 4 of the snapshot: "));
+    }
+
+    #[test]
+    fn a_file_that_is_not_a_snapshot_is_refused_with_the_reason() {
+        let good = text_of(&two_nodes());
+        let foreign = "this is not a snapshot file of trueup: its first line has no format version";
         let table: &[(String, &str)] = &[
-            (String::new(), "EOF while parsing a value"),
-            ("[]".to_owned(), "invalid length 0"),
-            ("[".repeat(100_000), "invalid type: sequence"),
-            (good.replace("\"n2\"", "\"n1\""), "`n1` stands there twice"),
+            (String::new(), foreign),
+            ("[]".to_owned(), foreign),
+            ("[".repeat(100_000), foreign),
+            (good.replace("\"format_version\":2", ""), foreign),
+            (
+                good.replace("\"n2\"", "\"n1\""),
+                "line 3 of the snapshot: a second line for `n1`",
+            ),
             (
                 good.replace("\"n2\"", "\"../n2\""),
-                "does not begin with a letter",
+                "line 3 of the snapshot: the name \"../n2\" does not begin with a letter or a digit",
             ),
             (
                 good.replace("protected", "portected"),
-                "unknown field `portected`",
+                "line 2 of the snapshot: unknown field `portected`",
             ),
             (
                 good.replace("\"active\"", "\"busy\""),
-                "unknown variant `busy`",
+                "line 2 of the snapshot: unknown variant `busy`",
             ),
-            (good[..good.len() - 4].to_owned(), "EOF while parsing"),
             (
-                good.replace("\"format_version\":1,", ""),
-                "missing field `format_version`",
+                good[..good.len() - 4].to_owned(),
+                "line 3 of the snapshot: EOF while parsing",
             ),
-            (format!("{good}x"), "trailing characters"),
+            (
+                format!("{good}x"),
+                "line 4 of the snapshot: expected value (column 1)",
+            ),
         ];
         for (text, expected) in table {
-            let error = read(text.as_bytes()).unwrap_err();
-            let source = error.source().unwrap().to_string();
-            assert!(source.contains(expected), "{source} lacks {expected}");
+            let error = error_of(text);
+            assert!(error.starts_with(expected), "{error} lacks {expected}");
         }
     }
 
     #[test]
     fn another_version_is_named_even_where_its_form_differs() {
-        let good = to_json(&two_nodes()).unwrap();
-        for text in [
-            good.replace("\"format_version\":1", "\"format_version\":2"),
-            r#"{"format_version":2,"machines":[]}"#.to_owned(),
+        let good = text_of(&two_nodes());
+        for (text, version) in [
+            (
+                good.replacen("\"format_version\":2", "\"format_version\":3", 1),
+                3,
+            ),
+            (
+                "{\"format_version\":1,\"nodes\":{\n\"n1\":{}\n}}\n".to_owned(),
+                1,
+            ),
         ] {
             assert_eq!(
-                read(text.as_bytes()).unwrap_err().to_string(),
-                "the file has format version 2, and this is a trueup for version 1"
+                error_of(&text),
+                format!(
+                    "the snapshot has format version {version}, and this trueup reads version 2; \
+                     save it again with `trueup plan --save-observed FILE`"
+                )
             );
         }
+    }
+
+    #[test]
+    fn a_file_without_end_is_refused_at_the_limit() {
+        let text = text_of(&two_nodes());
+        let endless = || text.as_bytes().chain(io::repeat(b'\n'));
+        for limit in [10, 3 * BLOCK] {
+            assert!(matches!(
+                read_at_most(limit, endless()),
+                Err(Error::TooLarge)
+            ));
+        }
+        let whole = text.len() as u64;
+        assert!(read_at_most(whole, text.as_bytes()).is_ok());
+        assert!(read_at_most(whole - 1, text.as_bytes()).is_err());
     }
 }

@@ -20,7 +20,7 @@ use crate::plan::{
     self, Action, Base, ClusterSteps, IntermediateCommit, Options, Plan, Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State, Store};
-use crate::repository::{CommitId, Links, Tree, read_file};
+use crate::repository::{CommitId, Links, Tree, open_file};
 use crate::run::{Connection, History, intermediate_commits};
 use crate::site::{At, Depth, Detail, Loader, Location, Settings, Site};
 
@@ -316,15 +316,14 @@ impl<'a> Planner<'a> {
         };
         let unreadable = |error: &dyn std::error::Error| {
             Failure::error(format!(
-                "the snapshot `{}` could not be read: {}",
+                "cannot read the snapshot `{}`: {}",
                 path.display(),
                 chain(error)
             ))
         };
-        let bytes = read_file(path, observed::LARGEST as u64, Links::Followed);
-        let bytes = bytes.map_err(|error| unreadable(&error))?;
-        let seen = observed::read(&bytes).map_err(|error| unreadable(&error))?;
-        Ok(Some(Some(seen)))
+        let (file, _) = open_file(path, Links::Followed).map_err(|error| unreadable(&error))?;
+        let observations = observed::read(file).map_err(|error| unreadable(&error))?;
+        Ok(Some(Some(observations)))
     }
 
     /// The commit that is checked out, and where the worktree is planned the site's files in it.

@@ -81,7 +81,7 @@ fn read(context: &Context, path: &std::path::Path) -> Result<Plan, Failure> {
             format!("the plan `{}` cannot be applied: {error}", path.display()),
         )
     };
-    let bytes = read_file(&path, observed::LARGEST as u64, Links::Followed);
+    let bytes = read_file(&path, observed::LARGEST, Links::Followed);
     let bytes = bytes.map_err(|error| unreadable(FailureKind::Error, &error))?;
     saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))
 }
