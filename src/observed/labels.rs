@@ -122,6 +122,15 @@ impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     }
 }
 
+impl From<&BTreeMap<Arc<str>, Arc<str>>> for Labels {
+    fn from(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Self {
+        let labels = labels.iter();
+        labels
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    }
+}
+
 impl<const N: usize> From<[(Arc<str>, Arc<str>); N]> for Labels {
     fn from(labels: [(Arc<str>, Arc<str>); N]) -> Self {
         labels.into_iter().collect()

@@ -481,7 +481,7 @@ fn deployed(
     effects.push(Effect::Deployed(Box::new(Deployed {
         image: machine::image_of(node),
         uid: machine::uid_of(&node.name, &order.run, step),
-        labels: node.labels.clone(),
+        labels: (&*node.labels).into(),
     })));
     effects
 }

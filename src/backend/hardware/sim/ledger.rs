@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{ClusterName, RunId};
-use crate::observed::PodName;
+use crate::observed::{Labels, PodName};
 use crate::step::StepKind;
 
 /// What happened to a machine.
@@ -113,7 +113,7 @@ pub struct Deployed {
     /// The UID of its node in the cluster.
     pub uid: Arc<str>,
     /// The labels of its node in the cluster.
-    pub labels: Arc<BTreeMap<Arc<str>, Arc<str>>>,
+    pub labels: Labels,
 }
 
 /// Labels that were changed.

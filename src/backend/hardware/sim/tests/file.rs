@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::lifecycle::ProvisionState;
-use crate::observed::Fact;
+use crate::observed::{Fact, Labels};
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_was_under_way_at_a_death_goes_on_and_happens_once() {
@@ -237,7 +237,7 @@ fn a_ledger_is_in_the_file_as_a_list_of_entries_and_is_read_as_it_was_written() 
     let deployed = Deployed {
         image: Arc::from("image"),
         uid: Arc::from("uid"),
-        labels: Arc::default(),
+        labels: Labels::default(),
     };
     let entries = vec![
         entry(1, 5, "prepare/n1", false, Effect::PoweredOn),
