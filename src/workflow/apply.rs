@@ -1,7 +1,7 @@
 //! Begins the run of an approved plan, and carries it out.
 
+use super::Error;
 use super::carry_out::{Caller, Carried, Execution, carry_out};
-use super::{Error, time_left};
 use crate::design::Digest;
 use crate::plan::{self, Plan, saved};
 use crate::record::{self, Packed, State, Store};
@@ -52,9 +52,7 @@ pub fn apply<'a>(
     caller: Caller<'_>,
 ) -> Result<Carried<'a>, Error> {
     let execution = &request.execution;
-    if !execution.limits.outside_windows {
-        time_left(process.time, execution.design, execution.plan)?;
-    }
+    execution.time_left(process.time)?;
     let store = Store::open(process.site.repository, &process.site.name)?;
     let proposal = Proposal {
         approved: ApprovedPlan {

@@ -14,7 +14,7 @@ use crate::journal::{Journal, Log};
 use crate::plan::Plan;
 use crate::run::{
     Begun, EventKind, Finished, GitWork, Process, Recorder, RunEvent, RunReport, Session, Stop,
-    StopHandle, with_heartbeat,
+    StopHandle, Timekeeper, with_heartbeat,
 };
 
 /// How often a run looks at its lock and its records.
@@ -34,6 +34,20 @@ pub struct Execution<'a> {
     pub refused: &'a BTreeMap<usize, Arc<str>>,
     /// How long it may take.
     pub limits: Limits,
+}
+
+impl Execution<'_> {
+    /// How long the run may still go on; `None`: without bound.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WindowClosed`] where it has to be in a maintenance window and none is open.
+    pub(super) fn time_left(&self, time: &dyn Timekeeper) -> Result<Option<Duration>, Error> {
+        match self.limits.outside_windows {
+            true => Ok(None),
+            false => time_left(time, self.design, self.plan),
+        }
+    }
 }
 
 /// How long a run may take.
@@ -182,13 +196,9 @@ pub(super) fn carry_out<'a>(
 /// After how long a run is asked to stop. That a window is open was seen before the run began; it may have closed
 /// since.
 fn stop_after(process: Process<'_>, execution: &Execution<'_>) -> Option<Duration> {
-    let limits = &execution.limits;
-    let left = match limits.outside_windows {
-        true => None,
-        false => time_left(process.time, execution.design, execution.plan)
-            .unwrap_or(Some(Duration::ZERO)),
-    };
-    limits.stop_after.into_iter().chain(left).min()
+    let left = execution.time_left(process.time);
+    let left = left.unwrap_or(Some(Duration::ZERO));
+    execution.limits.stop_after.into_iter().chain(left).min()
 }
 
 /// The first event of a run.

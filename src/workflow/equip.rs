@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{AS_APPLIED, Checkout, Failure, FailureKind, Planned};
+use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, Planned};
 use super::{allow_applied, applied, choose, identities, recorded, runtime};
-use crate::backend::{self, Backends};
+use crate::backend::Backends;
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Store};
 use crate::repository::CommitId;
-use crate::run::{Connection, SiteRepository};
-use crate::site::{At, Loader, Site};
+use crate::run::{Connection, Interrupted, SiteRepository};
+use crate::site::{At, Loader};
 
 /// Refuses documents that nobody merged: a commit that is neither checked out nor in the history of what is, nor in
 /// that of its upstream.
@@ -66,30 +66,43 @@ impl Planned {
     }
 }
 
-/// Finds what a plan is carried out with. The documents of the site go: a run of a large one needs the room
-/// that they take.
+/// Loads the documents of an interrupted run and finds what its plan is carried out with: its design alone stays of
+/// them, since a run of a large site needs the room that the rest takes.
 ///
 /// # Errors
 ///
-/// The records or the documents that they name cannot be read, or a backend is refused.
+/// The records or the documents that they name cannot be read, the run's commit does not have the files that were
+/// planned, or a backend is refused.
 pub fn equip(
-    (checkout, loader): (&Checkout<'_>, &mut Loader<'_>),
-    documents: &Site,
-    store: &Store<'_>,
-    plan: &Plan,
+    client: &dyn Client,
+    checkout: &Checkout<'_>,
     site: &SiteRepository<'_>,
-    backends: &backend::Context,
-) -> Result<Equipped, Failure> {
+    interrupted: &Interrupted,
+    plan: &Plan,
+) -> Result<(Arc<Design>, Equipped), Failure> {
+    let at = At::Commit(interrupted.commit);
+    let location = checkout.location_at(at)?;
+    let backends = client.backends(checkout, &location)?;
+    let mut loader = checkout.loader()?;
+    let documents = loader.load(&location, at, AS_APPLIED)?;
+    if documents.digest != plan.target.site_digest {
+        let (commit, run) = (interrupted.commit.short(), &interrupted.record.run);
+        let text =
+            format!("commit {commit} of run {run} does not have the files that were planned");
+        return Err(Failure::new(FailureKind::Stale, text));
+    }
+    let store = Store::open(site.repository, &site.name)?;
     let records = store.nodes(&store.read()?)?;
     backends.identities.record(identities(&records));
-    let applied = applied_of((checkout, loader), &records, plan, &site.connection)?;
+    let applied = applied_of((checkout, &mut loader), &records, plan, &site.connection)?;
     let design = documents.design.clone();
-    allow_applied(backends, &design, &records, &applied);
-    Ok(Equipped {
+    allow_applied(&backends, &design, &records, &applied);
+    let equipped = Equipped {
         applied,
         runtime: runtime(&design)?,
-        hardware: choose(loader, documents, backends)?,
-    })
+        hardware: choose(&mut loader, &documents, &backends)?,
+    };
+    Ok((design, equipped))
 }
 
 /// The designs that were applied last, of the nodes that the plan is about.

@@ -19,6 +19,7 @@ mod plan;
 mod recheck;
 mod records;
 mod resume;
+mod saved;
 mod sound;
 mod windows;
 
@@ -36,5 +37,6 @@ pub use plan::{Observed, Planned, Planner, Wish, applied, commit_of, recorded};
 pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, tell_of_set_aside};
 pub use resume::{ResumeRequest, resume};
+pub use saved::{commit_of_saved, not_before_its_day, plan_of, saved_plan};
 pub use sound::sound;
 pub use windows::time_left;

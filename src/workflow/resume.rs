@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Error;
 use super::carry_out::{Caller, Carried, Execution, carry_out};
-use super::{Error, time_left};
 use crate::backend;
 use crate::journal::Decision;
 use crate::run::{self, Interrupted, Process, Resumption, TakeOver};
@@ -32,9 +32,7 @@ pub fn resume<'a>(
     caller: Caller<'_>,
 ) -> Result<Carried<'a>, Error> {
     let execution = &request.execution;
-    if !execution.limits.outside_windows {
-        time_left(process.time, execution.design, execution.plan)?;
-    }
+    execution.time_left(process.time)?;
     let how = Resumption {
         decisions: request.decisions.clone(),
         take_over: TakeOver {

@@ -7,7 +7,6 @@ pub(in crate::cli) mod process;
 mod resume;
 mod saved;
 mod watch;
-mod window;
 
 use std::cell::OnceCell;
 
@@ -16,7 +15,7 @@ use clap::{Args, ValueEnum};
 use self::conclude::{Task, exit_code, start};
 use self::operator::{confirm, show};
 use self::resume::resume;
-use self::saved::{apply_saved, not_before_its_day};
+use self::saved::apply_saved;
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
@@ -28,7 +27,7 @@ use crate::report::Visible;
 use crate::run::{self, Process};
 use crate::site::At;
 use crate::workflow::Checkout;
-use crate::workflow::{self, Equipped, Planner, admitted};
+use crate::workflow::{self, Equipped, Planner, admitted, not_before_its_day, time_left};
 
 pub(in crate::cli) use process::{ProcessClock, actor};
 
@@ -275,11 +274,14 @@ fn apply_new(
     let planned = planner.plan()?;
     show(context, &planned.plan)?;
     admitted(site, &planned, &planned.plan, commit)?;
-    not_before_its_day(context, &planned.plan)?;
+    not_before_its_day(&planned.plan, &context.today())?;
     if planned.plan.steps.is_empty() {
         return nothing(context, command, &planned.plan);
     }
-    window::is_open(context, command, &planned.site.design, &planned.plan)?;
+    if !command.outside_windows {
+        let clock = ProcessClock::new(context.printer);
+        time_left(&clock, &planned.site.design, &planned.plan)?;
+    }
     confirm(context, command)?;
     let (plan, design, equipped) = planned.equipped()?;
     let task = Task {

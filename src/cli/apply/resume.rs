@@ -5,20 +5,16 @@ use std::sync::Arc;
 
 use super::conclude::{CommandHost, Listening, Task, execution};
 use super::operator::CommandOperator;
-use super::saved::kind_of;
-use super::{ApplyCommand, ProcessClock, actor, exit_code, look_out, window};
+use super::{ApplyCommand, ProcessClock, actor, exit_code, look_out};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
-use crate::design::Design;
 use crate::journal::Decision;
 use crate::plan::{Plan, RunState, saved};
-use crate::record::Store;
 use crate::report;
 use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted, unfinished_run};
 use crate::site::At;
 use crate::workflow::{
-    self, Caller, Checkout, Client, Consent, Equipped, Rechecked, ResumeRequest, equip, hold,
-    recheck,
+    self, Caller, Checkout, Consent, Rechecked, ResumeRequest, equip, hold, plan_of, recheck,
 };
 
 /// Resumes a run that was interrupted; its commit is kept.
@@ -42,7 +38,7 @@ pub(super) fn resume(
         other => other?,
     };
     let (plan, refused) = agreed(context, command, checkout, site, &interrupted)?;
-    let Loaded { design, equipped } = load(context, command, checkout, site, &interrupted, &plan)?;
+    let (design, equipped) = equip(context, checkout, site, &interrupted, &plan)?;
     let task = Task {
         plan: &Arc::new(plan),
         design: &design,
@@ -110,56 +106,6 @@ fn is_not_running(command: &ApplyCommand, site: &SiteRepository<'_>) -> Result<(
         }
         _ => Ok(()),
     }
-}
-
-/// The documents of a run, and what its plan is carried out with.
-struct Loaded {
-    design: Arc<Design>,
-    equipped: Equipped,
-}
-
-fn load(
-    context: &Context,
-    command: &ApplyCommand,
-    checkout: &Checkout<'_>,
-    site: &SiteRepository<'_>,
-    interrupted: &Interrupted,
-    plan: &Plan,
-) -> Result<Loaded, Failure> {
-    let at = At::Commit(interrupted.commit);
-    let location = checkout.location_at(at)?;
-    let backends = context.backends(checkout, &location)?;
-    let mut loader = checkout.loader()?;
-    let documents = loader.load(&location, at, workflow::AS_APPLIED)?;
-    let design = documents.design.clone();
-    if documents.digest != plan.target.site_digest {
-        let (commit, run) = (interrupted.commit.short(), &interrupted.record.run);
-        let text =
-            format!("commit {commit} of run {run} does not have the files that were planned");
-        return Err(Failure::new(FailureKind::Stale, text));
-    }
-    window::is_open(context, command, &design, plan)?;
-    let store = Store::open(site.repository, &site.name)?;
-    let equipped = equip(
-        (checkout, &mut loader),
-        &documents,
-        &store,
-        plan,
-        site,
-        &backends,
-    )?;
-    Ok(Loaded { design, equipped })
-}
-
-/// The plan of a run, as its records have it.
-fn plan_of(interrupted: &Interrupted) -> Result<Plan, Failure> {
-    let run = &interrupted.record.run;
-    saved::read(&interrupted.plan.unpack("plan")?).map_err(|error| {
-        let text = format!("the plan of run {run} is broken: {error}");
-        Failure::new(kind_of(&error), text).hint(format!(
-            "`trueup abort {run}` aborts it, and a new plan does what is left"
-        ))
-    })
 }
 
 fn decisions(texts: &[String]) -> Result<BTreeMap<Arc<str>, Decision>, Failure> {

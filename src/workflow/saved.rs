@@ -1,0 +1,92 @@
+//! Saved plans: the file, or what the records of a run keep of it, and the commit whose documents it is for.
+
+use std::path::Path;
+
+use super::{Checkout, Failure, FailureKind, in_history, recorded};
+use crate::observed;
+use crate::plan::{Plan, saved};
+use crate::repository::{CommitId, Links, read_file};
+use crate::run::{Interrupted, SiteRepository};
+
+/// Reads a saved plan.
+///
+/// # Errors
+///
+/// The file cannot be read, or is no plan as this program writes it.
+pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
+    let unreadable = |kind, error: &dyn std::fmt::Display| {
+        Failure::new(
+            kind,
+            format!("the plan `{}` cannot be applied: {error}", path.display()),
+        )
+    };
+    let bytes = read_file(path, observed::LARGEST, Links::Followed);
+    let bytes = bytes.map_err(|error| unreadable(FailureKind::Error, &error))?;
+    saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))
+}
+
+/// The plan of an interrupted run, as its records have it.
+///
+/// # Errors
+///
+/// It is no plan as this program writes it.
+pub fn plan_of(interrupted: &Interrupted) -> Result<Plan, Failure> {
+    let run = &interrupted.record.run;
+    saved::read(&interrupted.plan.unpack("plan")?).map_err(|error| {
+        let text = format!("the plan of run {run} is broken: {error}");
+        Failure::new(kind_of(&error), text).hint(format!(
+            "`trueup abort {run}` aborts it, and a new plan does what is left"
+        ))
+    })
+}
+
+/// The commit whose documents a saved plan applies. A plan for the site is for whatever commit has its files, and that
+/// is the one that is checked out; a plan for some nodes is for its own, which must be in that one's history.
+///
+/// # Errors
+///
+/// The plan is for another site or for a day to come, or its commit is not in the history.
+pub fn commit_of_saved(
+    checkout: &Checkout<'_>,
+    site: &SiteRepository<'_>,
+    plan: &Plan,
+    today: &str,
+) -> Result<CommitId, Failure> {
+    if plan.site != site.name {
+        let (planned, name) = (&plan.site, &site.name);
+        let text = format!("the plan is for site `{planned}`, not for `{name}`");
+        return Err(Failure::new(FailureKind::Usage, text));
+    }
+    not_before_its_day(plan, today)?;
+    let head = checkout.head()?;
+    let revision = plan.target.revision.as_ref();
+    let Some(revision) = revision.filter(|_| plan.request.action.is_targeted()) else {
+        return Ok(head);
+    };
+    let commit = recorded(checkout, &site.connection, revision)?;
+    in_history(checkout, commit)?;
+    Ok(commit)
+}
+
+/// Refuses a plan that was made for a day to come.
+///
+/// # Errors
+///
+/// It was.
+pub fn not_before_its_day(plan: &Plan, today: &str) -> Result<(), Failure> {
+    let day = &plan.options.as_of;
+    if **day <= *today {
+        return Ok(());
+    }
+    let text = format!("the plan is made as of {day}, and today is {today}");
+    Err(Failure::new(FailureKind::Guard, text).hint("plan again without `--as-of`"))
+}
+
+/// What it means for an apply that a plan is not as this program writes it.
+fn kind_of(error: &saved::SavedError) -> FailureKind {
+    use saved::SavedError as E;
+    match error {
+        E::Altered { .. } | E::AnotherEffect { .. } | E::Contradiction(_) => FailureKind::Stale,
+        _ => FailureKind::Error,
+    }
+}
