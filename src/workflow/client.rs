@@ -1,8 +1,14 @@
 //! What a workflow asks of whoever calls it: to tell things, and for what only a process has.
 
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::runtime::Runtime;
+
 use super::{Checkout, Failure};
 use crate::backend;
 use crate::diagnostic::{Diagnostics, Sources};
+use crate::observed::Observations;
 use crate::repository::Repository;
 use crate::run::{Actor, Timekeeper};
 use crate::site::Location;
@@ -35,4 +41,12 @@ pub trait Client: Sync {
 
     /// The clock.
     fn clock(&self) -> Box<dyn Timekeeper + '_>;
+
+    /// Drives what asks backends to its end. A test that has a clock of its own replaces this.
+    fn drive(&self, runtime: &Runtime, asks: Observing<'_>) -> Observations {
+        runtime.block_on(asks)
+    }
 }
+
+/// What asks backends, to be driven to its end.
+pub type Observing<'a> = Pin<Box<dyn Future<Output = Observations> + 'a>>;

@@ -28,7 +28,7 @@ pub use apply::{ApplyRequest, PlanFile, apply};
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use carry_out::{Caller, Carried, Execution, Host, Limits, Steps, drive_on};
 pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards};
-pub use client::Client;
+pub use client::{Client, Observing};
 pub use consent::{Consent, Operator, admitted, listed};
 pub use equip::{Equipped, equip, in_history};
 pub use error::Error;

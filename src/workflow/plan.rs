@@ -232,7 +232,7 @@ impl<'a> Planner<'a> {
                 let nodes = subjects(&design, &applied);
                 let named = plan::named(&design, &records, request);
                 let observed = observe_nodes(hardware, &nodes, self.look(), named.as_ref());
-                Some(runtime.block_on(observed))
+                Some(client.drive(&runtime, Box::pin(observed)))
             }
             (None, snapshot) => snapshot.flatten(),
         };

@@ -32,12 +32,10 @@ impl Ledger {
             .unwrap();
         let _stands_still = runtime.enter();
         let simulator = Simulator::open(&stage.machines(), Settings::default()).unwrap();
-        let loaded = stage.loaded.borrow();
-        let names: BTreeSet<&NodeName> =
-            loaded.values().flat_map(|site| site.nodes.keys()).collect();
+        let names = stage.names.borrow();
         let mut machines = BTreeMap::new();
         let mut entries = Vec::new();
-        for name in names {
+        for name in &*names {
             if let Some(machine) = simulator.machine(name).unwrap() {
                 let ledger = machine.ledger.entries();
                 entries.extend(ledger.map(|entry| (name.clone(), entry)));

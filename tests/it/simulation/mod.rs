@@ -18,27 +18,30 @@ mod sites;
 mod trouble;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use trueup::apply::{self, EventClock, Preconditions, StillHolds};
-use trueup::backend::{self, Backends, Hardware, Look, NoSecrets};
-use trueup::design::{Design, Digest, NodeDesign, NodeName, RunId, SiteName};
+use trueup::backend::{self, Backends, Hardware, NoSecrets};
+use trueup::design::{Design, NodeDesign, NodeName, RunId, SiteName};
+use trueup::diagnostic::{Diagnostics, Sources};
 use trueup::journal::{Decision, Journal, Log};
-use trueup::plan::{self, Action, Base, NoReasons, Options, Plan, Request, Target};
+use trueup::observed::Observations;
+use trueup::plan::{self, Action, Options, Plan, Request};
 use trueup::record::{NodeRecord, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::run::{
     Actor, Connection, Error, Finished, Interrupted, Process, RunReport, Session, SiteRepository,
-    find_interrupted, look_out,
+    Timekeeper, find_interrupted, look_out,
 };
-use trueup::site::{At, Depth, Detail, Loader, Settings, locate};
+use trueup::site::{At, Location};
 use trueup::workflow::{
-    self, AbortRequest, ApplyRequest, Caller, Carried, Execution, Host, Limits, PlanFile,
-    ResumeRequest, Steps,
+    self, AbortRequest, ApplyRequest, Caller, Carried, Checkout, Client, Execution, Failure,
+    FailureKind, Host, Limits, Observed, Observing, PlanFile, Planner, ResumeRequest, Steps, Wish,
+    equip, plan_of,
 };
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
@@ -77,24 +80,17 @@ struct Stage {
     /// The remote, where there is one.
     hub: Option<Arc<Hub>>,
     clock: Hand,
-    /// The designs of commits, which never change.
-    loaded: RefCell<BTreeMap<CommitId, Arc<Loaded>>>,
+    /// Every node that was ever in the design.
+    names: RefCell<BTreeSet<NodeName>>,
     /// What happens elsewhere while the next life goes on.
     elsewhere: RefCell<Vec<(Moment, Elsewhere)>>,
-}
-
-/// A site at a commit.
-struct Loaded {
-    design: Arc<Design>,
-    digest: Digest,
-    nodes: BTreeMap<NodeName, Arc<NodeDesign>>,
 }
 
 /// A plan, and what a life needs to carry it out.
 struct Planned {
     plan: Arc<Plan>,
     commit: CommitId,
-    loaded: Arc<Loaded>,
+    design: Arc<Design>,
     applied: BTreeMap<NodeName, Arc<NodeDesign>>,
 }
 
@@ -164,7 +160,7 @@ impl Stage {
             hub: None,
             folder: Arc::new(folder),
             clock: Hand::default(),
-            loaded: RefCell::default(),
+            names: RefCell::default(),
             elsewhere: RefCell::default(),
         }
     }
@@ -182,7 +178,7 @@ impl Stage {
             hub: Some(Arc::new(Hub::open(folder.path()))),
             folder: Arc::new(folder),
             clock: Hand::default(),
-            loaded: RefCell::default(),
+            names: RefCell::default(),
             elsewhere: RefCell::default(),
         }
     }
@@ -210,7 +206,7 @@ impl Stage {
             hub: self.hub.clone(),
             repository,
             clock: self.clock.copy(),
-            loaded: RefCell::new(self.loaded.borrow().clone()),
+            names: self.names.clone(),
             elsewhere: RefCell::default(),
         }
     }
@@ -230,9 +226,16 @@ impl Stage {
             hub,
             repository,
             clock: self.clock.copy(),
-            loaded: RefCell::new(self.loaded.borrow().clone()),
+            names: self.names.clone(),
             elsewhere: RefCell::default(),
         }
+    }
+
+    /// The worktrees of all clones.
+    fn roots(&self) -> impl Iterator<Item = PathBuf> {
+        let count = self.hub.as_ref().map_or(1, |_| CLONES.len());
+        let clones = CLONES.iter().take(count);
+        clones.map(|clone| self.folder.path().join(clone))
     }
 
     /// Commits documents in the place of those before.
@@ -245,6 +248,9 @@ impl Stage {
         ] {
             let blob = handle.blob(text.as_bytes()).unwrap();
             tree.insert(name, blob, 0o100_644).unwrap();
+            for root in self.roots() {
+                std::fs::write(root.join(name), text).unwrap();
+            }
         }
         let tree = handle.find_tree(tree.write().unwrap()).unwrap();
         let time = git2::Time::new(1_700_000_000, 0);
@@ -257,11 +263,9 @@ impl Stage {
         let commit = handle
             .commit(Some("HEAD"), &author, &author, "Documents", &tree, &parents)
             .unwrap();
-        if self.hub.is_some() {
-            for clone in CLONES {
-                let main = self.folder.path().join(clone).join(".git/refs/heads/main");
-                std::fs::write(main, format!("{commit}\n")).unwrap();
-            }
+        for root in self.roots() {
+            std::fs::create_dir_all(root.join(".git/refs/heads")).unwrap();
+            std::fs::write(root.join(".git/refs/heads/main"), format!("{commit}\n")).unwrap();
         }
         commit.to_string().parse().unwrap()
     }
@@ -325,111 +329,52 @@ impl Stage {
         }
     }
 
-    fn load(&self, commit: CommitId, depth: Depth) -> Arc<Loaded> {
-        if let Some(known) = self.loaded.borrow().get(&commit) {
-            return known.clone();
+    fn checkout(&self) -> Checkout<'_> {
+        Checkout::find(&self.repository, "", None, None).unwrap()
+    }
+
+    fn client(&self) -> StageClient<'_> {
+        StageClient {
+            clock: &self.clock,
+            machines: self.machines(),
         }
-        let at = At::Commit(commit);
-        let location = locate(&self.repository, at, "", None).unwrap();
-        let settings = Settings {
-            depth,
-            detail: Detail::Documents,
-            allow_missing_sources: false,
-        };
-        let mut loader = Loader::new(&self.repository);
-        let site = loader.load(&location, at, settings).unwrap();
-        assert!(
-            !site.diagnostics.has_errors(),
-            "the site is not sound: {:?}",
-            site.diagnostics
-        );
-        let loaded = Arc::new(Loaded {
-            nodes: site.design.nodes.clone(),
-            digest: Digest::from(&*site.digest),
-            design: site.design,
-        });
-        self.loaded.borrow_mut().insert(commit, loaded.clone());
-        loaded
     }
 
-    fn backends(&self, design: &Design) -> Arc<Backends> {
-        let context = backend::Context::trusting(self.machines(), Arc::new(NoSecrets));
-        backend::choose(design, &context).unwrap()
-    }
-
-    /// The designs that were applied last, of those that are others now.
-    fn old(
-        &self,
-        records: &BTreeMap<NodeName, NodeRecord>,
-        design: &Design,
-    ) -> BTreeMap<Arc<str>, Arc<Loaded>> {
-        let differing = records.values().filter(|record| {
-            let node = design.nodes.get(&record.node);
-            node.is_none_or(|node| node.digests != record.digests)
-        });
-        let revisions = differing.filter_map(|record| record.revision.clone());
-        revisions
-            .map(|revision| {
-                let commit = revision.parse().unwrap();
-                let loaded = self.load(commit, Depth::Typed);
-                (revision, loaded)
-            })
-            .collect()
-    }
-
-    /// Plans what is committed.
-    fn plan(&self, request: &Request, options: Options) -> Result<Planned, plan::Error> {
-        let commit = self.repository.head().unwrap().unwrap();
-        let loaded = self.load(commit, Depth::Checked);
-        let design = &loaded.design;
-        let (state, records) = self.records();
-        let old = self.old(&records, design);
-        let applied = applied(&records, &old);
-        let gone = applied
-            .iter()
-            .filter(|(name, _)| !design.nodes.contains_key(*name));
-        let subjects: Vec<_> = loaded
-            .nodes
-            .values()
-            .chain(gone.map(|(_, node)| node))
-            .cloned()
-            .collect();
-        let look = Look {
-            remediation: request.action == Action::Remediate,
-            ..Look::ALL
-        };
-        let observations = self
-            .clock
-            .run(async { self.backends(design).see(&subjects, look, None).await });
-        let designs: BTreeMap<_, _> = old
-            .iter()
-            .map(|(revision, loaded)| (revision.clone(), loaded.design.clone()))
-            .collect();
-        let plan = plan::make(&plan::Input {
-            request: request.clone(),
-            target: Target {
-                revision: Some(commit.to_string().into()),
-                site_digest: loaded.digest.clone(),
-                dirty: Vec::new(),
-            },
-            after: design,
-            designs: &designs,
-            base: state.site.last_success.clone().map(|action| Base {
-                run: action.run,
-                revision: action.revision,
-                site_digest: action.site_digest,
-            }),
-            records: &records,
-            observations: Some(&observations),
+    /// Plans what is committed; `None`: what is asked for cannot be planned.
+    fn plan(&self, request: &Request, options: Options) -> Option<Planned> {
+        let (checkout, site) = (self.checkout(), self.site());
+        let commit = checkout.head().unwrap();
+        let wish = Wish {
             options,
-            intermediate_commits: Vec::new(),
-            reasons: &NoReasons,
-        })?;
-        Ok(Planned {
-            plan: Arc::new(plan),
+            allowed: None,
+            observed: Observed::Now,
+            allow_missing_sources: false,
+            without_forecast: false,
+            gives_times: true,
+        };
+        let planner = Planner {
+            client: &self.client(),
+            checkout: &checkout,
+            at: At::Commit(commit),
+            connection: &site.connection,
+            request,
+            wish: &wish,
+        };
+        let planned = match planner.plan() {
+            Ok(planned) => planned,
+            Err(failure) => {
+                let is_refused = [FailureKind::NotFound, FailureKind::Usage];
+                assert!(is_refused.contains(&failure.kind), "{failure:?}");
+                return None;
+            }
+        };
+        let names = planned.site.design.nodes.keys().cloned();
+        self.names.borrow_mut().extend(names);
+        Some(Planned {
+            plan: Arc::new(planned.plan),
             commit,
-            loaded,
-            applied,
+            design: planned.site.design,
+            applied: planned.applied,
         })
     }
 
@@ -529,9 +474,12 @@ impl Stage {
         };
         let execution = Execution {
             plan: &planned.plan,
-            design: &planned.loaded.design,
+            design: &planned.design,
             applied: &planned.applied,
-            backends: &|| self.backends(&planned.loaded.design),
+            backends: &|| {
+                let context = backend::Context::trusting(self.machines(), Arc::new(NoSecrets));
+                backend::choose(&planned.design, &context).unwrap()
+            },
             refused: &BTreeMap::new(),
             limits: Limits::default(),
         };
@@ -595,15 +543,15 @@ impl Stage {
 
     /// The plan of a run that was interrupted.
     fn interrupted(&self, interrupted: &Interrupted) -> Planned {
-        let plan = plan::saved::read(&interrupted.plan.unpack("plan").unwrap()).unwrap();
-        let loaded = self.load(interrupted.commit, Depth::Typed);
-        let (_, records) = self.records();
-        let old = self.old(&records, &loaded.design);
+        let plan = plan_of(interrupted).unwrap();
+        let (checkout, site) = (self.checkout(), self.site());
+        let equipped = equip(&self.client(), &checkout, &site, interrupted, &plan);
+        let (design, equipped) = equipped.unwrap();
         Planned {
             plan: Arc::new(plan),
             commit: interrupted.commit,
-            applied: applied(&records, &old),
-            loaded,
+            design,
+            applied: equipped.applied,
         }
     }
 
@@ -677,6 +625,37 @@ fn ended(
     carried.map(|carried| (carried.report, carried.finished))
 }
 
+/// Who plans on a stage, in its time.
+struct StageClient<'a> {
+    clock: &'a Hand,
+    machines: PathBuf,
+}
+
+impl Client for StageClient<'_> {
+    fn tell(&self, _: &str) {}
+
+    fn show(&self, diagnostics: &Diagnostics, _: &Sources) {
+        panic!("the site is not sound: {diagnostics:?}");
+    }
+
+    fn backends(&self, _: &Checkout<'_>, _: &Location) -> Result<backend::Context, Failure> {
+        let machines = self.machines.clone();
+        Ok(backend::Context::trusting(machines, Arc::new(NoSecrets)))
+    }
+
+    fn actor(&self, _: &Repository) -> Result<Actor, Failure> {
+        Ok(actor())
+    }
+
+    fn clock(&self) -> Box<dyn Timekeeper + '_> {
+        Box::new(self.clock.copy())
+    }
+
+    fn drive(&self, _: &tokio::runtime::Runtime, asks: Observing<'_>) -> Observations {
+        self.clock.run(asks)
+    }
+}
+
 /// A process that may die wherever one can, in the time of its stage.
 struct MortalHost<'a> {
     stage: &'a Stage,
@@ -735,17 +714,6 @@ fn actor() -> Actor {
         email: "ada@example.org".to_owned(),
         random: 7,
     }
-}
-
-fn applied(
-    records: &BTreeMap<NodeName, NodeRecord>,
-    old: &BTreeMap<Arc<str>, Arc<Loaded>>,
-) -> BTreeMap<NodeName, Arc<NodeDesign>> {
-    let each = records.values().filter_map(|record| {
-        let loaded = old.get(record.revision.as_ref()?)?;
-        Some((record.node.clone(), loaded.nodes.get(&record.node)?.clone()))
-    });
-    each.collect()
 }
 
 fn copy(from: &Path, to: &Path) {

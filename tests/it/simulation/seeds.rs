@@ -267,7 +267,7 @@ impl Tale {
         let options = options(&mut self.dice);
         let asked = request(action, nodes);
         self.tell(&format!("{action} {nodes:?}"));
-        let Ok(mut planned) = self.stage.plan(&asked, options.clone()) else {
+        let Some(mut planned) = self.stage.plan(&asked, options.clone()) else {
             return;
         };
         if planned.plan.steps.is_empty() {
@@ -329,7 +329,7 @@ impl Tale {
                             ..Fails::default()
                         };
                         match self.stage.plan(&asked, options.clone()) {
-                            Ok(again) if !again.plan.steps.is_empty() => planned = again,
+                            Some(again) if !again.plan.steps.is_empty() => planned = again,
                             _ => return,
                         }
                     }
@@ -343,7 +343,7 @@ impl Tale {
                     next = Next::Apply;
                     fails = Fails::default();
                     match self.stage.plan(&asked, options.clone()) {
-                        Ok(again) if !again.plan.steps.is_empty() => planned = again,
+                        Some(again) if !again.plan.steps.is_empty() => planned = again,
                         _ => return,
                     }
                 }
