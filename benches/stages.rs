@@ -164,20 +164,10 @@ fn reasons_of_one_edit_that_reaches_every_node(bencher: Bencher<'_, '_>, nodes: 
 /// The record of a node that a run has deployed.
 fn deployed(node: NodeName, digests: Digests, run: &RunRecord) -> NodeRecord {
     NodeRecord {
-        node,
         phase: Phase::Deployed,
-        digest_version: design::DIGEST_VERSION,
         digests,
         revision: Some(run.revision.clone()),
-        run: run.run.clone(),
-        retired: None,
-        maintenance: None,
-        last_error: None,
-        clean_step: None,
-        manageable: false,
-        remediation: None,
-        identity: None,
-        owed: None,
+        ..NodeRecord::blank(node, run.run.clone())
     }
 }
 

@@ -16,22 +16,12 @@ const PATIENCE: Patience = Patience::Unattended(Duration::from_secs(60));
 
 fn node(name: &str, phase: Phase) -> NodeRecord {
     NodeRecord {
-        node: NodeName::from(name),
         phase,
-        digest_version: 1,
         digests: [(Section::Storage, SectionDigest([7; 32]))]
             .into_iter()
             .collect(),
         revision: Some(Arc::from("0123456789")),
-        run: RunId::from("R1"),
-        retired: None,
-        maintenance: None,
-        last_error: None,
-        clean_step: None,
-        manageable: false,
-        owed: None,
-        remediation: None,
-        identity: None,
+        ..NodeRecord::blank(NodeName::from(name), RunId::from("R1"))
     }
 }
 

@@ -19,8 +19,8 @@ use super::{
     check_limits, make,
 };
 use crate::design::{
-    Addresses, DIGEST_VERSION, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand,
-    RunId, Section, SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
+    Addresses, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand, RunId, Section,
+    SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
 };
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::DocumentId;
@@ -183,20 +183,10 @@ fn mark() -> Mark {
 
 fn deployed(node: &NodeDesign) -> NodeRecord {
     NodeRecord {
-        node: node.name.clone(),
         phase: Phase::Deployed,
-        digest_version: DIGEST_VERSION,
         digests: node.digests.clone(),
         revision: Some(Arc::from(REVISION)),
-        run: RunId::from("run-1"),
-        retired: None,
-        maintenance: None,
-        last_error: None,
-        clean_step: None,
-        manageable: false,
-        owed: None,
-        remediation: None,
-        identity: None,
+        ..NodeRecord::blank(node.name.clone(), RunId::from("run-1"))
     }
 }
 

@@ -8,7 +8,6 @@ use indicatif::{ProgressDrawTarget, TermLike};
 use insta::assert_snapshot;
 
 use super::*;
-use crate::design::Digests;
 use crate::journal::StepOutcome;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{ClusterNode, Fact, ObservedNode};
@@ -358,20 +357,9 @@ fn observed() -> ObservedNode {
 #[test]
 fn status_shows_each_node_from_all_sides() {
     let record = NodeRecord {
-        node: "n1".into(),
         phase: Phase::Deployed,
-        digest_version: 1,
-        digests: Digests::default(),
-        revision: None,
-        run: "01J".into(),
-        retired: None,
         maintenance: Some("disk swap".into()),
-        last_error: None,
-        clean_step: None,
-        manageable: false,
-        owed: None,
-        remediation: None,
-        identity: None,
+        ..NodeRecord::blank("n1".into(), "01J".into())
     };
     let unknown = ObservedNode::unknown("no answer");
     let observed = observed();
