@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use trueup::design::{NodeName, RunId};
 use trueup::journal::Journal;
 use trueup::journal::{Decision, Entry};
 use trueup::lifecycle::PowerState;
-use trueup::plan::{Action, ChangeKind, Options};
+use trueup::plan::{Action, ChangeKind, Options, Request};
 use trueup::record::Outcome;
 use trueup::run::{Error, Process, Timekeeper as _, look_out, unpublished};
 use trueup::run::{Finished, RunReport};
@@ -258,21 +260,19 @@ impl Tale {
     }
 
     /// Asks for something, and sees it through.
-    #[expect(clippy::too_many_lines, reason = "one story, told in order")]
     fn act(&mut self, action: Action, nodes: &[&str]) {
         self.stage.clock.off.store(
             i64::try_from(self.dice.below(200_000)).unwrap() - 100_000,
             Ordering::SeqCst,
         );
-        let options = options(&mut self.dice);
-        let asked = request(action, nodes);
+        let asked = Asked {
+            options: options(&mut self.dice),
+            request: request(action, nodes),
+        };
         self.tell(&format!("{action} {nodes:?}"));
-        let Some(mut planned) = self.stage.plan(&asked, options.clone()) else {
+        let Some(planned) = self.plan(&asked) else {
             return;
         };
-        if planned.plan.steps.is_empty() {
-            return;
-        }
         self.told.runs += 1;
         if self.is_loud {
             eprintln!("{}\n{:#?}", self.text, planned.plan.changes);
@@ -280,96 +280,118 @@ impl Tale {
                 eprintln!("{} {:?}", step.id, step.needs);
             }
         }
-        let mut before = self.stage.records().0.site.last_run;
-        let mut fails = Fails::default();
-        let mut next = Next::Apply;
-        let mut decisions = BTreeMap::new();
+        let mut pursuit = Pursuit {
+            planned,
+            before: self.stage.records().0.site.last_run,
+            fails: Fails::default(),
+            next: Next::Apply,
+            decisions: BTreeMap::new(),
+        };
         for life in 0..14 {
-            let death = if life < 4 {
-                death(&mut self.dice)
-            } else {
-                None
-            };
-            let trouble = match death {
-                None if life < 4 => trouble(&mut self.dice, &self.stage),
-                _ => Trouble::None,
-            };
-            let errand = match next {
-                Next::Resume => Errand::Resume(std::mem::take(&mut decisions)),
-                Next::Apply => Errand::Apply(&planned, false),
-            };
-            let lived = self.stage.live(&errand, death);
-            if matches!(trouble, Trouble::Refused) {
-                self.told.refused += 1;
-            }
-            let end = self.outlived(lived, trouble, &mut fails);
-            self.publishes();
-            Ledger::of(&self.stage).check();
-            match end {
-                End::Died => {
-                    self.told.deaths += 1;
-                    self.tell("died");
-                    fails.hear_all(&self.stage);
-                    let time = Duration::from_secs(self.dice.next() % 1000);
-                    self.stage.clock.pause(time);
-                    next = Next::Resume;
-                    if self.moves() {
-                        self.told.lost += 1;
-                        self.tell("lost");
-                        fails.is_untold = true;
-                    }
-                    if self.dice.chance(8)
-                        && let Some(run) = self.give_up()
-                    {
-                        before = Some(run);
-                        next = Next::Apply;
-                        // How the nodes stand that the run left is nothing that the model knows.
-                        fails = Fails {
-                            is_untold: true,
-                            ..Fails::default()
-                        };
-                        match self.stage.plan(&asked, options.clone()) {
-                            Some(again) if !again.plan.steps.is_empty() => planned = again,
-                            _ => return,
-                        }
-                    }
-                }
-                End::Nothing => {
-                    if self.stage.records().0.site.last_run != before {
-                        // It had ended, and died before anybody heard of it.
-                        self.is_tagged(&self.stage.last_report());
-                        return;
-                    }
-                    next = Next::Apply;
-                    fails = Fails::default();
-                    match self.stage.plan(&asked, options.clone()) {
-                        Some(again) if !again.plan.steps.is_empty() => planned = again,
-                        _ => return,
-                    }
-                }
-                End::Failed(error) => panic!("seed {}: {error}", self.seed),
-                End::Ended(ended) => {
-                    let (report, finished) = *ended;
-                    if !finished.interrupted {
-                        self.judge(action, &planned, &fails, &report, &finished);
-                        return;
-                    }
-                    next = Next::Resume;
-                    // Who is asked looks at the machine, and says what is true.
-                    for (step, _) in &finished.undecided {
-                        let done = self.dice.chance(50);
-                        let decision = if done {
-                            Decision::Done
-                        } else {
-                            Decision::NotBegun
-                        };
-                        fails.is_beyond = true;
-                        decisions.insert(step.to_string().into(), decision);
-                    }
-                }
+            if self.lives(&asked, &mut pursuit, life).is_break() {
+                return;
             }
         }
         panic!("seed {}: it does not come to its end", self.seed);
+    }
+
+    /// A plan of what is asked for, where there is anything to do.
+    fn plan(&self, asked: &Asked) -> Option<Planned> {
+        let planned = self.stage.plan(&asked.request, asked.options.clone())?;
+        (!planned.plan.steps.is_empty()).then_some(planned)
+    }
+
+    /// One process after the other; `Break`: what was asked for has come to its end.
+    fn lives(&mut self, asked: &Asked, pursuit: &mut Pursuit, life: usize) -> ControlFlow<()> {
+        let death = (life < 4).then(|| death(&mut self.dice)).flatten();
+        let trouble = match death {
+            None if life < 4 => trouble(&mut self.dice, &self.stage),
+            _ => Trouble::None,
+        };
+        let errand = match pursuit.next {
+            Next::Resume => Errand::Resume(std::mem::take(&mut pursuit.decisions)),
+            Next::Apply => Errand::Apply(&pursuit.planned, false),
+        };
+        let lived = self.stage.live(&errand, death);
+        if matches!(trouble, Trouble::Refused) {
+            self.told.refused += 1;
+        }
+        let end = self.outlived(lived, trouble, &mut pursuit.fails);
+        self.publishes();
+        Ledger::of(&self.stage).check();
+        match end {
+            End::Died => self.died(asked, pursuit),
+            End::Nothing => {
+                if self.stage.records().0.site.last_run != pursuit.before {
+                    // It had ended, and died before anybody heard of it.
+                    self.is_tagged(&self.stage.last_report());
+                    return ControlFlow::Break(());
+                }
+                pursuit.fails = Fails::default();
+                self.begins_anew(asked, pursuit)
+            }
+            End::Failed(error) => panic!("seed {}: {error}", self.seed),
+            End::Ended(ended) => {
+                let (report, finished) = *ended;
+                if !finished.interrupted {
+                    self.judge(pursuit, asked.request.action, &report, &finished);
+                    return ControlFlow::Break(());
+                }
+                self.decides(pursuit, &finished);
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    /// A process has died: its run is gone on with, here or elsewhere, or is given up for a new one.
+    fn died(&mut self, asked: &Asked, pursuit: &mut Pursuit) -> ControlFlow<()> {
+        self.told.deaths += 1;
+        self.tell("died");
+        pursuit.fails.hear_all(&self.stage);
+        let time = Duration::from_secs(self.dice.next() % 1000);
+        self.stage.clock.pause(time);
+        pursuit.next = Next::Resume;
+        if self.moves() {
+            self.told.lost += 1;
+            self.tell("lost");
+            pursuit.fails.is_untold = true;
+        }
+        if self.dice.chance(8)
+            && let Some(run) = self.give_up()
+        {
+            pursuit.before = Some(run);
+            // How the nodes stand that the run left is nothing that the model knows.
+            pursuit.fails = Fails {
+                is_untold: true,
+                ..Fails::default()
+            };
+            return self.begins_anew(asked, pursuit);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The same is planned again, and applied.
+    fn begins_anew(&self, asked: &Asked, pursuit: &mut Pursuit) -> ControlFlow<()> {
+        pursuit.next = Next::Apply;
+        let Some(again) = self.plan(asked) else {
+            return ControlFlow::Break(());
+        };
+        pursuit.planned = again;
+        ControlFlow::Continue(())
+    }
+
+    /// Who is asked looks at the machine, and says what is true.
+    fn decides(&mut self, pursuit: &mut Pursuit, finished: &Finished) {
+        pursuit.next = Next::Resume;
+        for (step, _) in &finished.undecided {
+            let decision = match self.dice.chance(50) {
+                true => Decision::Done,
+                false => Decision::NotBegun,
+            };
+            pursuit.fails.is_beyond = true;
+            let step = step.to_string().into();
+            pursuit.decisions.insert(step, decision);
+        }
     }
 
     /// Whether whoever goes on does so in another clone, or in one that has lost what it kept of the run.
@@ -482,9 +504,8 @@ impl Tale {
 
     fn judge(
         &mut self,
+        Pursuit { planned, fails, .. }: &Pursuit,
         action: Action,
-        planned: &Planned,
-        fails: &Fails,
         report: &RunReport,
         finished: &Finished,
     ) {
@@ -561,6 +582,22 @@ impl Tale {
             }
         }
     }
+}
+
+/// What is asked for.
+struct Asked {
+    request: Request,
+    options: Options,
+}
+
+/// What has become so far of what was asked for.
+struct Pursuit {
+    planned: Planned,
+    /// The last run before it.
+    before: Option<RunId>,
+    fails: Fails,
+    next: Next,
+    decisions: BTreeMap<Arc<str>, Decision>,
 }
 
 /// What a person does next.
