@@ -12,7 +12,7 @@ use tokio::time::{Duration, Instant};
 
 use super::dispatcher::Dispatcher;
 use super::runner::{End, Runner};
-use super::{Error, Work};
+use super::{DispatchRequest, Error};
 use crate::journal::StepOutcome;
 use crate::run::{EventKind, Finished, RunListener, Stop};
 
@@ -27,7 +27,10 @@ const GATHERINGS: usize = 64;
 ///
 /// [`Error::Journal`] where what was done could not be written down, [`Error::OtherPlan`],
 /// [`Error::NothingToDecide`], [`Error::Plan`].
-pub async fn execute(work: Work<'_>, listener: &mut dyn RunListener) -> Result<Finished, Error> {
+pub async fn execute(
+    work: DispatchRequest<'_>,
+    listener: &mut dyn RunListener,
+) -> Result<Finished, Error> {
     let mut dispatcher = Dispatcher::new(work)?;
     dispatcher.replay()?;
     dispatcher.run(listener).await

@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
 
 use super::graph::{self, Graph};
+use super::request::parallelism;
 use super::runner::Report;
 use super::tally::Tally;
-use super::work::parallelism;
-use super::{Error, Work};
+use super::{DispatchRequest, Error};
 use crate::design::{Beside, NodeDesign};
 use crate::journal::Decision;
 use crate::plan::{Plan, PlannedGroup};
@@ -37,7 +37,7 @@ pub(super) struct Lane {
 /// The state of a run.
 pub(super) struct Dispatcher<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) work: Work<'a>,
+    pub(super) work: DispatchRequest<'a>,
     /// Places in the designs: the machines of a group follow each other.
     pub(super) applied: Beside<'a, Arc<NodeDesign>>,
     pub(super) designed: Beside<'a, Arc<NodeDesign>>,
@@ -81,7 +81,7 @@ pub(super) struct Dispatcher<'a> {
 }
 
 impl<'a> Dispatcher<'a> {
-    pub(super) fn new(work: Work<'a>) -> Result<Self, Error> {
+    pub(super) fn new(work: DispatchRequest<'a>) -> Result<Self, Error> {
         let plan = work.plan;
         let tally = Tally::new(plan);
         let group_of: Vec<_> = plan.steps.iter().map(|step| tally.group_of(step)).collect();

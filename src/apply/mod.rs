@@ -11,16 +11,16 @@ mod finish;
 mod graph;
 mod preconditions;
 mod replay;
+mod request;
 mod runner;
 mod settle;
 mod start;
 mod take_in;
 mod tally;
-mod work;
 
 pub use dispatch::execute;
 pub use preconditions::StillHolds;
-pub use work::{Error, EventClock, NoPreconditions, Preconditions, Work};
+pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, Preconditions};
 
 #[cfg(test)]
 mod tests;

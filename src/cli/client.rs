@@ -10,7 +10,7 @@ use crate::backend::{self, Reach};
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::report;
 use crate::repository::Repository;
-use crate::run::{Actor, Timekeeper};
+use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
 use crate::workflow::{Checkout, Client, Failure};
 
@@ -54,7 +54,7 @@ impl Client for Context {
         })
     }
 
-    fn actor(&self, repository: &Repository) -> Result<Actor, Failure> {
+    fn actor(&self, repository: &Repository) -> Result<Committer, Failure> {
         actor(repository)
     }
 

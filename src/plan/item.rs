@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::subject::Subject;
-use super::work::Work;
+use super::work::NodeWork;
 use super::{Block, Cause, Change, ChangeKind};
 use crate::observed::Fact;
 use crate::step::{Effect, StepKind};
@@ -14,7 +14,7 @@ use crate::step::{Effect, StepKind};
 pub(super) struct Item<'a> {
     pub(super) subject: Subject<'a>,
     pub(super) change: Change,
-    pub(super) work: Work,
+    pub(super) work: NodeWork,
     /// It is torn down though its backend cannot erase its disks.
     pub(super) unwiped: bool,
 }
@@ -39,7 +39,7 @@ impl<'a> Item<'a> {
                 fields: Vec::new(),
                 counts_as: subject.standing(),
             },
-            work: Work::default(),
+            work: NodeWork::default(),
             unwiped: false,
         }
     }
@@ -121,13 +121,13 @@ impl<'a> Item<'a> {
         if self.work.adopt {
             self.change.counts_as = self.subject.standing();
         }
-        self.work = Work::default();
+        self.work = NodeWork::default();
     }
 
     pub(super) fn redeploy(&mut self) {
         self.change.kind = ChangeKind::Redeploy;
         self.change.destructive = true;
         self.change.disks = self.subject.all_disks();
-        self.work = Work::REDEPLOY;
+        self.work = NodeWork::REDEPLOY;
     }
 }

@@ -13,7 +13,7 @@ use super::etcd::{Clusters, of_cluster};
 use super::fact::{FactName, FactSubject};
 use super::facts::{self, json};
 use super::item::Item;
-use super::work::Work;
+use super::work::NodeWork;
 use super::{Expectation, Relation, Reliance};
 use crate::design::{Digest, EtcdCluster, NodeName};
 use crate::guard::quorum;
@@ -166,7 +166,7 @@ impl<'s> Gathered<'s> {
 }
 
 /// Whether a step of a kind needs a fact about its machine.
-fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &Work) -> bool {
+fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &NodeWork) -> bool {
     use StepKind as S;
     // What a node's first step changes, its later steps cannot rely on.
     let first = match work {

@@ -17,7 +17,7 @@ pub(super) struct Single {
 
 /// What the steps of a node are built of.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Work {
+pub(super) struct NodeWork {
     pub(super) set_retired: Option<Arc<str>>,
     pub(super) unset_retired: bool,
     pub(super) power_on: bool,
@@ -40,7 +40,7 @@ pub(super) struct Work {
     pub(super) adopt: bool,
 }
 
-impl Work {
+impl NodeWork {
     pub(super) const REDEPLOY: Self = Self {
         destroy: true,
         prepare: true,

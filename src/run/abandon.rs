@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::{self, Error};
 use super::files::RunFiles;
-use super::known::{Known, is_past_verification};
+use super::known::{KnownRun, is_past_verification};
 use super::process::Process;
 use super::tag::{self, Deed};
 use super::time::rfc3339;
@@ -62,7 +62,7 @@ pub(super) fn abandon(
 ) -> Result<Abandoned, Error> {
     let site = process.site;
     let files = RunFiles::of(site.repository, &site.name, &record.run);
-    let known = Known::gather(store, state, &record, &files)?;
+    let known = KnownRun::gather(store, state, &record, &files)?;
     let mut nodes = store
         .nodes(state)
         .map_err(error::records("read the records of the nodes"))?;
@@ -104,7 +104,7 @@ pub(super) fn abandon(
 /// changed. Designs are not at hand, so that what was done counts as unknown, and is observed before anything
 /// else.
 fn unsettle_unrecorded(
-    known: &Known,
+    known: &KnownRun,
     nodes: &mut BTreeMap<NodeName, NodeRecord>,
     run: &RunId,
 ) -> BTreeSet<NodeName> {
@@ -122,7 +122,7 @@ fn unsettle_unrecorded(
 
 /// What stays half-done of a run, and the counts of its nodes.
 fn left_behind(
-    known: &Known,
+    known: &KnownRun,
     nodes: &BTreeMap<NodeName, NodeRecord>,
     record: &RunRecord,
 ) -> (Vec<HalfDone>, Counts) {

@@ -28,7 +28,7 @@ pub(super) struct RunFiles {
 
 /// A journal that was read.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundJournal {
     /// Its own id.
     pub(super) id: Option<Arc<str>>,
     /// The id that it had before.
@@ -41,7 +41,7 @@ pub(super) struct Found {
     pub(super) damage: Option<String>,
 }
 
-impl Found {
+impl FoundJournal {
     /// Whether an id is, or was, that of this journal.
     pub(super) fn is_named(&self, id: &Arc<str>) -> bool {
         self.id.as_ref() == Some(id) || self.before.as_ref() == Some(id)
@@ -115,14 +115,14 @@ impl RunFiles {
 
     /// Reads the journal, where there is one. One that is damaged is kept beside the new one, and what of it
     /// can be read counts.
-    pub(super) fn read(&self) -> Result<Option<Found>, Error> {
+    pub(super) fn read(&self) -> Result<Option<FoundJournal>, Error> {
         if !Journal::is_in(&self.directory) {
             return Ok(None);
         }
         let (entries, damage) = Journal::salvage::<Entry>(&self.directory)?;
-        let mut found = Found {
+        let mut found = FoundJournal {
             damage,
-            ..Found::default()
+            ..FoundJournal::default()
         };
         for entry in entries {
             match entry {

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
-use super::files::{Found, RunFiles};
+use super::files::{FoundJournal, RunFiles};
 use super::node;
 use super::outcome::NodeOutcome;
 use super::records::Part;
@@ -23,7 +23,7 @@ use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
 use crate::step::{StepId, StepKind};
 
 /// What is known of a run that was interrupted.
-pub(super) struct Known {
+pub(super) struct KnownRun {
     /// The id of the journal.
     pub(super) id: Option<Arc<str>>,
     /// All entries, of the journal and of checkpoints.
@@ -39,7 +39,7 @@ pub(super) struct Known {
     pub(super) damage: Vec<String>,
 }
 
-impl Known {
+impl KnownRun {
     pub(super) fn gather(
         store: &Store<'_>,
         state: &State,
@@ -225,7 +225,7 @@ struct Told {
 
 impl Told {
     /// Reads the events of all checkpoints; `found` is the journal of this clone.
-    fn read(events: &[u8], found: &Found) -> Self {
+    fn read(events: &[u8], found: &FoundJournal) -> Self {
         let mut told = Self::default();
         let mut begun: BTreeSet<StepId> = BTreeSet::new();
         for line in events.split(|byte| *byte == b'\n') {

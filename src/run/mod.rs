@@ -57,7 +57,7 @@ pub use history::{History, intermediate_commits};
 pub use interrupted::{Interrupted, find_interrupted};
 pub use listener::RunListener;
 pub use outcome::NodeOutcome;
-pub use process::{Actor, Process};
+pub use process::{Committer, Process};
 pub use publish::Publication;
 pub use recorder::Recorder;
 pub use resume::{Resumption, resume};

@@ -7,9 +7,9 @@ use crate::design::RunId;
 use crate::record::Packed;
 use crate::repository::{CommitId, Holder, Lock, NewLock, Signature};
 
-/// Who runs trueup.
+/// Who runs trueup, as git names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor {
+pub struct Committer {
     /// The person or account.
     pub name: String,
     /// Mail address.
@@ -18,8 +18,8 @@ pub struct Actor {
     pub random: u128,
 }
 
-impl Actor {
-    /// The actor at a time.
+impl Committer {
+    /// As the author of a commit at a time.
     pub(super) fn at(&self, seconds: i64) -> Signature {
         Signature {
             name: self.name.clone(),
@@ -40,14 +40,18 @@ pub struct Process<'a> {
     /// The site in its repository.
     pub site: &'a SiteRepository<'a>,
     /// Who runs it.
-    pub actor: &'a Actor,
+    pub actor: &'a Committer,
     /// Its clock.
     pub time: &'a dyn Timekeeper,
 }
 
 impl<'a> Process<'a> {
     /// A process that works on a site, for an actor, by a clock.
-    pub fn new(site: &'a SiteRepository<'a>, actor: &'a Actor, time: &'a dyn Timekeeper) -> Self {
+    pub fn new(
+        site: &'a SiteRepository<'a>,
+        actor: &'a Committer,
+        time: &'a dyn Timekeeper,
+    ) -> Self {
         Self { site, actor, time }
     }
 

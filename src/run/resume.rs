@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::error::Error;
 use super::files::RunFiles;
 use super::interrupted::{Interrupted, named};
-use super::known::{Known, is_past_verification};
+use super::known::{KnownRun, is_past_verification};
 use super::outcome::NodeOutcome;
 use super::process::{Held, Process};
 use super::session::{ApprovedPlan, Begun, Session, SessionStart, lock};
@@ -76,7 +76,7 @@ fn open_session<'a>(
     interrupted: &Interrupted,
     approved: ApprovedPlan<'a>,
     held: Held,
-) -> Result<(Session<'a>, Known, Vec<Entry>), Error> {
+) -> Result<(Session<'a>, KnownRun, Vec<Entry>), Error> {
     let (site, run) = (process.site, &interrupted.record.run);
     let store = site.store()?;
     let Records {
@@ -84,7 +84,7 @@ fn open_session<'a>(
     } = site.records(&store)?;
     let mut record = named(site, &store, &state, run)?;
     let files = RunFiles::of(site.repository, &site.name, run);
-    let known = Known::gather(&store, &state, &record, &files)?;
+    let known = KnownRun::gather(&store, &state, &record, &files)?;
     let entries = known.entries(approved.plan);
     record.outcome = Outcome::Running;
     let session = Session::new(SessionStart {
@@ -106,7 +106,7 @@ fn open_session<'a>(
 /// lock before, and wakes up, has another file open.
 fn open_journal(
     session: &Session<'_>,
-    known: &Known,
+    known: &KnownRun,
     mut entries: Vec<Entry>,
 ) -> Result<(Journal, Replay), Error> {
     if !known.is_newest {
@@ -129,7 +129,7 @@ fn open_journal(
 }
 
 /// Brings the records up to date with what the journal tells and they do not have.
-fn take_in(session: &Session<'_>, known: &Known, replay: &Replay) {
+fn take_in(session: &Session<'_>, known: &KnownRun, replay: &Replay) {
     lock(&session.records).past_verification = is_past_verification(&replay.entries);
     if known.is_newest {
         session.recall(replay);

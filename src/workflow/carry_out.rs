@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Error, time_left};
-use crate::apply::{self, EventClock, Preconditions, StillHolds, Work};
+use crate::apply::{self, DispatchRequest, EventClock, Preconditions, StillHolds};
 use crate::backend::{self, Backends, Hardware};
 use crate::design::{Design, NodeDesign, NodeName, RunId};
 use crate::journal::{Journal, Log};
@@ -162,7 +162,7 @@ pub(super) fn carry_out<'a>(
         let unverified = execution.plan.unverified().map(NodeName::as_str);
         backends.identities().allow_unverified(unverified);
         let holds = StillHolds::new(execution.plan.clone(), execution.design, backends.clone());
-        let work = Work {
+        let work = DispatchRequest {
             run: session.run().clone(),
             plan: execution.plan,
             nodes: &execution.design.nodes,

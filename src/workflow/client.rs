@@ -10,7 +10,7 @@ use crate::backend;
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::observed::Observations;
 use crate::repository::Repository;
-use crate::run::{Actor, Timekeeper};
+use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
 
 /// Whoever calls a workflow: a command line, a service, a test.
@@ -37,7 +37,7 @@ pub trait Client: Sync {
     /// # Errors
     ///
     /// Git's configuration cannot be read.
-    fn actor(&self, repository: &Repository) -> Result<Actor, Failure>;
+    fn actor(&self, repository: &Repository) -> Result<Committer, Failure>;
 
     /// The clock.
     fn clock(&self) -> Box<dyn Timekeeper + '_>;

@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
             Some(journal) => journal,
             None => &mut self.log,
         };
-        let work = Work {
+        let work = DispatchRequest {
             run: RunId::from("01RUN"),
             plan: self.plan,
             nodes: &empty,

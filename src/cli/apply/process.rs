@@ -10,7 +10,7 @@ use crate::cli::Failure;
 use crate::cli::context::Printer;
 use crate::report::Visible;
 use crate::repository::Repository;
-use crate::run::{self, Actor, Stop, Timekeeper};
+use crate::run::{self, Committer, Stop, Timekeeper};
 
 /// How often is looked whether a stop was asked for, while something is waited for.
 const TICK: Duration = Duration::from_millis(200);
@@ -91,7 +91,7 @@ impl apply::EventClock for ProcessClock {
 }
 
 /// Who runs trueup: git's identity, else the account.
-pub(in crate::cli) fn actor(repository: &Repository) -> Result<Actor, Failure> {
+pub(in crate::cli) fn actor(repository: &Repository) -> Result<Committer, Failure> {
     let account = || std::env::var("USER").unwrap_or_else(|_| "trueup".to_owned());
     let value = |variable: &str, key: &str| -> Result<Option<String>, Failure> {
         match std::env::var(variable) {
@@ -104,7 +104,7 @@ pub(in crate::cli) fn actor(repository: &Repository) -> Result<Actor, Failure> {
         .unwrap_or_else(|| format!("{}@localhost", account()));
     // The standard library seeds each of these from the operating system.
     let half = || u128::from(RandomState::new().hash_one(std::process::id()));
-    Ok(Actor {
+    Ok(Committer {
         name,
         email,
         random: (half() << 64) | half(),

@@ -20,7 +20,7 @@ use trueup::plan::saved::{SavedError, read};
 use trueup::record::Packed;
 use trueup::repository::Repository;
 use trueup::run::{
-    Actor, ApprovedPlan, Connection, Process, Proposal, SiteRepository, Timekeeper, begin,
+    ApprovedPlan, Committer, Connection, Process, Proposal, SiteRepository, Timekeeper, begin,
 };
 
 use super::git::Checkout;
@@ -144,7 +144,7 @@ fn plant(world: &World, honest: &Plan, bytes: &[u8]) {
         name: SiteName::from(world.site()),
         connection: Connection::Alone,
     };
-    let actor = Actor {
+    let actor = Committer {
         name: "Mallory".to_owned(),
         email: "mallory@example.org".to_owned(),
         random: 11,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use trueup::apply::{EventClock, NoPreconditions, Work, execute};
+use trueup::apply::{DispatchRequest, EventClock, NoPreconditions, execute};
 use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
 use trueup::observed::ObservedNode;
@@ -18,7 +18,7 @@ use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Su
 use trueup::record::{Packed, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Patience, Repository, Signature};
 use trueup::run::{
-    Actor, ApprovedPlan, Begun, Connection, Error, Interrupted, Process, Proposal, Recorder,
+    ApprovedPlan, Begun, Committer, Connection, Error, Interrupted, Process, Proposal, Recorder,
     Resumption, SiteRepository, TakeOver, Timekeeper, begin, resume,
 };
 use trueup::run::{RunEvent, RunReport, Stop};
@@ -218,8 +218,8 @@ fn plan(nodes: &[&str]) -> Plan {
     }
 }
 
-fn actor() -> Actor {
-    Actor {
+fn actor() -> Committer {
+    Committer {
         name: "Ada".to_owned(),
         email: "ada@example.org".to_owned(),
         random: 7,
@@ -316,7 +316,7 @@ fn holds(_: &State) -> Result<Vec<String>, trueup::record::Error> {
 /// Goes on with a run that was interrupted.
 fn go_on<'a>(
     site: &'a SiteRepository<'a>,
-    actor: &'a Actor,
+    actor: &'a Committer,
     time: &'a Hand,
     found: &'a Interrupted,
     order: &'a Job,
@@ -351,7 +351,7 @@ fn carry_out(
         .start_paused(true)
         .build()
         .unwrap();
-    let work = Work {
+    let work = DispatchRequest {
         run: session.run().clone(),
         plan: &order.plan,
         nodes: &order.nodes,

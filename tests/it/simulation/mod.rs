@@ -34,8 +34,8 @@ use trueup::plan::{self, Action, Options, Plan, Request};
 use trueup::record::{NodeRecord, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::run::{
-    Actor, Connection, Error, Finished, Interrupted, Process, RunReport, Session, SiteRepository,
-    Timekeeper, find_interrupted, look_out,
+    Committer, Connection, Error, Finished, Interrupted, Process, RunReport, Session,
+    SiteRepository, Timekeeper, find_interrupted, look_out,
 };
 use trueup::site::{At, Location};
 use trueup::workflow::{
@@ -643,7 +643,7 @@ impl Client for StageClient<'_> {
         Ok(backend::Context::trusting(machines, Arc::new(NoSecrets)))
     }
 
-    fn actor(&self, _: &Repository) -> Result<Actor, Failure> {
+    fn actor(&self, _: &Repository) -> Result<Committer, Failure> {
         Ok(actor())
     }
 
@@ -708,8 +708,8 @@ impl Host for MortalHost<'_> {
     }
 }
 
-fn actor() -> Actor {
-    Actor {
+fn actor() -> Committer {
+    Committer {
         name: "Ada".to_owned(),
         email: "ada@example.org".to_owned(),
         random: 7,

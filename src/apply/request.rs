@@ -13,7 +13,7 @@ use crate::run::Stop;
 use crate::step::{StepId, StepIndex};
 
 /// One run of one plan.
-pub struct Work<'a> {
+pub struct DispatchRequest<'a> {
     /// Which run; part of every marker that a backend leaves, and of the jitter of retries.
     pub run: RunId,
     /// The plan, whose options count.
