@@ -22,14 +22,14 @@ pub(super) struct DiffCommand {
     #[arg(long)]
     rendered: bool,
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
+    format: DiffFormat,
     #[command(flatten)]
     read: ReadArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum DiffFormat {
     /// For people.
     Text,
     /// For scripts.
@@ -54,10 +54,10 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
     };
     let (printer, sources) = (&context.printer, loader.sources());
     match command.format {
-        Format::Text => {
+        DiffFormat::Text => {
             printer.stream(|out| report::diff::text(out, &difference, sources, printer.out))?;
         }
-        Format::Json => printer.stream(|out| report::diff::json(out, &difference, sources))?,
+        DiffFormat::Json => printer.stream(|out| report::diff::json(out, &difference, sources))?,
     }
     Ok(0)
 }

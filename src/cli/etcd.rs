@@ -29,15 +29,15 @@ pub(super) struct EtcdCommand {
     #[arg(long, value_name = "R", default_value = "worktree")]
     rev: String,
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = EtcdFormat::Text)]
+    format: EtcdFormat,
     /// A substitution whose source is not there is a warning
     #[arg(long)]
     allow_missing_sources: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum EtcdFormat {
     /// A table for each cluster.
     Text,
     /// Airship's status object.
@@ -48,7 +48,7 @@ pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Fa
     let mut is_printed = false;
     let result = look(context, command, &mut is_printed);
     if let Err(failure) = &result
-        && command.format == Format::Json
+        && command.format == EtcdFormat::Json
         && !is_printed
     {
         let status = airship::of_failure(None, failure);
@@ -101,8 +101,8 @@ fn look(
         .collect();
     let mut out = String::new();
     match command.format {
-        Format::Text => etcd::text(&mut out, &rows, context.printer.out)?,
-        Format::Json => out = etcd::json(&rows)?,
+        EtcdFormat::Text => etcd::text(&mut out, &rows, context.printer.out)?,
+        EtcdFormat::Json => out = etcd::json(&rows)?,
     }
     *is_printed = true;
     context.printer.print(&out)?;

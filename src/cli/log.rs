@@ -25,8 +25,8 @@ const TAGS_AT_ONCE: usize = 500;
 #[derive(Debug, Args)]
 pub(super) struct LogCommand {
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    format: LogFormat,
     /// Only the newest so many
     #[arg(short = 'n', long, value_name = "N")]
     number: Option<usize>,
@@ -38,7 +38,7 @@ pub(super) struct LogCommand {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum LogFormat {
     /// For people.
     Text,
     /// For scripts.
@@ -75,8 +75,8 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
-        Format::Text => printer.stream(|out| report::run::log(out, &runs, printer.out))?,
-        Format::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,
+        LogFormat::Text => printer.stream(|out| report::run::log(out, &runs, printer.out))?,
+        LogFormat::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,
     }
     interrupted::tell_unfinished(context, unfinished);
     Ok(0)

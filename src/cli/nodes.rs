@@ -33,12 +33,12 @@ pub(super) struct NodesCommand {
     #[arg(long)]
     clean_steps: bool,
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = NodesFormat::Text)]
+    format: NodesFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum NodesFormat {
     /// A table.
     Text,
     /// For scripts.
@@ -69,17 +69,19 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     if command.clean_steps {
         let steps = clean_steps(context, &checkout, &site, &loader, &records, &rows)?;
         match command.format {
-            Format::Json => printer.stream(|out| report::run::clean_steps_json(out, &steps))?,
-            Format::Text | Format::Names => {
+            NodesFormat::Json => {
+                printer.stream(|out| report::run::clean_steps_json(out, &steps))?
+            }
+            NodesFormat::Text | NodesFormat::Names => {
                 printer.stream(|out| report::run::clean_steps(out, &steps, printer.out))?;
             }
         }
         return Ok(0);
     }
     match command.format {
-        Format::Text => printer.stream(|out| report::run::nodes(out, &rows, printer.out))?,
-        Format::Json => printer.stream(|out| report::run::nodes_json(out, &rows))?,
-        Format::Names => {
+        NodesFormat::Text => printer.stream(|out| report::run::nodes(out, &rows, printer.out))?,
+        NodesFormat::Json => printer.stream(|out| report::run::nodes_json(out, &rows))?,
+        NodesFormat::Names => {
             let mut rows = rows.iter();
             let name = |row: &NodeRow<'_>| row.design.name.to_string();
             printer

@@ -46,8 +46,8 @@ pub(super) struct PlanCommand {
 #[derive(Debug, Clone, Args)]
 pub(super) struct ViewArguments {
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
+    format: PlanFormat,
     /// Show every step
     #[arg(long)]
     steps: bool,
@@ -60,7 +60,7 @@ pub(super) struct ViewArguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum PlanFormat {
     /// For people.
     Text,
     /// For scripts; the same as the saved file.
@@ -76,7 +76,7 @@ enum Format {
 impl ViewArguments {
     /// Whether it is for scripts.
     pub(super) fn is_json(&self) -> bool {
-        self.format == Format::Json
+        self.format == PlanFormat::Json
     }
 }
 
@@ -84,7 +84,7 @@ impl ViewArguments {
 pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Result<(), Failure> {
     let printer = &context.printer;
     match view.format {
-        Format::Text => {
+        PlanFormat::Text => {
             let view = report::plan::View {
                 palette: printer.out,
                 full: view.full,
@@ -92,11 +92,11 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
             };
             printer.stream(|out| report::plan::text(out, plan, view))
         }
-        Format::Json => {
+        PlanFormat::Json => {
             printer.stream_bytes(|out| saved::write_to(plan, &mut Escaped::new(out)))?;
             Ok(())
         }
-        Format::Markdown => {
+        PlanFormat::Markdown => {
             let digest = saved::digest(plan);
             let comment = report::plan::Comment {
                 max_bytes: view.max_bytes,
@@ -104,8 +104,8 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
             };
             printer.stream(|out| report::plan::markdown(out, plan, &comment))
         }
-        Format::Dot => printer.stream(|out| report::plan::dot(out, plan)),
-        Format::Mermaid => printer.stream(|out| report::plan::mermaid(out, plan, 300)),
+        PlanFormat::Dot => printer.stream(|out| report::plan::dot(out, plan)),
+        PlanFormat::Mermaid => printer.stream(|out| report::plan::mermaid(out, plan, 300)),
     }
 }
 

@@ -17,15 +17,15 @@ pub(super) struct RenderArguments {
     #[command(flatten)]
     revision: RevisionArguments,
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Yaml)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = RenderFormat::Yaml)]
+    format: RenderFormat,
     /// Print secrets too
     #[arg(long)]
     show_secrets: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum RenderFormat {
     /// A stream of YAML documents.
     Yaml,
     /// One JSON array.
@@ -50,11 +50,11 @@ pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<
             text.clear();
             let (begin, envelope) = (index == 0, envelope(document));
             match arguments.format {
-                Format::Yaml => {
+                RenderFormat::Yaml => {
                     text.push_str("---\n");
                     write_yaml(&envelope, arguments.show_secrets, &mut text);
                 }
-                Format::Json => {
+                RenderFormat::Json => {
                     text.push_str(if begin { "[\n" } else { ",\n" });
                     write_json(
                         &envelope,
@@ -67,9 +67,9 @@ pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<
             out.write_str(&text)?;
         }
         match arguments.format {
-            Format::Yaml => Ok(()),
-            Format::Json if documents.is_empty() => out.write_str("[\n]\n"),
-            Format::Json => out.write_str("\n]\n"),
+            RenderFormat::Yaml => Ok(()),
+            RenderFormat::Json if documents.is_empty() => out.write_str("[\n]\n"),
+            RenderFormat::Json => out.write_str("\n]\n"),
         }
     })?;
     // The process ends now: taking a site's trees apart node by node would only cost time.

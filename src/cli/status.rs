@@ -34,14 +34,14 @@ pub(super) struct StatusCommand {
     #[arg(long, value_name = "FILE|none")]
     observed: Option<PathBuf>,
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = StatusFormat::Text)]
+    format: StatusFormat,
     #[command(flatten)]
     remote: RemoteArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum StatusFormat {
     /// A table.
     Text,
     /// For scripts.
@@ -87,8 +87,10 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
-        Format::Text => printer.stream(|out| report::run::status(out, &rows, printer.out))?,
-        Format::Json => printer.stream(|out| report::run::status_json(out, &rows, unfinished))?,
+        StatusFormat::Text => printer.stream(|out| report::run::status(out, &rows, printer.out))?,
+        StatusFormat::Json => {
+            printer.stream(|out| report::run::status_json(out, &rows, unfinished))?
+        }
     }
     interrupted::tell_unfinished(context, unfinished);
     Ok(0)

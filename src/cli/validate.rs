@@ -16,12 +16,12 @@ pub(super) struct ValidateArguments {
     #[command(flatten)]
     revision: RevisionArguments,
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ValidateFormat::Text)]
+    format: ValidateFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ValidateFormat {
     /// For people.
     Text,
     /// For scripts.
@@ -47,7 +47,7 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
     let (problems, sources) = (&site.diagnostics, loader.sources());
     let mut out = String::new();
     match arguments.format {
-        Format::Text => {
+        ValidateFormat::Text => {
             report::diagnostics::text(&mut out, problems, sources, context.printer.out)?;
             if !problems.has_errors() {
                 writeln!(
@@ -66,10 +66,10 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
                 )?;
             }
         }
-        Format::Json => report::diagnostics::json(&mut out, problems, sources)?,
-        Format::Github => report::diagnostics::github(&mut out, problems, sources)?,
-        Format::Sarif => report::diagnostics::sarif(&mut out, problems, sources)?,
-        Format::Junit => report::diagnostics::junit(&mut out, problems, sources)?,
+        ValidateFormat::Json => report::diagnostics::json(&mut out, problems, sources)?,
+        ValidateFormat::Github => report::diagnostics::github(&mut out, problems, sources)?,
+        ValidateFormat::Sarif => report::diagnostics::sarif(&mut out, problems, sources)?,
+        ValidateFormat::Junit => report::diagnostics::junit(&mut out, problems, sources)?,
     }
     context.printer.print(&out)?;
     let has_errors = problems.has_errors();

@@ -34,12 +34,12 @@ pub(super) struct TrustCommand {
     #[arg(short, long)]
     yes: bool,
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = TrustFormat::Text)]
+    format: TrustFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum TrustFormat {
     /// Lines.
     Text,
     /// For scripts.
@@ -126,7 +126,7 @@ fn trust(
 
 fn show(
     context: &Context,
-    format: Format,
+    format: TrustFormat,
     checkout: &Checkout<'_>,
     reach: &Reach,
     secrets: &dyn Secrets,
@@ -136,10 +136,10 @@ fn show(
     let resolved = reach.resolved(secrets);
     let entries = resolved.as_deref().unwrap_or_else(|_| reach.entries());
     match format {
-        Format::Text => context
+        TrustFormat::Text => context
             .printer
             .print(&format!("{}\n", gate::lines(entries)))?,
-        Format::Json => {
+        TrustFormat::Json => {
             let shown = Shown {
                 repository: &store::identity(repository)?,
                 site,
@@ -167,7 +167,7 @@ fn list(
     store: &store::TrustStore,
 ) -> Result<u8, Failure> {
     let all = store.read().map_err(Failure::error)?;
-    if command.format == Format::Json {
+    if command.format == TrustFormat::Json {
         context
             .printer
             .stream(|out| report::json::pretty(out, &all))?;
