@@ -8,7 +8,7 @@ use super::secrets::ProcessSecrets;
 use super::trust::TrustGate;
 use crate::backend::{self, Reach};
 use crate::diagnostic::{Diagnostics, Sources};
-use crate::report;
+use crate::report::{self, Visible};
 use crate::repository::Repository;
 use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
@@ -16,7 +16,8 @@ use crate::workflow::{Checkout, Client, Failure};
 
 impl Client for Context {
     fn tell(&self, text: &str) {
-        self.printer.tell(text);
+        let lines: Vec<String> = text.lines().map(|line| Visible(line).to_string()).collect();
+        self.printer.tell(&lines.join("\n"));
     }
 
     fn show(&self, diagnostics: &Diagnostics, sources: &Sources) {

@@ -35,8 +35,12 @@ pub fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failu
         .hint("check out a branch that holds it, and try again"))
 }
 
-/// What a plan that is at hand is carried out with.
+/// A plan, and what it is carried out with.
 pub struct Equipped {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// The design to be reached.
+    pub design: Arc<Design>,
     /// The designs that were applied last, of the nodes that the plan is about.
     pub applied: BTreeMap<NodeName, Arc<NodeDesign>>,
     /// What the backends are asked on.
@@ -46,23 +50,24 @@ pub struct Equipped {
 }
 
 impl Planned {
-    /// The plan, its design, and what it is carried out with. The documents of the site go: a run of a large one needs
+    /// The plan with what it is carried out with. The documents of the site go: a run of a large one needs
     /// the room that they take.
     ///
     /// # Errors
     ///
     /// The plan was made of what was observed elsewhere.
-    pub fn equipped(self) -> Result<(Arc<Plan>, Arc<Design>, Equipped), Failure> {
+    pub fn equipped(self) -> Result<Equipped, Failure> {
         let hardware = self.hardware.ok_or_else(|| {
             let text = "a plan made without asking the backends cannot be applied";
             Failure::new(FailureKind::Usage, text).hint("leave `--observed` away")
         })?;
-        let equipped = Equipped {
+        Ok(Equipped {
+            plan: Arc::new(self.plan),
+            design: self.site.design,
             applied: self.applied,
             runtime: self.runtime,
             hardware,
-        };
-        Ok((Arc::new(self.plan), self.site.design, equipped))
+        })
     }
 }
 
@@ -78,8 +83,8 @@ pub fn equip(
     checkout: &Checkout<'_>,
     site: &SiteRepository<'_>,
     interrupted: &Interrupted,
-    plan: &Plan,
-) -> Result<(Arc<Design>, Equipped), Failure> {
+    plan: Plan,
+) -> Result<Equipped, Failure> {
     let at = At::Commit(interrupted.commit);
     let location = checkout.location_at(at)?;
     let backends = client.backends(checkout, &location)?;
@@ -94,15 +99,16 @@ pub fn equip(
     let store = Store::open(site.repository, &site.name)?;
     let records = store.nodes(&store.read()?)?;
     backends.identities.record(identities(&records));
-    let applied = applied_of((checkout, &mut loader), &records, plan, &site.connection)?;
+    let applied = applied_of((checkout, &mut loader), &records, &plan, &site.connection)?;
     let design = documents.design.clone();
     allow_applied(&backends, &design, &records, &applied);
-    let equipped = Equipped {
-        applied,
+    Ok(Equipped {
+        plan: Arc::new(plan),
         runtime: runtime(&design)?,
         hardware: choose(&mut loader, &documents, &backends)?,
-    };
-    Ok((design, equipped))
+        design,
+        applied,
+    })
 }
 
 /// The designs that were applied last, of the nodes that the plan is about.

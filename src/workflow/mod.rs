@@ -35,7 +35,7 @@ pub use error::Error;
 pub use failure::{Failure, FailureKind};
 pub use plan::{Observed, Planned, Planner, Wish, applied, commit_of, recorded};
 pub use recheck::{Rechecked, hold, recheck};
-pub use records::{follow, tell_of_set_aside};
+pub use records::{follow, look_out};
 pub use resume::{ResumeRequest, resume};
 pub use saved::{commit_of_saved, not_before_its_day, plan_of, saved_plan};
 pub use sound::sound;

@@ -1,9 +1,9 @@
-//! What every command does first that asks the remote: it publishes what an earlier command of this clone
-//! could not, and follows the remote's records.
+//! What every command does first that asks the remote or begins a run: it publishes what an earlier command of this
+//! clone could not, and follows the remote's records.
 
 use super::{Client, Failure};
-use crate::record::{ExchangeOutcome, Store};
-use crate::run::{self, Connection, Process, SetAside};
+use crate::record::{ExchangeOutcome, RunRecord, Store};
+use crate::run::{self, Connection, Outlook, Process, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours.
 ///
@@ -37,10 +37,7 @@ pub fn follow(
         Connection::Shared { remote, .. } => {
             match run::catch_up(process) {
                 Ok(None) => {}
-                Ok(Some(run)) => client.tell(&format!(
-                    "Run {} had ended, and its end was not published: that is done now.",
-                    run.run
-                )),
+                Ok(Some(run)) => tell_of_end(client, &run),
                 Err(error @ run::Error::Unpublished { .. }) => {
                     client.tell(&format!("warning: {error}"));
                 }
@@ -59,8 +56,36 @@ pub fn follow(
     Ok(())
 }
 
+/// Sees to it that no other run is in the way before anything is planned: what a run that goes on, or was interrupted,
+/// has done is not in the records yet, so that a plan would misread it. Gives a run whose end was published for that.
+///
+/// # Errors
+///
+/// Those of [`run::look_out`].
+pub fn look_out(
+    client: &dyn Client,
+    process: Process<'_>,
+) -> Result<Option<RunRecord>, run::Error> {
+    let Outlook { ended, set_aside } = run::look_out(process)?;
+    if let Some(aside) = &set_aside {
+        tell_of_set_aside(client, aside);
+    }
+    if let Some(run) = &ended {
+        tell_of_end(client, run);
+    }
+    Ok(ended)
+}
+
+/// Tells of a run whose end was published.
+fn tell_of_end(client: &dyn Client, run: &RunRecord) {
+    client.tell(&format!(
+        "Run {} had ended, and its end was not published: that is done now.",
+        run.run
+    ));
+}
+
 /// Tells of records of this clone that the remote has gone on without.
-pub fn tell_of_set_aside(client: &dyn Client, aside: &SetAside) {
+fn tell_of_set_aside(client: &dyn Client, aside: &SetAside) {
     client.tell(&format!(
         "warning: run {} of this clone is not in the remote's records, which have gone on without it: its records are kept as `{}` and count no more; plan again, which observes its machines",
         aside.run, aside.kept

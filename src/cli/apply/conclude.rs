@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::airship;
 use super::process::{ProcessClock, actor, listen};
-use super::{ApplyCommand, Format};
+use super::{ApplyCommand, ApplyFormat};
 use crate::apply::{self, EventClock};
 use crate::backend::Backends;
 use crate::cli::context::Context;
 use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
-use crate::design::{Design, RunId};
+use crate::design::RunId;
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report;
@@ -26,34 +26,27 @@ use crate::workflow::{
     drive_on,
 };
 
-/// A plan that is carried out, and with what.
-pub(super) struct Task<'a> {
-    pub(super) plan: &'a Arc<Plan>,
-    pub(super) design: &'a Design,
-    pub(super) equipped: &'a Equipped,
-}
-
 /// Begins the run of a plan and carries it out.
 pub(super) fn start(
     context: &Context,
     command: &ApplyCommand,
     site: &SiteRepository<'_>,
     commit: CommitId,
-    task: &Task<'_>,
+    equipped: &Equipped,
 ) -> Result<u8, Failure> {
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
     let process = Process::new(site, &actor, &clock);
-    let file = PlanFile::of(task.plan)?;
-    let (backends, refused) = (|| task.equipped.hardware.clone(), BTreeMap::new());
+    let file = PlanFile::of(&equipped.plan)?;
+    let (backends, refused) = (|| equipped.hardware.clone(), BTreeMap::new());
     let request = ApplyRequest {
-        execution: execution(command, task, &backends, &refused),
+        execution: execution(command, equipped, &backends, &refused),
         file: &file,
         commit,
         supersede: command.supersede,
         today: &context.today(),
     };
-    let mut listening = Listening::new(context, command, task.plan);
-    let host = CommandHost::new(command, &clock, task);
+    let mut listening = Listening::new(context, command, &equipped.plan);
+    let host = CommandHost::new(command, &clock, equipped);
     let caller = Caller {
         host: &host,
         events: &mut |_, event| listening.hear(event),
@@ -62,17 +55,17 @@ pub(super) fn start(
     listening.conclude(carried?)
 }
 
-/// A task as the workflow takes it.
+/// A plan as the workflow carries it out.
 pub(super) fn execution<'a>(
     command: &ApplyCommand,
-    task: &Task<'a>,
+    equipped: &'a Equipped,
     backends: &'a dyn Fn() -> Arc<Backends>,
     refused: &'a BTreeMap<usize, Arc<str>>,
 ) -> Execution<'a> {
     Execution {
-        plan: task.plan,
-        design: task.design,
-        applied: &task.equipped.applied,
+        plan: &equipped.plan,
+        design: &equipped.design,
+        applied: &equipped.applied,
         backends,
         refused,
         limits: Limits {
@@ -87,7 +80,7 @@ pub(super) fn execution<'a>(
 pub(super) struct CommandHost<'a> {
     command: &'a ApplyCommand,
     clock: &'a ProcessClock,
-    task: &'a Task<'a>,
+    equipped: &'a Equipped,
     stop: std::cell::OnceCell<StopHandle>,
 }
 
@@ -95,12 +88,12 @@ impl<'a> CommandHost<'a> {
     pub(super) fn new(
         command: &'a ApplyCommand,
         clock: &'a ProcessClock,
-        task: &'a Task<'a>,
+        equipped: &'a Equipped,
     ) -> Self {
         Self {
             command,
             clock,
-            task,
+            equipped,
             stop: std::cell::OnceCell::new(),
         }
     }
@@ -118,8 +111,8 @@ impl Host for CommandHost<'_> {
 
     fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error> {
         drive_on(
-            &self.task.equipped.runtime,
-            self.task.design,
+            &self.equipped.runtime,
+            &self.equipped.design,
             session,
             async {
                 let signals = self
@@ -175,14 +168,14 @@ impl<'a> Listening<'a> {
             finished,
         } = carried;
         let (context, command) = (self.context, self.command);
-        if command.format == Format::Text {
+        if command.format == ApplyFormat::Text {
             let mut out = String::new();
             report::run::report(&mut out, &report, context.printer.out, false)?;
             context.printer.print(&out)?;
         }
         let outcome = report.outcome;
         let reason = self.action.map(|action| self.heard.reason(action, outcome));
-        if let (Format::Json, Some(action)) = (command.format, self.action) {
+        if let (ApplyFormat::Json, Some(action)) = (command.format, self.action) {
             let status = self.heard.into_status(action, &report);
             context.printer.print(&airship::line(&status))?;
         }
@@ -243,17 +236,17 @@ pub(super) fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
     Err(Failure::shown(kind))
 }
 
-fn reporter(context: &Context, format: Format) -> Box<dyn Reporter> {
+fn reporter(context: &Context, format: ApplyFormat) -> Box<dyn Reporter> {
     match format {
-        Format::Json => Box::new(report::run::JsonLines::new(Plain(std::io::stdout()))),
+        ApplyFormat::Json => Box::new(report::run::JsonLines::new(Plain(std::io::stdout()))),
         // Bars and lines of others do not go together.
-        Format::Text if std::io::stderr().is_terminal() && !verbose::is_on() => {
+        ApplyFormat::Text if std::io::stderr().is_terminal() && !verbose::is_on() => {
             Box::new(report::run::Progress::new(
                 indicatif::ProgressDrawTarget::stderr(),
                 context.printer.err,
             ))
         }
-        Format::Text => Box::new(report::run::Lines::new(
+        ApplyFormat::Text => Box::new(report::run::Lines::new(
             Plain(std::io::stderr()),
             context.printer.err,
         )),

@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 
 use clap::{Args, ValueEnum};
 
-use self::conclude::{Task, exit_code, start};
+use self::conclude::{exit_code, start};
 use self::operator::{confirm, show};
 use self::resume::resume;
 use self::saved::apply_saved;
@@ -23,7 +23,6 @@ use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
 use crate::record::RunRecord;
-use crate::report::Visible;
 use crate::run::{self, Process};
 use crate::site::At;
 use crate::workflow::Checkout;
@@ -57,8 +56,8 @@ pub(in crate::cli) struct ApplyCommand {
     #[arg(long, conflicts_with = "resume")]
     supersede: bool,
     /// How to print what happens
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ApplyFormat::Text)]
+    format: ApplyFormat,
     /// How long what runs is waited for after the first Ctrl-C, in seconds [default: without limit on a terminal, else 5]
     #[arg(long, value_name = "SECONDS")]
     stop_grace: Option<u64>,
@@ -101,7 +100,7 @@ struct Watching {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ApplyFormat {
     /// For people: progress on stderr, the report on stdout.
     Text,
     /// One JSON object a line and event.
@@ -147,7 +146,7 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
 pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let result = carry(context, command);
     if let Err(failure) = &result
-        && command.format == Format::Json
+        && command.format == ApplyFormat::Json
         && !failure.message.is_empty()
     {
         let action = command.action();
@@ -176,7 +175,7 @@ impl ApplyCommand {
             decide: Vec::new(),
             take_over_dead: false,
             supersede: false,
-            format: Format::Text,
+            format: ApplyFormat::Text,
             stop_grace: None,
             stop_after: None,
             outside_windows: false,
@@ -210,15 +209,14 @@ impl ApplyCommand {
 fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8, Failure> {
     context.printer.tell("Nothing to do.");
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
-    if let (Format::Json, Some(action)) = (command.format, action) {
+    if let (ApplyFormat::Json, Some(action)) = (command.format, action) {
         let status = airship::of_nothing(action, plan);
         context.printer.print(&airship::line(&status))?;
     }
     Ok(0)
 }
 
-/// Sees to it that no other run is in the way before anything is planned: what a run that goes on, or
-/// was interrupted, has done is not in the records yet, so that a plan would misread it.
+/// Looks whether another run is in the way, which is aborted where that was asked for.
 fn look_out(
     context: &Context,
     command: &ApplyCommand,
@@ -227,24 +225,14 @@ fn look_out(
 ) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
-    let outlook = match run::look_out(Process::new(site, &actor, &clock)) {
+    match workflow::look_out(context, Process::new(site, &actor, &clock)) {
         Err(run::Error::Unfinished { run, .. }) if command.supersede => {
             let text = interrupted::give_up(context, checkout, site, &run, false)?;
             context.printer.tell(&text);
-            return Ok(None);
+            Ok(None)
         }
-        other => other?,
-    };
-    if let Some(aside) = &outlook.set_aside {
-        workflow::tell_of_set_aside(context, aside);
+        other => Ok(other?),
     }
-    if let Some(run) = &outlook.ended {
-        context.printer.tell(&format!(
-            "Run {} had ended, and its end was not published: that is done now.",
-            Visible(run.run.as_str())
-        ));
-    }
-    Ok(outlook.ended)
 }
 
 /// Plans what is committed, shows it, asks, and carries it out.
@@ -283,17 +271,16 @@ fn apply_new(
         time_left(&clock, &planned.site.design, &planned.plan)?;
     }
     confirm(context, command)?;
-    let (plan, design, equipped) = planned.equipped()?;
-    let task = Task {
-        plan: &plan,
-        design: &design,
-        equipped: &equipped,
-    };
-    let ended = start(context, command, site, commit, &task);
+    let equipped = planned.equipped()?;
+    let ended = start(context, command, site, commit, &equipped);
     if !command.watching.watch {
         // The process ends soon: taking the site apart node by node would only cost time.
         let Equipped {
-            applied, hardware, ..
+            plan,
+            design,
+            applied,
+            hardware,
+            ..
         } = equipped;
         std::mem::forget((hardware, plan, design, applied));
     }

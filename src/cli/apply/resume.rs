@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::conclude::{CommandHost, Listening, Task, execution};
+use super::conclude::{CommandHost, Listening, execution};
 use super::operator::CommandOperator;
 use super::{ApplyCommand, ProcessClock, actor, exit_code, look_out};
 use crate::cli::context::Context;
@@ -38,23 +38,18 @@ pub(super) fn resume(
         other => other?,
     };
     let (plan, refused) = agreed(context, command, checkout, site, &interrupted)?;
-    let (design, equipped) = equip(context, checkout, site, &interrupted, &plan)?;
-    let task = Task {
-        plan: &Arc::new(plan),
-        design: &design,
-        equipped: &equipped,
-    };
-    let backends = || task.equipped.hardware.clone();
+    let equipped = equip(context, checkout, site, &interrupted, plan)?;
+    let backends = || equipped.hardware.clone();
     let request = ResumeRequest {
         interrupted: &interrupted,
-        execution: execution(command, &task, &backends, &refused),
+        execution: execution(command, &equipped, &backends, &refused),
         decisions,
         take_over_dead: command.take_over_dead,
     };
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer).stopped_by(command.hooks.process_stop());
-    let mut listening = Listening::new(context, command, task.plan);
-    let host = CommandHost::new(command, &clock, &task);
+    let mut listening = Listening::new(context, command, &equipped.plan);
+    let host = CommandHost::new(command, &clock, &equipped);
     let caller = Caller {
         host: &host,
         events: &mut |_, event| listening.hear(event),

@@ -1,7 +1,7 @@
 //! A saved plan: read, made again, compared with the new one, and that one carried out.
 
 use super::operator::CommandOperator;
-use super::{ApplyCommand, Task, nothing, start};
+use super::{ApplyCommand, nothing, start};
 use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::plan::{Plan, PlanEffect};
@@ -41,13 +41,7 @@ pub(super) fn apply_saved(
         return nothing(context, command, &planned.plan);
     }
     drop(reviewed);
-    let (plan, design, equipped) = planned.equipped()?;
-    let task = Task {
-        plan: &plan,
-        design: &design,
-        equipped: &equipped,
-    };
-    start(context, command, site, commit, &task)
+    start(context, command, site, commit, &planned.equipped()?)
 }
 
 /// Tells what the plan that was reviewed shows and a plan made now does not do.

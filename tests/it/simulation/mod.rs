@@ -545,12 +545,11 @@ impl Stage {
     fn interrupted(&self, interrupted: &Interrupted) -> Planned {
         let plan = plan_of(interrupted).unwrap();
         let (checkout, site) = (self.checkout(), self.site());
-        let equipped = equip(&self.client(), &checkout, &site, interrupted, &plan);
-        let (design, equipped) = equipped.unwrap();
+        let equipped = equip(&self.client(), &checkout, &site, interrupted, plan).unwrap();
         Planned {
-            plan: Arc::new(plan),
+            plan: equipped.plan,
             commit: interrupted.commit,
-            design,
+            design: equipped.design,
             applied: equipped.applied,
         }
     }
