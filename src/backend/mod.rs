@@ -36,7 +36,7 @@ pub use clock::Clock;
 pub use context::{AppliedAddresses, Context, controller_address};
 pub use error::Error;
 pub use fence::{Fence, LeaseClock};
-pub use hardware::{Tenure, WatchListener, Watched, Watcher, clock, longest_request};
+pub use hardware::{LeaseSettings, WatchListener, Watched, Watcher, clock, longest_request};
 pub use order::{Listener, Order, Reporter};
 pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};
 pub use remediation::{Holder, HostSeen, LiveNode};

@@ -36,9 +36,9 @@ pub(crate) struct Lab {
 
 /// Keeps what a step says.
 #[derive(Default)]
-pub(crate) struct Ear(Mutex<Vec<String>>);
+pub(crate) struct RecordingListener(Mutex<Vec<String>>);
 
-impl Listener for Ear {
+impl Listener for RecordingListener {
     fn progress(&self, text: Arc<str>) {
         self.0.lock().unwrap().push(text.to_string());
     }
@@ -214,8 +214,8 @@ impl Hands {
         kind: StepKind,
         node: Option<&str>,
         parameters: Parameters,
-    ) -> (Order, Arc<Ear>) {
-        let ear = Arc::new(Ear::default());
+    ) -> (Order, Arc<RecordingListener>) {
+        let listener = Arc::new(RecordingListener::default());
         let order = Order {
             run: RunId::from(self.run.as_str()),
             step: Arc::new(Step {
@@ -233,9 +233,9 @@ impl Hands {
             }),
             node: node.map(|node| self.design.nodes[&NodeName::from(node)].clone()),
             notes: Vec::new(),
-            reporter: Reporter::new(ear.clone()),
+            reporter: Reporter::new(listener.clone()),
         };
-        (order, ear)
+        (order, listener)
     }
 
     async fn act_with(
@@ -244,10 +244,10 @@ impl Hands {
         node: &str,
         parameters: Parameters,
     ) -> (Result<(), ActError>, Vec<String>) {
-        let (order, ear) = self.order(kind, Some(node), parameters);
+        let (order, listener) = self.order(kind, Some(node), parameters);
         let result = tokio::time::timeout(PATIENCE, self.backends.act(&order)).await;
         let result = result.unwrap_or_else(|_| panic!("{kind} of `{node}` does not end"));
-        let said = ear.0.lock().unwrap().clone();
+        let said = listener.0.lock().unwrap().clone();
         (result, said)
     }
 
@@ -304,12 +304,12 @@ const BAD_SETTINGS: &str = r#"{"settings":"not-a-list"}"#;
 async fn a_machine_lives_its_whole_life() {
     let Some(lab) = Lab::start("1") else { return };
     let hands = lab.hands(&["n1", "n2"], "resource_class: baremetal", "");
-    let (order, ear) = hands.order(StepKind::VerifySite, None, Parameters::default());
+    let (order, listener) = hands.order(StepKind::VerifySite, None, Parameters::default());
     hands.backends.act(&order).await.unwrap();
     assert!(
-        ear.0.lock().unwrap()[0].contains("version 1.87 of its API"),
+        listener.0.lock().unwrap()[0].contains("version 1.87 of its API"),
         "{:?}",
-        ear.0
+        listener.0
     );
 
     // Not there yet: known by name only, and can be prepared.
@@ -375,17 +375,18 @@ async fn a_machine_lives_its_whole_life() {
     let node = hands.design.nodes[&NodeName::from("n1")].clone();
     let without = lab.hands(&["n2"], "", "");
     without.backends.identities().allow_unverified(["n1"]);
-    let (mut order, ear) = hands.order(StepKind::Destroy, Some("n1"), Parameters::default());
+    let (mut order, listener) = hands.order(StepKind::Destroy, Some("n1"), Parameters::default());
     order.run = RunId::from("01J00000000000000000000003");
     order.node = Some(node);
     without.backends.act(&order).await.unwrap();
     assert!(
-        ear.0
+        listener
+            .0
             .lock()
             .unwrap()
             .contains(&"noted: leaves Ironic".to_owned()),
         "{:?}",
-        ear.0
+        listener.0
     );
     assert!(lab.api(Method::GET, "nodes/n1", Value::Null).await.is_err());
     order.notes.push(Arc::from("leaves Ironic"));

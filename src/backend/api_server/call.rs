@@ -55,7 +55,7 @@ pub(in crate::backend) const MANAGER: &str = "trueup";
 
 /// Why a request did not give what was asked for.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ApiError {
     /// The way to the server is not there.
     #[error("{0}")]
     Unusable(String),
@@ -92,7 +92,7 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-impl Trouble {
+impl ApiError {
     /// Whether it can pass by itself.
     #[must_use]
     pub fn passes(&self) -> bool {
@@ -170,7 +170,7 @@ impl Server {
         &self,
         collection: &str,
         name: &str,
-    ) -> Result<Option<T>, Trouble> {
+    ) -> Result<Option<T>, ApiError> {
         let request = Resource::new(collection).get(checked(name)?, &GetParams::default());
         found(self.object(request).await)
     }
@@ -179,13 +179,13 @@ impl Server {
     pub(in crate::backend) async fn read<T: DeserializeOwned>(
         &self,
         path: &str,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         self.object(Resource::new(path).list(&ListParams::default()))
             .await
     }
 
     /// Asks for one object of a collection, to see whether it can be listed.
-    pub(in crate::backend) async fn peek(&self, collection: &str) -> Result<(), Trouble> {
+    pub(in crate::backend) async fn peek(&self, collection: &str) -> Result<(), ApiError> {
         let request = Resource::new(collection).list(&ListParams::default().limit(1));
         self.object::<serde::de::IgnoredAny>(request)
             .await
@@ -197,14 +197,14 @@ impl Server {
         &self,
         collection: &str,
         object: &Value,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         let body = object.to_string().into_bytes();
         self.object(Resource::new(collection).create(&PostParams::default(), body))
             .await
     }
 
     /// Creates what a path asks for, such as an eviction.
-    pub(in crate::backend) async fn post(&self, path: &str, body: &Value) -> Result<(), Trouble> {
+    pub(in crate::backend) async fn post(&self, path: &str, body: &Value) -> Result<(), ApiError> {
         let created = self.create::<serde::de::IgnoredAny>(path, body);
         created.await.map(drop)
     }
@@ -215,7 +215,7 @@ impl Server {
         collection: &str,
         name: &str,
         patch: &Value,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         let parameters = PatchParams {
             field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
@@ -230,7 +230,7 @@ impl Server {
         collection: &str,
         name: &str,
         object: &Value,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         let parameters = PatchParams::apply(MANAGER).force();
         self.patch(collection, name, &parameters, &Patch::Apply(object))
             .await
@@ -242,7 +242,7 @@ impl Server {
         name: &str,
         parameters: &PatchParams,
         patch: &Patch<P>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         self.object(Resource::new(collection).patch(checked(name)?, parameters, patch))
             .await
     }
@@ -253,7 +253,7 @@ impl Server {
         collection: &str,
         name: &str,
         parameters: &DeleteParams,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ApiError> {
         let request = Resource::new(collection).delete(checked(name)?, parameters);
         let answer = self.object::<serde::de::IgnoredAny>(request).await;
         found(answer).map(|answer| answer.is_some())
@@ -267,7 +267,7 @@ impl Server {
         parameters: &ListParams,
         fresh: impl Fn() -> C,
         mut take: impl FnMut(&mut C, T),
-    ) -> Result<(C, String), Trouble> {
+    ) -> Result<(C, String), ApiError> {
         let mut lists = 1;
         'anew: loop {
             let mut collector = fresh();
@@ -277,11 +277,11 @@ impl Server {
                 let request = Resource::new(collection).list(&parameters);
                 let page: Page<T> = match self.send(request, LARGEST_PAGE).await {
                     Ok(page) => page,
-                    Err(Trouble::Refused(status)) if status.code == 410 && lists < LISTS => {
+                    Err(ApiError::Refused(status)) if status.code == 410 && lists < LISTS => {
                         lists += 1;
                         continue 'anew;
                     }
-                    Err(trouble) => return Err(trouble),
+                    Err(error) => return Err(error),
                 };
                 for item in page.items {
                     take(&mut collector, item);
@@ -292,7 +292,7 @@ impl Server {
                 }
                 if !tokens.insert(next.clone()) {
                     let text = "a list comes round to a page that was there".to_owned();
-                    return Err(Trouble::Unreadable(text));
+                    return Err(ApiError::Unreadable(text));
                 }
                 parameters.continue_token = Some(next);
             }
@@ -302,7 +302,7 @@ impl Server {
     async fn object<T: DeserializeOwned>(
         &self,
         request: Result<Request<Vec<u8>>, RequestError>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         self.send(request, LARGEST_OBJECT).await
     }
 
@@ -311,7 +311,7 @@ impl Server {
         &self,
         request: Result<Request<Vec<u8>>, RequestError>,
         largest: usize,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         let answer = async {
             let (status, body) = self.begin(request).await?;
             let body = read(body, largest).await?;
@@ -319,32 +319,32 @@ impl Server {
                 return Err(refusal(status, &body));
             }
             serde_json::from_slice(&masked_json(&body))
-                .map_err(|error| Trouble::Unreadable(masked(&error.to_string()).into_owned()))
+                .map_err(|error| ApiError::Unreadable(masked(&error.to_string()).into_owned()))
         };
-        let late = || Trouble::Unreachable(format!("nothing within {} s", REQUEST.as_secs()));
+        let late = || ApiError::Unreachable(format!("nothing within {} s", REQUEST.as_secs()));
         let answer = timeout(REQUEST, answer).await;
         answer
             .unwrap_or_else(|_| Err(late()))
-            .map_err(|trouble| self.weigh(trouble))
+            .map_err(|error| self.weigh(error))
     }
 
     /// What a trouble is in the light of those before: a refusal by a server that has just come back can
     /// pass.
-    pub(in crate::backend) fn weigh(&self, trouble: Trouble) -> Trouble {
+    pub(in crate::backend) fn weigh(&self, error: ApiError) -> ApiError {
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
-        match trouble {
-            Trouble::Unreachable(why) => {
+        match error {
+            ApiError::Unreachable(why) => {
                 *away = Some(Instant::now());
-                Trouble::Unreachable(why)
+                ApiError::Unreachable(why)
             }
-            Trouble::Refused(status)
+            ApiError::Refused(status)
                 if matches!(status.code, 401 | 403)
                     && away.is_some_and(|since| since.elapsed() < FORGETFUL) =>
             {
                 let said = Said(&status);
-                Trouble::Unreachable(format!("it was away, and now answers {said}"))
+                ApiError::Unreachable(format!("it was away, and now answers {said}"))
             }
-            trouble => trouble,
+            error => error,
         }
     }
 
@@ -352,19 +352,19 @@ impl Server {
     pub(in crate::backend) async fn begin(
         &self,
         request: Result<Request<Vec<u8>>, RequestError>,
-    ) -> Result<(StatusCode, Body), Trouble> {
-        let request = request.map_err(|error| Trouble::Unreadable(error.to_string()))?;
+    ) -> Result<(StatusCode, Body), ApiError> {
+        let request = request.map_err(|error| ApiError::Unreadable(error.to_string()))?;
         let asked = format!("{} {}", request.method(), request.uri().path());
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             fence::pass().await;
         }
         let began = Instant::now();
         let answer = self.client.send(request.map(Body::from)).await;
-        let answer = answer.map_err(|error| Trouble::Unreachable(causes(&error)));
+        let answer = answer.map_err(|error| ApiError::Unreachable(causes(&error)));
         let (cluster, took) = (&self.cluster, began.elapsed());
         match &answer {
             Ok(answer) => log::debug!("{cluster}: {asked}: {}, in {took:.1?}", answer.status()),
-            Err(trouble) => log::debug!("{cluster}: {asked}: {trouble}, in {took:.1?}"),
+            Err(error) => log::debug!("{cluster}: {asked}: {error}, in {took:.1?}"),
         }
         let answer = answer?;
         Ok((answer.status(), answer.into_body()))
@@ -372,34 +372,34 @@ impl Server {
 }
 
 /// An object's name as a part of a path.
-fn checked(name: &str) -> Result<&str, Trouble> {
+fn checked(name: &str) -> Result<&str, ApiError> {
     let fits = |each: u8| each.is_ascii_alphanumeric() || b"-._:".contains(&each);
     if !name.is_empty() && name.bytes().all(fits) && name.bytes().any(|each| each != b'.') {
         Ok(name)
     } else {
-        Err(Trouble::Unusable(format!(
+        Err(ApiError::Unusable(format!(
             "`{}` is no name of an object",
             name.escape_default()
         )))
     }
 }
 
-fn found<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match answer {
         Ok(object) => Ok(Some(object)),
-        Err(Trouble::Refused(status)) if status.code == 404 => Ok(None),
-        Err(trouble) => Err(trouble),
+        Err(ApiError::Refused(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
 /// The body of an answer, up to a size.
-pub(in crate::backend) async fn read(mut body: Body, largest: usize) -> Result<Vec<u8>, Trouble> {
+pub(in crate::backend) async fn read(mut body: Body, largest: usize) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Trouble::Unreachable(causes(&error)))?;
+        let frame = frame.map_err(|error| ApiError::Unreachable(causes(&error)))?;
         if let Ok(data) = frame.into_data() {
             if bytes.len() + data.len() > largest {
-                return Err(Trouble::Unreadable(format!("more than {largest} bytes")));
+                return Err(ApiError::Unreadable(format!("more than {largest} bytes")));
             }
             bytes.extend_from_slice(&data);
         }
@@ -418,23 +418,23 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// What an answer that is no success says; a proxy on the way may have said it.
-pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> Trouble {
+pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
     let said = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(&body[..body.len().min(2000)]);
         Status::failure(text.trim(), status.canonical_reason().unwrap_or_default())
     });
-    Trouble::Refused(said.with_code(status.as_u16()).boxed())
+    ApiError::Refused(said.with_code(status.as_u16()).boxed())
 }
 
 /// Asks up to three times where the trouble can pass, a little later each time.
-pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, Trouble>>>(
+pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, ApiError>>>(
     ask: impl FnMut() -> F,
-) -> Result<T, Trouble> {
+) -> Result<T, ApiError> {
     const RETRIES: usize = 2;
     const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
     ask.retry(policy(DELAYS.0, DELAYS.1, ()).with_max_times(RETRIES))
-        .when(Trouble::passes)
-        .notify(|trouble, wait| log::trace!("{trouble}: again in {wait:.1?}"))
+        .when(ApiError::passes)
+        .notify(|error, wait| log::trace!("{error}: again in {wait:.1?}"))
         .await
 }
 
@@ -459,7 +459,7 @@ mod tests {
         let server = Server::new(client, Arc::from("kubernetes"), None);
         let forbidden = || refusal(StatusCode::FORBIDDEN, b"");
         assert!(!server.weigh(forbidden()).passes());
-        server.weigh(Trouble::Unreachable("connection refused".to_owned()));
+        server.weigh(ApiError::Unreachable("connection refused".to_owned()));
         let said = server.clone().weigh(forbidden());
         assert!(said.passes(), "{said}");
         assert!(said.to_string().contains("403"), "{said}");
@@ -492,9 +492,9 @@ mod tests {
             ),
         ];
         for (code, body, passes, text) in table {
-            let trouble = refusal(StatusCode::from_u16(code).unwrap(), body.as_bytes());
-            assert_eq!(trouble.passes(), passes, "{code}");
-            assert!(trouble.to_string().contains(text), "{trouble}");
+            let error = refusal(StatusCode::from_u16(code).unwrap(), body.as_bytes());
+            assert_eq!(error.passes(), passes, "{code}");
+            assert!(error.to_string().contains(text), "{error}");
         }
     }
 }

@@ -13,7 +13,7 @@ use kube::{Client, Config};
 use tokio::sync::Mutex;
 
 use super::account;
-use super::call::{Server, Trouble, causes};
+use super::call::{ApiError, Server, causes};
 use super::kubeconfig::{self, Found};
 use super::settings::Settings;
 use crate::backend::http::{PLAIN_HTTP, is_loopback};
@@ -53,7 +53,7 @@ impl Connection {
     /// # Errors
     ///
     /// The kubeconfig cannot be had or used.
-    pub(in crate::backend) async fn server(&self) -> Result<Server, Trouble> {
+    pub(in crate::backend) async fn server(&self) -> Result<Server, ApiError> {
         let mut server = self.server.lock().await;
         if let Some(server) = &*server
             && server.is_valid()
@@ -63,15 +63,15 @@ impl Connection {
         let (config, until) = self
             .config()
             .await
-            .map_err(|problem| self.trouble(&problem))?;
-        let client = Client::try_from(config).map_err(|error| self.trouble(&causes(&error)))?;
+            .map_err(|problem| self.act_error(&problem))?;
+        let client = Client::try_from(config).map_err(|error| self.act_error(&causes(&error)))?;
         let opened = Server::new(client, self.settings.name.clone(), until);
         *server = Some(opened.clone());
         Ok(opened)
     }
 
-    fn trouble(&self, problem: &str) -> Trouble {
-        Trouble::Unusable(format!(
+    fn act_error(&self, problem: &str) -> ApiError {
+        ApiError::Unusable(format!(
             "{problem}; see `clusters.{}` of the site's Backends document",
             self.settings.name
         ))

@@ -1,7 +1,7 @@
 //! The way to an API server of Kubernetes, whatever is kept there: nodes and pods, or hosts of Metal3.
 //!
 //! `Connection` is opened when it is first needed, `Server` sends requests that are bounded in time
-//! and size, and [`Trouble`] says what went wrong and whether it can pass.
+//! and size, and [`ApiError`] says what went wrong and whether it can pass.
 
 mod account;
 mod call;
@@ -12,7 +12,7 @@ mod review;
 mod settings;
 mod watch;
 
-pub use call::Trouble;
+pub use call::ApiError;
 pub(in crate::backend) use call::{MANAGER, OUTAGE, Server, again};
 pub(in crate::backend) use connect::Connection;
 pub(in crate::backend) use kubeconfig::kubeconfig_facts;

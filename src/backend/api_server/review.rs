@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{Server, Trouble};
+use super::call::{ApiError, Server};
 
 /// Where reviews are asked for.
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -52,7 +52,7 @@ struct Status {
 
 impl Server {
     /// Whether the server allows something to whoever asks.
-    pub(in crate::backend) async fn allows(&self, review: &Review) -> Result<bool, Trouble> {
+    pub(in crate::backend) async fn allows(&self, review: &Review) -> Result<bool, ApiError> {
         let body = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 
-use super::call::{REQUEST, Server, Trouble, read, refusal};
+use super::call::{ApiError, REQUEST, Server, read, refusal};
 use crate::backend::masked::masked_json;
 
 /// After how many seconds the server ends a watch, and what came is listed again.
@@ -60,7 +60,7 @@ impl<T: DeserializeOwned> Watch<T> {
         collection: &str,
         fields: Option<&str>,
         version: &str,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, ApiError> {
         let mut parameters = WatchParams::default().timeout(LENGTH).disable_bookmarks();
         parameters.field_selector = fields.map(str::to_owned);
         let request = Resource::new(collection).watch(&parameters, version);
@@ -71,12 +71,10 @@ impl<T: DeserializeOwned> Watch<T> {
                 false => Err(refusal(status, &read(body, LARGEST).await?)),
             }
         };
-        let late = || Trouble::Unreachable("no watch in time".to_owned());
+        let late = || ApiError::Unreachable("no watch in time".to_owned());
         let opened = timeout(REQUEST, opened).await;
         let opened = opened.unwrap_or_else(|_| Err(late()));
-        opened
-            .map(Self::of)
-            .map_err(|trouble| server.weigh(trouble))
+        opened.map(Self::of).map_err(|error| server.weigh(error))
     }
 
     fn of(body: Body) -> Self {

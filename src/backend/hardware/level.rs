@@ -164,9 +164,9 @@ where
     loop {
         let asked = ask().await;
         let refused = matches!(asked, Err(ActError::Permanent(_)));
-        let patience = if refused { Duration::ZERO } else { repeat };
+        let timeout = if refused { Duration::ZERO } else { repeat };
         let round = Pace {
-            deadline: (Instant::now() + patience).min(pace.deadline),
+            deadline: (Instant::now() + timeout).min(pace.deadline),
             ..pace
         };
         // What was refused may be so because it is there already.

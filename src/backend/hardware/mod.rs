@@ -27,4 +27,4 @@ pub mod sim;
 mod written;
 
 pub use choose::{choose, clock, longest_request};
-pub use metal3::{Tenure, WatchListener, Watched, Watcher};
+pub use metal3::{LeaseSettings, WatchListener, Watched, Watcher};

@@ -16,7 +16,7 @@ use super::budget::{BudgetVersion, selector};
 use super::discovery;
 use super::evict::Answer;
 use super::object::Budget;
-use crate::backend::api_server::{Event, Server, Trouble, Watch};
+use crate::backend::api_server::{ApiError, Event, Server, Watch};
 
 /// How long nothing is tried after the watch could not be opened.
 const REOPEN: Duration = Duration::from_secs(5);
@@ -124,15 +124,15 @@ impl Allowances {
         self.due = Instant::now() + REOPEN;
         match self.list_and_watch(server).await {
             Ok(()) => true,
-            Err(trouble) => {
-                log::debug!("budgets are not watched: {trouble}");
+            Err(error) => {
+                log::debug!("budgets are not watched: {error}");
                 self.known.clear();
                 false
             }
         }
     }
 
-    async fn list_and_watch(&mut self, server: &Server) -> Result<(), Trouble> {
+    async fn list_and_watch(&mut self, server: &Server) -> Result<(), ApiError> {
         let version = match self.version {
             Some(version) => version,
             None => discovery::budgets(server).await?,

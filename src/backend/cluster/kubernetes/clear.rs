@@ -10,12 +10,12 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::errand::{Errand, Outage, PACE, count};
 use super::labels::labels_to_clear;
+use super::node_step::{NodeStep, Outage, PACE, count};
 use super::object::{Node, Pod};
 use super::owed::save;
 use super::pods::{Fate, fate};
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::ApiError;
 use crate::backend::{ActError, Probe};
 
 /// How long nothing may change before pods count as settled.
@@ -25,44 +25,44 @@ const QUIET: Duration = Duration::from_secs(6);
 const ATTEMPTS: u32 = 10;
 
 /// Whether the labels are off; whether pods have settled is a matter of time, and waited for again.
-pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let node = match errand.meant_or_gone().await? {
+pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
+    let node = match step.meant_or_gone().await? {
         Ok(node) => node,
         Err(probe) => return Ok(probe),
     };
     if !labels_to_clear(&node).is_empty() {
         return Ok(Probe::NotBegun);
     }
-    let (pods, _) = errand.pods().await?;
+    let (pods, _) = step.pods().await?;
     let going = unsettled(&node, &pods).next().is_some();
     Ok(if going { Probe::UnderWay } else { Probe::Done })
 }
 
 /// Takes the labels off, and waits for the pods.
-pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
-    let node = clear(errand).await?;
-    if errand.parameters.node_is_gone {
+pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let node = clear(step).await?;
+    if step.parameters.node_is_gone {
         return Ok(());
     }
-    settle(errand, &node).await
+    settle(step, &node).await
 }
 
-async fn clear(errand: &Errand<'_>) -> Result<Node, ActError> {
+async fn clear(step: &NodeStep<'_>) -> Result<Node, ActError> {
     let mut attempt = 1;
     loop {
-        let node = errand.present().await?;
+        let node = step.present().await?;
         let labels = labels_to_clear(&node);
         if labels.is_empty() {
             if attempt == 1 {
                 // Its taints go with it.
-                save(errand).await?;
+                save(step).await?;
             }
             return Ok(node);
         }
         if attempt == 1 {
-            save(errand).await?;
+            save(step).await?;
         }
-        errand.progress(format!("taking off {}", labels.join(", ")));
+        step.progress(format!("taking off {}", labels.join(", ")));
         let gone: Map<String, Value> = labels
             .iter()
             .map(|key| (key.to_string(), Value::Null))
@@ -70,25 +70,25 @@ async fn clear(errand: &Errand<'_>) -> Result<Node, ActError> {
         // The version keeps off a label that came after the look at who manages it.
         let version = &node.metadata.resource_version;
         let patch = json!({"metadata": {"labels": gone, "resourceVersion": version}});
-        match errand.change(&node, patch).await {
-            Err(trouble) if trouble.code() == Some(409) && attempt < ATTEMPTS => attempt += 1,
-            Err(trouble) => return Err(errand.trouble(trouble)),
+        match step.change(&node, patch).await {
+            Err(error) if error.code() == Some(409) && attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(step.act_error(error)),
             // Looked at once more: somebody may set a label as soon as it is off.
             Ok(_) if attempt < ATTEMPTS => attempt += 1,
             Ok(_) => {
                 let labels = labels.join(", ");
-                return Err(errand.failure(format!("somebody sets {labels} again and again")));
+                return Err(step.failure(format!("somebody sets {labels} again and again")));
             }
         }
     }
 }
 
-async fn settle(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
+async fn settle(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     let mut outage = Outage::none();
     let mut last: Option<(Instant, BTreeSet<Arc<str>>)> = None;
     loop {
-        match errand.pods().await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
+        match step.pods().await {
+            Err(error) => outage.bear(step, error).await?,
             Ok((pods, _)) => {
                 outage.ends();
                 let names: Vec<String> = unsettled(node, &pods)
@@ -105,18 +105,18 @@ async fn settle(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
                     }
                     _ => last = Some((now, here)),
                 }
-                if errand.is_over() {
+                if step.is_over() {
                     let text = match &*names {
                         [] => "pods still come and go".to_owned(),
                         names => format!("pods have not gone: {}", names.join(", ")),
                     };
-                    return Err(errand.failure(format!("{text}, after {} s", errand.timeout())));
+                    return Err(step.failure(format!("{text}, after {} s", step.timeout())));
                 }
-                errand.progress(match names.len() {
+                step.progress(match names.len() {
                     0 => "waiting whether pods come or go".to_owned(),
                     number => format!("{} still to go", count(number, "pod")),
                 });
-                errand.pause(PACE / 2).await;
+                step.pause(PACE / 2).await;
             }
         }
     }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::budget::BudgetVersion;
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::{ApiError, Server};
 
 #[derive(Deserialize)]
 struct Group {
@@ -37,7 +37,7 @@ struct Version {
 }
 
 /// The server's version, such as `v1.33.2`.
-pub(super) async fn version(server: &Server) -> Result<String, Trouble> {
+pub(super) async fn version(server: &Server) -> Result<String, ApiError> {
     server
         .read::<Version>("/version")
         .await
@@ -51,17 +51,17 @@ impl Group {
 }
 
 /// In which version the server has EndpointSlices; the newer where it has both.
-pub(super) async fn slices(server: &Server) -> Result<&'static str, Trouble> {
+pub(super) async fn slices(server: &Server) -> Result<&'static str, ApiError> {
     let group: Group = server.read("/apis/discovery.k8s.io").await?;
     let versions = ["v1", "v1beta1"].into_iter();
     let mut versions = versions.filter(|version| group.has(version));
     versions.next().ok_or_else(|| {
-        Trouble::Unusable("it has no EndpointSlices: neither v1 nor v1beta1".to_owned())
+        ApiError::Unusable("it has no EndpointSlices: neither v1 nor v1beta1".to_owned())
     })
 }
 
 /// In which version the server has budgets; the newer where it has both.
-pub(super) async fn budgets(server: &Server) -> Result<BudgetVersion, Trouble> {
+pub(super) async fn budgets(server: &Server) -> Result<BudgetVersion, ApiError> {
     let group: Group = server.read("/apis/policy").await?;
     let has = |version: &str| group.has(version);
     if has("v1") {
@@ -70,13 +70,13 @@ pub(super) async fn budgets(server: &Server) -> Result<BudgetVersion, Trouble> {
         Ok(BudgetVersion::V1Beta1)
     } else {
         let text = "it has no budgets that are known: neither policy/v1 nor policy/v1beta1";
-        Err(Trouble::Unusable(text.to_owned()))
+        Err(ApiError::Unusable(text.to_owned()))
     }
 }
 
 /// The `apiVersion` of an eviction: `policy/v1` since 1.22. Budgets are `v1` since 1.21, so that one does
 /// not tell the other.
-pub(super) async fn eviction(server: &Server) -> Result<String, Trouble> {
+pub(super) async fn eviction(server: &Server) -> Result<String, ApiError> {
     let core: Resources = server.read("/api/v1").await?;
     let eviction = core
         .resources
@@ -85,6 +85,6 @@ pub(super) async fn eviction(server: &Server) -> Result<String, Trouble> {
     match eviction {
         Some(eviction) if eviction.version == "v1" => Ok("policy/v1".to_owned()),
         Some(_) => Ok("policy/v1beta1".to_owned()),
-        None => Err(Trouble::Unusable("it has no eviction of pods".to_owned())),
+        None => Err(ApiError::Unusable("it has no eviction of pods".to_owned())),
     }
 }

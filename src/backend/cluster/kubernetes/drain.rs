@@ -20,14 +20,14 @@ use super::PODS;
 use super::allowance::{Allowances, Asked};
 use super::discovery;
 use super::endpoints::guard;
-use super::errand::{Errand, NAMED, Outage, PACE, PARALLEL, count};
 use super::evict::{Answer, delay, evict, waits};
 use super::force::{force, give_up};
 use super::node::cordon;
+use super::node_step::{NAMED, NodeStep, Outage, PACE, PARALLEL, count};
 use super::object::Pod;
 use super::pods::{fate, name};
 use super::volumes::{attached, release};
-use crate::backend::api_server::{Event, Trouble, Watch};
+use crate::backend::api_server::{ApiError, Event, Watch};
 use crate::backend::retry::Waits;
 use crate::backend::{ActError, Pending, Probe};
 use crate::observed::PodName;
@@ -66,10 +66,10 @@ struct Left {
     ready: bool,
 }
 
-type Flight = Pending<'static, (Arc<str>, Asked, Result<Answer, Trouble>)>;
+type Flight = Pending<'static, (Arc<str>, Asked, Result<Answer, ApiError>)>;
 
 struct Drain<'e, 'a> {
-    errand: &'e Errand<'a>,
+    step: &'e NodeStep<'a>,
     version: Arc<str>,
     grace: u64,
     /// By UID.
@@ -83,19 +83,19 @@ struct Drain<'e, 'a> {
 }
 
 /// Whether the node is cordoned and empty, or on its way there by this run.
-pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let node = match errand.meant_or_gone().await? {
+pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
+    let node = match step.meant_or_gone().await? {
         Ok(node) => node,
         Err(probe) => return Ok(probe),
     };
     if !node.spec.unschedulable {
         return Ok(Probe::NotBegun);
     }
-    let (pods, _) = errand.pods().await?;
+    let (pods, _) = step.pods().await?;
     let empty = pods.iter().all(|pod| !fate(pod).leaves());
-    let ours = node.metadata.annotations.cordoned_by.as_deref() == Some(errand.order.run.as_str());
+    let ours = node.metadata.annotations.cordoned_by.as_deref() == Some(step.order.run.as_str());
     Ok(
-        if empty && attached(&errand.server, &errand.node).await?.is_empty() {
+        if empty && attached(&step.server, &step.node).await?.is_empty() {
             Probe::Done
         } else if ours {
             Probe::UnderWay
@@ -106,27 +106,27 @@ pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
 }
 
 /// Cordons, evicts, and waits for pods and volumes.
-pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
-    let grace = errand.parameters.grace_period.unwrap_or(GRACE);
-    let timeout = errand.timeout();
+pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let grace = step.parameters.grace_period.unwrap_or(GRACE);
+    let timeout = step.timeout();
     if timeout > 0 && grace >= timeout {
         let text = format!(
             "BadRequest: pods have {grace} s to end, which must be less than the {timeout} s of the drain"
         );
         return Err(ActError::Permanent(text.into()));
     }
-    let node = errand.present().await?;
-    if errand.parameters.node_is_gone {
-        return give_up(errand, &node).await;
+    let node = step.present().await?;
+    if step.parameters.node_is_gone {
+        return give_up(step, &node).await;
     }
-    guard(errand, &node).await?;
-    cordon(errand, &node)
+    guard(step, &node).await?;
+    cordon(step, &node)
         .await
-        .map_err(|trouble| errand.trouble(trouble))?;
-    let version = discovery::eviction(&errand.server).await;
+        .map_err(|error| step.act_error(error))?;
+    let version = discovery::eviction(&step.server).await;
     let mut drain = Drain {
-        errand,
-        version: version.map_err(|trouble| errand.trouble(trouble))?.into(),
+        step,
+        version: version.map_err(|error| step.act_error(error))?.into(),
         grace,
         left: BTreeMap::new(),
         flights: FuturesUnordered::new(),
@@ -137,35 +137,35 @@ pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
     };
     if !drain.empty().await? {
         let left = describe(drain.left.values());
-        match errand.on_timeout() {
+        match step.on_timeout() {
             OnDrainTimeout::Fail => {
                 let pods = count(drain.left.len(), "pod");
                 let text = format!("{pods} left after {timeout} s: {left}");
-                return Err(errand.failure(text));
+                return Err(step.failure(text));
             }
             OnDrainTimeout::Continue => {
-                errand.progress(format!("going on without having evicted {left}"));
+                step.progress(format!("going on without having evicted {left}"));
                 return Ok(());
             }
             OnDrainTimeout::ForceDelete => {
-                errand.progress(format!("deleting without regard to budgets: {left}"));
-                force(errand).await?;
+                step.progress(format!("deleting without regard to budgets: {left}"));
+                force(step).await?;
             }
         }
     }
-    release(errand).await
+    release(step).await
 }
 
 impl Drain<'_, '_> {
     /// Until when pods are evicted.
     fn end(&self) -> Option<Instant> {
-        let reserve = match self.errand.on_timeout() {
+        let reserve = match self.step.on_timeout() {
             OnDrainTimeout::ForceDelete => {
-                LONGEST_RESERVE.min(Duration::from_secs(self.errand.timeout()) / 4)
+                LONGEST_RESERVE.min(Duration::from_secs(self.step.timeout()) / 4)
             }
             OnDrainTimeout::Fail | OnDrainTimeout::Continue => Duration::ZERO,
         };
-        Some(self.errand.deadline()? - reserve)
+        Some(self.step.deadline()? - reserve)
     }
 
     fn is_over(&self) -> bool {
@@ -178,12 +178,12 @@ impl Drain<'_, '_> {
             if self.is_over() {
                 return Ok(self.left.is_empty());
             }
-            let listed = self.errand.pods().await;
+            let listed = self.step.pods().await;
             let began = Instant::now();
             let (pods, version) = match listed {
                 Ok(listed) => listed,
-                Err(trouble) => {
-                    self.outage.bear(self.errand, trouble).await?;
+                Err(error) => {
+                    self.outage.bear(self.step, error).await?;
                     continue;
                 }
             };
@@ -192,16 +192,16 @@ impl Drain<'_, '_> {
             if self.left.is_empty() {
                 return Ok(true);
             }
-            let fields = format!("spec.nodeName={}", self.errand.node);
-            match Watch::open(&self.errand.server, PODS, Some(&fields), &version).await {
+            let fields = format!("spec.nodeName={}", self.step.node);
+            match Watch::open(&self.step.server, PODS, Some(&fields), &version).await {
                 Ok(watch) => self.follow(watch).await?,
                 // The list was too old already.
-                Err(trouble) if trouble.code() == Some(410) => {}
-                Err(trouble) => self.outage.bear(self.errand, trouble).await?,
+                Err(error) if error.code() == Some(410) => {}
+                Err(error) => self.outage.bear(self.step, error).await?,
             }
             // A watch that breaks at once must not become a storm of lists.
             if !self.left.is_empty() && began.elapsed() < PACE / 2 {
-                self.errand.pause(PACE / 4).await;
+                self.step.pause(PACE / 4).await;
             }
         }
     }
@@ -209,7 +209,7 @@ impl Drain<'_, '_> {
     /// Evicts while the watch lasts.
     async fn follow(&mut self, mut watch: Watch<Pod>) -> Result<(), ActError> {
         while !self.left.is_empty() && !self.is_over() {
-            if self.budgets.open(&self.errand.server).await {
+            if self.budgets.open(&self.step.server).await {
                 self.release(|_| true);
             }
             self.ask();
@@ -322,7 +322,7 @@ impl Drain<'_, '_> {
             };
             left.awaits_budget = false;
             left.asked = true;
-            let (server, pod) = (self.errand.server.clone(), left.pod.clone());
+            let (server, pod) = (self.step.server.clone(), left.pod.clone());
             let (uid, version, grace) = (uid.clone(), self.version.clone(), self.grace);
             self.flights.push(Box::pin(async move {
                 let answer = evict(&server, &version, &pod, grace).await;
@@ -336,7 +336,7 @@ impl Drain<'_, '_> {
         &mut self,
         uid: &Arc<str>,
         asked: &Asked,
-        answer: Result<Answer, Trouble>,
+        answer: Result<Answer, ApiError>,
     ) -> Result<(), ActError> {
         let waits = self.budgets.answered(asked, answer.as_ref().ok());
         if !waits {
@@ -348,9 +348,9 @@ impl Drain<'_, '_> {
                 self.outage.ends();
                 answer
             }
-            Err(trouble) => {
+            Err(error) => {
                 // The answer may be lost and the eviction done: then the pod says so, or a second one is none.
-                self.outage.note(self.errand, trouble)?;
+                self.outage.note(self.step, error)?;
                 Answer::Busy(0)
             }
         };
@@ -406,7 +406,7 @@ impl Drain<'_, '_> {
                 describe(self.left.values())
             ),
         };
-        self.errand.progress(text);
+        self.step.progress(text);
         self.told = Some(now);
     }
 }

@@ -10,10 +10,10 @@ use kube::api::ListParams;
 use serde::Deserialize;
 
 use super::discovery;
-use super::errand::{Errand, conflict};
+use super::node_step::{NodeStep, conflict};
 use super::object::Node;
 use crate::backend::ActError;
-use crate::backend::api_server::{Server, Trouble, or_empty};
+use crate::backend::api_server::{ApiError, Server, or_empty};
 use crate::guard::{api_servers_left, has_control_plane_label};
 
 /// What selects the slices.
@@ -48,7 +48,7 @@ pub(super) struct ApiServers(BTreeSet<Arc<str>>);
 
 impl ApiServers {
     /// Reads them.
-    pub(super) async fn of(server: &Server) -> Result<Self, Trouble> {
+    pub(super) async fn of(server: &Server) -> Result<Self, ApiError> {
         let version = discovery::slices(server).await?;
         let path = format!("/apis/discovery.k8s.io/{version}/namespaces/default/endpointslices");
         let parameters = ListParams::default().labels(OF_THE_SERVERS);
@@ -77,21 +77,21 @@ impl ApiServers {
 }
 
 /// Refuses to take a node away with the last API server that is ready.
-pub(super) async fn guard(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
-    let parameters = &errand.parameters;
+pub(super) async fn guard(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
+    let parameters = &step.parameters;
     if parameters.node_is_gone || !parameters.etcd_given_up.is_empty() {
         return Ok(());
     }
     let is_control = has_control_plane_label(|label| node.metadata.labels.get(label));
-    let found = ApiServers::of(&errand.server).await;
+    let found = ApiServers::of(&step.server).await;
     let servers = match found {
         Ok(servers) => servers,
         Err(_) if !is_control => return Ok(()),
-        Err(trouble) => return Err(errand.trouble(trouble)),
+        Err(error) => return Err(step.act_error(error)),
     };
     let here = servers.on(node);
     match is_control || here > 0 {
-        true => api_servers_left(servers.len(), here).map_err(|refusal| conflict(errand, refusal)),
+        true => api_servers_left(servers.len(), here).map_err(|refusal| conflict(step, refusal)),
         false => Ok(()),
     }
 }

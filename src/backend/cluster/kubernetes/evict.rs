@@ -10,7 +10,7 @@ use kube::core::Status;
 use serde_json::json;
 
 use super::pods_in;
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::{ApiError, Server};
 use crate::backend::retry::{self, Waits};
 use crate::observed::PodName;
 
@@ -45,7 +45,7 @@ pub(super) async fn evict(
     version: &str,
     pod: &PodName,
     grace: u64,
-) -> Result<Answer, Trouble> {
+) -> Result<Answer, ApiError> {
     let path = format!("{}/{}/eviction", pods_in(&pod.namespace), pod.name);
     let body = json!({
         "apiVersion": version,
@@ -55,8 +55,8 @@ pub(super) async fn evict(
     });
     match server.post(&path, &body).await {
         Ok(()) => Ok(Answer::Accepted),
-        Err(Trouble::Refused(status)) => meaning(&status).ok_or(Trouble::Refused(status)),
-        Err(trouble) => Err(trouble),
+        Err(ApiError::Refused(status)) => meaning(&status).ok_or(ApiError::Refused(status)),
+        Err(error) => Err(error),
     }
 }
 

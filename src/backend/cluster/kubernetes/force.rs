@@ -10,14 +10,14 @@ use tokio::time::{Duration, Instant, timeout};
 
 use super::NODES;
 use super::discovery;
-use super::errand::{Errand, NAMED, Outage, PACE, PARALLEL, conflict, count};
 use super::labels::OUT_OF_SERVICE;
 use super::node::cordon;
+use super::node_step::{NAMED, NodeStep, Outage, PACE, PARALLEL, conflict, count};
 use super::object::Node;
 use super::pods::{delete, fate, name};
 use super::volumes::release;
 use crate::backend::ActError;
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::ApiError;
 use crate::observed::PodName;
 
 /// The version since which clusters know the taint; it does no harm in those where it is switched off.
@@ -30,50 +30,50 @@ const SILENCE: Duration = Duration::from_secs(120);
 const RELEASE: Duration = Duration::from_secs(60);
 
 /// Takes everything off a node whose machine is gone for good: nothing of it is waited for.
-pub(super) async fn give_up(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
-    silent(errand).await?;
-    cordon(errand, node)
+pub(super) async fn give_up(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
+    silent(step).await?;
+    cordon(step, node)
         .await
-        .map_err(|trouble| errand.trouble(trouble))?;
-    out_of_service(errand, node)
+        .map_err(|error| step.act_error(error))?;
+    out_of_service(step, node)
         .await
-        .map_err(|trouble| errand.trouble(trouble))?;
-    force(errand).await?;
+        .map_err(|error| step.act_error(error))?;
+    force(step).await?;
     // What the cluster does not let go of by then it may never: there is nobody who would.
-    let _ = timeout(RELEASE, release(errand)).await;
+    let _ = timeout(RELEASE, release(step)).await;
     Ok(())
 }
 
 /// Waits until the node is not Ready: what was switched off a moment ago still counts as Ready.
-pub(super) async fn silent(errand: &Errand<'_>) -> Result<(), ActError> {
+pub(super) async fn silent(step: &NodeStep<'_>) -> Result<(), ActError> {
     let began = Instant::now();
     let mut outage = Outage::none();
     loop {
-        match errand.meant().await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
+        match step.meant().await {
+            Err(error) => outage.bear(step, error).await?,
             Ok(None) => return Ok(()),
             Ok(Some(node)) if !node.status.is_ready() => return Ok(()),
             Ok(Some(_)) => {
                 outage.ends();
-                if errand.is_over() || began.elapsed() >= SILENCE {
+                if step.is_over() || began.elapsed() >= SILENCE {
                     let why = "it is Ready: its kubelet reports, so that its machine is not off";
-                    return Err(conflict(errand, why));
+                    return Err(conflict(step, why));
                 }
-                errand.progress("waiting until the kubelet is silent");
-                errand.pause(PACE).await;
+                step.progress("waiting until the kubelet is silent");
+                step.pause(PACE).await;
             }
         }
     }
 }
 
 /// Says that the machine is off for good, where the cluster knows how that is said.
-async fn out_of_service(errand: &Errand<'_>, node: &Node) -> Result<(), Trouble> {
-    let version = discovery::version(&errand.server).await?;
+async fn out_of_service(step: &NodeStep<'_>, node: &Node) -> Result<(), ApiError> {
+    let version = discovery::version(&step.server).await?;
     if numbers(&version).is_none_or(|version| version < KNOWS_OUT_OF_SERVICE) {
         return Ok(());
     }
     // The whole object, since taints are a list that a patch replaces.
-    let Some(whole) = errand.server.get::<Value>(NODES, &errand.node).await? else {
+    let Some(whole) = step.server.get::<Value>(NODES, &step.node).await? else {
         return Ok(());
     };
     let mut taints = whole["spec"]["taints"]
@@ -89,7 +89,7 @@ async fn out_of_service(errand: &Errand<'_>, node: &Node) -> Result<(), Trouble>
     taints.push(json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}));
     let version = &whole["metadata"]["resourceVersion"];
     let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
-    errand.change(node, patch).await.map(drop)
+    step.change(node, patch).await.map(drop)
 }
 
 /// Major and minor of a version such as `v1.33.2`.
@@ -102,13 +102,13 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 ///
 /// Only where a person chose so, or the machine was seen off: a pod that is deleted in this way may still
 /// run.
-pub(super) async fn force(errand: &Errand<'_>) -> Result<(), ActError> {
+pub(super) async fn force(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
     loop {
-        let pods = match errand.pods().await {
+        let pods = match step.pods().await {
             Ok((pods, _)) => pods,
-            Err(trouble) => {
-                outage.bear(errand, trouble).await?;
+            Err(error) => {
+                outage.bear(step, error).await?;
                 continue;
             }
         };
@@ -121,7 +121,7 @@ pub(super) async fn force(errand: &Errand<'_>) -> Result<(), ActError> {
         if left.is_empty() {
             return Ok(());
         }
-        if errand.is_over() {
+        if step.is_over() {
             let names: Vec<String> = left
                 .iter()
                 .take(NAMED)
@@ -129,24 +129,24 @@ pub(super) async fn force(errand: &Errand<'_>) -> Result<(), ActError> {
                 .collect();
             let names = names.join(", ");
             let pods = count(left.len(), "pod");
-            return Err(errand.failure(format!("{pods} deleted and still there: {names}")));
+            return Err(step.failure(format!("{pods} deleted and still there: {names}")));
         }
         let mut deletions: FuturesUnordered<_> = FuturesUnordered::new();
         let mut waiting = left.into_iter();
         loop {
             let free = PARALLEL - deletions.len();
             for pod in waiting.by_ref().take(free) {
-                let server = errand.server.clone();
+                let server = step.server.clone();
                 deletions.push(async move { delete(&server, &pod).await });
             }
             match deletions.next().await {
                 None => break,
                 Some(Ok(())) => {}
-                Some(Err(trouble)) => outage.note(errand, trouble)?,
+                Some(Err(error)) => outage.note(step, error)?,
             }
         }
         // A finalizer may keep them for a while.
-        errand.pause(PACE / 4).await;
+        step.pause(PACE / 4).await;
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::NODES;
-use super::errand::Errand;
+use super::node_step::NodeStep;
 use super::object::{ManagedFields, Node};
 use crate::backend::ActError;
 use crate::backend::api_server::MANAGER;
@@ -78,7 +78,7 @@ pub(super) fn applied_labels(node: &Node) -> BTreeSet<&str> {
 
 /// Applies labels to a node, and takes off those that the step names.
 pub(super) async fn apply_labels(
-    errand: &Errand<'_>,
+    step: &NodeStep<'_>,
     node: &Node,
     labels: &[(Arc<str>, Arc<str>)],
 ) -> Result<(), ActError> {
@@ -88,7 +88,7 @@ pub(super) async fn apply_labels(
         .map(|(key, value)| (&**key, &**value))
         .collect();
     wanted.retain(|key, _| {
-        !errand
+        !step
             .parameters
             .remove_labels
             .iter()
@@ -100,10 +100,10 @@ pub(super) async fn apply_labels(
     let object = json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": errand.node, "uid": node.metadata.uid, "labels": wanted},
+        "metadata": {"name": step.node, "uid": node.metadata.uid, "labels": wanted},
     });
-    let applied: Result<Node, _> = errand.server.apply(NODES, &errand.node, &object).await;
-    applied.map(drop).map_err(|trouble| errand.trouble(trouble))
+    let applied: Result<Node, _> = step.server.apply(NODES, &step.node, &object).await;
+    applied.map(drop).map_err(|error| step.act_error(error))
 }
 
 /// The kubelet, or a cloud controller under the names that the clouds give theirs.

@@ -17,7 +17,7 @@ use super::names::Names;
 use super::object::{Budget, Node, Pod, VolumeAttachment};
 use super::{ATTACHMENTS, NODES, PODS, VOLUMES};
 use super::{discovery, rights, shutdown};
-use crate::backend::api_server::{Connection, Server, Trouble, again};
+use crate::backend::api_server::{ApiError, Connection, Server, again};
 use crate::backend::{Look, Sight};
 use crate::design::NodeName;
 use crate::observed::{Attachment, ClusterFacts, ClusterNode, Fact, NodePods};
@@ -35,10 +35,10 @@ pub(super) async fn observe(
 ) -> Sight {
     match see(connection, names, pods_of, look).await {
         Ok(sight) => sight,
-        Err(trouble) => Sight {
+        Err(error) => Sight {
             facts: None,
             nodes: Fact::Unknown(
-                format!("cluster `{}`: {trouble}", connection.settings().name).into(),
+                format!("cluster `{}`: {error}", connection.settings().name).into(),
             ),
             pods: BTreeMap::new(),
             etcd: BTreeMap::new(),
@@ -51,7 +51,7 @@ async fn see(
     names: &Names,
     pods_of: &BTreeSet<NodeName>,
     look: Look,
-) -> Result<Sight, Trouble> {
+) -> Result<Sight, ApiError> {
     let server = &connection.server().await?;
     if look.named_only {
         return named(server, names, pods_of, look).await;
@@ -82,7 +82,7 @@ async fn see(
             shutdown_daemon_set,
             api_servers: Some(match api_servers {
                 Ok(servers) => Fact::Known(servers.len()),
-                Err(trouble) => Fact::Unknown(Arc::from(trouble.to_string())),
+                Err(error) => Fact::Unknown(Arc::from(error.to_string())),
             }),
             missing_rights,
         }),
@@ -97,7 +97,7 @@ async fn pods_wanted(
     names: &Names,
     pods_of: &BTreeSet<NodeName>,
     look: Look,
-) -> Result<BTreeMap<NodeName, NodePods>, Trouble> {
+) -> Result<BTreeMap<NodeName, NodePods>, ApiError> {
     match look.pods && !pods_of.is_empty() {
         true => again(|| pods(server, names, pods_of)).await,
         false => Ok(BTreeMap::new()),
@@ -110,7 +110,7 @@ async fn named(
     names: &Names,
     wanted: &BTreeSet<NodeName>,
     look: Look,
-) -> Result<Sight, Trouble> {
+) -> Result<Sight, ApiError> {
     let mut nodes = BTreeMap::new();
     for name in wanted {
         let outside = names.outside(name);
@@ -130,7 +130,7 @@ async fn nodes(
     server: &Server,
     names: &Names,
     api_servers: Option<&ApiServers>,
-) -> Result<BTreeMap<NodeName, ClusterNode>, Trouble> {
+) -> Result<BTreeMap<NodeName, ClusterNode>, ApiError> {
     let take = |nodes: &mut BTreeMap<_, _>, node: Node| {
         if let Some(name) = names.inside(&node.metadata.name) {
             nodes.insert(name, cluster_node(node, api_servers));
@@ -159,7 +159,7 @@ fn cluster_node(node: Node, api_servers: Option<&ApiServers>) -> ClusterNode {
 async fn attachments(
     server: &Server,
     names: &Names,
-) -> Result<BTreeMap<NodeName, BTreeSet<Attachment>>, Trouble> {
+) -> Result<BTreeMap<NodeName, BTreeSet<Attachment>>, ApiError> {
     let take = |all: &mut BTreeMap<_, BTreeSet<_>>, each: VolumeAttachment| {
         if let Some(node) = names.inside(&each.spec.node_name) {
             all.entry(node).or_default().insert(Attachment {
@@ -178,7 +178,7 @@ async fn pods(
     server: &Server,
     names: &Names,
     pods_of: &BTreeSet<NodeName>,
-) -> Result<BTreeMap<NodeName, NodePods>, Trouble> {
+) -> Result<BTreeMap<NodeName, NodePods>, ApiError> {
     let (budgets, claims) = tokio::try_join!(budgets(server, ""), async {
         let parameters = ListParams::default();
         let list = server.list(
@@ -213,7 +213,7 @@ async fn pods(
 }
 
 /// The budgets that allow no disruption now, in a namespace or, where it is empty, in all.
-pub(super) async fn budgets(server: &Server, namespace: &str) -> Result<Budgets, Trouble> {
+pub(super) async fn budgets(server: &Server, namespace: &str) -> Result<Budgets, ApiError> {
     let version = discovery::budgets(server).await?;
     let path = version.collection(namespace);
     let take = |found: &mut Vec<_>, budget: Budget| found.extend(Exhausted::new(budget, version));

@@ -24,7 +24,6 @@ mod clear;
 mod discovery;
 mod drain;
 mod endpoints;
-mod errand;
 mod evict;
 mod force;
 mod forecast;
@@ -32,6 +31,7 @@ mod labels;
 mod look;
 mod names;
 mod node;
+mod node_step;
 mod object;
 mod owed;
 mod pods;
@@ -47,14 +47,14 @@ mod volumes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::backend::api_server::{Connection, Settings, Trouble};
+use crate::backend::api_server::{ApiError, Connection, Settings};
 use crate::backend::cluster::named::SITE;
 use crate::backend::{ActError, Cluster, Context, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::{Design, NodeName};
 use crate::step::StepKind;
 
-use errand::Errand;
 use names::Names;
+use node_step::NodeStep;
 pub(in crate::backend) use object::Readiness;
 
 /// Nodes; below this, the other collections that are used.
@@ -94,8 +94,8 @@ impl Kubernetes {
         })
     }
 
-    async fn errand<'a>(&'a self, order: &'a Order) -> Result<Errand<'a>, ActError> {
-        Errand::new(order, &self.connection, &self.names).await
+    async fn step<'a>(&'a self, order: &'a Order) -> Result<NodeStep<'a>, ActError> {
+        NodeStep::new(order, &self.connection, &self.names).await
     }
 }
 
@@ -106,30 +106,30 @@ impl Cluster for Kubernetes {
 
     fn node<'a>(&'a self, node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
         Box::pin(async move {
-            let trouble = |trouble: Trouble| trouble.into_error("the node cannot be looked at");
-            let server = self.connection.server().await.map_err(trouble)?;
+            let error = |error: ApiError| error.into_error("the node cannot be looked at");
+            let server = self.connection.server().await.map_err(error)?;
             let name = self.names.outside(node);
-            remedy::live(&server, &name).await.map_err(trouble)
+            remedy::live(&server, &name).await.map_err(error)
         })
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
         Box::pin(async move {
-            let Ok(errand) = self.errand(order).await else {
+            let Ok(step) = self.step(order).await else {
                 // Acting says what is wrong; nothing was asked for that it could do twice.
                 return Probe::NotBegun;
             };
             let probe = match order.step.id.kind {
-                StepKind::Drain => drain::probe(&errand).await,
-                StepKind::Uncordon => node::probe_uncordon(&errand).await,
-                StepKind::Relabel => node::probe_relabel(&errand).await,
-                StepKind::ClearLabels => clear::probe(&errand).await,
-                StepKind::ShutdownKubelet => shutdown::probe(&errand).await,
-                StepKind::RemoveFromCluster => remove::probe(&errand).await,
-                StepKind::AwaitReady => ready::probe(&errand).await,
-                StepKind::SetOutOfService => remedy::probe_mark(&errand, true).await,
-                StepKind::UnsetOutOfService => remedy::probe_mark(&errand, false).await,
-                StepKind::RestoreNode => remedy::probe_restore(&errand).await,
+                StepKind::Drain => drain::probe(&step).await,
+                StepKind::Uncordon => node::probe_uncordon(&step).await,
+                StepKind::Relabel => node::probe_relabel(&step).await,
+                StepKind::ClearLabels => clear::probe(&step).await,
+                StepKind::ShutdownKubelet => shutdown::probe(&step).await,
+                StepKind::RemoveFromCluster => remove::probe(&step).await,
+                StepKind::AwaitReady => ready::probe(&step).await,
+                StepKind::SetOutOfService => remedy::probe_mark(&step, true).await,
+                StepKind::UnsetOutOfService => remedy::probe_mark(&step, false).await,
+                StepKind::RestoreNode => remedy::probe_restore(&step).await,
                 kind => return Probe::Ambiguous(not_ours(kind)),
             };
             // A server that does not answer leaves open how far the step is. All that is done here can be
@@ -140,18 +140,18 @@ impl Cluster for Kubernetes {
 
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
         Box::pin(async move {
-            let errand = self.errand(order).await?;
+            let step = self.step(order).await?;
             match order.step.id.kind {
-                StepKind::Drain => drain::act(&errand).await,
-                StepKind::Uncordon => node::uncordon(&errand).await,
-                StepKind::Relabel => node::relabel(&errand).await,
-                StepKind::ClearLabels => clear::act(&errand).await,
-                StepKind::ShutdownKubelet => shutdown::act(&errand).await,
-                StepKind::RemoveFromCluster => remove::act(&errand).await,
-                StepKind::AwaitReady => ready::act(&errand).await,
-                StepKind::SetOutOfService => remedy::set_out_of_service(&errand).await,
-                StepKind::UnsetOutOfService => remedy::unset_out_of_service(&errand).await,
-                StepKind::RestoreNode => remedy::restore(&errand).await,
+                StepKind::Drain => drain::act(&step).await,
+                StepKind::Uncordon => node::uncordon(&step).await,
+                StepKind::Relabel => node::relabel(&step).await,
+                StepKind::ClearLabels => clear::act(&step).await,
+                StepKind::ShutdownKubelet => shutdown::act(&step).await,
+                StepKind::RemoveFromCluster => remove::act(&step).await,
+                StepKind::AwaitReady => ready::act(&step).await,
+                StepKind::SetOutOfService => remedy::set_out_of_service(&step).await,
+                StepKind::UnsetOutOfService => remedy::unset_out_of_service(&step).await,
+                StepKind::RestoreNode => remedy::restore(&step).await,
                 kind => Err(ActError::Permanent(not_ours(kind))),
             }
         })

@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::errand::Errand;
 use super::labels::{CORDONED_BY, applied_labels, apply_labels};
+use super::node_step::NodeStep;
 use super::object::Node;
 use super::owed::{give_back, is_owed};
 use super::shutdown::{is_marked, retire};
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::ApiError;
 use crate::backend::{ActError, Probe};
 
 /// Cordons a node, and marks it with the run; what somebody else cordoned stays theirs.
-pub(super) async fn cordon(errand: &Errand<'_>, node: &Node) -> Result<(), Trouble> {
-    let run = errand.order.run.as_str();
+pub(super) async fn cordon(step: &NodeStep<'_>, node: &Node) -> Result<(), ApiError> {
+    let run = step.order.run.as_str();
     let by = node.metadata.annotations.cordoned_by.as_deref();
     if node.spec.unschedulable && by.is_none_or(|by| by == run) {
         return Ok(());
@@ -21,58 +21,58 @@ pub(super) async fn cordon(errand: &Errand<'_>, node: &Node) -> Result<(), Troub
         "metadata": {"annotations": {CORDONED_BY: run}},
         "spec": {"unschedulable": true},
     });
-    errand.change(node, patch).await.map(drop)
+    step.change(node, patch).await.map(drop)
 }
 
 /// Whether pods can be scheduled to the node.
-pub(super) async fn probe_uncordon(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let node = errand.meant().await?;
+pub(super) async fn probe_uncordon(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
+    let node = step.meant().await?;
     Ok(match node {
-        Some(node) if !node.spec.unschedulable && !is_owed(errand).await? => Probe::Done,
+        Some(node) if !node.spec.unschedulable && !is_owed(step).await? => Probe::Done,
         _ => Probe::NotBegun,
     })
 }
 
 /// Lets pods be scheduled to the node again, where it was trueup that forbade it. Its labels and taints
 /// are put back before that, by which pods are scheduled.
-pub(super) async fn uncordon(errand: &Errand<'_>) -> Result<(), ActError> {
-    let node = errand.present().await?;
+pub(super) async fn uncordon(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let node = step.present().await?;
     if node.spec.unschedulable && node.metadata.annotations.cordoned_by.is_none() {
         let text = format!(
             "Conflict: node `{node}` was not cordoned by trueup, which therefore leaves it so; \
              `kubectl uncordon {node}` undoes it",
-            node = errand.node
+            node = step.node
         );
         return Err(ActError::Permanent(text.into()));
     }
     if is_marked(&node) {
         // Its kubelet was to be stopped, and is not to be any more.
-        retire(errand).await?;
+        retire(step).await?;
     }
-    if !errand.parameters.set_labels.is_empty() {
-        apply_labels(errand, &node, &errand.parameters.set_labels).await?;
+    if !step.parameters.set_labels.is_empty() {
+        apply_labels(step, &node, &step.parameters.set_labels).await?;
     }
-    give_back(errand).await?;
+    give_back(step).await?;
     let patch = json!({
         "metadata": {"annotations": {CORDONED_BY: null}},
         "spec": {"unschedulable": null},
     });
-    let changed = errand.change(&node, patch).await;
-    changed.map(drop).map_err(|trouble| errand.trouble(trouble))
+    let changed = step.change(&node, patch).await;
+    changed.map(drop).map_err(|error| step.act_error(error))
 }
 
 /// Whether the labels are as wanted.
-pub(super) async fn probe_relabel(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let Some(node) = errand.meant().await? else {
+pub(super) async fn probe_relabel(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
+    let Some(node) = step.meant().await? else {
         return Ok(Probe::NotBegun);
     };
     let labels = &node.metadata.labels;
     let ours = applied_labels(&node);
-    let mut set = errand.parameters.set_labels.iter();
-    let mut removed = errand.parameters.remove_labels.iter();
+    let mut set = step.parameters.set_labels.iter();
+    let mut removed = step.parameters.remove_labels.iter();
     let done = set.all(|(key, value)| labels.get(key) == Some(value))
         && removed.all(|key| !labels.contains_key(key) || !ours.contains(&**key));
-    Ok(match done && !is_owed(errand).await? {
+    Ok(match done && !is_owed(step).await? {
         true => Probe::Done,
         false => Probe::NotBegun,
     })
@@ -82,11 +82,11 @@ pub(super) async fn probe_relabel(errand: &Errand<'_>) -> Result<Probe, Trouble>
 ///
 /// Server-side apply takes off what its manager no longer names, so that all its labels are named: those
 /// that it has and those that are to be set, without those that are to go.
-pub(super) async fn relabel(errand: &Errand<'_>) -> Result<(), ActError> {
-    let node = errand.present().await?;
+pub(super) async fn relabel(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let node = step.present().await?;
     if is_marked(&node) && node.status.is_ready() {
-        retire(errand).await?;
+        retire(step).await?;
     }
-    apply_labels(errand, &node, &errand.parameters.set_labels).await?;
-    give_back(errand).await
+    apply_labels(step, &node, &step.parameters.set_labels).await?;
+    give_back(step).await
 }

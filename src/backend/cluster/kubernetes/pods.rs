@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Preconditions};
 
 use super::object::{Container, Owner, Pod};
 use super::pods_in;
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::{ApiError, Server};
 use crate::observed::PodName;
 
 /// What a drain does with a pod.
@@ -104,7 +104,7 @@ pub(super) fn runs_etcd(pod: &Pod) -> bool {
 }
 
 /// Deletes a pod at once, if it is still the one that is meant.
-pub(super) async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble> {
+pub(super) async fn delete(server: &Server, pod: &PodName) -> Result<(), ApiError> {
     let parameters = DeleteParams {
         grace_period_seconds: Some(0),
         preconditions: Some(Preconditions {
@@ -117,7 +117,7 @@ pub(super) async fn delete(server: &Server, pod: &PodName) -> Result<(), Trouble
         .delete(&pods_in(&pod.namespace), &pod.name, &parameters)
         .await
     {
-        Err(trouble) if trouble.code() == Some(409) => Ok(()),
+        Err(error) if error.code() == Some(409) => Ok(()),
         answer => answer.map(drop),
     }
 }

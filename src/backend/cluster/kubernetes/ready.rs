@@ -1,55 +1,55 @@
 //! Waits for a node that was made anew, and puts back what the one before carried.
 
-use super::errand::{Errand, Outage, PACE};
+use super::node_step::{NodeStep, Outage, PACE};
 use super::object::Node;
 use super::owed::{give_back, set_designed};
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::ApiError;
 use crate::backend::{ActError, Probe};
 
 /// Whether the node is there, Ready, and not the old one.
-pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    if errand.parameters.members_only {
+pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
+    if step.parameters.members_only {
         return Ok(Probe::Done);
     }
-    let waits_for = missing(errand, errand.look().await?.as_ref());
+    let waits_for = missing(step, step.look().await?.as_ref());
     // What it carried is put back by acting.
     Ok(waits_for.map_or(Probe::UnderWay, |_| Probe::NotBegun))
 }
 
 /// Waits until the node is there, Ready, and not the old one, and puts back what it is owed: the UID of the parameters, where one is
 /// given, is that of the node that went.
-pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
-    if errand.parameters.members_only {
+pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
+    if step.parameters.members_only {
         return Ok(());
     }
     let mut outage = Outage::none();
     loop {
-        match errand.look().await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
+        match step.look().await {
+            Err(error) => outage.bear(step, error).await?,
             Ok(node) => {
                 outage.ends();
-                let Some(missing) = missing(errand, node.as_ref()) else {
-                    set_designed(errand).await?;
-                    return give_back(errand).await;
+                let Some(missing) = missing(step, node.as_ref()) else {
+                    set_designed(step).await?;
+                    return give_back(step).await;
                 };
-                if errand.is_over() {
-                    let seconds = errand.timeout();
-                    return Err(errand.failure(format!("{missing} after {seconds} s")));
+                if step.is_over() {
+                    let seconds = step.timeout();
+                    return Err(step.failure(format!("{missing} after {seconds} s")));
                 }
-                errand.progress(missing);
-                errand.pause(PACE).await;
+                step.progress(missing);
+                step.pause(PACE).await;
             }
         }
     }
 }
 
 /// What is still missing.
-fn missing(errand: &Errand<'_>, node: Option<&Node>) -> Option<String> {
-    let name = &errand.node;
+fn missing(step: &NodeStep<'_>, node: Option<&Node>) -> Option<String> {
+    let name = &step.node;
     let Some(node) = node else {
         return Some(format!("node `{name}` is not in the cluster"));
     };
-    if errand.parameters.node_uid.as_ref() == Some(&node.metadata.uid) {
+    if step.parameters.node_uid.as_ref() == Some(&node.metadata.uid) {
         return Some(format!("node `{name}` is still the old one"));
     }
     if node.status.is_ready() {

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::NODES;
-use super::errand::{Errand, Outage, PACE, conflict, count};
 use super::labels::OUT_OF_SERVICE;
+use super::node_step::{NodeStep, Outage, PACE, conflict, count};
 use super::object::Node;
 use super::pods::fate;
 use super::volumes::release;
-use crate::backend::api_server::{Server, Trouble, or_empty};
+use crate::backend::api_server::{ApiError, Server, or_empty};
 use crate::backend::{ActError, LiveNode, Probe};
 use crate::remediation::{Backup, Taint};
 
@@ -46,8 +46,8 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    fn of(value: Value) -> Result<Self, Trouble> {
-        let unreadable = |error: serde_json::Error| Trouble::Unreadable(error.to_string());
+    fn of(value: Value) -> Result<Self, ApiError> {
+        let unreadable = |error: serde_json::Error| ApiError::Unreadable(error.to_string());
         let annotations = &value["metadata"]["annotations"];
         let annotations = Option::deserialize(annotations).map_err(unreadable)?;
         let taints = value["spec"]["taints"].as_array().cloned();
@@ -86,13 +86,13 @@ impl Whole {
 }
 
 /// A node with all that it carries; `None` where there is none.
-pub(super) async fn whole(server: &Server, name: &str) -> Result<Option<Whole>, Trouble> {
+pub(super) async fn whole(server: &Server, name: &str) -> Result<Option<Whole>, ApiError> {
     let found = server.get::<Value>(NODES, name).await?;
     found.map(Whole::of).transpose()
 }
 
 /// The node now; `None` where there is none.
-pub(super) async fn live(server: &Server, name: &str) -> Result<Option<LiveNode>, Trouble> {
+pub(super) async fn live(server: &Server, name: &str) -> Result<Option<LiveNode>, ApiError> {
     let found = whole(server, name).await?;
     Ok(found.map(|whole| LiveNode {
         uid: whole.node.metadata.uid.clone(),
@@ -104,18 +104,18 @@ pub(super) async fn live(server: &Server, name: &str) -> Result<Option<LiveNode>
 
 /// Changes the node that is meant until what is wanted is so; `None` from `change`: it is.
 async fn write(
-    errand: &Errand<'_>,
+    step: &NodeStep<'_>,
     change: impl Fn(&Whole) -> Option<Value>,
 ) -> Result<(), ActError> {
-    let trouble = |trouble| errand.trouble(trouble);
+    let error = |error| step.act_error(error);
     for _ in 0..WRITES {
-        let Some(now) = whole(&errand.server, &errand.node).await.map_err(trouble)? else {
-            let text = format!("NotFound: the cluster has no node `{}`", errand.node);
+        let Some(now) = whole(&step.server, &step.node).await.map_err(error)? else {
+            let text = format!("NotFound: the cluster has no node `{}`", step.node);
             return Err(ActError::Passing(text.into()));
         };
-        let meant = errand.parameters.node_uid.as_ref();
+        let meant = step.parameters.node_uid.as_ref();
         if meant.is_some_and(|uid| *uid != now.node.metadata.uid) {
-            let text = format!("node `{}` was made anew meanwhile", errand.node);
+            let text = format!("node `{}` was made anew meanwhile", step.node);
             return Err(ActError::Passing(text.into()));
         }
         let Some(mut patch) = change(&now) else {
@@ -123,28 +123,25 @@ async fn write(
         };
         patch["metadata"]["uid"] = json!(now.node.metadata.uid);
         patch["metadata"]["resourceVersion"] = json!(now.node.metadata.resource_version);
-        match errand.server.merge(NODES, &errand.node, &patch).await {
+        match step.server.merge(NODES, &step.node, &patch).await {
             Ok(answer) => {
-                let answer = Whole::of(answer).map_err(trouble)?;
+                let answer = Whole::of(answer).map_err(error)?;
                 if change(&answer).is_none() {
                     return Ok(());
                 }
             }
             Err(refused) if refused.code() == Some(409) => {}
-            Err(refused) => return Err(trouble(refused)),
+            Err(refused) => return Err(error(refused)),
         }
-        errand.pause(PACE / 4).await;
+        step.pause(PACE / 4).await;
     }
-    let text = format!(
-        "node `{}` is changed by others again and again",
-        errand.node
-    );
+    let text = format!("node `{}` is changed by others again and again", step.node);
     Err(ActError::Passing(text.into()))
 }
 
 /// Whether the node is marked.
-pub(super) async fn probe_mark(errand: &Errand<'_>, wanted: bool) -> Result<Probe, Trouble> {
-    let now = whole(&errand.server, &errand.node).await?;
+pub(super) async fn probe_mark(step: &NodeStep<'_>, wanted: bool) -> Result<Probe, ApiError> {
+    let now = whole(&step.server, &step.node).await?;
     Ok(match now {
         Some(now) if now.is_out_of_service() == wanted => Probe::Done,
         _ => Probe::NotBegun,
@@ -153,8 +150,8 @@ pub(super) async fn probe_mark(errand: &Errand<'_>, wanted: bool) -> Result<Prob
 
 /// Marks the node as out of service, and waits until nothing of it is left: no pod that does not tolerate
 /// it, and no volume.
-pub(super) async fn set_out_of_service(errand: &Errand<'_>) -> Result<(), ActError> {
-    write(errand, |now| {
+pub(super) async fn set_out_of_service(step: &NodeStep<'_>) -> Result<(), ActError> {
+    write(step, |now| {
         if now.is_out_of_service() {
             return None;
         }
@@ -166,8 +163,8 @@ pub(super) async fn set_out_of_service(errand: &Errand<'_>) -> Result<(), ActErr
     .await?;
     let mut outage = Outage::none();
     loop {
-        match errand.pods().await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
+        match step.pods().await {
+            Err(error) => outage.bear(step, error).await?,
             Ok((pods, _)) => {
                 outage.ends();
                 let left = pods.iter().filter(|pod| fate(pod).leaves()).count();
@@ -175,24 +172,24 @@ pub(super) async fn set_out_of_service(errand: &Errand<'_>) -> Result<(), ActErr
                     break;
                 }
                 let text = format!("{} still there", count(left, "pod"));
-                if errand.is_over() {
-                    return Err(errand.failure(text));
+                if step.is_over() {
+                    return Err(step.failure(text));
                 }
-                errand.progress(text);
-                errand.pause(PACE).await;
+                step.progress(text);
+                step.pause(PACE).await;
             }
         }
     }
-    release(errand).await
+    release(step).await
 }
 
 /// Takes the mark off; only of a node that is Ready.
-pub(super) async fn unset_out_of_service(errand: &Errand<'_>) -> Result<(), ActError> {
-    let now = errand.present().await?;
+pub(super) async fn unset_out_of_service(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let now = step.present().await?;
     if !now.status.is_ready() {
-        return Err(conflict(errand, "it is not Ready"));
+        return Err(conflict(step, "it is not Ready"));
     }
-    write(errand, |now| {
+    write(step, |now| {
         let is_other = |taint: &&Value| taint["key"] != OUT_OF_SERVICE;
         let others: Vec<&Value> = now.taints.iter().filter(is_other).collect();
         now.is_out_of_service()
@@ -202,9 +199,9 @@ pub(super) async fn unset_out_of_service(errand: &Errand<'_>) -> Result<(), ActE
 }
 
 /// Whether the node has all that the one before carried.
-pub(super) async fn probe_restore(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let now = whole(&errand.server, &errand.node).await?;
-    let backup = errand.parameters.backup.as_deref();
+pub(super) async fn probe_restore(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
+    let now = whole(&step.server, &step.node).await?;
+    let backup = step.parameters.backup.as_deref();
     Ok(match (now, backup) {
         (Some(now), Some(backup)) if !backup.missing_on(&now.backup()).is_empty() => {
             Probe::NotBegun
@@ -215,16 +212,16 @@ pub(super) async fn probe_restore(errand: &Errand<'_>) -> Result<Probe, Trouble>
 }
 
 /// Gives the node what the one before carried and it does not have: existing keys win.
-pub(super) async fn restore(errand: &Errand<'_>) -> Result<(), ActError> {
-    match errand.parameters.backup.as_deref() {
-        Some(backup) => put_back(errand, backup).await,
+pub(super) async fn restore(step: &NodeStep<'_>) -> Result<(), ActError> {
+    match step.parameters.backup.as_deref() {
+        Some(backup) => put_back(step, backup).await,
         None => Ok(()),
     }
 }
 
 /// Gives the node what is in a backup and it does not have: existing keys win.
-pub(super) async fn put_back(errand: &Errand<'_>, backup: &Backup) -> Result<(), ActError> {
-    write(errand, |now| {
+pub(super) async fn put_back(step: &NodeStep<'_>, backup: &Backup) -> Result<(), ActError> {
+    write(step, |now| {
         let missing = backup.missing_on(&now.backup());
         if missing.is_empty() {
             return None;

@@ -7,19 +7,19 @@
 use kube::api::{DeleteParams, Preconditions};
 
 use super::NODES;
-use super::errand::{Errand, Outage, PACE, conflict, count};
 use super::force::{force, give_up, silent};
 use super::labels::labels_to_clear;
+use super::node_step::{NodeStep, Outage, PACE, conflict, count};
 use super::object::Node;
 use super::pods::fate;
 use super::shutdown::{is_marked, retire};
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::ApiError;
 use crate::backend::{ActError, Probe};
 use crate::step::OnDrainTimeout;
 
 /// Whether the UID that is meant is gone.
-pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    Ok(match errand.meant().await? {
+pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
+    Ok(match step.meant().await? {
         None => Probe::Done,
         Some(node) if node.metadata.deletion_timestamp.is_some() => Probe::UnderWay,
         Some(_) => Probe::NotBegun,
@@ -27,31 +27,31 @@ pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
 }
 
 /// Checks the node, and deletes it.
-pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
-    let trouble = |trouble| errand.trouble(trouble);
-    let Some(node) = errand.meant().await.map_err(trouble)? else {
+pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let error = |error| step.act_error(error);
+    let Some(node) = step.meant().await.map_err(error)? else {
         return Ok(());
     };
     if node.metadata.deletion_timestamp.is_none() {
         if is_marked(&node) {
             // Its kubelet was to be stopped, and nobody has seen that through.
-            retire(errand).await?;
+            retire(step).await?;
         }
-        if errand.parameters.machine_is_off {
+        if step.parameters.machine_is_off {
             // Seen off and held off: deleting the node is how the scheduler is told (metal3-remediation).
-            errand.progress("deleting it as it is: its machine is off");
-        } else if errand.parameters.node_is_gone {
-            give_up(errand, &node).await?;
+            step.progress("deleting it as it is: its machine is off");
+        } else if step.parameters.node_is_gone {
+            give_up(step, &node).await?;
         } else {
-            check(errand, &node).await?;
+            check(step, &node).await?;
         }
-        delete(errand, &node).await?;
+        delete(step, &node).await?;
     }
-    gone(errand, &node).await
+    gone(step, &node).await
 }
 
 /// Holds the node against what has to be done before.
-async fn check(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
+async fn check(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     let mut missing = Vec::new();
     if !node.spec.unschedulable {
         missing.push("it is not cordoned".to_owned());
@@ -60,30 +60,27 @@ async fn check(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
     if !labels.is_empty() {
         missing.push(format!("it has the labels {}", labels.join(", ")));
     }
-    let (pods, _) = errand
-        .pods()
-        .await
-        .map_err(|trouble| errand.trouble(trouble))?;
+    let (pods, _) = step.pods().await.map_err(|error| step.act_error(error))?;
     let left = pods.iter().filter(|pod| fate(pod).leaves()).count();
-    let forced = errand.on_timeout() == OnDrainTimeout::Continue;
+    let forced = step.on_timeout() == OnDrainTimeout::Continue;
     if left > 0 && !forced {
         missing.push(format!("it is not drained: {} left", count(left, "pod")));
     }
     if !missing.is_empty() {
-        return Err(conflict(errand, &missing.join("; ")));
+        return Err(conflict(step, &missing.join("; ")));
     }
     if left > 0 {
-        silent(errand).await?;
-        errand.progress(format!(
+        silent(step).await?;
+        step.progress(format!(
             "deleting pods: {} left by the drain",
             count(left, "pod")
         ));
-        force(errand).await?;
+        force(step).await?;
     }
     Ok(())
 }
 
-async fn delete(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
+async fn delete(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     let parameters = DeleteParams {
         preconditions: Some(Preconditions {
             uid: Some(node.metadata.uid.to_string()),
@@ -91,20 +88,20 @@ async fn delete(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
         }),
         ..DeleteParams::default()
     };
-    match errand.server.delete(NODES, &errand.node, &parameters).await {
+    match step.server.delete(NODES, &step.node, &parameters).await {
         Ok(_) => Ok(()),
         // Another node has the name: the one that was meant is gone.
-        Err(trouble) if trouble.code() == Some(409) => Ok(()),
-        Err(trouble) => Err(errand.trouble(trouble)),
+        Err(error) if error.code() == Some(409) => Ok(()),
+        Err(error) => Err(step.act_error(error)),
     }
 }
 
 /// Waits until the node is gone: a finalizer may keep it for a while.
-async fn gone(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
+async fn gone(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     let mut outage = Outage::none();
     loop {
-        match errand.look().await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
+        match step.look().await {
+            Err(error) => outage.bear(step, error).await?,
             Ok(now)
                 if now
                     .as_ref()
@@ -114,12 +111,12 @@ async fn gone(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
             }
             Ok(_) => {
                 outage.ends();
-                if errand.is_over() {
+                if step.is_over() {
                     let text = "it is deleted, and a finalizer keeps it";
-                    return Err(errand.failure(text));
+                    return Err(step.failure(text));
                 }
-                errand.progress("waiting until the node is gone");
-                errand.pause(PACE / 2).await;
+                step.progress("waiting until the node is gone");
+                step.pause(PACE / 2).await;
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::shutdown::{NAME as DAEMON_SET, NAMESPACE};
-use crate::backend::api_server::{Review, Server, Trouble};
+use crate::backend::api_server::{ApiError, Review, Server};
 use crate::observed::MissingRight;
 use crate::step::StepKind;
 
@@ -101,7 +101,7 @@ fn all() -> Vec<Needed> {
 pub(super) async fn missing(server: &Server, wanted: &BTreeSet<StepKind>) -> Vec<MissingRight> {
     let is_wanted = |needed: &Needed| needed.steps.iter().any(|step| wanted.contains(step));
     let needed: Vec<Needed> = all().into_iter().filter(is_wanted).collect();
-    let mut answers: BTreeMap<&Review, Result<bool, Trouble>> = BTreeMap::new();
+    let mut answers: BTreeMap<&Review, Result<bool, ApiError>> = BTreeMap::new();
     let asked: BTreeSet<&Review> = needed.iter().map(|needed| &needed.review).collect();
     let asked = asked.into_iter().map(|review| async move {
         let allowed = server.allows(review).await;
@@ -110,11 +110,8 @@ pub(super) async fn missing(server: &Server, wanted: &BTreeSet<StepKind>) -> Vec
     answers.extend(join_all(asked).await);
     let is_missing = |needed: &&Needed| match answers.get(&needed.review) {
         Some(Ok(allowed)) => !allowed,
-        Some(Err(trouble)) => {
-            log::debug!(
-                "whether {} is allowed is not known: {trouble}",
-                needed.review
-            );
+        Some(Err(error)) => {
+            log::debug!("whether {} is allowed is not known: {error}", needed.review);
             false
         }
         None => false,

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::NODES;
 use super::endpoints::guard;
-use super::errand::{Errand, Outage, PACE, count};
 use super::labels::{DECOMMISSION, ENABLED};
+use super::node_step::{NodeStep, Outage, PACE, count};
 use super::object::{Node, Pod};
 use super::pods::{controller, delete, name};
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::{ApiError, Server};
 use crate::backend::{ActError, Probe};
 use crate::observed::PodName;
 
@@ -67,7 +67,7 @@ fn manifest(image: &str) -> Value {
 }
 
 /// Whether the DaemonSet is there and as it should be.
-pub(super) async fn is_applied(server: &Server, image: &str) -> Result<bool, Trouble> {
+pub(super) async fn is_applied(server: &Server, image: &str) -> Result<bool, ApiError> {
     let found: Option<Value> = server.get(COLLECTION, NAME).await?;
     Ok(found.is_some_and(|found| holds(&found, &manifest(image))))
 }
@@ -104,72 +104,72 @@ fn is_ours(pod: &Pod) -> bool {
 }
 
 /// Whether the kubelet is silent, and nothing is left that would silence the next one.
-pub(super) async fn probe(errand: &Errand<'_>) -> Result<Probe, Trouble> {
-    let node = match errand.meant_or_gone().await? {
+pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
+    let node = match step.meant_or_gone().await? {
         Ok(node) => node,
         Err(probe) => return Ok(probe),
     };
     Ok(match (is_marked(&node), node.status.is_ready()) {
         (false, true) => Probe::NotBegun,
         (true, _) => Probe::UnderWay,
-        (false, false) if errand.pods().await?.0.iter().any(is_ours) => Probe::UnderWay,
+        (false, false) if step.pods().await?.0.iter().any(is_ours) => Probe::UnderWay,
         (false, false) => Probe::Done,
     })
 }
 
 /// Has the kubelet stopped, and takes away what stopped it.
-pub(super) async fn act(errand: &Errand<'_>) -> Result<(), ActError> {
-    let node = errand.present().await?;
-    if errand.parameters.node_is_gone {
+pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let node = step.present().await?;
+    if step.parameters.node_is_gone {
         return Ok(());
     }
-    guard(errand, &node).await?;
+    guard(step, &node).await?;
     if node.status.is_ready() {
-        stop(errand, &node).await?;
+        stop(step, &node).await?;
     }
-    retire(errand).await
+    retire(step).await
 }
 
 /// Sets the label, applies the DaemonSet, and waits until the node is not Ready.
-async fn stop(errand: &Errand<'_>, node: &Node) -> Result<(), ActError> {
-    let trouble = |trouble| errand.trouble(trouble);
+async fn stop(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
+    let error = |error| step.act_error(error);
     // The label first: who takes the DaemonSet away looks for it before and after.
     if !is_marked(node) {
         let patch = json!({"metadata": {"labels": {DECOMMISSION: ENABLED}}});
-        errand.change(node, patch).await.map_err(trouble)?;
+        step.change(node, patch).await.map_err(error)?;
     }
-    apply(errand).await.map_err(trouble)?;
+    apply(step).await.map_err(error)?;
     let mut outage = Outage::none();
     loop {
         let found = async {
-            let node = errand.meant().await?;
+            let node = step.meant().await?;
             // Another node's step may have taken it away.
             if node.as_ref().is_some_and(|node| node.status.is_ready()) {
-                apply(errand).await?;
+                apply(step).await?;
             }
             Ok(node)
         };
         match found.await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
-            Ok(None) => drop(errand.present().await?),
+            Err(error) => outage.bear(step, error).await?,
+            Ok(None) => drop(step.present().await?),
             Ok(Some(node)) if !node.status.is_ready() => return Ok(()),
             Ok(Some(_)) => {
                 outage.ends();
-                if errand.is_over() {
-                    let text = format!("the node is still Ready after {} s", errand.timeout());
-                    let pods = stuck(errand).await;
-                    return Err(errand.failure(format!("{text}{pods}")));
+                if step.is_over() {
+                    let text = format!("the node is still Ready after {} s", step.timeout());
+                    let pods = stuck(step).await;
+                    return Err(step.failure(format!("{text}{pods}")));
                 }
-                errand.progress("waiting until the kubelet is silent");
-                errand.pause(PACE).await;
+                step.progress("waiting until the kubelet is silent");
+                step.pause(PACE).await;
             }
         }
     }
 }
 
 /// Applies the DaemonSet where it is not there, or not as it should be.
-async fn apply(errand: &Errand<'_>) -> Result<(), Trouble> {
-    let (server, image) = (&errand.server, &errand.shutdown_image);
+async fn apply(step: &NodeStep<'_>) -> Result<(), ApiError> {
+    let (server, image) = (&step.server, &step.shutdown_image);
     if !is_applied(server, image).await? {
         let manifest = manifest(image);
         server.apply::<Value>(COLLECTION, NAME, &manifest).await?;
@@ -179,11 +179,11 @@ async fn apply(errand: &Errand<'_>) -> Result<(), Trouble> {
 
 /// Takes the label off, and deletes the DaemonSet's pod on the node: no kubelet is left to end it, and the
 /// kubelet of the next node of that name would start it.
-pub(super) async fn retire(errand: &Errand<'_>) -> Result<(), ActError> {
+pub(super) async fn retire(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
     loop {
-        match retire_once(errand).await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
+        match retire_once(step).await {
+            Err(error) => outage.bear(step, error).await?,
             Ok(0) => return Ok(()),
             Ok(left) => {
                 outage.ends();
@@ -191,37 +191,37 @@ pub(super) async fn retire(errand: &Errand<'_>) -> Result<(), ActError> {
                     "{} still there that stopped its kubelet",
                     count(left, "pod")
                 );
-                if errand.is_over() {
-                    return Err(errand.failure(text));
+                if step.is_over() {
+                    return Err(step.failure(text));
                 }
-                errand.progress(text);
-                errand.pause(PACE / 8).await;
+                step.progress(text);
+                step.pause(PACE / 8).await;
             }
         }
     }
 }
 
 /// [`retire`], once; how many pods were left before.
-async fn retire_once(errand: &Errand<'_>) -> Result<usize, Trouble> {
-    if let Some(node) = errand.meant().await?
+async fn retire_once(step: &NodeStep<'_>) -> Result<usize, ApiError> {
+    if let Some(node) = step.meant().await?
         && is_marked(&node)
     {
         let patch = json!({"metadata": {"labels": {DECOMMISSION: null}}});
-        errand.change(&node, patch).await?;
+        step.change(&node, patch).await?;
     }
-    drop_daemon_set(errand).await;
-    let (pods, _) = errand.pods().await?;
+    drop_daemon_set(step).await;
+    let (pods, _) = step.pods().await?;
     let left: Vec<PodName> = pods.iter().filter(|pod| is_ours(pod)).map(name).collect();
     for pod in &left {
-        delete(&errand.server, pod).await?;
+        delete(&step.server, pod).await?;
     }
     Ok(left.len())
 }
 
 /// Deletes the DaemonSet where no node has the label. Where that cannot be done it sleeps on, and does
 /// no harm.
-async fn drop_daemon_set(errand: &Errand<'_>) {
-    let server = &errand.server;
+async fn drop_daemon_set(step: &NodeStep<'_>) {
+    let server = &step.server;
     let dropped = async {
         let label = format!("{DECOMMISSION}={ENABLED}");
         let needs = ListParams::default().labels(&label);
@@ -236,15 +236,15 @@ async fn drop_daemon_set(errand: &Errand<'_>) {
         };
         server.delete(COLLECTION, NAME, &parameters).await.map(drop)
     };
-    let dropped: Result<(), Trouble> = dropped.await;
-    if let Err(trouble) = dropped {
-        errand.progress(format!("DaemonSet `{NAMESPACE}/{NAME}` stays: {trouble}"));
+    let dropped: Result<(), ApiError> = dropped.await;
+    if let Err(error) = dropped {
+        step.progress(format!("DaemonSet `{NAMESPACE}/{NAME}` stays: {error}"));
     }
 }
 
 /// What the pod on the node does instead of shutting the kubelet down.
-async fn stuck(errand: &Errand<'_>) -> String {
-    let Ok((pods, _)) = errand.pods().await else {
+async fn stuck(step: &NodeStep<'_>) -> String {
+    let Ok((pods, _)) = step.pods().await else {
         return String::new();
     };
     match pods.iter().find(|pod| is_ours(pod)) {

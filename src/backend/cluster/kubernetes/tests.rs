@@ -15,7 +15,7 @@ use super::discovery;
 use super::evict::{Answer, evict};
 use super::object::Node;
 use super::shutdown;
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::{ApiError, Server};
 use crate::observed::PodName;
 
 /// Answers in order, and what they were asked with.
@@ -99,7 +99,7 @@ fn page(names: &[&str], next: &str) -> Value {
     json!({"kind": "NodeList", "metadata": {"continue": next, "resourceVersion": "7"}, "items": items})
 }
 
-async fn names(server: &Server) -> Result<Vec<Arc<str>>, Trouble> {
+async fn names(server: &Server) -> Result<Vec<Arc<str>>, ApiError> {
     let take = |names: &mut Vec<_>, node: Node| names.push(node.metadata.name);
     let list = server
         .list(NODES, &ListParams::default(), Vec::new, take)
@@ -139,8 +139,8 @@ async fn a_list_that_the_server_forgot_is_begun_anew_and_not_for_ever() {
 
     let answers: Vec<_> = std::iter::repeat_n([first, gone()], 9).flatten().collect();
     let (server, canned) = Canned::server(&answers).await;
-    let trouble = names(&server).await.unwrap_err();
-    assert_eq!(trouble.code(), Some(410));
+    let error = names(&server).await.unwrap_err();
+    assert_eq!(error.code(), Some(410));
     assert_eq!(canned.asked().len(), 10);
 }
 
@@ -148,19 +148,19 @@ async fn a_list_that_the_server_forgot_is_begun_anew_and_not_for_ever() {
 async fn a_list_without_an_end_and_what_is_no_list_are_errors() {
     let round = (200, page(&["a"], "more"));
     let (server, _) = Canned::server(&[round.clone(), round.clone(), round]).await;
-    let trouble = names(&server).await.unwrap_err();
-    assert!(trouble.to_string().contains("comes round"), "{trouble}");
+    let error = names(&server).await.unwrap_err();
+    assert!(error.to_string().contains("comes round"), "{error}");
 
     let (server, _) = Canned::server(&[(200, json!("<html>not here</html>"))]).await;
-    assert!(matches!(names(&server).await, Err(Trouble::Unreadable(_))));
+    assert!(matches!(names(&server).await, Err(ApiError::Unreadable(_))));
     let null = (200, json!({"metadata": null, "items": null}));
     let (server, _) = Canned::server(&[null]).await;
     assert!(names(&server).await.unwrap().is_empty());
 
     let (server, _) = Canned::server(&[(502, json!("<html>bad gateway</html>"))]).await;
-    let trouble = names(&server).await.unwrap_err();
-    assert!(trouble.passes());
-    assert!(trouble.to_string().contains("502"), "{trouble}");
+    let error = names(&server).await.unwrap_err();
+    assert!(error.passes());
+    assert!(error.to_string().contains("502"), "{error}");
 }
 
 #[tokio::test]
@@ -231,11 +231,8 @@ async fn a_server_that_hides_the_daemon_set_is_an_error_and_not_taken_for_one_wi
         json!({"kind": "Status", "code": 404, "reason": "NotFound"}),
     );
     let (server, _) = Canned::server(&[forbidden, missing]).await;
-    let trouble = shutdown::is_applied(&server, "a:1").await.unwrap_err();
-    assert!(!trouble.passes());
-    assert!(
-        trouble.to_string().contains("docs/kubernetes.md"),
-        "{trouble}"
-    );
+    let error = shutdown::is_applied(&server, "a:1").await.unwrap_err();
+    assert!(!error.passes());
+    assert!(error.to_string().contains("docs/kubernetes.md"), "{error}");
     assert!(!shutdown::is_applied(&server, "a:1").await.unwrap());
 }

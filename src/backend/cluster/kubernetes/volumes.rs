@@ -7,10 +7,10 @@ use std::time::Duration;
 use kube::api::ListParams;
 
 use super::ATTACHMENTS;
-use super::errand::{Errand, NAMED, Outage, PACE, count};
+use super::node_step::{NAMED, NodeStep, Outage, PACE, count};
 use super::object::VolumeAttachment;
 use crate::backend::ActError;
-use crate::backend::api_server::{Server, Trouble};
+use crate::backend::api_server::{ApiError, Server};
 use crate::backend::retry::waits;
 use crate::step::OnDrainTimeout;
 
@@ -18,7 +18,7 @@ use crate::step::OnDrainTimeout;
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// The volumes that are attached to one node, by name.
-pub(super) async fn attached(server: &Server, node: &str) -> Result<BTreeSet<Arc<str>>, Trouble> {
+pub(super) async fn attached(server: &Server, node: &str) -> Result<BTreeSet<Arc<str>>, ApiError> {
     let take = |all: &mut BTreeSet<_>, each: VolumeAttachment| {
         if &*each.spec.node_name == node {
             all.insert(each.spec.source.persistent_volume_name);
@@ -34,29 +34,29 @@ pub(super) async fn attached(server: &Server, node: &str) -> Result<BTreeSet<Arc
 ///
 /// Before the machine goes off: a volume that it has not let go of may be mounted elsewhere only after
 /// minutes, or be damaged.
-pub(super) async fn release(errand: &Errand<'_>) -> Result<(), ActError> {
+pub(super) async fn release(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
-    let mut waits = waits(PACE, LONGEST_PAUSE, &errand.node);
+    let mut waits = waits(PACE, LONGEST_PAUSE, &step.node);
     loop {
-        match attached(&errand.server, &errand.node).await {
-            Err(trouble) => outage.bear(errand, trouble).await?,
+        match attached(&step.server, &step.node).await {
+            Err(error) => outage.bear(step, error).await?,
             Ok(volumes) if volumes.is_empty() => return Ok(()),
             Ok(volumes) => {
                 outage.ends();
                 let names = volumes.iter().map(|name| &**name).take(NAMED);
                 let names = names.collect::<Vec<_>>().join(", ");
                 let text = format!("{} still attached", count(volumes.len(), "volume"));
-                if errand.is_over() {
-                    return match errand.on_timeout() {
+                if step.is_over() {
+                    return match step.on_timeout() {
                         OnDrainTimeout::Continue => Ok(()),
                         OnDrainTimeout::Fail | OnDrainTimeout::ForceDelete => {
-                            let seconds = errand.timeout();
-                            Err(errand.failure(format!("{text} after {seconds} s: {names}")))
+                            let seconds = step.timeout();
+                            Err(step.failure(format!("{text} after {seconds} s: {names}")))
                         }
                     };
                 }
-                errand.progress(format!("{text}: {names}"));
-                errand.pause(waits.next().unwrap_or(LONGEST_PAUSE)).await;
+                step.progress(format!("{text}: {names}"));
+                step.pause(waits.next().unwrap_or(LONGEST_PAUSE)).await;
             }
         }
     }

@@ -307,8 +307,8 @@ impl Ipmi {
         self.ask(session, &request).await?;
         let settling = self.settings.settling;
         let what = about(session, "boot device");
-        let patience = Pace::within(&what, settling, settling * 4 + MARGIN);
-        seen(Boot::Network, patience, || self.boot(session)).await?;
+        let pace = Pace::within(&what, settling, settling * 4 + MARGIN);
+        seen(Boot::Network, pace, || self.boot(session)).await?;
         order.reporter.note(SWITCHED_ON).await?;
         self.bring_power(session, PowerState::On, order).await?;
         order

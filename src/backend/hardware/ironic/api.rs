@@ -80,8 +80,8 @@ impl RequestError {
 }
 
 impl From<RequestError> for ActError {
-    fn from(trouble: RequestError) -> Self {
-        match trouble {
+    fn from(error: RequestError) -> Self {
+        match error {
             RequestError::Http(failure) => failure.into(),
             RequestError::Stays(text) => Self::Permanent(Arc::from(text)),
         }
@@ -228,8 +228,8 @@ impl Api {
     ) -> Result<Option<T>, RequestError> {
         match self.get(subject, path).await {
             Ok(found) => Ok(Some(found)),
-            Err(trouble) if trouble.status() == Some(404) => Ok(None),
-            Err(trouble) => Err(trouble),
+            Err(error) if error.status() == Some(404) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -184,11 +184,11 @@ impl<'a> NodeSteps<'a> {
         let node = match created {
             Ok(node) => node,
             // Somebody was faster, or an answer was lost before.
-            Err(trouble) if trouble.status() == Some(409) => match task.look().await? {
+            Err(error) if error.status() == Some(409) => match task.look().await? {
                 Some(node) => return self.refresh(node).await,
-                None => return Err(trouble.into()),
+                None => return Err(error.into()),
             },
-            Err(trouble) => return Err(trouble.into()),
+            Err(error) => return Err(error.into()),
         };
         if !enrolment.traits.is_empty() {
             api.set_traits(&task.subject, &node.uuid, &enrolment.traits)

@@ -90,31 +90,31 @@ impl Task<'_, Ironic> {
             if let Some(verb) = verb {
                 self.gate(&node, verb)?;
             }
-            let trouble = match send(node.uuid.clone()).await {
+            let error = match send(node.uuid.clone()).await {
                 Ok(answer) => return Ok((node, answer)),
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
-            if !matches!(trouble.status(), Some(409 | 503)) {
-                return Err(trouble.into());
+            if !matches!(error.status(), Some(409 | 503)) {
+                return Err(error.into());
             }
             // Held, or against a rule? The text and the code do not tell; the node does.
             let before = std::mem::replace(&mut node, self.known().await?);
-            if trouble.status() == Some(503) && node.state() != before.state() {
-                return Err(ActError::Ambiguous(Arc::from(trouble.to_string())));
+            if error.status() == Some(503) && node.state() != before.state() {
+                return Err(ActError::Ambiguous(Arc::from(error.to_string())));
             }
-            if trouble.is_busy() && node.is_idle() && node.state() == before.state() {
-                let Some(delay) = busy.next(&trouble, self.backend.watch.is_active()) else {
-                    return Err(busy.ended(&trouble));
+            if error.is_busy() && node.is_idle() && node.state() == before.state() {
+                let Some(delay) = busy.next(&error, self.backend.watch.is_active()) else {
+                    return Err(busy.ended(&error));
                 };
                 self.say(format!(
-                    "Ironic is busy: {trouble}; retried in {} s",
+                    "Ironic is busy: {error}; retried in {} s",
                     delay.as_secs()
                 ));
                 tokio::time::sleep(delay).await;
             } else if node.is_idle() {
                 refusals += 1;
                 if refusals >= IDLE_REFUSALS {
-                    return Err(trouble.into());
+                    return Err(error.into());
                 }
                 tokio::time::sleep(REFUSED_DELAY).await;
             } else {
@@ -332,14 +332,14 @@ impl Busy {
 
     /// The wait before the next request; `None`: it would be too late. `is_active`: whether
     /// Ironic works on a machine, whose end makes room.
-    fn next(&mut self, trouble: &RequestError, is_active: bool) -> Option<Duration> {
+    fn next(&mut self, error: &RequestError, is_active: bool) -> Option<Duration> {
         let now = Instant::now();
-        if is_active && trouble.status() == Some(503) {
+        if is_active && error.status() == Some(503) {
             self.until = now + BUSY;
         }
         let own = self.waits.next().unwrap_or(BUSY_DELAY.1);
         // Many machines that ask in the same moment would find the same few workers, again and again.
-        let delay = match trouble.retry_after() {
+        let delay = match error.retry_after() {
             Some(asked) => asked.clamp(Duration::from_secs(1), BUSY) + own,
             None => own,
         };
@@ -348,13 +348,13 @@ impl Busy {
     }
 
     /// The failure when there is no time left.
-    fn ended(&self, trouble: &RequestError) -> ActError {
+    fn ended(&self, error: &RequestError) -> ActError {
         let is_at_end = self.end.is_some_and(|end| end <= self.until);
-        if is_at_end || trouble.status() != Some(503) {
-            return trouble.clone().into();
+        if is_at_end || error.status() != Some(503) {
+            return error.clone().into();
         }
         ActError::Passing(Arc::from(format!(
-            "{trouble}; Ironic has worked on no machine for {} minutes: a conductor whose pool of \
+            "{error}; Ironic has worked on no machine for {} minutes: a conductor whose pool of \
              workers was once full may refuse all work until it is restarted",
             BUSY.as_secs() / 60
         )))

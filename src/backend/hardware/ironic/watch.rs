@@ -132,7 +132,7 @@ async fn look(watch: Arc<Watch>) {
     loop {
         let begun = Instant::now();
         let listed = watch.api.list().await;
-        let listed = listed.map_err(|trouble| Arc::from(trouble.to_string()));
+        let listed = listed.map_err(|error| Arc::from(error.to_string()));
         let round = Round::new(begun, listed);
         let seen = watched(&watch, round.nodes.as_ref().ok());
         pause = if seen == before {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Metal3;
 use super::resource::Host;
 use super::watch::{HostObservation, Waiter};
-use crate::backend::api_server::{OUTAGE, Trouble};
+use crate::backend::api_server::{ApiError, OUTAGE};
 use crate::backend::hardware::driver::Result;
 use crate::backend::hardware::provisioner::Task;
 use crate::backend::retry::policy;
@@ -48,19 +48,19 @@ impl Task<'_, Metal3> {
     /// Sends a request until it is answered, as long as what is against it can pass.
     pub(super) async fn ask<T, F>(&self, request: &str, send: impl FnMut() -> F) -> Result<T>
     where
-        F: Future<Output = Result<T, Trouble>>,
+        F: Future<Output = Result<T, ApiError>>,
     {
         let began = Instant::now();
-        let passes = |trouble: &Trouble| {
-            let passes = trouble.passes() && !trouble.is_conflict();
+        let passes = |error: &ApiError| {
+            let passes = error.passes() && !error.is_conflict();
             passes && began.elapsed() < OUTAGE && !self.is_over()
         };
         let answer = send
             .retry(policy(RETRIES.0, RETRIES.1, &self.name))
             .when(passes)
-            .notify(|trouble, _| self.say(format!("{request}: {trouble}; trying again")))
+            .notify(|error, _| self.say(format!("{request}: {error}; trying again")))
             .await;
-        answer.map_err(|trouble| trouble.into_error(&format!("{}: {request}", self.subject)))
+        answer.map_err(|error| error.into_error(&format!("{}: {request}", self.subject)))
     }
 
     /// Changes the host by what is made of the host as it is; `None`: there is nothing to change.
@@ -79,8 +79,8 @@ impl Task<'_, Metal3> {
             let send = || async {
                 match management.change_host(&host, patch.clone()).await {
                     Ok(changed) => Ok(Some(changed)),
-                    Err(trouble) if trouble.is_conflict() => Ok(None),
-                    Err(trouble) => Err(trouble),
+                    Err(error) if error.is_conflict() => Ok(None),
+                    Err(error) => Err(error),
                 }
             };
             if let Some(changed) = self.ask(request, send).await? {

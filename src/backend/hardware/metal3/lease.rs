@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::management::Management;
-use crate::backend::api_server::{Trouble, or_empty};
+use crate::backend::api_server::{ApiError, or_empty};
 
 const LEASE_API: &str = "coordination.k8s.io/v1";
 
 /// Which Lease is held, and by whom.
 #[derive(Clone, Debug)]
-pub struct Tenure {
+pub struct LeaseSettings {
     /// The name of the Lease.
     pub lease: Arc<str>,
     /// Who holds it, another one for each process.
@@ -27,7 +27,7 @@ pub struct Tenure {
     pub duration: Duration,
 }
 
-impl Tenure {
+impl LeaseSettings {
     /// How often it is renewed, and looked at by those who wait for it.
     #[must_use]
     pub fn renewal(&self) -> Duration {
@@ -74,7 +74,7 @@ struct Spec {
 #[derive(Debug)]
 pub struct Lease<'a> {
     management: &'a Management,
-    tenure: Tenure,
+    lease_settings: LeaseSettings,
     /// The version that was seen last, and when it was first seen.
     seen: Option<(Arc<str>, Instant)>,
     /// When it was last renewed by us.
@@ -84,10 +84,10 @@ pub struct Lease<'a> {
 impl<'a> Lease<'a> {
     /// A Lease in the namespace of the hosts; nothing is asked for yet.
     #[must_use]
-    pub fn new(management: &'a Management, tenure: Tenure) -> Self {
+    pub fn new(management: &'a Management, lease_settings: LeaseSettings) -> Self {
         Self {
             management,
-            tenure,
+            lease_settings,
             seen: None,
             renewed: None,
         }
@@ -95,15 +95,15 @@ impl<'a> Lease<'a> {
 
     /// Which Lease, and whose.
     #[must_use]
-    pub fn tenure(&self) -> &Tenure {
-        &self.tenure
+    pub fn settings(&self) -> &LeaseSettings {
+        &self.lease_settings
     }
 
     /// Whether it was ours at the last look, and still holds by our own clock.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.renewed
-            .is_some_and(|renewed| renewed.elapsed() < self.tenure.duration)
+            .is_some_and(|renewed| renewed.elapsed() < self.lease_settings.duration)
     }
 
     /// Takes it if it is free, renews it if it is ours.
@@ -111,23 +111,23 @@ impl<'a> Lease<'a> {
     /// # Errors
     ///
     /// The cluster cannot be asked, or refuses. Somebody else having been faster is no error.
-    pub async fn hold(&mut self) -> Result<Held, Trouble> {
+    pub async fn hold(&mut self) -> Result<Held, ApiError> {
         let asked = Instant::now();
         let server = self.management.server().await?;
         let path = self.management.path(LEASE_API, "leases");
-        let found: Option<Written> = server.get(&path, &self.tenure.lease).await?;
+        let found: Option<Written> = server.get(&path, &self.lease_settings.lease).await?;
         let now = format!("{:.6}", jiff::Timestamp::now());
         let Some(found) = found else {
             let lease = json!({
                 "apiVersion": LEASE_API,
                 "kind": "Lease",
-                "metadata": {"name": self.tenure.lease},
+                "metadata": {"name": self.lease_settings.lease},
                 "spec": self.spec(&now, &now, 0),
             });
             return match server.create::<Value>(&path, &lease).await {
                 Ok(_) => Ok(self.ours(asked)),
-                Err(trouble) if trouble.code() == Some(409) => Ok(self.lost("another one")),
-                Err(trouble) => Err(trouble),
+                Err(error) if error.code() == Some(409) => Ok(self.lost("another one")),
+                Err(error) => Err(error),
             };
         };
         let version = &found.metadata.resource_version;
@@ -135,9 +135,9 @@ impl<'a> Lease<'a> {
             self.seen = Some((version.clone(), asked));
         }
         let holder = &found.spec.holder_identity;
-        let is_ours = *holder == self.tenure.identity;
+        let is_ours = *holder == self.lease_settings.identity;
         let lasts = found.spec.lease_duration_seconds;
-        let lasts = lasts.map_or(self.tenure.duration, Duration::from_secs);
+        let lasts = lasts.map_or(self.lease_settings.duration, Duration::from_secs);
         let still = self
             .seen
             .as_ref()
@@ -154,12 +154,12 @@ impl<'a> Lease<'a> {
             "spec": self.spec(since, &now, transitions),
         });
         match server
-            .merge::<Value>(&path, &self.tenure.lease, &patch)
+            .merge::<Value>(&path, &self.lease_settings.lease, &patch)
             .await
         {
             Ok(_) => Ok(self.ours(asked)),
-            Err(trouble) if trouble.code() == Some(409) => Ok(self.lost("another one")),
-            Err(trouble) => Err(trouble),
+            Err(error) if error.code() == Some(409) => Ok(self.lost("another one")),
+            Err(error) => Err(error),
         }
     }
 
@@ -168,14 +168,15 @@ impl<'a> Lease<'a> {
     /// # Errors
     ///
     /// The cluster cannot be asked, or refuses.
-    pub async fn give_back(&mut self) -> Result<(), Trouble> {
+    pub async fn give_back(&mut self) -> Result<(), ApiError> {
         if !self.is_held() {
             return Ok(());
         }
         let server = self.management.server().await?;
         let path = self.management.path(LEASE_API, "leases");
-        let found: Option<Written> = server.get(&path, &self.tenure.lease).await?;
-        let Some(found) = found.filter(|found| found.spec.holder_identity == self.tenure.identity)
+        let found: Option<Written> = server.get(&path, &self.lease_settings.lease).await?;
+        let Some(found) =
+            found.filter(|found| found.spec.holder_identity == self.lease_settings.identity)
         else {
             return Ok(());
         };
@@ -185,15 +186,15 @@ impl<'a> Lease<'a> {
         });
         self.renewed = None;
         let given = server
-            .merge::<Value>(&path, &self.tenure.lease, &patch)
+            .merge::<Value>(&path, &self.lease_settings.lease, &patch)
             .await;
         given.map(drop)
     }
 
     fn spec(&self, since: &str, now: &str, transitions: u64) -> Value {
         json!({
-            "holderIdentity": self.tenure.identity,
-            "leaseDurationSeconds": self.tenure.duration.as_secs(),
+            "holderIdentity": self.lease_settings.identity,
+            "leaseDurationSeconds": self.lease_settings.duration.as_secs(),
             "acquireTime": since,
             "renewTime": now,
             "leaseTransitions": transitions,

@@ -1,7 +1,7 @@
 //! A management cluster: its hosts, Machines and Metal3Machines, read in pages and changed by patches.
 //!
 //! Every change names the version that it was made for: what somebody else has changed meanwhile is
-//! refused (409, [`Trouble::is_conflict`]), and the caller looks again. A Secret is written and never
+//! refused (409, [`ApiError::is_conflict`]), and the caller looks again. A Secret is written and never
 //! read. At most [`AT_ONCE`] requests go on at the same time.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::resource::{Host, Machine, Metadata, Metal3Machine};
 use super::settings::{CODE, Settings};
-use crate::backend::api_server::{self, Connection, Server, Trouble, Watch};
+use crate::backend::api_server::{self, ApiError, Connection, Server, Watch};
 use crate::backend::{Context, Error, Secret};
 use crate::design::Design;
 use crate::diagnostic::Diagnostic;
@@ -88,19 +88,19 @@ impl Management {
     }
 
     /// The server, for what goes on for long and is no request of its own.
-    pub(super) async fn server(&self) -> Result<Server, Trouble> {
+    pub(super) async fn server(&self) -> Result<Server, ApiError> {
         self.connection.server().await
     }
 
     /// The server, for one request; the permit is held while it goes on.
-    async fn turn(&self) -> Result<(Server, SemaphorePermit<'_>), Trouble> {
+    async fn turn(&self) -> Result<(Server, SemaphorePermit<'_>), ApiError> {
         let Ok(permit) = self.turns.acquire().await else {
-            return Err(Trouble::Unusable("it is closed".to_owned()));
+            return Err(ApiError::Unusable("it is closed".to_owned()));
         };
         Ok((self.connection.server().await?, permit))
     }
 
-    async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<(Vec<T>, String), Trouble> {
+    async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<(Vec<T>, String), ApiError> {
         let (server, _permit) = self.turn().await?;
         let take = |all: &mut Vec<T>, each: T| all.push(each);
         server
@@ -108,7 +108,11 @@ impl Management {
             .await
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str, name: &str) -> Result<Option<T>, Trouble> {
+    async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        name: &str,
+    ) -> Result<Option<T>, ApiError> {
         let (server, _permit) = self.turn().await?;
         server.get(path, name).await
     }
@@ -118,7 +122,7 @@ impl Management {
         path: &str,
         seen: &Metadata,
         mut patch: Value,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         patch["metadata"]["resourceVersion"] = json!(seen.resource_version);
         patch["metadata"]["uid"] = json!(seen.uid);
         let (server, _permit) = self.turn().await?;
@@ -130,18 +134,18 @@ impl Management {
     /// # Errors
     ///
     /// The cluster cannot be asked.
-    pub async fn hosts(&self) -> Result<(Vec<Host>, String), Trouble> {
+    pub async fn hosts(&self) -> Result<(Vec<Host>, String), ApiError> {
         self.list(&self.host_path()).await
     }
 
     /// What happens to hosts from a version on.
-    pub(super) async fn follow_hosts(&self, version: &str) -> Result<Watch<Host>, Trouble> {
+    pub(super) async fn follow_hosts(&self, version: &str) -> Result<Watch<Host>, ApiError> {
         let server = self.connection.server().await?;
         Watch::open(&server, &self.host_path(), None, version).await
     }
 
     /// Sees whether hosts can be listed.
-    pub(super) async fn knock(&self) -> Result<(), Trouble> {
+    pub(super) async fn knock(&self) -> Result<(), ApiError> {
         let (server, _permit) = self.turn().await?;
         server.peek(&self.host_path()).await
     }
@@ -151,7 +155,7 @@ impl Management {
     /// # Errors
     ///
     /// The cluster cannot be asked.
-    pub async fn machines(&self) -> Result<(Vec<Machine>, String), Trouble> {
+    pub async fn machines(&self) -> Result<(Vec<Machine>, String), ApiError> {
         self.list(&self.machine_path()).await
     }
 
@@ -160,7 +164,7 @@ impl Management {
     /// # Errors
     ///
     /// The cluster cannot be asked.
-    pub async fn metal3_machines(&self) -> Result<(Vec<Metal3Machine>, String), Trouble> {
+    pub async fn metal3_machines(&self) -> Result<(Vec<Metal3Machine>, String), ApiError> {
         self.list(&self.metal3_machine_path()).await
     }
 
@@ -169,7 +173,7 @@ impl Management {
     /// # Errors
     ///
     /// The cluster cannot be asked.
-    pub async fn host(&self, name: &str) -> Result<Option<Host>, Trouble> {
+    pub async fn host(&self, name: &str) -> Result<Option<Host>, ApiError> {
         self.get(&self.host_path(), name).await
     }
 
@@ -178,7 +182,7 @@ impl Management {
     /// # Errors
     ///
     /// The cluster cannot be asked.
-    pub async fn machine(&self, name: &str) -> Result<Option<Machine>, Trouble> {
+    pub async fn machine(&self, name: &str) -> Result<Option<Machine>, ApiError> {
         self.get(&self.machine_path(), name).await
     }
 
@@ -187,7 +191,7 @@ impl Management {
     /// # Errors
     ///
     /// The cluster cannot be asked.
-    pub async fn metal3_machine(&self, name: &str) -> Result<Option<Metal3Machine>, Trouble> {
+    pub async fn metal3_machine(&self, name: &str) -> Result<Option<Metal3Machine>, ApiError> {
         self.get(&self.metal3_machine_path(), name).await
     }
 
@@ -196,7 +200,7 @@ impl Management {
     /// # Errors
     ///
     /// There is one already (409), it is refused, or the cluster cannot be asked.
-    pub async fn create_host(&self, host: &Value) -> Result<Host, Trouble> {
+    pub async fn create_host(&self, host: &Value) -> Result<Host, ApiError> {
         let (server, _permit) = self.turn().await?;
         server.create(&self.host_path(), host).await
     }
@@ -205,8 +209,8 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// Somebody else has changed it ([`Trouble::is_conflict`]), it is refused, or the cluster cannot be asked.
-    pub async fn change_host(&self, seen: &Host, patch: Value) -> Result<Host, Trouble> {
+    /// Somebody else has changed it ([`ApiError::is_conflict`]), it is refused, or the cluster cannot be asked.
+    pub async fn change_host(&self, seen: &Host, patch: Value) -> Result<Host, ApiError> {
         self.change(&self.host_path(), &seen.metadata, patch).await
     }
 
@@ -214,8 +218,8 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// Somebody else has changed it ([`Trouble::is_conflict`]), it is refused, or the cluster cannot be asked.
-    pub async fn change_machine(&self, seen: &Machine, patch: Value) -> Result<Machine, Trouble> {
+    /// Somebody else has changed it ([`ApiError::is_conflict`]), it is refused, or the cluster cannot be asked.
+    pub async fn change_machine(&self, seen: &Machine, patch: Value) -> Result<Machine, ApiError> {
         self.change(&self.machine_path(), &seen.metadata, patch)
             .await
     }
@@ -225,7 +229,7 @@ impl Management {
     /// # Errors
     ///
     /// Another has its name (409), it is refused, or the cluster cannot be asked.
-    pub async fn delete_host(&self, seen: &Host) -> Result<bool, Trouble> {
+    pub async fn delete_host(&self, seen: &Host) -> Result<bool, ApiError> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(seen.metadata.uid.to_string()),
@@ -250,7 +254,7 @@ impl Management {
         name: &str,
         written: &[(&str, &Secret)],
         owner: Option<&Host>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ApiError> {
         let data: Map<String, Value> = written
             .iter()
             .map(|(key, value)| ((*key).to_owned(), json!(value.reveal())))
@@ -273,7 +277,7 @@ impl Management {
         let path = self.path("v1", "secrets");
         match server.apply::<IgnoredAny>(&path, name, &secret).await {
             Ok(_) => Ok(()),
-            Err(Trouble::Refused(mut status)) => {
+            Err(ApiError::Refused(mut status)) => {
                 let repeats = |(_, value): &(&str, &Secret)| {
                     !value.reveal().is_empty() && status.message.contains(value.reveal())
                 };
@@ -281,9 +285,9 @@ impl Management {
                     "its text is not shown, since it repeats what was written"
                         .clone_into(&mut status.message);
                 }
-                Err(Trouble::Refused(status))
+                Err(ApiError::Refused(status))
             }
-            Err(trouble) => Err(trouble),
+            Err(error) => Err(error),
         }
     }
 
@@ -292,7 +296,7 @@ impl Management {
     /// # Errors
     ///
     /// It is refused, or the cluster cannot be asked.
-    pub async fn delete_secret(&self, name: &str) -> Result<bool, Trouble> {
+    pub async fn delete_secret(&self, name: &str) -> Result<bool, ApiError> {
         let (server, _permit) = self.turn().await?;
         let path = self.path("v1", "secrets");
         server.delete(&path, name, &DeleteParams::default()).await

@@ -21,7 +21,7 @@ mod watcher;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-pub use lease::{Held, Lease, Tenure};
+pub use lease::{Held, Lease, LeaseSettings};
 pub use management::{HOST_API, Management};
 
 pub use remediation::{GIVEN_UP, HARD, HOLD, NEEDS_REMEDIATION, STATE};
@@ -31,7 +31,7 @@ pub use watcher::{WatchListener, Watched, Watcher};
 use super::driver::{self, Driver, Result, carry_out};
 use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
-use crate::backend::api_server::{Trouble, again};
+use crate::backend::api_server::{ApiError, again};
 use crate::backend::{Context, Error, Holder, Order, Probe, Secrets};
 use crate::design::{Design, HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node as Written;
@@ -94,7 +94,7 @@ impl Metal3 {
     }
 
     /// The hosts of nodes, by their own names: few one by one, many by one list.
-    async fn hosts(&self, nodes: &[Arc<NodeDesign>]) -> Result<HashMap<Arc<str>, Host>, Trouble> {
+    async fn hosts(&self, nodes: &[Arc<NodeDesign>]) -> Result<HashMap<Arc<str>, Host>, ApiError> {
         let management = &self.management;
         let found = if nodes.len() <= FEW {
             let looks = nodes.iter().map(|node| {
@@ -139,8 +139,8 @@ impl Driver for Metal3 {
     async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
         let hosts = match self.hosts(nodes).await {
             Ok(hosts) => hosts,
-            Err(trouble) => {
-                let why = format!("cluster `{}`: {trouble}", self.management.cluster());
+            Err(error) => {
+                let why = format!("cluster `{}`: {error}", self.management.cluster());
                 return driver::unknown(nodes, &why);
             }
         };
@@ -175,7 +175,7 @@ impl Driver for Metal3 {
         let (cluster, namespace) = (management.cluster(), management.namespace());
         let knocked = management.knock().await;
         let subject = format!("management cluster `{cluster}`, namespace {namespace}");
-        knocked.map_err(|trouble| trouble.into_error(&format!("{subject}: list hosts")))?;
+        knocked.map_err(|error| error.into_error(&format!("{subject}: list hosts")))?;
         let mut said = format!("Metal3 in {subject}");
         if !self.settings.controller.verify {
             said.push_str("; the operator does not verify the certificates of controllers");
@@ -209,8 +209,8 @@ impl Driver for Metal3 {
         let of_host = names.map(|name| (self.roster.name_of(name), name.clone()));
         let of_host = of_host.collect();
         let seen = again(|| remediation::remediations(&self.management, &of_host)).await;
-        seen.unwrap_or_else(|trouble| {
-            let why = format!("cluster `{}`: {trouble}", self.management.cluster());
+        seen.unwrap_or_else(|error| {
+            let why = format!("cluster `{}`: {error}", self.management.cluster());
             let unseen = RemediationSeen {
                 unseen: Some(why.into()),
                 ..RemediationSeen::default()

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::management::Management;
 use super::resource::{Host, Machine, Metal3Machine, key};
-use crate::backend::api_server::Trouble;
+use crate::backend::api_server::ApiError;
 use crate::backend::retry::waits;
 use crate::backend::{ActError, Holder, HostSeen, Pending};
 use crate::design::NodeName;
@@ -49,17 +49,17 @@ const PACE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 /// What a host keeps of its remediation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Kept {
+struct RemediationState {
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     backup: Option<Backup>,
 }
 
-impl Kept {
+impl RemediationState {
     fn of(host: &Host) -> Self {
         let text = host.annotation(STATE);
-        let kept = text.and_then(|text| serde_json::from_str(text).ok());
-        kept.unwrap_or_default()
+        let state = text.and_then(|text| serde_json::from_str(text).ok());
+        state.unwrap_or_default()
     }
 }
 
@@ -118,7 +118,7 @@ impl Chain<'_> {
             host: path(&host.namespace, &host.name),
             needs_remediation: self.needs_remediation(),
             reboot_annotation: self.host.annotation(HOLD).is_some(),
-            under_way: Kept::of(self.host) != Kept::default(),
+            under_way: RemediationState::of(self.host) != RemediationState::default(),
             refused: refusal(&self.state()).map(|refused| Arc::from(refused.to_string())),
             unseen: None,
             given_up: self.host.annotation(GIVEN_UP).cloned(),
@@ -147,7 +147,7 @@ fn owner(machine: &Metal3Machine) -> Option<&str> {
 pub(super) async fn remediations(
     management: &Management,
     nodes: &FxHashMap<Arc<str>, NodeName>,
-) -> Result<BTreeMap<NodeName, RemediationSeen>, Trouble> {
+) -> Result<BTreeMap<NodeName, RemediationSeen>, ApiError> {
     let (hosts, metal3_machines, machines) = tokio::try_join!(
         management.hosts(),
         management.metal3_machines(),
@@ -241,23 +241,23 @@ pub(super) struct Annotations<'a> {
 }
 
 impl Annotations<'_> {
-    fn failure(&self, trouble: Trouble) -> ActError {
+    fn failure(&self, error: ApiError) -> ActError {
         let (node, host) = (self.node.as_str(), &self.host);
-        match trouble.code() {
+        match error.code() {
             // Somebody else has changed it: it is looked at again.
             Some(409) => ActError::Passing(format!("host `{host}` was changed meanwhile").into()),
-            _ => trouble.into_error(&format!("node `{node}`: host `{host}`: remediation")),
+            _ => error.into_error(&format!("node `{node}`: host `{host}`: remediation")),
         }
     }
 
     async fn host(&self) -> Result<Host, ActError> {
         let host = self.management.host(&self.host).await;
-        let host = host.map_err(|trouble| match trouble.code() {
+        let host = host.map_err(|error| match error.code() {
             // It was seen when this began: a server that was restarted unseen may not know our rights yet.
             Some(401 | 403) => {
-                ActError::Passing(format!("host `{}`: remediation: {trouble}", self.host).into())
+                ActError::Passing(format!("host `{}`: remediation: {error}", self.host).into())
             }
-            _ => self.failure(trouble),
+            _ => self.failure(error),
         })?;
         host.ok_or_else(|| ActError::Permanent(format!("host `{}` is gone", self.host).into()))
     }
@@ -266,7 +266,7 @@ impl Annotations<'_> {
     async fn users(
         &self,
         host: &Host,
-    ) -> Result<(Option<Metal3Machine>, Option<Machine>), Trouble> {
+    ) -> Result<(Option<Metal3Machine>, Option<Machine>), ApiError> {
         let Some(name) = user(host) else {
             return Ok((None, None));
         };
@@ -287,14 +287,14 @@ impl Annotations<'_> {
             return Ok(());
         };
         let changed = self.management.change_host(&host, patch).await;
-        changed.map(drop).map_err(|trouble| self.failure(trouble))
+        changed.map(drop).map_err(|error| self.failure(error))
     }
 
     /// Sets or takes off the annotation of the Machine that asks for remediation.
     async fn ask(&self, wanted: Option<&str>) -> Result<(), ActError> {
         let host = self.host().await?;
         let users = self.users(&host).await;
-        let (_, machine) = users.map_err(|trouble| self.failure(trouble))?;
+        let (_, machine) = users.map_err(|error| self.failure(error))?;
         let Some(machine) = machine else {
             return match wanted {
                 None => Ok(()),
@@ -314,14 +314,14 @@ impl Annotations<'_> {
             return Ok(());
         };
         let changed = self.management.change_machine(&machine, patch).await;
-        changed.map(drop).map_err(|trouble| self.failure(trouble))
+        changed.map(drop).map_err(|error| self.failure(error))
     }
 
-    async fn keep(&self, change: impl FnOnce(&mut Kept)) -> Result<(), ActError> {
+    async fn persist(&self, change: impl FnOnce(&mut RemediationState)) -> Result<(), ActError> {
         let host = self.host().await?;
-        let mut kept = Kept::of(&host);
-        change(&mut kept);
-        let text = serde_json::to_string(&kept).unwrap_or_default();
+        let mut state = RemediationState::of(&host);
+        change(&mut state);
+        let text = serde_json::to_string(&state).unwrap_or_default();
         if text.len() > LONGEST {
             let text = format!(
                 "what its node carries has {} bytes, and a host can keep {LONGEST}",
@@ -329,12 +329,12 @@ impl Annotations<'_> {
             );
             return Err(ActError::Permanent(text.into()));
         }
-        let text = (kept != Kept::default()).then_some(&*text);
+        let text = (state != RemediationState::default()).then_some(&*text);
         let Some(patch) = missing(&host.metadata.annotations, &[(STATE, text)]) else {
             return Ok(());
         };
         let changed = self.management.change_host(&host, patch).await;
-        changed.map(drop).map_err(|trouble| self.failure(trouble))
+        changed.map(drop).map_err(|error| self.failure(error))
     }
 
     async fn await_power(&self, on: bool, bound: Duration) -> Result<(), ActError> {
@@ -381,21 +381,21 @@ impl Holder for Annotations<'_> {
         Box::pin(async move {
             let host = self.host().await?;
             let users = self.users(&host).await;
-            let (metal3_machine, machine) = users.map_err(|trouble| self.failure(trouble))?;
+            let (metal3_machine, machine) = users.map_err(|error| self.failure(error))?;
             let chain = Chain {
                 host: &host,
                 metal3_machine: metal3_machine.as_ref(),
                 machine: machine.as_ref(),
             };
-            let kept = Kept::of(&host);
+            let state = RemediationState::of(&host);
             let refused = refusal(&chain.state());
             Ok(HostSeen {
                 powered_on: Ok(host.status.powered_on),
                 needs_remediation: chain.needs_remediation(),
                 reboot_annotation: host.annotation(HOLD).is_some(),
                 refused: refused.map(|refused| Arc::from(refused.to_string())),
-                backup: kept.backup,
-                attempt: kept.attempt,
+                backup: state.backup,
+                attempt: state.attempt,
             })
         })
     }
@@ -404,7 +404,7 @@ impl Holder for Annotations<'_> {
         Box::pin(async move {
             self.ask(Some(ASKED_BY)).await?;
             self.annotate(&[(GIVEN_UP, None)]).await?;
-            self.keep(|kept| kept.attempt = attempt).await
+            self.persist(|state| state.attempt = attempt).await
         })
     }
 
@@ -417,7 +417,10 @@ impl Holder for Annotations<'_> {
     }
 
     fn keep<'a>(&'a self, backup: &'a Backup) -> Pending<'a, Result<(), ActError>> {
-        Box::pin(async move { self.keep(|kept| kept.backup = Some(backup.clone())).await })
+        Box::pin(async move {
+            self.persist(|state| state.backup = Some(backup.clone()))
+                .await
+        })
     }
 
     fn unmark(&self) -> Pending<'_, Result<(), ActError>> {
@@ -433,13 +436,13 @@ impl Holder for Annotations<'_> {
     }
 
     fn drop_kept(&self) -> Pending<'_, Result<(), ActError>> {
-        Box::pin(async move { self.keep(|kept| kept.backup = None).await })
+        Box::pin(async move { self.persist(|state| state.backup = None).await })
     }
 
     fn end<'a>(&'a self, given_up: Option<&'a Arc<str>>) -> Pending<'a, Result<(), ActError>> {
         Box::pin(async move {
             // What was not given back stays, for whoever tries again.
-            self.keep(|kept| kept.attempt = 0).await?;
+            self.persist(|state| state.attempt = 0).await?;
             let reason = given_up.map(|reason| &**reason);
             self.annotate(&[(GIVEN_UP, reason)]).await
         })

@@ -165,8 +165,8 @@ impl<'a> HostSteps<'a> {
             match management.create_host(&host).await {
                 Ok(created) => Ok(Some(created)),
                 // Somebody was faster, or an answer was lost before.
-                Err(trouble) if trouble.is_conflict() => Ok(None),
-                Err(trouble) => Err(trouble),
+                Err(error) if error.is_conflict() => Ok(None),
+                Err(error) => Err(error),
             }
         };
         let created = task.ask("create", send).await?;

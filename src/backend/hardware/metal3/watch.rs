@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::management::Management;
 use super::resource::Host;
-use crate::backend::api_server::{Event, Trouble};
+use crate::backend::api_server::{ApiError, Event};
 use crate::backend::hardware::follow::{self, Followed};
 use crate::backend::retry::waits;
 
@@ -97,8 +97,8 @@ async fn follow(watch: Arc<Watch>) {
                 waits = renewed();
                 SHORTEST
             }
-            Err(trouble) => {
-                let (why, passes) = (Arc::from(trouble.to_string()), trouble.passes());
+            Err(error) => {
+                let (why, passes) = (Arc::from(error.to_string()), error.passes());
                 let away = HostObservation::Away { why, passes };
                 watch.followed.tell_all(|_| away.clone());
                 waits.next().unwrap_or(LONGEST)
@@ -109,7 +109,7 @@ async fn follow(watch: Arc<Watch>) {
 }
 
 /// Lists the hosts, and follows them until the stream ends or nobody waits.
-async fn round(watch: &Watch) -> Result<(), Trouble> {
+async fn round(watch: &Watch) -> Result<(), ApiError> {
     let (hosts, version) = watch.management.hosts().await?;
     let mut listed: HashMap<Arc<str>, Host> = hosts
         .into_iter()

@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use super::lease::{Held, Lease, Tenure};
+use super::lease::{Held, Lease, LeaseSettings};
 use super::management::Management;
 use super::settings::Settings;
-use crate::backend::api_server::{Connection, Event, Server, Trouble, Watch, or_empty};
+use crate::backend::api_server::{ApiError, Connection, Event, Server, Watch, or_empty};
 use crate::backend::retry::waits;
 use crate::backend::{Context, Error, cluster};
 use crate::design::{BackendKind, Design};
@@ -53,7 +53,7 @@ pub trait WatchListener: Send + Sync {
     /// Changes the names that are known of a collection; `change` says whether it did.
     fn seen(&self, watched: Watched, change: &mut dyn FnMut(&mut BTreeSet<Arc<str>>) -> bool);
     /// The cluster could not be asked.
-    fn trouble(&self, what: &str);
+    fn request_failed(&self, what: &str);
 }
 
 /// A machine or host as a watch sees it.
@@ -156,32 +156,32 @@ impl Watcher {
     /// wait until it has run out.
     pub async fn run(
         &self,
-        tenure: Tenure,
+        lease_settings: LeaseSettings,
         listener: &dyn WatchListener,
         ended: impl Future<Output = ()>,
     ) {
-        let patience = tenure.duration / 2;
-        let mut lease = Lease::new(&self.management, tenure);
+        let timeout = lease_settings.duration / 2;
+        let mut lease = Lease::new(&self.management, lease_settings);
         tokio::select! {
             () = self.keep(&mut lease, listener) => {}
             () = self.follow_all(listener) => {}
             () = ended => {}
         }
         // One that is not given back runs out.
-        let _ = tokio::time::timeout(patience, lease.give_back()).await;
+        let _ = tokio::time::timeout(timeout, lease.give_back()).await;
         listener.lease(false);
     }
 
     async fn keep(&self, lease: &mut Lease<'_>, listener: &dyn WatchListener) {
-        let renewal = lease.tenure().renewal();
+        let renewal = lease.settings().renewal();
         loop {
             let asked = Instant::now();
             // An answer that does not come is no Lease.
             let held = tokio::time::timeout(renewal * 2, lease.hold()).await;
             match held {
                 Ok(Ok(Held::Ours | Held::Other(_))) => {}
-                Ok(Err(trouble)) => listener.trouble(&format!("the Lease: {trouble}")),
-                Err(_) => listener.trouble("the Lease: no answer in time"),
+                Ok(Err(error)) => listener.request_failed(&format!("the Lease: {error}")),
+                Err(_) => listener.request_failed("the Lease: no answer in time"),
             }
             listener.lease(lease.is_held());
             sleep(renewal.saturating_sub(asked.elapsed())).await;
@@ -209,7 +209,7 @@ impl Watcher {
 async fn follow<T: Object>(
     watched: Watched,
     path: &str,
-    server: impl AsyncFn() -> Result<Server, Trouble>,
+    server: impl AsyncFn() -> Result<Server, ApiError>,
     listener: &dyn WatchListener,
 ) {
     let renewed = || waits(AGAIN[0], AGAIN[1], path);
@@ -217,11 +217,11 @@ async fn follow<T: Object>(
     loop {
         let followed = match server().await {
             Ok(server) => follow_once::<T>(watched, path, &server, listener).await,
-            Err(trouble) => Err(trouble),
+            Err(error) => Err(error),
         };
         match followed {
             Ok(()) => waits = renewed(),
-            Err(trouble) => listener.trouble(&format!("{watched}: {trouble}")),
+            Err(error) => listener.request_failed(&format!("{watched}: {error}")),
         }
         sleep(waits.next().unwrap_or(AGAIN[1])).await;
     }
@@ -233,7 +233,7 @@ async fn follow_once<T: Object>(
     path: &str,
     server: &Server,
     listener: &dyn WatchListener,
-) -> Result<(), Trouble> {
+) -> Result<(), ApiError> {
     let take = |names: &mut BTreeSet<Arc<str>>, each: T| {
         if each.counts() {
             names.insert(each.into_name());

@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_secs(180);
 
 /// How a boot override is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum BootOverride {
     /// It is not as asked for.
     No,
     /// For the next boot only.
@@ -46,12 +46,12 @@ fn target(system: &Resource, from: Source) -> Option<&'static str> {
     wanted.find(|target| offered.contains(target)).copied()
 }
 
-fn kept(system: &Resource, target: &str) -> Kept {
+fn boot_override(system: &Resource, target: &str) -> BootOverride {
     let is_set = system.text("/Boot/BootSourceOverrideTarget") == Some(target);
     match system.text("/Boot/BootSourceOverrideEnabled") {
-        Some("Once") if is_set => Kept::Once,
-        Some("Continuous") if is_set => Kept::Continuous,
-        _ => Kept::No,
+        Some("Once") if is_set => BootOverride::Once,
+        Some("Continuous") if is_set => BootOverride::Continuous,
+        _ => BootOverride::No,
     }
 }
 
@@ -74,12 +74,12 @@ impl Machine<'_> {
     }
 
     /// Has it boot from where it should the next time, and reads that back.
-    pub(super) async fn boot_next(&self, node: &NodeDesign) -> Result<Kept, ActError> {
+    pub(super) async fn boot_next(&self, node: &NodeDesign) -> Result<BootOverride, ActError> {
         let settings = &self.backend.settings;
         let system = self.read_system().await?;
         let Some(target) = target(&system, settings.deploy.from) else {
             self.check_boot(&system).await?;
-            return Ok(Kept::No);
+            return Ok(BootOverride::No);
         };
         let mut boot = json!({
             "BootSourceOverrideEnabled": "Once",
@@ -97,7 +97,7 @@ impl Machine<'_> {
         let body = json!({ "Boot": boot });
         let is_set = || async {
             let system = self.read_system().await?;
-            Ok::<_, ActError>(kept(&system, target) != Kept::No)
+            Ok::<_, ActError>(boot_override(&system, target) != BootOverride::No)
         };
         let set = || async {
             let system = self.read_system().await?;
@@ -109,7 +109,7 @@ impl Machine<'_> {
         // Set in any case: mode and address are not part of what is read.
         set().await?;
         level::bring(true, pace, is_set, set).await?;
-        Ok(kept(&self.read_system().await?, target))
+        Ok(boot_override(&self.read_system().await?, target))
     }
 
     /// Takes a boot override back.

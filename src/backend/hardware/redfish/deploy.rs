@@ -12,7 +12,7 @@ use reqwest::{Method, Url};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::boot::Kept;
+use super::boot::BootOverride;
 use super::machine::Machine;
 use super::notes::{Before, Note, RequestState, state};
 use super::settings::{Source, field};
@@ -66,7 +66,7 @@ impl Machine<'_> {
             self.insert(node).await?;
         }
         order.reporter.progress("setting from where it boots");
-        let kept = self.boot_next(node).await?;
+        let boot_override = self.boot_next(node).await?;
         let note = Note::Asked {
             what: Arc::from(BOOT),
             before: Before::default(),
@@ -79,9 +79,14 @@ impl Machine<'_> {
                 .progress("waiting for the report of the new system");
             self.await_report(url, until).await?;
         }
-        self.await_system(order, answers_at, reports_at.is_some(), (kept, until))
-            .await?;
-        if kept == Kept::Continuous {
+        self.await_system(
+            order,
+            answers_at,
+            reports_at.is_some(),
+            (boot_override, until),
+        )
+        .await?;
+        if boot_override == BootOverride::Continuous {
             self.boot_as_usual().await?;
         }
         // Without port or report nobody knows whether the image is still being read.
@@ -97,9 +102,9 @@ impl Machine<'_> {
         order: &Order,
         answers_at: Option<(Arc<str>, u16)>,
         has_reported: bool,
-        (kept, until): (Kept, Instant),
+        (boot_override, until): (BootOverride, Instant),
     ) -> Result<(), ActError> {
-        match (answers_at, kept) {
+        match (answers_at, boot_override) {
             (None, _) if has_reported => {}
             (Some((address, port)), _) => {
                 let text =
@@ -107,13 +112,13 @@ impl Machine<'_> {
                 order.reporter.progress(text);
                 self.await_port(&address, port, until).await?;
             }
-            (None, Kept::Once) => {
+            (None, BootOverride::Once) => {
                 order
                     .reporter
                     .progress("waiting until it has booted (unverified)");
                 self.await_boot(until).await?;
             }
-            (None, Kept::No | Kept::Continuous) => {
+            (None, BootOverride::No | BootOverride::Continuous) => {
                 let time = self.backend.settings.deploy.boot_time;
                 order
                     .reporter

@@ -184,11 +184,11 @@ pub struct LedgerEntry {
 /// What one step did at one time is held together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<LedgerEntry>", into = "Vec<LedgerEntry>")]
-pub struct Ledger(Vec<Deed>);
+pub struct Ledger(Vec<EffectGroup>);
 
 /// What one step did at one time, as [`LedgerEntry`] says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Deed {
+struct EffectGroup {
     /// The number of its first effect; the others follow.
     sequence: u64,
     at: u64,
@@ -198,13 +198,13 @@ struct Deed {
     effects: Vec<Effect>,
 }
 
-impl Deed {
+impl EffectGroup {
     /// The number of the effect after its last.
     fn next(&self) -> u64 {
         self.sequence.saturating_add(self.effects.len() as u64)
     }
 
-    fn goes_on_with(&self, later: &Self) -> bool {
+    fn is_continued_by(&self, later: &Self) -> bool {
         (self.next(), self.at, self.on_the_way) == (later.sequence, later.at, later.on_the_way)
             && (&self.run, &self.step) == (&later.run, &later.step)
     }
@@ -219,14 +219,14 @@ impl Ledger {
 
     /// All entries.
     pub fn entries(&self) -> impl Iterator<Item = LedgerEntry> {
-        self.0.iter().flat_map(|deed| {
-            let numbered = (deed.sequence..).zip(&deed.effects);
+        self.0.iter().flat_map(|group| {
+            let numbered = (group.sequence..).zip(&group.effects);
             numbered.map(|(sequence, effect)| LedgerEntry {
                 sequence,
-                at: deed.at,
-                run: deed.run.clone(),
-                step: deed.step.clone(),
-                on_the_way: deed.on_the_way,
+                at: group.at,
+                run: group.run.clone(),
+                step: group.step.clone(),
+                on_the_way: group.on_the_way,
                 effect: effect.clone(),
             })
         })
@@ -234,20 +234,21 @@ impl Ledger {
 
     /// What happened.
     pub fn effects(&self) -> impl DoubleEndedIterator<Item = &Effect> {
-        self.0.iter().flat_map(|deed| &deed.effects)
+        self.0.iter().flat_map(|group| &group.effects)
     }
 
     /// The last effect at the end of a step; `None` where it never ended.
     #[must_use]
     pub fn end_of(&self, run: &RunId, step: &str) -> Option<&Effect> {
         let mut latest = self.0.iter().rev();
-        let is_end = |deed: &&Deed| !deed.on_the_way && deed.run == *run && *deed.step == *step;
+        let is_end =
+            |group: &&EffectGroup| !group.on_the_way && group.run == *run && *group.step == *step;
         latest.find(is_end)?.effects.last()
     }
 
     /// The highest number of an effect; 0 where there is none.
     pub(super) fn last(&self) -> u64 {
-        let last = |deed: &Deed| deed.next().saturating_sub(1);
+        let last = |group: &EffectGroup| group.next().saturating_sub(1);
         self.0.iter().map(last).max().unwrap_or_default()
     }
 
@@ -260,7 +261,7 @@ impl Ledger {
         on_the_way: bool,
         effects: Vec<Effect>,
     ) -> u64 {
-        let deed = Deed {
+        let group = EffectGroup {
             sequence,
             at,
             run: by.run.clone(),
@@ -268,23 +269,27 @@ impl Ledger {
             on_the_way,
             effects,
         };
-        let next = deed.next();
-        self.push(deed);
+        let next = group.next();
+        self.push(group);
         next
     }
 
-    fn push(&mut self, mut deed: Deed) {
-        if deed.effects.is_empty() {
+    fn push(&mut self, mut group: EffectGroup) {
+        if group.effects.is_empty() {
             return;
         }
-        if let Some(last) = self.0.last_mut().filter(|last| last.goes_on_with(&deed)) {
-            last.effects.reserve_exact(deed.effects.len());
-            last.effects.append(&mut deed.effects);
+        if let Some(last) = self
+            .0
+            .last_mut()
+            .filter(|last| last.is_continued_by(&group))
+        {
+            last.effects.reserve_exact(group.effects.len());
+            last.effects.append(&mut group.effects);
             return;
         }
-        deed.effects.shrink_to_fit();
+        group.effects.shrink_to_fit();
         self.0.reserve_exact(1);
-        self.0.push(deed);
+        self.0.push(group);
     }
 }
 
@@ -292,7 +297,7 @@ impl From<Vec<LedgerEntry>> for Ledger {
     fn from(entries: Vec<LedgerEntry>) -> Self {
         let mut ledger = Self::default();
         for entry in entries {
-            ledger.push(Deed {
+            ledger.push(EffectGroup {
                 sequence: entry.sequence,
                 at: entry.at,
                 run: entry.run,

@@ -52,7 +52,7 @@ impl Metrics {
         gauge.store(number as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn trouble(&self, _: &str) {
+    pub(super) fn request_failed(&self, _: &str) {
         add(&self.troubles);
     }
 

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::process::listen;
 use super::{ApplyCommand, actor, apply_new, resume};
-use crate::backend::{Tenure, WatchListener, Watched, Watcher};
+use crate::backend::{LeaseSettings, WatchListener, Watched, Watcher};
 use crate::cli::context::{Context, Printer};
 use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
@@ -193,8 +193,8 @@ impl WatchListener for Shared {
         }
     }
 
-    fn trouble(&self, what: &str) {
-        self.metrics.trouble(what);
+    fn request_failed(&self, what: &str) {
+        self.metrics.request_failed(what);
         let subject = what.split(':').next().unwrap_or_default().to_owned();
         let before = lock(&self.said).insert(subject, what.to_owned());
         if let Some(printer) = &self.printer
@@ -238,7 +238,7 @@ pub(super) fn watch(
     command.arguments.leave_blocked_out();
     command.hooks = Hooks(Some(shared.clone()));
     context.printer.tell(&format!("watching as `{identity}`"));
-    let tenure = Tenure {
+    let lease_settings = LeaseSettings {
         lease: Arc::from(command.watching.lease.as_str()),
         identity: identity.into(),
         duration: Duration::from_secs(command.watching.lease_duration),
@@ -262,7 +262,7 @@ pub(super) fn watch(
                     let _ = is_over.await;
                 };
                 tokio::select! {
-                    () = watcher.run(tenure, &*background, ended) => {}
+                    () = watcher.run(lease_settings, &*background, ended) => {}
                     () = health::answer(health, background.clone()) => {}
                 }
                 signals.abort();

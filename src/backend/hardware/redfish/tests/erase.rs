@@ -7,7 +7,7 @@ async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
     let bmc = Bmc::start().await;
     bmc.state().is_on = true;
     let site = site(&[bmc.port()], "", "");
-    let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+    let (order, listener) = site.order_with(StepKind::Destroy, None, Vec::new());
     assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
     site.hardware.act(&order).await.unwrap();
     let is_on = bmc.state().is_on;
@@ -15,7 +15,7 @@ async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
     assert_eq!((is_on, erased), (false, 2));
     // Whoever comes again with its notes asks for nothing but that it is off.
     let before = bmc.changes().len();
-    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&ear));
+    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&listener));
     assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
     site.hardware.act(&again).await.unwrap();
     let since = bmc.changes().split_off(before);
@@ -89,10 +89,10 @@ async fn an_erase_whose_answer_was_lost_is_found_by_its_task_or_is_ambiguous() {
         let bmc = Bmc::start().await;
         bmc.state().drives = vec![("D1", how)];
         let site = site(&[bmc.port()], more, "");
-        let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+        let (order, listener) = site.order_with(StepKind::Destroy, None, Vec::new());
         let error = site.hardware.act(&order).await.unwrap_err();
         assert!(matches!(error, ActError::Ambiguous(_)), "{error:?}");
-        assert_eq!(notes_of(&ear), asked("serial-D1"));
+        assert_eq!(notes_of(&listener), asked("serial-D1"));
         bmc.state().tasks.iter_mut().for_each(|task| task.1 = 2);
         let (again, _) = site.order_with(StepKind::Destroy, None, asked(serial));
         let told = match site.hardware.probe(&again).await {
@@ -116,7 +116,7 @@ async fn a_drive_that_refuses_says_why_and_nothing_is_switched_off() {
     bmc.state().is_on = true;
     bmc.state().drives = vec![("D1", Erase::Refuse)];
     let site = site(&[bmc.port()], "", "");
-    let (order, ear) = site.order_with(StepKind::Destroy, None, Vec::new());
+    let (order, listener) = site.order_with(StepKind::Destroy, None, Vec::new());
     let error = site.hardware.act(&order).await.unwrap_err();
     assert!(matches!(error, ActError::Permanent(_)));
     assert!(
@@ -127,7 +127,7 @@ async fn a_drive_that_refuses_says_why_and_nothing_is_switched_off() {
     );
     assert!(bmc.state().is_on);
     // It can be asked again: nothing was begun.
-    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&ear));
+    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&listener));
     assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
     bmc.state().drives = vec![("D1", Erase::No)];
     let error = site.act(StepKind::Destroy).await.unwrap_err();
@@ -142,9 +142,9 @@ async fn a_drive_that_refuses_says_why_and_nothing_is_switched_off() {
 async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused() {
     let bmc = Bmc::start().await;
     let site = site(&[bmc.port()], "", "");
-    let (order, ear) = site.order_with(StepKind::Clean, None, Vec::new());
+    let (order, listener) = site.order_with(StepKind::Clean, None, Vec::new());
     site.hardware.act(&order).await.unwrap();
-    let told = ear.progress.lock().unwrap().join("; ");
+    let told = listener.progress.lock().unwrap().join("; ");
     let at = |text: &str| told.find(text).unwrap_or_else(|| panic!("{text}: {told}"));
     assert!(
         at("verify_properties") < at("verify_firmware")
@@ -181,11 +181,11 @@ async fn a_teardown_cleans_as_planned_erases_once_and_notes_each_step_before_it_
         ("management", "verify_properties"),
         ("deploy", "erase_devices"),
     ]);
-    let (order, ear) = site.order_with(StepKind::Destroy, Some(steps.clone()), Vec::new());
+    let (order, listener) = site.order_with(StepKind::Destroy, Some(steps.clone()), Vec::new());
     site.hardware.act(&order).await.unwrap();
     assert_eq!(bmc.state().erased.len(), 2);
     assert!(!bmc.state().is_on);
-    let notes = notes_of(&ear);
+    let notes = notes_of(&listener);
     let at = |text: &str| notes.iter().position(|note| note.contains(text)).unwrap();
     assert_eq!(
         crate::step::clean_step_of(&notes),
@@ -201,11 +201,11 @@ async fn a_teardown_cleans_as_planned_erases_once_and_notes_each_step_before_it_
     // A step that fails ends it: nothing after it is run, and the machine is not switched off.
     bmc.state().is_on = true;
     let steps = planned(&[("bios", "reset_bios"), ("deploy", "erase_devices")]);
-    let (order, ear) = site.order_with(StepKind::Destroy, Some(steps), Vec::new());
+    let (order, listener) = site.order_with(StepKind::Destroy, Some(steps), Vec::new());
     assert!(site.hardware.act(&order).await.is_err());
     assert!(bmc.state().is_on && bmc.state().erased.len() == 2);
     assert_eq!(
-        crate::step::clean_step_of(&notes_of(&ear)),
+        crate::step::clean_step_of(&notes_of(&listener)),
         Some("bios.reset_bios")
     );
 }

@@ -105,12 +105,12 @@ fn design(text: &str) -> Design {
 
 /// Remembers what a step tells.
 #[derive(Default)]
-struct Ear {
+struct RecordingListener {
     notes: Mutex<Vec<Arc<str>>>,
     progress: Mutex<Vec<Arc<str>>>,
 }
 
-impl Listener for Ear {
+impl Listener for RecordingListener {
     fn progress(&self, text: Arc<str>) {
         self.progress
             .lock()
@@ -137,7 +137,7 @@ impl Site {
         kind: StepKind,
         parameters: Option<Parameters>,
         notes: Vec<Arc<str>>,
-    ) -> (Order, Arc<Ear>) {
+    ) -> (Order, Arc<RecordingListener>) {
         self.order_of(0, kind, parameters, notes)
     }
 
@@ -151,9 +151,9 @@ impl Site {
         kind: StepKind,
         parameters: Option<Parameters>,
         notes: Vec<Arc<str>>,
-    ) -> (Order, Arc<Ear>) {
+    ) -> (Order, Arc<RecordingListener>) {
         let node = self.nodes[at].clone();
-        let ear = Arc::new(Ear::default());
+        let listener = Arc::new(RecordingListener::default());
         let order = Order {
             run: RunId::from("run"),
             step: Arc::new(Step {
@@ -171,9 +171,9 @@ impl Site {
             }),
             node: Some(node),
             notes,
-            reporter: Reporter::new(ear.clone()),
+            reporter: Reporter::new(listener.clone()),
         };
-        (order, ear)
+        (order, listener)
     }
 
     async fn act(&self, kind: StepKind) -> Result<(), ActError> {
@@ -190,8 +190,11 @@ impl Site {
 }
 
 /// What a step noted besides the identity of its machine.
-fn notes_of(ear: &Ear) -> Vec<Arc<str>> {
-    let notes = ear.notes.lock().unwrap_or_else(PoisonError::into_inner);
+fn notes_of(listener: &RecordingListener) -> Vec<Arc<str>> {
+    let notes = listener
+        .notes
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let is_other = |note: &&Arc<str>| crate::identity::noted(&[(*note).clone()]).is_none();
     notes.iter().filter(is_other).cloned().collect()
 }
@@ -470,7 +473,7 @@ async fn a_deploy_is_off_override_on_and_is_ambiguous_once_it_was_to_be_switched
     // What was read is old by the time it is changed, once.
     bmc.state().moved = 1;
     let site = site(&[bmc.port()], "", "");
-    let (order, ear) = site.order_with(StepKind::Deploy, None, Vec::new());
+    let (order, listener) = site.order_with(StepKind::Deploy, None, Vec::new());
     assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
     site.hardware.act(&order).await.unwrap();
     let changes = bmc.changes();
@@ -480,14 +483,14 @@ async fn a_deploy_is_off_override_on_and_is_ambiguous_once_it_was_to_be_switched
         .collect();
     assert_eq!(asked, ["ForceOff", "PATCH ~", "PATCH ~", "On"]);
     assert_eq!(bmc.state().boot, ("Disabled".to_owned(), "Pxe".to_owned()));
-    let notes = notes_of(&ear);
+    let notes = notes_of(&listener);
     assert_eq!(notes.len(), 1);
     let (again, _) = site.order_with(StepKind::Deploy, None, notes);
     assert!(matches!(
         site.hardware.probe(&again).await,
         Probe::Ambiguous(_)
     ));
-    let told = ear.progress.lock().unwrap().join("; ");
+    let told = listener.progress.lock().unwrap().join("; ");
     assert!(told.contains("(unverified)"), "{told}");
 }
 

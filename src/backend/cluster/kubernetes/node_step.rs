@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::names::Names;
 use super::object::{Node, Pod};
 use super::{NODES, PODS};
-use crate::backend::api_server::{Connection, OUTAGE, Server, Trouble};
+use crate::backend::api_server::{ApiError, Connection, OUTAGE, Server};
 use crate::backend::{ActError, Order, Probe};
 use crate::step::{OnDrainTimeout, Parameters, StepKind};
 
@@ -25,7 +25,7 @@ pub(super) const NAMED: usize = 10;
 
 /// A step on one node.
 #[derive(Debug)]
-pub(super) struct Errand<'a> {
+pub(super) struct NodeStep<'a> {
     pub(super) order: &'a Order,
     pub(super) server: Server,
     /// The node's name in the cluster.
@@ -36,7 +36,7 @@ pub(super) struct Errand<'a> {
     began: Instant,
 }
 
-impl<'a> Errand<'a> {
+impl<'a> NodeStep<'a> {
     pub(super) async fn new(
         order: &'a Order,
         connection: &Connection,
@@ -50,7 +50,7 @@ impl<'a> Errand<'a> {
         let server = connection.server().await;
         Ok(Self {
             order,
-            server: server.map_err(|trouble| problem(order.step.id.kind, trouble))?,
+            server: server.map_err(|error| problem(order.step.id.kind, error))?,
             node: names.outside(node),
             shutdown_image: connection.settings().shutdown_image.clone(),
             parameters: order
@@ -98,19 +98,19 @@ impl<'a> Errand<'a> {
     }
 
     /// The node; `None` where there is none.
-    pub(super) async fn look(&self) -> Result<Option<Node>, Trouble> {
+    pub(super) async fn look(&self) -> Result<Option<Node>, ApiError> {
         self.server.get(NODES, &self.node).await
     }
 
     /// The node that is meant; `None` where it is gone, or another has its name.
-    pub(super) async fn meant(&self) -> Result<Option<Node>, Trouble> {
+    pub(super) async fn meant(&self) -> Result<Option<Node>, ApiError> {
         let node = self.look().await?;
         Ok(node.filter(|node| self.means(node)))
     }
 
     /// The node that is meant, or how far a step is without it: nothing is left to be emptied, changed or
     /// stopped of one that was there and is gone. Where another has its name, acting says so.
-    pub(super) async fn meant_or_gone(&self) -> Result<Result<Node, Probe>, Trouble> {
+    pub(super) async fn meant_or_gone(&self) -> Result<Result<Node, Probe>, ApiError> {
         Ok(match self.look().await? {
             Some(node) if self.means(&node) => Ok(node),
             None if self.parameters.node_uid.is_some() => Err(Probe::Done),
@@ -129,7 +129,7 @@ impl<'a> Errand<'a> {
     ///
     /// It is not there (`NotFound:`), another has its name (`Conflict:`), or the server cannot be asked.
     pub(super) async fn present(&self) -> Result<Node, ActError> {
-        match self.look().await.map_err(|trouble| self.trouble(trouble))? {
+        match self.look().await.map_err(|error| self.act_error(error))? {
             None => Err(ActError::Permanent(
                 format!("NotFound: the cluster has no node `{}`", self.node).into(),
             )),
@@ -145,13 +145,13 @@ impl<'a> Errand<'a> {
     }
 
     /// Changes the node by a merge patch, if it is still the one that was seen.
-    pub(super) async fn change(&self, seen: &Node, mut patch: Value) -> Result<Node, Trouble> {
+    pub(super) async fn change(&self, seen: &Node, mut patch: Value) -> Result<Node, ApiError> {
         patch["metadata"]["uid"] = json!(seen.metadata.uid);
         self.server.merge(NODES, &self.node, &patch).await
     }
 
     /// All pods of the node, as they are now, and the version of the list.
-    pub(super) async fn pods(&self) -> Result<(Vec<Pod>, String), Trouble> {
+    pub(super) async fn pods(&self) -> Result<(Vec<Pod>, String), ApiError> {
         let take = |pods: &mut Vec<Pod>, pod| pods.push(pod);
         self.server
             .list(PODS, &self.of_the_node(), Vec::new, take)
@@ -164,8 +164,8 @@ impl<'a> Errand<'a> {
     }
 
     /// The error of trouble with the server.
-    pub(super) fn trouble(&self, trouble: Trouble) -> ActError {
-        problem(self.order.step.id.kind, trouble)
+    pub(super) fn act_error(&self, error: ApiError) -> ActError {
+        problem(self.order.step.id.kind, error)
     }
 
     /// The error of a step that cannot be done.
@@ -184,13 +184,13 @@ pub(super) fn count(number: usize, thing: &str) -> String {
 }
 
 /// The error of a node that may not be removed.
-pub(super) fn conflict(errand: &Errand<'_>, why: &str) -> ActError {
-    let what = match errand.order.step.id.kind {
+pub(super) fn conflict(step: &NodeStep<'_>, why: &str) -> ActError {
+    let what = match step.order.step.id.kind {
         StepKind::Drain => "drained",
         StepKind::ShutdownKubelet => "shut down",
         _ => "removed",
     };
-    let text = format!("Conflict: node `{}` cannot be {what}: {why}", errand.node);
+    let text = format!("Conflict: node `{}` cannot be {what}: {why}", step.node);
     ActError::Permanent(text.into())
 }
 
@@ -210,8 +210,8 @@ fn reason(kind: StepKind) -> &'static str {
     }
 }
 
-fn problem(kind: StepKind, trouble: Trouble) -> ActError {
-    trouble.into_error(reason(kind))
+fn problem(kind: StepKind, error: ApiError) -> ActError {
+    error.into_error(reason(kind))
 }
 
 /// How long a server has not answered as it should, so that a short absence is waited out.
@@ -243,26 +243,26 @@ impl Outage {
     ///
     /// A server that has just started knows nobody's rights for some seconds: what it allowed before it
     /// will allow again.
-    pub(super) fn note(&mut self, errand: &Errand<'_>, trouble: Trouble) -> Result<(), ActError> {
+    pub(super) fn note(&mut self, step: &NodeStep<'_>, error: ApiError) -> Result<(), ActError> {
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
-        self.was_away |= trouble.passes();
-        let forgot = self.knew_us && self.was_away && matches!(trouble.code(), Some(401 | 403));
-        if !(trouble.passes() || forgot) || now - since >= OUTAGE || errand.is_over() {
-            return Err(errand.trouble(trouble));
+        self.was_away |= error.passes();
+        let forgot = self.knew_us && self.was_away && matches!(error.code(), Some(401 | 403));
+        if !(error.passes() || forgot) || now - since >= OUTAGE || step.is_over() {
+            return Err(step.act_error(error));
         }
-        errand.progress(format!("{trouble}; trying again"));
+        step.progress(format!("{error}; trying again"));
         Ok(())
     }
 
     /// The same, and waits a moment.
     pub(super) async fn bear(
         &mut self,
-        errand: &Errand<'_>,
-        trouble: Trouble,
+        step: &NodeStep<'_>,
+        error: ApiError,
     ) -> Result<(), ActError> {
-        self.note(errand, trouble)?;
-        errand.pause(PACE / 2).await;
+        self.note(step, error)?;
+        step.pause(PACE / 2).await;
         Ok(())
     }
 }
