@@ -5,7 +5,7 @@
 pub enum Clock {
     /// As it does.
     Real,
-    /// It jumps to the next thing that somebody waits for: the runtime is to be started paused. Only
-    /// where all backends are simulators that say so, the cluster among them.
+    /// It jumps to the next deadline that a task waits for: the runtime is to be started paused. Only
+    /// where all backends are simulators with a virtual clock, the cluster among them.
     Virtual,
 }

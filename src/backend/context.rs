@@ -1,4 +1,4 @@
-//! What backends are opened with: secrets, trust, and where controllers were at the last apply.
+//! The context that backends are opened with: secrets, trust, and where controllers were at the last apply.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,12 +10,12 @@ use crate::design::{BackendKind, Design, NodeDesign, Section};
 use crate::document::Node;
 use crate::identity::Registry;
 
-/// What backends need that no document says.
+/// Inputs of the backends that no document holds.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The file of the simulated site, where the document names none.
     pub simulated_state: PathBuf,
-    /// Who resolves references to secrets.
+    /// Resolves references to secrets.
     pub secrets: Arc<dyn Secrets>,
     /// Decides whether what the documents name may be used.
     pub gate: Arc<dyn Gate>,

@@ -1,4 +1,4 @@
-//! What keeps a site from having backends.
+//! Errors that keep a site from having backends.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use crate::diagnostic::Diagnostic;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No document says who moves the hardware.
-    #[error("no document of this site says who moves the hardware")]
+    /// No document names the hardware backend.
+    #[error("the site has no `trueup/Backends/v1` document, so it names no hardware backend")]
     NoBackends,
-    /// The document asks for what cannot be had; with the place.
+    /// A setting of the Backends document is unsupported; with its place.
     #[error("{}", .0.message)]
     Settings(Box<Diagnostic>),
-    /// What the documents would have trueup use is not trusted.
+    /// The documents name endpoints or programs that are not trusted.
     #[error(transparent)]
     Untrusted(#[from] super::Untrusted),
     /// The file of the simulated site cannot be used.

@@ -1,7 +1,7 @@
 //! The lease of a run, asked right before each request that changes something.
 //!
 //! A run may change machines while it holds the lock of its site, and has confirmed that a short while ago.
-//! Whoever carries its steps out does so [`within`] its fence, and awaits [`pass`] before each request that
+//! An executor runs [`within`] its fence, and awaits [`pass`] before each request that
 //! changes something: a request that is not covered by the lease is never sent, however long its step has
 //! been under way, and the step is cancelled there.
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// A clock that goes on while the system is suspended, read from any beginning.
+/// A clock that runs while the system is suspended, read from any origin.
 pub type LeaseClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The lease of a run as its steps see it. The default holds for ever.
@@ -90,7 +90,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What is carried out within a fence.
+/// The fence of the current task.
 #[derive(Clone)]
 struct Scope {
     fence: Fence,
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(within(&fence, drain).await, None);
         // The last one fourteen seconds after the beginning: nine after the confirmation.
         assert_eq!(sent.load(Ordering::SeqCst), 14);
-        // It may be confirmed again, and then goes on.
+        // It may be confirmed again, and then continues.
         fence.confirm(Duration::from_secs(90));
         assert_eq!(within(&fence, pass()).await, Some(()));
     }

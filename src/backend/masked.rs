@@ -15,7 +15,7 @@ use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
 use regex::Regex;
 use serde_json::Value;
 
-/// What stands in a secret's place.
+/// The text shown in place of a secret.
 const MASK: &str = "…";
 
 /// A shorter secret may be any word of a text; it is masked only in answers to what it was sent with.

@@ -1,4 +1,4 @@
-//! Who talks to machines and clusters: the only room that knows addresses and protocols.
+//! Drivers of machines and clusters: the only module with addresses and protocols.
 //!
 //! A backend observes many nodes in one go, and for each kind of step can tell from outside whether
 //! it is not begun, under way or done ([`Hardware::probe`]), and carry it out ([`Hardware::act`]).
@@ -46,16 +46,16 @@ pub use site::{Backends, choose};
 /// A future in a box, so that backends can be chosen when the program runs.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a step looks like from outside.
+/// The progress of a step, probed from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// Nothing was asked for yet; it can be done without harm.
     NotBegun,
-    /// It goes on; acting again would do it twice, waiting is right.
+    /// It runs; acting again would do it twice, waiting is right.
     UnderWay,
     /// It is done.
     Done,
-    /// It cannot be told; the text says what evidence to look at.
+    /// Undecidable; the text names the evidence to check.
     Ambiguous(Arc<str>),
 }
 
@@ -91,7 +91,7 @@ impl ActError {
 
 /// Moves and sees machines.
 pub trait Hardware: Send + Sync {
-    /// Sees many nodes in one go. Every node asked for is in the answer; what could not be seen is
+    /// Observes many nodes in one go. The answer holds every node that was requested; one that cannot be observed is
     /// unknown with its reason.
     fn observe<'a>(
         &'a self,
@@ -104,13 +104,13 @@ pub trait Hardware: Send + Sync {
     /// Carries a step out and waits for its end. Acting on a step that is under way waits for it.
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
 
-    /// Who holds the annotations of the remediation of a machine; `None`: the record does, and its power is
+    /// The holder of the annotations of a machine's remediation; `None`: the record holds them, and its power is
     /// asked for as by any other step.
     fn holder<'a>(&'a self, _node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
         None
     }
 
-    /// What asks for the remediation of machines, of those of which anything does beside the record.
+    /// The reasons for remediation of machines, for those that have any beside the record.
     fn remediations<'a>(
         &'a self,
         _nodes: &'a [Arc<NodeDesign>],
@@ -119,17 +119,17 @@ pub trait Hardware: Send + Sync {
     }
 }
 
-/// What a look at the cluster is for; its nodes are always looked at.
+/// The parts of a cluster to observe; its nodes are always observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Of the nodes, none but those that are named; nothing is asked of the cluster as a whole. For a
-    /// step that looks at its own node, so that a thousand steps are no thousand lists of all nodes.
+    /// step that observes its own node, so that a thousand steps are no thousand lists of all nodes.
     pub named_only: bool,
     /// Pods and budgets, for a forecast.
     pub pods: bool,
     /// The etcd clusters.
     pub etcd: bool,
-    /// What asks for the remediation of machines.
+    /// The reasons for remediation of machines.
     pub remediation: bool,
     /// Whether steps of some kinds are allowed.
     pub rights: Rights,
@@ -160,7 +160,7 @@ impl Rights {
 }
 
 impl Look {
-    /// All that can be seen.
+    /// Every part.
     pub const ALL: Self = Self {
         named_only: false,
         pods: true,
@@ -170,10 +170,10 @@ impl Look {
     };
 }
 
-/// What was seen of the cluster.
+/// The observed state of the cluster.
 #[derive(Clone, Debug)]
 pub struct Sight {
-    /// What it is; `None` where it did not answer, or with [`Look::named_only`].
+    /// Facts about the cluster; `None` where it did not answer, or with [`Look::named_only`].
     pub facts: Option<ClusterFacts>,
     /// All its nodes, or those named, by the names that the design has for them.
     pub nodes: Fact<BTreeMap<NodeName, ClusterNode>>,
@@ -186,7 +186,7 @@ pub struct Sight {
 /// Moves and sees the cluster that runs on the machines: Kubernetes nodes and etcd members.
 pub trait Cluster: Send + Sync {
     /// Sees the whole cluster in a few calls, never one call a node. `named`: the nodes whose pods
-    /// are wanted, where [`Look::pods`] is asked for, and those that alone are looked at with
+    /// are wanted, where [`Look::pods`] is set, and the only nodes observed with
     /// [`Look::named_only`].
     fn observe<'a>(&'a self, named: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight>;
 
@@ -196,15 +196,15 @@ pub trait Cluster: Send + Sync {
         true
     }
 
-    /// The Kubernetes node of a machine now, with what a remediation keeps of it; `None` where there is none.
+    /// The Kubernetes node of a machine now, with the state that a remediation stores on it; `None` if not found.
     fn node<'a>(&'a self, _node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
-        let text = "nobody here knows the nodes of Kubernetes";
+        let text = "this site has no cluster with Kubernetes nodes";
         Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
     }
 
     /// Tells from outside how far a step is.
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe>;
 
-    /// Carries a step out and waits for its end. Acting on a step that is under way goes on with it.
+    /// Runs a step and waits for its end. Acting on a running step resumes it.
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
 }

@@ -18,10 +18,10 @@ pub struct Order {
     /// The node's design: the one to be reached, or for what tears a machine down the last one applied;
     /// `None` for steps of the whole site.
     pub node: Option<Arc<NodeDesign>>,
-    /// What the step noted for itself in an earlier attempt or run, in order ([`Reporter::note`]); before
+    /// Notes of the step from an earlier attempt or run, in order ([`Reporter::note`]); before
     /// that, for what waits for a node, what was noted when it was taken down.
     pub notes: Vec<Arc<str>>,
-    /// Whom to tell what goes on.
+    /// Receives the progress of the step.
     pub reporter: Reporter,
 }
 
@@ -35,7 +35,7 @@ impl Order {
     }
 }
 
-/// Hears what a step tells while it goes on.
+/// A receiver of the progress of a running step.
 pub trait Listener: Send + Sync {
     /// How far it is, in words for people; replaces what was said before.
     fn progress(&self, text: Arc<str>);
@@ -55,7 +55,7 @@ impl Reporter {
         Self(Some(listener))
     }
 
-    /// Says how far the step is (`12 pods left; budget web/front allows none`); the same twice in a row is
+    /// Reports the progress of the step (`12 pods left; budget web/front allows none`); a repeated text is
     /// told once.
     pub fn progress(&self, text: impl Into<Arc<str>>) {
         if let Some(listener) = &self.0 {
@@ -68,7 +68,7 @@ impl Reporter {
     ///
     /// # Errors
     ///
-    /// It could not be written down: the step should not go on.
+    /// The note could not be persisted: the step should stop.
     pub async fn note(&self, text: impl Into<Arc<str>>) -> Result<(), ActError> {
         match &self.0 {
             Some(listener) => listener.note(text.into()).await,

@@ -1,6 +1,6 @@
 //! The reach of a site: everything outside the process that its documents let trueup use.
 //!
-//! Anybody may propose documents in a pull request, and documents name endpoints, address ranges,
+//! Documents can be changed in any pull request, and they name endpoints, address ranges,
 //! variables, files and programs. The reach lists them in one canonical form with a digest, so that an
 //! operator can trust it once and be asked again when it changes. The list is made fail-closed: every
 //! value of the Backends document belongs to it, except those of fields that are known to be harmless
@@ -39,9 +39,9 @@ const HARMLESS: [&str; 13] = [
 /// One thing that documents let trueup use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct ReachEntry {
-    /// Which field says so (`hardware.redfish.credentials.password.env`).
+    /// The field (`hardware.redfish.credentials.password.env`).
     pub path: Arc<str>,
-    /// What it says.
+    /// The field's value.
     pub value: Arc<str>,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for ReachEntry {
     }
 }
 
-/// What the documents of a site let trueup use.
+/// The endpoints, files, variables and programs that a site's documents name.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
     entries: Vec<ReachEntry>,
@@ -214,7 +214,7 @@ impl Reach {
                 for (key, field) in fields.filter(|(key, _)| !HARMLESS.contains(&&*key.text)) {
                     let path = format!("{path}.{}", key.text);
                     match is_credential(&key.text) && Reference::read(&field.node).is_none() {
-                        // No backend takes one, and nobody is to read it here.
+                        // No backend takes one, and it must not be shown here.
                         true => self.push(&path, "written in the document"),
                         false => self.leaves(&path, &field.node),
                     }
@@ -261,7 +261,7 @@ pub fn digest(entries: &[ReachEntry]) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Untrusted {
-    /// What is not trusted, by name.
+    /// The entries that are not trusted, by name.
     pub message: String,
     /// The ways out.
     pub hints: Vec<String>,
@@ -273,7 +273,7 @@ pub trait Gate: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Nobody with the right to do so trusts it.
+    /// It is not trusted by an operator with the right to trust it.
     fn admit(&self, reach: &Reach, secrets: &dyn Secrets) -> Result<(), Untrusted>;
 }
 

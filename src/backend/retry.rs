@@ -1,7 +1,7 @@
 //! The retry policy: waits that double up to a bound, and differ from one who waits to the next.
 //!
 //! A request that is repeated as it is takes the policy whole, with what passes and how often
-//! ([`backon::Retryable`]); what looks at the world between two attempts takes the waits one by one. Time is
+//! ([`backon::Retryable`]); a loop that observes between two attempts takes the waits one by one. Time is
 //! tokio's, which tests and the simulator hold still.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -13,7 +13,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 pub(crate) type Waits = <ExponentialBuilder as BackoffBuilder>::Backoff;
 
 /// The policy of one who retries: the first wait is between half of `first` and the whole, the next ones
-/// twice as long each, up to `longest`. Of many that begin at once with different keys, no two go on
+/// twice as long each, up to `longest`. Tasks that begin at once with different keys do not retry
 /// together; with the same key, the waits are the same in each run.
 pub(super) fn policy(first: Duration, longest: Duration, key: impl Hash) -> ExponentialBuilder {
     let mut hasher = DefaultHasher::new();

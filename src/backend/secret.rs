@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::masked;
 use crate::design::Reference;
 
-/// A secret's value. It shows itself to nobody: its `Debug` says that there is one.
+/// A secret's value. Its `Debug` prints only that there is one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -102,7 +102,7 @@ pub trait Secrets: fmt::Debug + Send + Sync {
     }
 }
 
-/// Knows no secrets.
+/// A source without secrets.
 #[derive(Clone, Copy, Debug)]
 pub struct NoSecrets;
 

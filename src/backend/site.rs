@@ -36,10 +36,10 @@ pub struct Backends {
     identities: Arc<Registry>,
 }
 
-/// What is said of a machine that is in neither design.
-const NO_DESIGN: &str = "it is not in the design, and neither is it in any that its record names: nobody knows how to reach it";
+/// The reason for a machine that is in neither design.
+const NO_DESIGN: &str = "not found in the design, nor in any revision that its record names, so its controller's address is unknown";
 
-/// What is said where the site has no cluster.
+/// The reason where the site has no cluster.
 const NO_CLUSTER: &str = "the site's Backends document names no cluster";
 
 impl Backends {
@@ -84,7 +84,7 @@ impl Backends {
         self.cluster.as_ref().is_some_and(|it| it.knows_nodes())
     }
 
-    /// Who carries an order out: labels are the cluster's where there is one.
+    /// The backend that runs an order: labels are the cluster's where there is one.
     fn actor(&self, order: &Order) -> Actor {
         match order.step.id.kind {
             StepKind::Relabel if self.knows_nodes() => Actor::Cluster,
@@ -103,8 +103,8 @@ impl Backends {
         self.see_all(nodes, true, Some(look), pods_of).await
     }
 
-    /// Sees what is asked for: `machines`, and of the cluster what `look` says. Machines that nobody
-    /// asked for are in the answer all the same, for what the cluster says of them.
+    /// Observes `machines`, and the parts of the cluster that `look` names. Other machines
+    /// are in the result, too, with the cluster's facts about them.
     pub async fn see_only(
         &self,
         nodes: &[Arc<NodeDesign>],
@@ -131,7 +131,7 @@ impl Backends {
             }
         };
         let hardware = async {
-            // Where nobody else knows the nodes of the cluster, the machines' backends may.
+            // Without a cluster backend, the machines' backends may have the nodes of the cluster.
             let is_about_nodes = look.is_some_and(|look| !look.etcd);
             if machines || (is_about_nodes && !self.knows_nodes()) {
                 return self.hardware.observe(nodes).await;
@@ -189,7 +189,7 @@ impl Hardware for Backends {
         match (self.actor(order), &self.cluster) {
             (Actor::Cluster, Some(cluster)) => cluster.probe(order),
             (Actor::Cluster, None) => Box::pin(async { Probe::Ambiguous(Arc::from(NO_CLUSTER)) }),
-            (Actor::Nobody | Actor::Hardware, _) => self.hardware.probe(order),
+            (Actor::Dispatcher | Actor::Hardware, _) => self.hardware.probe(order),
             (Actor::Both, _) => Box::pin(std::future::ready(remediation::probe(order))),
         }
     }
@@ -204,7 +204,7 @@ impl Hardware for Backends {
             (Actor::Hardware, _) if order.node.is_none() && order.step.id.node.is_some() => {
                 Box::pin(async { Err(ActError::Permanent(Arc::from(NO_DESIGN))) })
             }
-            (Actor::Nobody | Actor::Hardware, _) => self.hardware.act(order),
+            (Actor::Dispatcher | Actor::Hardware, _) => self.hardware.act(order),
             (Actor::Both, cluster) => {
                 Box::pin(remediation::act(order, &*self.hardware, cluster.as_deref()))
             }

@@ -296,7 +296,7 @@ mod tests {
         };
         let notes = [
             Arc::from(clean_step_begins("management.verify_properties")),
-            Arc::from("a note of somebody else"),
+            Arc::from("a note of another author"),
             Arc::from(clean_step_begins("deploy.erase_devices")),
         ];
         let outcome = match failed {

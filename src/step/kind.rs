@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
     /// The dispatcher itself: a barrier, a check, a record.
-    Nobody,
+    Dispatcher,
     /// The backend of the machine.
     Hardware,
     /// The backend of the cluster.
@@ -46,7 +46,7 @@ impl Facts {
     /// Whether a machine, a provisioner or a cluster is asked for something.
     #[must_use]
     pub const fn touches_world(&self) -> bool {
-        !matches!(self.actor, Actor::Nobody)
+        !matches!(self.actor, Actor::Dispatcher)
     }
 }
 
@@ -87,27 +87,27 @@ kinds! {
     /// What the provisioner needs once: networks, keys (Drydock's prepare_site).
     PrepareSite: "prepare-site", Reversible, 3, Hardware;
     /// Barrier before a group: its dependencies succeeded, the group before it has ended.
-    StartGroup: "start", None, 1, Nobody;
+    StartGroup: "start", None, 1, Dispatcher;
     /// Barrier before a wave of redeploys inside a group.
-    StartWave: "wave", None, 1, Nobody;
+    StartWave: "wave", None, 1, Dispatcher;
     /// Tear a machine down: wipe, power off, remove from the provisioner.
     Destroy: "destroy", Destructive, 3, Hardware;
     /// Identify, boot check, inspect.
     Prepare: "prepare", Reversible, 3, Hardware;
     /// Gate: the group's criteria over its prepared nodes.
-    GatePrepared: "gate-prepared", None, 1, Nobody;
+    GatePrepared: "gate-prepared", None, 1, Dispatcher;
     /// Install and boot the system.
     Deploy: "deploy", Destructive, 3, Hardware;
     /// Gate: the group's criteria over its deployed nodes.
-    GateDeployed: "gate-deployed", None, 1, Nobody;
+    GateDeployed: "gate-deployed", None, 1, Dispatcher;
     /// Set Kubernetes labels.
     Relabel: "relabel", Reversible, 3, Hardware;
     /// Switch a machine on that should be on.
     PowerOn: "power-on", Reversible, 3, Hardware;
     /// Bring the record up to date; touches no machine.
-    Record: "record", None, 1, Nobody;
+    Record: "record", None, 1, Dispatcher;
     /// Write the record of a machine that is already as it should be; touches no machine.
-    Adopt: "adopt", None, 1, Nobody;
+    Adopt: "adopt", None, 1, Dispatcher;
     /// Set the retired flag.
     SetRetired: "set-retired", Reversible, 3, Hardware;
     /// Take the retired flag off.
@@ -142,9 +142,9 @@ kinds! {
     /// Take the maintenance flag off.
     UnsetMaintenance: "unset-maintenance", Reversible, 3, Hardware;
     /// Drop the record of a machine; touches no machine.
-    Forget: "forget", None, 1, Nobody;
+    Forget: "forget", None, 1, Dispatcher;
     /// Record what a machine shows of itself; touches no machine.
-    AcceptIdentity: "accept-identity", None, 1, Nobody;
+    AcceptIdentity: "accept-identity", None, 1, Dispatcher;
     /// Bring a failed machine back: off, its node released, on, its node as it was (metal3-remediation).
     Remediate: "remediate", Destructive, 5, Both;
     /// Part of a remediation: mark a node as out of service, and wait until nothing of it is left.
@@ -154,9 +154,9 @@ kinds! {
     /// Part of a remediation: give a node back what the one before carried.
     RestoreNode: "restore-node", Reversible, 3, Cluster;
     /// No critical group failed.
-    CriticalCheck: "critical-check", None, 1, Nobody;
+    CriticalCheck: "critical-check", None, 1, Dispatcher;
     /// Tag the revision.
-    Tag: "tag", None, 1, Nobody;
+    Tag: "tag", None, 1, Dispatcher;
 }
 
 impl StepKind {

@@ -223,7 +223,7 @@ fn a_machine_that_does_not_come_back_is_tried_again_after_a_while_and_then_let_b
     let before = world.ledger();
     apply(&world, &[NODE])
         .with(7)
-        .saying("given up after 2 attempts: no kubelet");
+        .saying("remediation failed after 2 attempts: no kubelet");
     let twice = since(&world, NODE, &before);
     assert_eq!(twice["powered-off"], 2);
     // It is on, nobody holds it, and nobody tries it again but a person.
@@ -285,7 +285,7 @@ fn the_node_of_a_machine_that_never_goes_off_is_left_alone() {
     let before = world.ledger();
     apply(&world, &[NODE])
         .with(7)
-        .saying("given up after 2 attempts");
+        .saying("remediation failed after 2 attempts");
     let happened = since(&world, NODE, &before);
     assert!(!happened.contains_key("node-deleted"), "{happened:?}");
     assert!(!happened.contains_key("powered-off"), "{happened:?}");

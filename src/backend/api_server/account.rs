@@ -23,7 +23,7 @@ const TOKEN_FILE: Duration = Duration::from_secs(300);
 /// How long before its end a credential is renewed.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// What a program prints (`client.authentication.k8s.io`).
+/// The output of a credential program (`client.authentication.k8s.io`).
 #[derive(Deserialize)]
 struct Printed {
     status: Option<Status>,

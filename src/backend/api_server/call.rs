@@ -53,10 +53,10 @@ const LISTS: u32 = 5;
 /// The name under which trueup manages fields.
 pub(in crate::backend) const MANAGER: &str = "trueup";
 
-/// Why a request did not give what was asked for.
+/// An error of a request to an API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The way to the server is not there.
+    /// The connection cannot be opened.
     #[error("{0}")]
     Unusable(String),
     /// No answer, or not in time.
@@ -65,8 +65,8 @@ pub enum ApiError {
     /// The server answered with an error.
     #[error("the API server answers {}", Said(.0))]
     Refused(Box<Status>),
-    /// What came is not what an API server answers.
-    #[error("the API server answers what cannot be read: {0}")]
+    /// The body is not of the expected shape.
+    #[error("the API server sent an answer that cannot be read: {0}")]
     Unreadable(String),
 }
 
@@ -103,7 +103,7 @@ impl ApiError {
         }
     }
 
-    /// Whether what was to be changed is no longer as it was seen.
+    /// Whether the object changed since it was observed.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
@@ -165,7 +165,7 @@ impl Server {
         self.until.is_none_or(|until| until > Timestamp::now())
     }
 
-    /// One object; `None` where there is none.
+    /// One object; `None` if not found.
     pub(in crate::backend) async fn get<T: DeserializeOwned>(
         &self,
         collection: &str,
@@ -175,7 +175,7 @@ impl Server {
         found(self.object(request).await)
     }
 
-    /// What stands at a path that is no object's.
+    /// The answer at a path that is no object's.
     pub(in crate::backend) async fn read<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -328,7 +328,7 @@ impl Server {
             .map_err(|error| self.weigh(error))
     }
 
-    /// What a trouble is in the light of those before: a refusal by a server that has just come back can
+    /// Classifies an error in the light of those before: a refusal by a server that has just come back can
     /// pass.
     pub(in crate::backend) fn weigh(&self, error: ApiError) -> ApiError {
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
@@ -408,7 +408,7 @@ pub(in crate::backend) async fn read(mut body: Body, largest: usize) -> Result<V
 }
 
 /// An error with its causes, without secrets; kube's own words for where in it the error came up
-/// (`ServiceError:`) mean nothing to anybody else.
+/// (`ServiceError:`) mean nothing to an operator.
 pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let text = chain(error);
     let text = masked(&text);
@@ -417,7 +417,7 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     rest.unwrap_or(&text).to_owned()
 }
 
-/// What an answer that is no success says; a proxy on the way may have said it.
+/// The error in an answer that is no success; a proxy on the way may have sent it.
 pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
     let said = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(&body[..body.len().min(2000)]);
@@ -426,7 +426,7 @@ pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
     ApiError::Refused(said.with_code(status.as_u16()).boxed())
 }
 
-/// Asks up to three times where the trouble can pass, a little later each time.
+/// Retries up to three times while the error can pass, a little later each time.
 pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, ApiError>>>(
     ask: impl FnMut() -> F,
 ) -> Result<T, ApiError> {

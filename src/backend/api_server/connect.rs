@@ -28,7 +28,7 @@ pub(in crate::backend) struct Connection {
     settings: Settings,
     secrets: Arc<dyn Secrets>,
     server: Mutex<Option<Server>>,
-    /// What its kubeconfig led to when it was first read, which is what was trusted.
+    /// The facts of its kubeconfig at the first read, which were trusted.
     facts: OnceLock<Vec<(String, String)>>,
 }
 
@@ -112,7 +112,7 @@ impl Connection {
         };
         self.refuse_plain_http(&config)?;
         config.connect_timeout = Some(CONNECT);
-        // What is tried again, and how often, is each step's to say.
+        // Retries are decided by each step.
         config.default_retry = false;
         let secrets = self.secrets.clone();
         let settled = tokio::task::spawn_blocking(move || {
@@ -123,7 +123,7 @@ impl Connection {
         settled.map_err(|error| error.to_string())
     }
 
-    /// Refuses to send who one is over a connection that anybody between can read.
+    /// Refuses to send credentials over plain HTTP beyond this machine.
     fn refuse_plain_http(&self, config: &Config) -> Result<(), String> {
         let is_plain = config.cluster_url.scheme_str() == Some("http");
         let host = config.cluster_url.host().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Kubeconfigs: read within limits, and told by what they lead to.
 //!
-//! A kubeconfig may name programs, proxies and files, and may lie in a repository that anybody may
-//! propose changes to. Its content is as secret as the tokens in it: an error says what is wrong with
-//! which reference, never what stands there.
+//! A kubeconfig may name programs, proxies and files, and may lie in a repository that takes pull
+//! requests from strangers. Its content is as secret as the tokens in it: an error names the reference and
+//! the problem, never the content.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The way to an API server of Kubernetes, whatever is kept there: nodes and pods, or hosts of Metal3.
 //!
 //! `Connection` is opened when it is first needed, `Server` sends requests that are bounded in time
-//! and size, and [`ApiError`] says what went wrong and whether it can pass.
+//! and size, and [`ApiError`] holds the error and whether it can pass.
 
 mod account;
 mod call;

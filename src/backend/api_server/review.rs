@@ -1,4 +1,4 @@
-//! Asks a server what whoever asks may do. Changes nothing.
+//! Access reviews: what the client itself may do. Changes nothing.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ struct Status {
 }
 
 impl Server {
-    /// Whether the server allows something to whoever asks.
+    /// Whether the server allows a request to this client.
     pub(in crate::backend) async fn allows(&self, review: &Review) -> Result<bool, ApiError> {
         let body = json!({
             "apiVersion": "authorization.k8s.io/v1",

@@ -1,4 +1,4 @@
-//! What happens to the objects of a collection from a version on: one stream of events, bounded in time and size.
+//! A watch of the objects of a collection from a version on: one stream of events, bounded in time and size.
 //!
 //! A watch is a way to hear soon; the truth is the list that follows it. So a stream that breaks, that
 //! ends or that cannot be read is no error: the caller lists again.
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(15);
 /// The biggest event, in bytes.
 const LARGEST: usize = 16 << 20;
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Debug)]
 pub(in crate::backend) enum Event<T> {
     /// It is there, and so.
@@ -46,9 +46,9 @@ struct Line<T> {
 pub(in crate::backend) struct Watch<T> {
     body: Body,
     bytes: Vec<u8>,
-    /// Where the search for the end of a line goes on.
+    /// Where the search for the end of a line continues.
     searched: usize,
-    /// When the server has ended it; what says nothing after that is a dead connection.
+    /// The time by which the server ends it; silence after that is a dead connection.
     ends: Instant,
     of: PhantomData<fn() -> T>,
 }
@@ -198,7 +198,7 @@ mod tests {
         let request = http::Request::get("/").body(Body::empty()).unwrap();
         let mut watch = Watch::<Pod>::of(client.send(request).await.unwrap().into_body());
         tokio::time::pause();
-        // Each wait is given up soon, as it is where something else happens.
+        // Each wait times out early, to check for other events.
         while timeout(Duration::from_secs(5), watch.next()).await.is_err() {
             asked += 1;
             assert!(asked < 100, "it never ends");

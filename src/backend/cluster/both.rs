@@ -13,7 +13,7 @@ pub(super) struct Both {
     pub(super) etcd: Arc<dyn Cluster>,
 }
 
-/// Who carries a kind of step out, in this order.
+/// The drivers that run a kind of step, in this order.
 fn actors<'a>(both: &'a Both, order: &Order) -> Vec<&'a dyn Cluster> {
     let parameters = order.step.parameters.as_ref();
     match order.step.id.kind {

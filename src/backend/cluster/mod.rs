@@ -43,7 +43,7 @@ pub fn choose(
     })
 }
 
-/// The way to the cluster whose nodes the machines are; `None` where there is none, or a simulated one.
+/// The connection to the cluster whose nodes the machines are; `None` where the site names none, or a simulated one.
 pub(super) fn connection(design: &Design, context: &Context) -> Option<Connection> {
     kubernetes::connection(design, context)
 }

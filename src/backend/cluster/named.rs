@@ -4,10 +4,10 @@ use crate::backend::api_server::Settings;
 use crate::design::{BackendKind, Design};
 use crate::document::Node;
 
-/// What the site's Backends document calls the cluster whose nodes the machines are.
+/// The name of the cluster in the site's Backends document whose nodes the machines are.
 pub(super) const SITE: &str = "kubernetes";
 
-/// Whether a site's cluster is the simulator's: it says so, or its machines are simulated and it names no
+/// Whether a site's cluster is the simulator's: by its kind, or since its machines are simulated and it names no
 /// cluster.
 pub(super) fn is_simulated(design: &Design) -> bool {
     let data = design.backends.data.as_ref();

@@ -48,7 +48,7 @@ pub fn clock(design: &Design) -> Clock {
     if some { Clock::Virtual } else { Clock::Real }
 }
 
-/// The longest time that one request of a dead process may still be answered: whoever goes on after it
+/// The longest time in which one request of a crashed process may still be answered: a process that resumes its work
 /// waits it out. The simulator has no requests.
 #[must_use]
 pub fn longest_request(design: &Design) -> Duration {
@@ -145,8 +145,8 @@ fn open(
     Ok(opened)
 }
 
-/// Whether passwords of controllers are sent to where the documents say that these are: by trueup, or by
-/// the provisioner that is told of them.
+/// Whether passwords of controllers are sent to the addresses in the documents: by trueup, or by
+/// the provisioner that has them.
 fn sends_credentials(backend: &HardwareBackend) -> bool {
     let enrols = |settings: &Node| settings.get("driver").is_some();
     match backend.kind {
@@ -171,8 +171,8 @@ struct Routes {
     opened: Vec<Arc<dyn Hardware>>,
 }
 
-const NOBODY: &str = "no backend is named for this node: neither an override selects it nor has the \
-                      site a backend of its own";
+const NO_BACKEND: &str = "no backend for this node: no entry of `overrides` in the Backends document selects it, and it has no \
+                      `hardware` for the whole site";
 
 impl Routes {
     fn of(&self, node: &NodeDesign) -> Option<usize> {
@@ -196,7 +196,7 @@ impl Hardware for Routes {
                 match self.of(node) {
                     Some(backend) => shares[backend].push(node.clone()),
                     None => {
-                        seen.insert(node.name.clone(), ObservedNode::unknown(NOBODY));
+                        seen.insert(node.name.clone(), ObservedNode::unknown(NO_BACKEND));
                     }
                 }
             }
@@ -240,7 +240,7 @@ impl Hardware for Routes {
         match &order.node {
             Some(node) => match self.of(node) {
                 Some(backend) => self.opened[backend].probe(order),
-                None => Box::pin(async { Probe::Ambiguous(Arc::from(NOBODY)) }),
+                None => Box::pin(async { Probe::Ambiguous(Arc::from(NO_BACKEND)) }),
             },
             None => Box::pin(async move {
                 let mut all_done = true;
@@ -264,7 +264,7 @@ impl Hardware for Routes {
         match &order.node {
             Some(node) => match self.of(node) {
                 Some(backend) => self.opened[backend].act(order),
-                None => Box::pin(async { Err(ActError::Permanent(Arc::from(NOBODY))) }),
+                None => Box::pin(async { Err(ActError::Permanent(Arc::from(NO_BACKEND))) }),
             },
             None => Box::pin(async move {
                 for backend in &self.opened {

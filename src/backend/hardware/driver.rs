@@ -2,7 +2,7 @@
 //!
 //! A step of the whole site asks nothing of a machine. Any other reaches its machine, proves that it is the
 //! one that the document means ([`carry_out`]), and only then asks for anything. A
-//! driver fills in how its API does each ([`Driver`], [`StepTarget`]). Levels that are to be seen twice have a
+//! driver fills in how its API does each ([`Driver`], [`StepTarget`]). Levels that must be observed twice have a
 //! module of their own (`level`), and so has what provisioners have in common (`provisioner`).
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::identity::Registry;
 use crate::observed::{ObservedNode, RemediationSeen};
 use crate::step::StepKind;
 
-/// What became of a step, or of a part of it.
+/// The result of a step, or of a part of it.
 pub(super) type Result<T, E = ActError> = std::result::Result<T, E>;
 
 /// Moves machines through one API.
@@ -41,12 +41,12 @@ pub(super) trait Driver: Send + Sync {
     /// Reaches the machine of a node, and carries the step out on it ([`carry_out`]).
     fn act_on(&self, order: &Order, node: &NodeDesign) -> impl Future<Output = Result<()>> + Send;
 
-    /// Who holds the annotations of the remediation of a machine ([`Hardware::holder`]).
+    /// The holder of the annotations of the remediation of a machine ([`Hardware::holder`]).
     fn remediation_holder<'a>(&'a self, _node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
         None
     }
 
-    /// What asks for the remediation of machines ([`Hardware::remediations`]).
+    /// The reasons for remediation of machines ([`Hardware::remediations`]).
     fn observe_remediations(
         &self,
         _nodes: &[Arc<NodeDesign>],

@@ -94,7 +94,7 @@ impl<T: Clone> Subscription<T> {
         &self.name
     }
 
-    /// What is observed next.
+    /// The next observation.
     pub(super) async fn next(&mut self) -> T {
         loop {
             // The sender lives as long as this does.

@@ -1,7 +1,7 @@
 //! Whether the images can be had that machines are deployed with, before anything is done to a machine.
 //!
 //! Only images that a URL names over HTTP can be asked for from here, and only those of machines that the
-//! plan deploys. Whoever deploys fetches them itself: what is asked for here is the head, not the image.
+//! plan deploys. The deploying side fetches them itself: the request here is a HEAD.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -225,7 +225,7 @@ mod tests {
             text.contains(host) && text.contains("404 Not Found"),
             "{text}"
         );
-        // A server that is not there can come back.
+        // An absent server can come back.
         let nowhere = vec![Arc::from("http://127.0.0.1:1/x")];
         let images = Images(HashMap::from([(NodeName::from("n5"), nowhere)]));
         let error = images.verify(&client, &order(&["n5"])).await;

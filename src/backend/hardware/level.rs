@@ -1,4 +1,4 @@
-//! Bringing something to a level, and believing it only when it was seen there twice.
+//! Bringing a machine to a level, confirmed when it was observed there twice.
 //!
 //! A controller's "yes" is no proof: it may answer before anything happens, lose what it was asked for,
 //! or carry out something older later. So a level (power, a boot override) is read, asked for where it is
@@ -18,20 +18,20 @@ const REPEAT: Duration = Duration::from_secs(30);
 /// The shortest and the longest time between two looks.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Whether a level is there, by looks at it one after the other.
+/// The confirmation of a level, by one sample after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// It was not seen yet.
     NotSeen,
-    /// It was seen once.
+    /// Observed once.
     SeenOnce,
-    /// It was seen twice in a row, and is believed.
+    /// Observed twice in a row: confirmed.
     Holds,
-    /// It was seen, and then was not there any more.
+    /// Observed, and then lost.
     Left,
 }
 
-/// Believes a level when it was seen twice in a row.
+/// Confirms a level that was observed twice in a row.
 #[derive(Debug, Default)]
 pub(super) struct Twice {
     was_seen: bool,
@@ -52,16 +52,16 @@ impl Twice {
 /// How patiently a level is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace<'a> {
-    /// What it is, for the sentence that it did not come about: ``node `n04`: 10.0.0.4:443: power``.
+    /// The level, for the timeout's message: ``node `n04`: 10.0.0.4:443: power``.
     pub(super) what: &'a str,
     /// How long a controller may take to show what was set.
     pub(super) settling: Duration,
-    /// When it is given up.
+    /// The deadline.
     pub(super) deadline: Instant,
 }
 
 impl<'a> Pace<'a> {
-    /// Gives up after a time from now on.
+    /// A deadline after a time from now on.
     pub(super) fn within(what: &'a str, settling: Duration, time: Duration) -> Self {
         // An instant that far away cannot be reached, nor always be told.
         let time = time.min(Duration::from_secs(365 * 24 * 3600));
@@ -110,7 +110,7 @@ where
 ///
 /// # Errors
 ///
-/// It was not seen there in time ([`ActError::Passing`], with what was seen last), or reading it failed for good.
+/// It was not observed there in time ([`ActError::Passing`], with the last value), or reading it failed for good.
 pub(super) async fn seen<V, F>(
     wanted: V,
     pace: Pace<'_>,
@@ -141,11 +141,11 @@ where
 }
 
 /// Brings something to a level: reads it, asks for it where it is not as wanted, and waits until it is
-/// seen. An answer that was lost counts as asked; a refusal counts only while the level is not there.
+/// observed. An answer that was lost counts as asked; a refusal counts only while the level is not reached.
 ///
 /// # Errors
 ///
-/// The first look failed, asking was refused, or it was not seen there in time ([`ActError::Passing`]).
+/// The first read failed, the request was refused, or it was not observed there in time ([`ActError::Passing`]).
 pub(super) async fn bring<V, F, G>(
     wanted: V,
     pace: Pace<'_>,
@@ -185,8 +185,8 @@ where
 
 fn too_late<V: Debug>(what: &str, wanted: V, last: Result<V, ActError>) -> ActError {
     let last = match last {
-        Ok(value) => format!("was last seen {value:?}"),
-        Err(error) => format!("cannot be seen: {error}"),
+        Ok(value) => format!("was last {value:?}"),
+        Err(error) => format!("cannot be observed: {error}"),
     };
     ActError::Passing(Arc::from(format!(
         "{what} is not {wanted:?} in time, {last}"
@@ -203,7 +203,7 @@ mod tests {
     #[derive(Default)]
     struct Lamp {
         is_on: bool,
-        /// What it becomes, and when.
+        /// The coming value, and when.
         pending: Option<(bool, Instant)>,
         delay: u64,
         /// How many of the next requests are answered and lost.
@@ -292,7 +292,7 @@ mod tests {
             ..Lamp::default()
         });
         let error = to(&lamp, true, 1, 50).await.unwrap_err();
-        let text = "the lamp is not true in time, was last seen false";
+        let text = "the lamp is not true in time, was last false";
         assert_eq!(error, ActError::Passing(Arc::from(text)));
         assert_eq!(lamp.lock().unwrap().asked.len(), 2);
     }

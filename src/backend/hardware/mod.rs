@@ -9,7 +9,7 @@ mod driver;
 mod follow;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz {
-    //! What reads the answers of services, for the fuzzers.
+    //! Parsers of the answers of services, for the fuzzers.
     pub use super::ironic::fuzz::answer as ironic;
     pub use super::redfish::fuzz::answer as redfish;
 }

@@ -1,4 +1,4 @@
-//! What a provisioner is told of a machine, whichever it is: values of its design, and files for cloud-init.
+//! The payload for a machine, for all provisioners: values of its design, and files for cloud-init.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ fn file(asset: &Node) -> Option<Value> {
     Some(file)
 }
 
-/// Boot actions whose assets cloud-init is not given: they are fetched or made by somebody else.
+/// Boot actions whose assets are not handed to cloud-init: they are fetched or made elsewhere.
 pub(super) fn not_carried(node: &NodeDesign) -> Vec<Arc<str>> {
     let actions = field(node, Section::BootActions, &["boot_actions"]).map(|node| &node.value);
     let Some(Written::Map(actions)) = actions else {

@@ -1,4 +1,4 @@
-//! The proof that a step acts on the machine that its document means, the same for all backends.
+//! The proof that a step changes the machine that its document means, for all backends alike.
 //!
 //! A backend observes what distinguishes the machine behind a controller, or in a provisioner; the
 //! [`Registry`] judges it. A machine that is another one is never changed, one that is unverified only
@@ -11,7 +11,7 @@ use crate::design::NodeDesign;
 use crate::identity::{self, Identity, Proof, Registry};
 use crate::observed::ObservedNode;
 
-/// What was observed of the machine that a step is to change.
+/// The observed identity of the machine that a step is to change.
 pub(super) struct Evidence {
     pub(super) identity: Identity,
     pub(super) proof: Proof,

@@ -1,4 +1,4 @@
-//! What drivers of provisioners have in common: systems that keep an object of their own for each machine,
+//! The common part of drivers of provisioners: systems that keep an object of their own for each machine,
 //! found by a name, and drive the machine by themselves.
 //!
 //! An object is looked for by its name, and is that of the machine that the document means where the
@@ -24,10 +24,10 @@ use crate::step::{Parameters, StepKind};
 
 /// A provisioner as its driver reaches it.
 pub(super) trait Provisioner: Send + Sync + Sized {
-    /// What it keeps for a machine.
+    /// Its object for a machine.
     type Object: ProvisionedObject;
 
-    /// What the design says of its machines.
+    /// The design of its machines.
     fn roster(&self) -> &Roster;
 
     /// The object of a task, where there is one.
@@ -43,29 +43,29 @@ pub(super) trait Provisioner: Send + Sync + Sized {
         object: &Self::Object,
     ) -> impl Future<Output = Result<(Identity, Proof)>> + Send;
 
-    /// What is said where there is no object of a name.
+    /// The error where there is no object with a name.
     fn not_found(&self, name: &str) -> String;
 }
 
 /// A provisioner's object for a machine.
 pub(super) trait ProvisionedObject: Clone + Send + Sync {
-    /// What it is, and what its id is called: `node of Ironic's`, `UUID`.
+    /// Its kind, and the name of its id: `node of Ironic's`, `UUID`.
     const CALLED: (&'static str, &'static str);
 
-    /// What tells it from another one of its name.
+    /// Tells it from another object of its name.
     fn id(&self) -> &Arc<str>;
 
     /// Where its machine stands.
     fn provision_state(&self) -> ProvisionState;
 
-    /// What stands beside the state.
+    /// The flags beside the state.
     fn flags(&self, roster: &Roster) -> Flags;
 
-    /// What explains a refusal of a verb: each with what it is, where it is there.
+    /// The evidence for a refusal of a verb: each with its name, where it is set.
     fn evidence(&self, verb: Verb, roster: &Roster) -> Vec<(&'static str, Option<Arc<str>>)>;
 }
 
-/// What the design says of the machines that a provisioner moves.
+/// The design of the machines that a provisioner moves.
 #[derive(Debug)]
 pub(super) struct Roster {
     /// The site.
@@ -190,7 +190,7 @@ impl<'a, P: Provisioner> Task<'a, P> {
         Arc::from(format!("{}: {text}", self.subject))
     }
 
-    /// Says how far the step is.
+    /// Reports the progress of the step.
     pub(super) fn say(&self, text: impl Into<Arc<str>>) {
         self.order.reporter.progress(text);
     }
@@ -292,7 +292,7 @@ impl<'a, P: Provisioner> Task<'a, P> {
         }))
     }
 
-    /// Lets the step go on with an object that it has made.
+    /// Admits an object that the step has created.
     pub(super) async fn admit(&self, identity: Identity, proof: Proof) -> Result<()> {
         let evidence = Evidence {
             identity,

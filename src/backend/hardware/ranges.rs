@@ -1,9 +1,9 @@
 //! Keeps credentials of controllers inside the address ranges of a site.
 //!
-//! The address of a controller stands in documents that anybody may propose. Where the trusted Backends
+//! The address of a controller stands in documents that any pull request may change. Where the trusted Backends
 //! document lists ranges (`hardware.<kind>.networks`), a controller outside them is not contacted; where
 //! it lists none, only addresses of the designs that were applied last are. What is not contacted is
-//! unknown, with the reason and the line to add, and everything else goes on.
+//! unknown, with the reason and the line to add, and everything else continues.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

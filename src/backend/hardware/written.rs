@@ -1,5 +1,5 @@
-//! What the settings of several backends have in common: how they are read, accounts, `{node}`, and how nodes
-//! are called elsewhere.
+//! The common part of the settings of several backends: parsing, accounts, `{node}`, and the names of nodes
+//! elsewhere.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::design::{Design, NodeDesign, NodeName, Reference};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, Node, from_node};
 
-/// Who logs in.
+/// An account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Account {
@@ -26,7 +26,7 @@ pub(super) struct Account {
 ///
 /// # Errors
 ///
-/// What does not fit, with its place and the code of the backend's settings.
+/// A setting is invalid; with its place and the code of the backend's settings.
 pub(super) fn or_default<'de, T: Default + Deserialize<'de>>(
     node: Option<&'de Node>,
     code: &'static str,
@@ -61,7 +61,7 @@ pub(super) fn seconds(
     }
 }
 
-/// How long a machine is given before it is believed to stay as it was seen, up to an hour: 5 s where
+/// How long a level must stay before it counts, up to an hour: 5 s where
 /// nothing is written.
 ///
 /// # Errors

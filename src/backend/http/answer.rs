@@ -1,4 +1,4 @@
-//! What a service answered, and what it answered to.
+//! An answer of a service, with the request that it belongs to.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Answer {
         }
     }
 
-    /// An answer that nobody gave.
+    /// An answer for tests, without a server.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn invented(status: StatusCode, body: &[u8]) -> Self {
         let origin = Origin {
@@ -74,11 +74,11 @@ impl Answer {
         &self.body
     }
 
-    /// The first JSON value in it; what follows is not looked at, since some gateways add to it.
+    /// The first JSON value of the body; the rest is ignored, since some gateways append to it.
     ///
     /// # Errors
     ///
-    /// There is none, or not of this shape.
+    /// The body has no JSON value, or one of another shape.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         let body = masked_json(&self.body);
         let mut values = serde_json::Deserializer::from_slice(&body).into_iter();

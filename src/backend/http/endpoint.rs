@@ -1,6 +1,6 @@
 //! Where a service is: scheme, host, port and the path below which it answers.
 //!
-//! What a service names itself (links, locations of tasks) is resolved against its endpoint and stays on
+//! A link in an answer (locations of tasks) is resolved against its endpoint and stays on
 //! it: credentials never go where an answer points to.
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use super::origin::Origin;
 use crate::backend::ActError;
 use crate::backend::masked::Forms;
 
-/// What a failure means for trying again.
+/// The retry class of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// It can pass, and nothing was done: the same request may be sent again.
@@ -25,7 +25,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// What a status means; `is_safe`: the request may be repeated. 408, 425, 429 and 503 say that
+    /// The class of a status; `is_safe`: the request may be repeated. 408, 425, 429 and 503 mean that
     /// nothing was done; any other 5xx but 501 may have come after half the work.
     #[must_use]
     pub fn of_status(status: StatusCode, is_safe: bool) -> Self {
@@ -89,13 +89,13 @@ impl Failure {
         self
     }
 
-    /// Whether it may be tried again.
+    /// Whether a retry is allowed.
     #[must_use]
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// The same failure, meaning something else to whoever knows more.
+    /// The failure with another class, for callers with more evidence.
     #[must_use]
     pub fn meaning(mut self, class: Class) -> Self {
         self.class = class;
@@ -120,13 +120,13 @@ impl Failure {
         self.retry_after
     }
 
-    /// What went wrong alone, without for whom, to whom and what was asked.
+    /// The cause alone, without subject, host and request.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What was asked: subject, host, request.
+    /// The request: subject, host, method and path.
     pub(super) fn what(&self) -> String {
         self.origin.to_string()
     }
@@ -151,7 +151,7 @@ impl From<Failure> for ActError {
     }
 }
 
-/// What a transport's error is: no connection, no trust, no answer. `when_lost`: what the last means.
+/// Classifies a transport's error: no connection, no trust, no answer. `when_lost`: the class of the last.
 pub(super) fn of_transport(
     origin: &Arc<Origin>,
     when_lost: Class,
@@ -210,7 +210,7 @@ fn known_cause(error: &(dyn std::error::Error + 'static)) -> Option<Cause> {
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         return Some(match error {
             rustls::Error::InvalidCertificate(problem) => Cause::Certificate(match problem {
-                CertificateError::UnknownIssuer => "nobody who is trusted issued it".to_owned(),
+                CertificateError::UnknownIssuer => "its issuer is not trusted".to_owned(),
                 CertificateError::BadSignature => {
                     "its signature is not that of a trusted issuer".to_owned()
                 }

@@ -1,9 +1,9 @@
 //! The one HTTP client of all backends: bounded in every direction, and exact about what went wrong.
 //!
 //! A service is slow, fragile or hostile until it has shown otherwise. Each request ends in time, its
-//! answer has a largest size, nobody is sent to another host, and at most a few requests go to one host
+//! answer has a largest size, redirects to another host are refused, and at most a few requests go to one host
 //! at once. What fails says for whom, to whom, which request and what was answered, never a secret, and
-//! whether it can be tried again ([`Class`]).
+//! whether it can be retried ([`Class`]).
 
 mod answer;
 mod endpoint;
@@ -41,12 +41,12 @@ pub use trust::{Fingerprint, Identity, Trust, TrustError};
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest wait between two attempts, also where a service asks for more.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// How long an idle connection is kept: longer than between two looks at the same machine.
+/// How long an idle connection is kept: longer than between two polls of one machine.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Why a credential is not sent.
-pub const PLAIN_HTTP: &str = "credentials are not sent over plain HTTP beyond this machine, where anybody \
-                              between can read them: use `https`, or set `allow_plain_http: true` in the \
+pub const PLAIN_HTTP: &str = "credentials are not sent over plain HTTP beyond this machine, where the network \
+                              in between can read them: use `https`, or set `allow_plain_http: true` in the \
                               site's Backends document";
 
 /// How far a client goes.
@@ -118,7 +118,7 @@ impl Client {
         })
     }
 
-    /// What the client keeps to.
+    /// The settings of the client.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -129,7 +129,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// No connection, no trust, no answer in time, too much of it, or one that says no.
+    /// No connection, no trust, no answer in time, an answer that is too large, or a refusal.
     pub async fn send(&self, request: &Request<'_>) -> Result<Answer, Failure> {
         let attempts = usize::try_from(request.attempts).unwrap_or(usize::MAX);
         let key = (request.subject, request.url.as_str());

@@ -12,7 +12,7 @@ pub(super) struct Origin {
     pub(super) subject: Arc<str>,
     pub(super) authority: Arc<str>,
     pub(super) what: Arc<str>,
-    /// What no text about it shows.
+    /// Secrets masked in every text about it.
     pub(super) secrets: Forms,
 }
 

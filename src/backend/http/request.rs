@@ -1,4 +1,4 @@
-//! What is asked of a service, by whom, and how its refusals are read.
+//! A request to a service: path, body, credentials, and how its refusals are read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::text::plain;
 use crate::backend::Secret;
 use crate::backend::masked::{Forms, remember};
 
-/// Who asks.
+/// The credentials of a request.
 #[derive(Clone, Debug)]
 pub enum Credentials {
     /// An account, by HTTP Basic.
@@ -36,7 +36,7 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    /// What of it must not be shown.
+    /// The texts to mask.
     fn secrets(&self) -> Vec<Cow<'_, str>> {
         match self {
             Self::Basic { username, password } => vec![
@@ -48,13 +48,13 @@ impl Credentials {
     }
 }
 
-/// How a kind of service says what went wrong.
+/// The error format of a kind of service.
 pub trait Dialect: Send + Sync {
     /// Its own words in an answer that is no success; `None` where it has none, and then a page's title or
     /// the first words of the body are shown. What it gives is shortened and made printable by the caller.
     fn words(&self, answer: &Answer) -> Option<String>;
 
-    /// What an answer that is no success means for trying again.
+    /// The retry class of an answer that is no success.
     fn class(&self, answer: &Answer, is_safe: bool) -> Class {
         Class::of_status(answer.status(), is_safe)
     }
@@ -118,12 +118,12 @@ impl<'a> Request<'a> {
     /// Sends a value as JSON.
     #[must_use]
     pub fn json(mut self, value: &impl Serialize) -> Self {
-        // Only maps with keys that are no strings cannot be written, and nobody sends those.
+        // Serialisation fails only for maps with keys that are no strings, and no request has those.
         self.body = serde_json::to_vec(value).ok();
         self.header(CONTENT_TYPE.as_str(), "application/json")
     }
 
-    /// Who asks.
+    /// Sets the credentials.
     #[must_use]
     pub fn credentials(mut self, credentials: Option<&'a Credentials>) -> Self {
         self.credentials = credentials;
@@ -177,7 +177,7 @@ impl<'a> Request<'a> {
         !matches!(self.method, Method::GET | Method::HEAD)
     }
 
-    /// What it means that no answer came though the request may have arrived.
+    /// The class of a request without an answer, which may have arrived.
     pub(super) fn when_lost(&self) -> Class {
         if self.is_repeatable {
             Class::Passing
@@ -186,7 +186,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What it means that an answer came and cannot be read.
+    /// The class of an answer that cannot be read.
     pub(super) fn when_unreadable(&self, status: StatusCode) -> Class {
         if self.is_repeatable || !status.is_success() {
             Class::Permanent
@@ -197,7 +197,7 @@ impl<'a> Request<'a> {
 
     /// For whom, to whom and what is asked.
     pub(super) fn origin(&self) -> Origin {
-        // Without its query, which may be long and is nobody's evidence.
+        // Without its query, which may be long and is no evidence.
         let path = plain(self.url.path(), 160);
         Origin {
             subject: Arc::from(self.subject),

@@ -32,7 +32,7 @@ pub struct Trust {
     pub fingerprints: Vec<Fingerprint>,
     /// Whether certificates are verified at all.
     pub verify: bool,
-    /// Who the client itself is.
+    /// The client's own certificate.
     pub identity: Option<Identity>,
     /// Whether credentials may be sent over plain HTTP beyond this machine.
     pub allow_plain_http: bool,
@@ -101,7 +101,7 @@ pub enum TrustError {
     /// It is no fingerprint.
     #[error("a fingerprint is the SHA-256 of a certificate: 64 hexadecimal digits")]
     Fingerprint,
-    /// What is to be trusted is no certificate.
+    /// `ca` holds no certificate.
     #[error("`ca` holds no certificate in PEM")]
     NoCertificate,
     /// The client's own certificate or key cannot be read.
@@ -116,14 +116,14 @@ pub enum TrustError {
 }
 
 impl Trust {
-    /// What a user is to be told, loudly, where certificates are not verified; `what`: which endpoint.
+    /// The warning for a user where certificates are not verified; `what`: the endpoint.
     #[must_use]
     pub fn warning(&self, what: &str) -> Option<String> {
         if self.verify {
             return None;
         }
         Some(format!(
-            "certificates of {what} are NOT verified (`verify: false`): whoever stands between can read \
+            "certificates of {what} are NOT verified (`verify: false`): an attacker on the network can read \
              the password and move the machine; give its CA in `ca` or its `fingerprints` instead"
         ))
     }
@@ -169,7 +169,7 @@ impl Trust {
     }
 }
 
-/// All certificates in a PEM; `None` where there is none or one is broken.
+/// All certificates in a PEM; `None` where it has none or one is broken.
 fn certificates(pem: &Secret) -> Option<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(pem.reveal().as_bytes()).collect();
@@ -185,7 +185,7 @@ enum Believed {
         given: Vec<CertificateDer<'static>>,
         chain: Verifier,
     },
-    /// Those with these fingerprints, whoever issued them and whatever they are called.
+    /// Those with these fingerprints, of any issuer and name.
     Pinned(Vec<Fingerprint>),
     /// All.
     All,

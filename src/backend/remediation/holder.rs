@@ -1,4 +1,4 @@
-//! Who holds the two annotations of a remediation, and the power of its host.
+//! The holder of the two annotations of a remediation, and of the power of its host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ pub struct HostSeen {
     pub reboot_annotation: bool,
     /// Why it cannot be remediated, where it cannot.
     pub refused: Option<Arc<str>>,
-    /// What its nodes carried, where it is kept beside the notes.
+    /// Labels, taints and annotations of its nodes, where they are stored outside the notes.
     pub backup: Option<Backup>,
-    /// The attempt that goes on, where it is kept beside the notes; 0: none.
+    /// The running attempt, where it is stored outside the notes; 0: none.
     pub attempt: u32,
 }
 
@@ -28,14 +28,14 @@ pub trait Holder: Send + Sync {
     /// The host and its annotations now.
     fn look(&self) -> Pending<'_, Result<HostSeen, ActError>>;
 
-    /// An attempt begins: the machine asks for remediation. Not called for the first, which somebody else
-    /// asked for.
+    /// An attempt begins: the machine asks for remediation. Not called for the first, which was requested from
+    /// outside.
     fn mark(&self, attempt: u32) -> Pending<'_, Result<(), ActError>>;
 
     /// Puts the reboot annotation on the host: it is to be off, and stay so.
     fn hold(&self) -> Pending<'_, Result<(), ActError>>;
 
-    /// Waits until the host is off, as far as one sample says so.
+    /// Waits until one sample of the host's power is off.
     fn await_off(&self, attempt: u32, bound: Duration) -> Pending<'_, Result<(), ActError>>;
 
     /// Keeps what the node carries, durable when this returns.
@@ -50,9 +50,9 @@ pub trait Holder: Send + Sync {
     /// Waits until the host is on.
     fn await_on(&self, attempt: u32, bound: Duration) -> Pending<'_, Result<(), ActError>>;
 
-    /// Drops what was kept: it was given back, and that was seen.
+    /// Drops the backup: it was restored, and observed there.
     fn drop_kept(&self) -> Pending<'_, Result<(), ActError>>;
 
-    /// Says that the machine was given up, or (`None`) that it is back.
+    /// Reports that remediation was aborted, or (`None`) that the machine is back.
     fn end<'a>(&'a self, given_up: Option<&'a Arc<str>>) -> Pending<'a, Result<(), ActError>>;
 }

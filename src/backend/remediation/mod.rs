@@ -1,8 +1,8 @@
 //! Brings one failed machine back, whatever moves it: looks, asks [`next`](crate::remediation::next) what comes
 //! next, does that one thing, and looks again.
 //!
-//! Nothing but the notes and what can be seen decides, so that a process that dies anywhere leaves nothing
-//! that the next one does not find. The two annotations are held by the resources of Metal3 where the
+//! The notes and the observed state decide alone, so that after a crash anywhere the next process finds
+//! everything. The two annotations are held by the resources of Metal3 where the
 //! machine has them ([`Holder`]), else by the notes, which the record keeps; power and node are asked for as
 //! by any other step, each order named after its attempt.
 
@@ -29,11 +29,11 @@ pub struct LiveNode {
     pub ready: bool,
     /// Whether it is marked as out of service.
     pub out_of_service: bool,
-    /// What whoever makes it anew would not bring back.
+    /// Labels, taints and annotations that a new node would lack.
     pub backup: Backup,
 }
 
-/// What is remembered of a remediation: of an earlier run, and of this one.
+/// The memory of a remediation: of an earlier run, and of this one.
 fn memory(order: &Order) -> Memory {
     let parameters = order.step.parameters.as_deref();
     let earlier = parameters.and_then(|parameters| parameters.remembered.as_deref());
@@ -41,7 +41,7 @@ fn memory(order: &Order) -> Memory {
     earlier.with(order.notes.iter().map(|note| &**note))
 }
 
-/// How far a remediation is. It can always be gone on with: what comes next is told by looking.
+/// The progress of a remediation. It can always be resumed: the next task follows from the observed state.
 pub(super) fn probe(order: &Order) -> Probe {
     match order.notes.is_empty() {
         true => Probe::NotBegun,
@@ -49,7 +49,7 @@ pub(super) fn probe(order: &Order) -> Probe {
     }
 }
 
-/// Brings the machine back, or gives it up.
+/// Brings the machine back, or aborts the remediation.
 pub(super) async fn act(
     order: &Order,
     hardware: &dyn Hardware,
@@ -63,7 +63,7 @@ pub(super) async fn act(
     };
     let Some(cluster) = cluster.filter(|cluster| cluster.knows_nodes()) else {
         return Err(permanent(
-            "nobody here knows the nodes of Kubernetes, so that none can be released",
+            "this site has no cluster with Kubernetes nodes, so none can be released",
         ));
     };
     let memory = memory(order);

@@ -52,7 +52,7 @@ impl Holder for Noted<'_> {
                 powered_on: match power {
                     Some(Fact::Known(power)) => Ok(power == PowerState::On),
                     Some(Fact::Unknown(why)) => Err(why),
-                    None => Err("it was not looked at".into()),
+                    None => Err("it was not observed".into()),
                 },
                 needs_remediation: self.needs_remediation.load(Ordering::Acquire),
                 reboot_annotation: self.held.load(Ordering::Acquire),

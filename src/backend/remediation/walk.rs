@@ -1,4 +1,4 @@
-//! The walk itself: one task after the other, each with its bound, until the machine is back or given up.
+//! The loop of one remediation: one task after the other, each with its bound, until the machine is back or the last attempt failed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,13 +17,13 @@ use crate::remediation::{
 };
 use crate::step::{Parameters, Step, StepId, StepKind};
 
-/// How often a node is looked at that is waited for.
+/// The interval between two polls of a node.
 const PACE: Duration = Duration::from_secs(10);
 
-/// How long whoever is asked may be away before the attempt has failed.
+/// How long a backend may be away before the attempt has failed.
 const OUTAGE: Duration = Duration::from_secs(300);
 
-/// The wait after whoever was asked did not answer.
+/// The wait after a backend did not answer.
 const AFTER_OUTAGE: Duration = Duration::from_secs(5);
 
 /// The most tasks of one attempt: far more than any way through the table has.
@@ -66,15 +66,15 @@ pub(super) struct Walk<'a> {
     pub(super) holder: &'a dyn Holder,
     pub(super) limits: Limits,
     pub(super) memory: Memory,
-    /// When it was seen off in this attempt: the clock of the attempt starts there.
+    /// When the host was first observed off in this attempt: the clock of the attempt starts there.
     pub(super) seen_off: Option<Instant>,
-    /// It was seen off by two samples, and by every one since.
+    /// Two samples, and every one since, were off.
     pub(super) is_off: bool,
-    /// The UIDs of nodes that were seen Ready, and voting where they are members.
+    /// The UIDs of nodes observed Ready, and voting where they are members.
     pub(super) confirmed: BTreeSet<Arc<str>>,
 }
 
-/// What a look brings.
+/// The observed state of one iteration.
 struct Sight {
     seen: MachineSeen,
     node: Option<LiveNode>,
@@ -92,17 +92,17 @@ impl Walk<'_> {
             let Err(failure) = self.attempt().await else {
                 return match self.memory.given_up.clone() {
                     None => self.end().await,
-                    Some(reason) => self.give_up(reason).await,
+                    Some(reason) => self.abort(reason).await,
                 };
             };
-            // What cannot be written down, or told, must not be gone on with.
+            // A failure to persist or to report ends the step.
             let (reason, is_last) = match failure {
                 Failure::Attempt(reason) => (reason, false),
                 Failure::Last(reason) => (reason, true),
                 Failure::Run(error) => return Err(error),
             };
             if self.memory.given_up.is_some() {
-                return self.give_up(reason).await;
+                return self.abort(reason).await;
             }
             let tried = match is_last {
                 true => Tried::Enough,
@@ -143,7 +143,7 @@ impl Walk<'_> {
     }
 
     async fn begin(&mut self, attempt: u32) -> Result<(), ActError> {
-        // Marked before it is noted: whoever dies in between finds the mark, and begins again.
+        // Marked before it is noted: after a crash in between the mark is found, and the attempt begins again.
         self.patiently(|| self.holder.mark(attempt)).await?;
         self.note(Note::Attempt { number: attempt }).await?;
         self.seen_off = None;
@@ -151,7 +151,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// One attempt, to its end: the machine is back, or was let go after it was given up.
+    /// One attempt, to its end: the machine is back, or was released after the last attempt failed.
     async fn attempt(&mut self) -> Result<(), Failure> {
         for _ in 0..TASKS {
             let sight = self.look().await?;
@@ -175,7 +175,7 @@ impl Walk<'_> {
         *task == Task::AwaitReady && sight.node.as_ref().is_some_and(confirmed)
     }
 
-    /// Looks at node, host and annotations. Where the power decides, two samples are taken.
+    /// Observes node, host and annotations. Where the power decides, two samples are taken.
     async fn look(&mut self) -> Result<Sight, Failure> {
         let mut host = self.patiently(|| self.holder.look()).await?;
         let first = host.powered_on.clone().ok();
@@ -214,7 +214,7 @@ impl Walk<'_> {
             Task::AwaitOff => {
                 let bound = Duration::from_secs(off);
                 let wait = self.holder.await_off(attempt, bound);
-                within(bound, wait, "it was not seen off").await?;
+                within(bound, wait, "the host was not observed off").await?;
             }
             Task::BackUp(uid) => {
                 let Some(node) = sight.node.as_ref().filter(|node| node.uid == uid) else {
@@ -255,7 +255,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Lets go of the node: nothing that ran there is waited for any more.
+    /// Deletes the node: no workload that ran there is waited for any more.
     async fn release(&mut self, uid: Arc<str>) -> Result<(), Failure> {
         self.note(Note::Releasing { uid: uid.clone() }).await?;
         let kind = match self.limits.method {
@@ -282,7 +282,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Gives the node back what the one before carried, and drops the backup once that was seen.
+    /// Restores labels, taints and annotations of the node before, and drops the backup once they are observed.
     async fn restore(&mut self, sight: &Sight) -> Result<(), Failure> {
         let (Some(node), Some(backup)) = (&sight.node, &self.memory.backup) else {
             return Ok(());
@@ -295,7 +295,7 @@ impl Walk<'_> {
             };
             self.on_living(StepKind::RestoreNode, parameters).await?;
         }
-        // It was seen to have everything, or the write was confirmed.
+        // Everything was observed there, or the write was confirmed.
         self.note(Note::Restored).await?;
         self.done(self.holder.drop_kept()).await
     }
@@ -346,13 +346,13 @@ impl Walk<'_> {
     }
 
     fn not_back(&self, what: &str) -> Failure {
-        Failure::Attempt(format!("{what}, {} s after it was seen off", self.limits.ready).into())
+        Failure::Attempt(format!("{what}, {} s after the host was off", self.limits.ready).into())
     }
 
     async fn done(&self, task: impl Future<Output = Result<(), ActError>>) -> Result<(), Failure> {
         match task.await {
             Ok(()) => Ok(()),
-            // It is looked at again, and done again where it was not done.
+            // It is observed again, and retried where it was not done.
             Err(ActError::Passing(reason) | ActError::Ambiguous(reason)) => {
                 self.order.reporter.progress(reason);
                 sleep(AFTER_OUTAGE).await;
@@ -362,7 +362,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Asks until there is an answer, or whoever is asked was away for too long.
+    /// Retries until there is an answer, or the backend was away for too long.
     async fn patiently<'f, T>(
         &self,
         ask: impl Fn() -> crate::backend::Pending<'f, Result<T, ActError>>,
@@ -393,27 +393,27 @@ impl Walk<'_> {
         self.patiently(|| self.holder.end(None)).await
     }
 
-    async fn give_up(&self, reason: Arc<str>) -> Result<(), ActError> {
+    async fn abort(&self, reason: Arc<str>) -> Result<(), ActError> {
         self.patiently(|| self.holder.end(Some(&reason))).await?;
         let attempts = self.memory.attempt;
         let times = if attempts == 1 { "attempt" } else { "attempts" };
         Err(ActError::Permanent(
-            format!("given up after {attempts} {times}: {reason}").into(),
+            format!("remediation failed after {attempts} {times}: {reason}").into(),
         ))
     }
 
     fn say(&self, task: &Task, sight: &Sight) {
         let words: &dyn fmt::Display = match task {
-            Task::Hold => &"holding it off",
-            Task::AwaitOff => &"waiting until it is seen off",
-            Task::BackUp(_) => &"keeping what its node carries",
+            Task::Hold => &"fencing it (power off)",
+            Task::AwaitOff => &"waiting until it is off",
+            Task::BackUp(_) => &"backing up labels, taints and annotations of its node",
             Task::Release(_) => match self.limits.method {
                 Release::DeleteNode => &"deleting its node",
                 Release::OutOfService => &"marking its node as out of service",
             },
             Task::Unmark => &"it is safe: remediation is asked for no more",
-            Task::LetGo => &"letting it go",
-            Task::AwaitOn => &"waiting until it is seen on",
+            Task::LetGo => &"unfencing it (power on)",
+            Task::AwaitOn => &"waiting until it is on",
             Task::AwaitNode => &"waiting for its node",
             Task::Restore => &"giving its node back what it carried",
             Task::AwaitReady => &"waiting until its node is Ready",
@@ -431,7 +431,7 @@ impl Walk<'_> {
 enum Failure {
     /// It failed, and another one may not.
     Attempt(Arc<str>),
-    /// It failed, and another one would fail too: the machine is let go.
+    /// It failed, and another one would fail too: the machine is unfenced.
     Last(Arc<str>),
     /// Nothing more may be tried now.
     Run(ActError),

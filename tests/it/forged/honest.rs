@@ -196,7 +196,7 @@ fn a_machine_that_cannot_be_reached_at_the_apply_is_left_alone_and_the_rest_is_d
     ended
         .with(7)
         .saying("compute12 FAILED after 0.0 s: precondition-changed")
-        .saying("cannot be seen now: the machine does not answer");
+        .saying("cannot be observed now: the machine does not answer");
     assert_eq!(world.ledger()["monitor01 relabelled"], 1);
     assert_eq!(world.ledger()["compute11 deployed"], 2);
     assert_eq!(world.ledger()["compute12 deployed"], 1);

@@ -149,7 +149,7 @@ async fn power_that_comes_late_or_never_or_goes_by_itself_has_an_end() {
     assert_eq!(run.ended().await, Some(7), "{}", run.said());
     let said = run.said();
     assert!(
-        said.contains("n1") && said.contains("given up after 2 attempts"),
+        said.contains("n1") && said.contains("remediation failed after 2 attempts"),
         "{said}"
     );
     // Nobody holds the one off that never came on; its operator is free to switch it on.

@@ -137,7 +137,7 @@ async fn a_host_that_never_goes_off_keeps_its_node_and_is_let_go() {
     lab.ask("n1").await;
     let ended = lab.trueup(&["apply", "remediate", "--yes"]).await.with(7);
     assert!(
-        ended.stderr.contains("given up after 2 attempts"),
+        ended.stderr.contains("remediation failed after 2 attempts"),
         "{}",
         ended.stderr
     );

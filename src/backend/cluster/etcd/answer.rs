@@ -1,4 +1,4 @@
-//! What etcd's JSON gateway answers, as it stands on the wire.
+//! Answers of etcd's JSON gateway, as on the wire.
 //!
 //! 64-bit numbers are strings, since readers of JSON that know only doubles would bend them; what is
 //! false, 0 or empty is left out. Identifiers are carried on as hexadecimal text, as etcd's own tools
@@ -60,7 +60,7 @@ impl Id {
     }
 }
 
-/// What stands at the head of every answer.
+/// The header of every answer.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Header {
     pub(super) cluster_id: Id,
@@ -153,7 +153,7 @@ impl Members {
     }
 }
 
-/// The answer of `/v3/maintenance/alarm`; an empty one where there are none, in old versions even
+/// The answer of `/v3/maintenance/alarm`; an empty one without alarms, in old versions even
 /// without a head.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Alarms {

@@ -24,7 +24,7 @@ use crate::diagnostic::chain;
 use crate::observed::{EtcdAnswer, EtcdSeen, Fact};
 
 /// The time limit of a request that only reads: longer than the seven seconds after which a member without
-/// a quorum gives up by itself, so that its own words are heard.
+/// a quorum times out by itself, so that its own error is received.
 pub(super) const READ: Duration = Duration::from_secs(10);
 
 /// The time limit of a removal, which a member without a quorum never answers.
@@ -37,7 +37,7 @@ pub(super) struct Gateway {
     client: OnceCell<Result<Client, Arc<str>>>,
 }
 
-/// Why a member did not say what it was asked.
+/// An error of a request to a member.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum CallError {
     /// The request could not be made: an address, a certificate, a credential.
@@ -48,7 +48,7 @@ pub(super) enum CallError {
     Failed(Failure),
 }
 
-/// How etcd says no: `{"error": …, "message": …, "code": …}`.
+/// The error format of etcd: `{"error": …, "message": …, "code": …}`.
 struct Words;
 
 impl Dialect for Words {
@@ -148,7 +148,7 @@ impl Gateway {
         let body = json!({"key": "aGVhbHRo", "limit": "1", "keys_only": true});
         match self.read::<Headed>(member, "v3/kv/range", &body).await {
             Ok(_) => Ok(true),
-            // Rights are looked at after the quorum was asked.
+            // Rights are checked after the quorum.
             Err(error) if error.words() == Some("etcdserver: permission denied") => Ok(true),
             Err(error) if error.is_invalid() => Err(error),
             Err(_) => Ok(false),

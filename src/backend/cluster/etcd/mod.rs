@@ -1,7 +1,7 @@
 //! The etcd clusters of a site, over API v3 by its JSON gateway and mutual TLS.
 //!
 //! Each member is asked for itself, without a proxy and without redirects, and every request has a time
-//! limit. What was seen is judged by [`crate::guard::quorum`], here at the instant of the act by the same
+//! limit. The observed state is judged by [`crate::guard::quorum`], here at the instant of the act by the same
 //! functions as at planning.
 
 mod answer;
@@ -25,7 +25,7 @@ use crate::step::StepKind;
 
 use gateway::Gateway;
 
-/// What is said of everything that only Kubernetes could do.
+/// The error for every step that only Kubernetes could do.
 const NO_KUBERNETES: &str = "the site's Backends document names no Kubernetes cluster";
 
 /// The etcd clusters of a site.
@@ -45,7 +45,7 @@ impl Etcd {
         }
     }
 
-    /// Looks at every cluster at once.
+    /// Observes every cluster at once.
     pub async fn look(&self) -> BTreeMap<ClusterName, EtcdSeen> {
         let looks = self.gateways.iter().map(|gateway| async {
             let name = gateway.cluster.name.clone();

@@ -1,7 +1,7 @@
 //! Removing a machine's members from their clusters, each at most once.
 //!
-//! The id of a member is never used again, so that asking twice removes nobody else; what matters is that
-//! nothing is asked for that the guard would refuse now, that the member itself is never who is asked, and
+//! The id of a member is never used again, so that a retry removes no other member; what matters is that
+//! nothing is requested that the guard would refuse now, that the member itself is never the endpoint, and
 //! that a call whose answer was lost is told apart from one that never began.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::step::EtcdRemoval;
 /// etcd counts a member as connected only after five seconds, and refuses changes until enough are.
 const UNTIL_CONNECTED: Duration = Duration::from_secs(6);
 
-/// How often etcd is asked where it says that its cluster is unhealthy although it is not.
+/// Attempts where etcd reports an unhealthy cluster although it is healthy.
 const ATTEMPTS: u32 = 3;
 
 /// How long an election takes, and more: etcd's members wait a second for their leader.
@@ -32,7 +32,7 @@ const ELECTION: Duration = Duration::from_secs(2);
 /// How often what was done is read back before it counts as unknown.
 const READ_BACKS: u32 = 5;
 
-/// What became of one member.
+/// The state of one member in its cluster.
 enum Found {
     Member,
     Gone,
@@ -192,7 +192,7 @@ impl Gateway {
             .iter()
             .any(|found| found.member_id == wanted.member_id)
         {
-            // Ids are never used again: somebody removed it, and it joined anew.
+            // Ids are never used again: it was removed, and it joined anew.
             return permanent(format!(
                 "member {} of etcd cluster `{}` has the id {} now, and the plan was made for {}",
                 wanted.name, wanted.cluster, first.member_id, wanted.member_id
@@ -279,7 +279,7 @@ impl Gateway {
         ))
     }
 
-    /// What a removal that was not answered well means.
+    /// Classifies the error of a removal.
     fn refused(&self, through: &EtcdMember, wanted: &EtcdRemoval, error: CallError) -> ActError {
         let text = self.said(through, wanted, &error.to_string());
         match error {
@@ -305,8 +305,8 @@ impl Gateway {
     }
 }
 
-/// Whether a refusal can pass without anybody doing anything: who does not answer may come back, who
-/// disagrees may be behind. The others wait for a person, or for members that have to join first.
+/// Whether a refusal can pass without intervention: a member without an answer may come back, one that
+/// disagrees may be behind. The others need manual intervention, or members that have to join first.
 fn can_pass(refusal: &Refusal) -> bool {
     matches!(
         refusal,

@@ -1,6 +1,6 @@
 //! Waiting for etcd: until every cluster is healthy, until a machine's members vote again.
 //!
-//! Both look at once, then again and again until the step's time is over, and end a little before it with
+//! Both observe at once, then again and again until the timeout of the step, and end a little before it with
 //! what is still missing.
 
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::design::NodeName;
 use crate::guard::quorum::{Health, health, missing, problems};
 use crate::step::StepKind;
 
-/// Between two looks at the health of clusters ("Promenade Check etcd": every 30 s).
+/// Between two checks of the health of clusters ("Promenade Check etcd": every 30 s).
 const BETWEEN_CHECKS: Duration = Duration::from_secs(30);
 
 /// Between two looks for a member that comes back.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 
-/// How long before the end of its time a step gives up by itself, so that it can say why.
+/// The margin before its timeout at which a step ends by itself, so that it can report why.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// When a step should end by itself; `None`: it has no bound.
@@ -99,7 +99,7 @@ impl Etcd {
     }
 }
 
-/// What is missing until a wait ends.
+/// The missing condition of a wait.
 struct Lack {
     text: String,
     /// A cluster gives no answer, or none of etcd.
@@ -118,7 +118,7 @@ fn too_late(order: &Order, lack: &Lack) -> ActError {
     ActError::Permanent(Arc::from(format!("{reason}not within {seconds} s: {text}")))
 }
 
-/// What a machine's member still lacks; `None` where it votes.
+/// The condition that a machine's member still lacks; `None` where it votes.
 async fn not_voting(gateway: &Gateway, node: &NodeName) -> Option<Lack> {
     let text = missing(&gateway.cluster, &gateway.look().await, node)?;
     Some(Lack {
@@ -127,7 +127,7 @@ async fn not_voting(gateway: &Gateway, node: &NodeName) -> Option<Lack> {
     })
 }
 
-/// What keeps a cluster from being healthy; `None` where nothing does.
+/// The reason why a cluster is unhealthy; `None` where it is healthy.
 async fn unhealthy(gateway: &Gateway, node: Option<&NodeName>) -> Option<Lack> {
     let (cluster, seen) = (&gateway.cluster, gateway.look().await);
     let health = health(cluster, &seen, node);

@@ -1,8 +1,8 @@
-//! What the budgets of a cluster allow now, watched while a drain waits for them.
+//! The allowances of a cluster's budgets now, watched while a drain waits for them.
 //!
 //! A budget that refuses one eviction refuses all others until its status changes. So a drain asks for as
 //! many evictions as a budget allows, and for the next ones when the budget has changed: not again and
-//! again by time. What is known here is a hint; whether a pod may go is the server's to say.
+//! again by time. The allowance here is a hint; the server decides whether a pod may go.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,11 +70,11 @@ impl Known {
     /// Whether another eviction may be asked for. One is even where none is allowed, as long as the budget
     /// has not changed: the status that was listed may be older than the budget.
     fn has_room(&self) -> bool {
-        let room = match (self.allowed, self.changes) {
+        let allowance = match (self.allowed, self.changes) {
             (0, 0) => 1,
             (allowed, _) => allowed,
         };
-        !self.has_refused && self.asked < room
+        !self.has_refused && self.asked < allowance
     }
 }
 
@@ -213,8 +213,8 @@ impl Allowances {
             .map(|((_, name), known)| (name, known))
     }
 
-    /// Notes that an eviction is asked for, or says which budget has no room for it now. `is_forced`: it is
-    /// asked for in any case.
+    /// Notes that an eviction is requested, or returns the budget that allows none now. `is_forced`: it is
+    /// requested in any case.
     pub(super) fn ask(
         &mut self,
         namespace: &Arc<str>,
@@ -250,13 +250,13 @@ impl Allowances {
         known.asked = known.asked.saturating_sub(1);
         let is_news = known.changes == asked.changes;
         match answer {
-            // Its status says so a moment later, or has said so already.
+            // Its status shows it a moment later, or already.
             Some(Answer::Accepted) if is_news => {
                 known.allowed = known.allowed.saturating_sub(1);
                 known.has_refused |= known.allowed == 0;
                 false
             }
-            // Where it changed while the refusal was under way, nobody would hear of that again.
+            // Where it changed while the refusal was under way, no further event would come.
             Some(Answer::Budget(_)) if is_watched && (is_news || known.allowed == 0) => {
                 known.has_refused = true;
                 true

@@ -21,7 +21,7 @@ use crate::backend::{ActError, Probe};
 /// How long nothing may change before pods count as settled.
 const QUIET: Duration = Duration::from_secs(6);
 
-/// How often the labels are taken off, where somebody else changes the node at the same time.
+/// Attempts to take the labels off, where another actor changes the node at the same time.
 const ATTEMPTS: u32 = 10;
 
 /// Whether the labels are off; whether pods have settled is a matter of time, and waited for again.
@@ -67,17 +67,17 @@ async fn clear(step: &NodeStep<'_>) -> Result<Node, ActError> {
             .iter()
             .map(|key| (key.to_string(), Value::Null))
             .collect();
-        // The version keeps off a label that came after the look at who manages it.
+        // The version prevents taking off a label that came after its manager was read.
         let version = &node.metadata.resource_version;
         let patch = json!({"metadata": {"labels": gone, "resourceVersion": version}});
         match step.change(&node, patch).await {
             Err(error) if error.code() == Some(409) && attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(step.act_error(error)),
-            // Looked at once more: somebody may set a label as soon as it is off.
+            // Observed once more: another actor may set a label as soon as it is off.
             Ok(_) if attempt < ATTEMPTS => attempt += 1,
             Ok(_) => {
                 let labels = labels.join(", ");
-                return Err(step.failure(format!("somebody sets {labels} again and again")));
+                return Err(step.failure(format!("another actor sets {labels} again and again; find it by the managers in `kubectl get node --show-managed-fields -o yaml`")));
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Drains a node: cordoned, then emptied through the eviction API, so that budgets hold.
 //!
-//! Pods are listed once and watched from there on, so that a pod that goes is heard of at once and one
+//! Pods are listed once and watched from there on, so that a pod that goes is noticed at once and one
 //! that comes later is evicted too; the end is a list that holds none. A budget that refuses is watched,
 //! and its pods are evicted when its status has changed; any other refusal is waited out and asked for
 //! again until the step's time is over: nothing is ever deleted but where a person chose so. Then, while
-//! the kubelet is still there to let go of them, the node's volumes are waited for.
+//! the kubelet is still there to detach them, the node's volumes are waited for.
 //!
-//! A server that goes away for a while is waited for; what was asked for before it went is seen when
-//! it is back, since a pod that is going says so.
+//! A server that goes away for a while is waited for; evictions requested before are found when
+//! it is back, since a terminating pod has a deletion timestamp.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::allowance::{Allowances, Asked};
 use super::discovery;
 use super::endpoints::guard;
 use super::evict::{Answer, delay, evict, waits};
-use super::force::{force, give_up};
+use super::force::{abandon, force};
 use super::node::cordon;
 use super::node_step::{NAMED, NodeStep, Outage, PACE, PARALLEL, count};
 use super::object::Pod;
@@ -57,7 +57,7 @@ struct Left {
     /// Those after refusals.
     waits: Waits,
     due: Instant,
-    /// What holds it back.
+    /// The reason why it is not evicted yet.
     held: Option<Arc<str>>,
     /// It waits until a budget has changed; by `due` it is asked for all the same.
     awaits_budget: bool,
@@ -117,7 +117,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     }
     let node = step.present().await?;
     if step.parameters.node_is_gone {
-        return give_up(step, &node).await;
+        return abandon(step, &node).await;
     }
     guard(step, &node).await?;
     cordon(step, &node)
@@ -144,7 +144,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
                 return Err(step.failure(text));
             }
             OnDrainTimeout::Continue => {
-                step.progress(format!("going on without having evicted {left}"));
+                step.progress(format!("continuing without having evicted {left}"));
                 return Ok(());
             }
             OnDrainTimeout::ForceDelete => {
@@ -310,10 +310,10 @@ impl Drain<'_, '_> {
             }
             // What waited for so long that a change may have been missed, or is not ready, is asked for.
             let is_forced = left.awaits_budget || !left.ready;
-            let room = self
+            let allowance = self
                 .budgets
                 .ask(&left.pod.namespace, &left.labels, is_forced);
-            let asked = match room {
+            let asked = match allowance {
                 Ok(asked) => asked,
                 Err(by) => {
                     left.await_budget(by);
@@ -340,7 +340,7 @@ impl Drain<'_, '_> {
     ) -> Result<(), ActError> {
         let waits = self.budgets.answered(asked, answer.as_ref().ok());
         if !waits {
-            // There may be room for another.
+            // The budget may allow another.
             self.release(|left| left.pod.namespace == asked.namespace);
         }
         let answer = match answer {
@@ -349,7 +349,7 @@ impl Drain<'_, '_> {
                 answer
             }
             Err(error) => {
-                // The answer may be lost and the eviction done: then the pod says so, or a second one is none.
+                // The answer may be lost and the eviction done: then the pod is terminating, or a second request does nothing.
                 self.outage.note(self.step, error)?;
                 Answer::Busy(0)
             }
@@ -382,7 +382,7 @@ impl Drain<'_, '_> {
         Ok(())
     }
 
-    /// Says what is left, at most once a second.
+    /// Reports the pods that are left, at most once a second.
     fn tell(&mut self) {
         let now = Instant::now();
         self.has_news = self.told.is_some_and(|told| now - told < BETWEEN_WORDS);

@@ -1,7 +1,7 @@
 //! Which API servers of the cluster are ready, and on which nodes they run.
 //!
 //! They stand in the EndpointSlices of the service `kubernetes` in the namespace `default`. The last ready
-//! one is never taken away: nobody could bring the node back, or see what became of it.
+//! one is never taken away: without it the node could neither be brought back nor observed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::backend::ActError;
 use crate::backend::api_server::{ApiError, Server, or_empty};
 use crate::guard::{api_servers_left, has_control_plane_label};
 
-/// What selects the slices.
+/// The label that selects the slices.
 const OF_THE_SERVERS: &str = "kubernetes.io/service-name=kubernetes";
 
 #[derive(Debug, Default, Deserialize)]

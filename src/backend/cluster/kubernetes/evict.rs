@@ -20,7 +20,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// The longest wait.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
-/// What became of an eviction that was asked for.
+/// The answer to a request for an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// It is under way.
@@ -60,7 +60,7 @@ pub(super) async fn evict(
     }
 }
 
-/// What a refused eviction means; `None` where it is an error.
+/// Classifies a refused eviction; `None` where it is an error.
 fn meaning(status: &Status) -> Option<Answer> {
     let details = status.details.as_ref();
     let cause = |reason: &str| details?.causes.iter().find(|cause| cause.reason == reason);
@@ -82,7 +82,7 @@ fn meaning(status: &Status) -> Option<Answer> {
         ))),
         // The server is there and cannot do it: as long as that is said of a pod, the pod stays.
         500.. => Some(Answer::Held(said(&status.message))),
-        // Admission webhooks hold pods back until whoever owns them is ready.
+        // Admission webhooks hold pods back until their owner is ready.
         400 | 403 if status.message.starts_with("admission webhook") => {
             let message = status
                 .message

@@ -1,6 +1,6 @@
-//! Deletes the pods of a node, where nobody is left to end them or a person chose so.
+//! Deletes the pods of a node, where no kubelet is left to end them or a person chose so.
 //!
-//! The one way around a budget: a drain whose time is over and that was told so, a machine that was seen
+//! The one way around a budget: a drain after its timeout with `on_timeout: force`, a machine that is
 //! off, or one that is gone for good. A node that is Ready has a kubelet, so that its machine is neither
 //! of the last two: nothing is forced then.
 
@@ -26,11 +26,11 @@ const KNOWS_OUT_OF_SERVICE: (u32, u32) = (1, 24);
 /// How long a machine that was switched off may still count as Ready.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// How long the cluster may take to let go of the volumes of a machine that is gone.
+/// How long the cluster may take to detach the volumes of a machine that is gone.
 const RELEASE: Duration = Duration::from_secs(60);
 
 /// Takes everything off a node whose machine is gone for good: nothing of it is waited for.
-pub(super) async fn give_up(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
+pub(super) async fn abandon(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     silent(step).await?;
     cordon(step, node)
         .await
@@ -39,7 +39,7 @@ pub(super) async fn give_up(step: &NodeStep<'_>, node: &Node) -> Result<(), ActE
         .await
         .map_err(|error| step.act_error(error))?;
     force(step).await?;
-    // What the cluster does not let go of by then it may never: there is nobody who would.
+    // A volume that the cluster has not detached by then may stay forever: no controller would.
     let _ = timeout(RELEASE, release(step)).await;
     Ok(())
 }
@@ -66,7 +66,7 @@ pub(super) async fn silent(step: &NodeStep<'_>) -> Result<(), ActError> {
     }
 }
 
-/// Says that the machine is off for good, where the cluster knows how that is said.
+/// Marks the machine as off for good, where the cluster supports that.
 async fn out_of_service(step: &NodeStep<'_>, node: &Node) -> Result<(), ApiError> {
     let version = discovery::version(&step.server).await?;
     if numbers(&version).is_none_or(|version| version < KNOWS_OUT_OF_SERVICE) {
@@ -100,7 +100,7 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 
 /// Deletes what a drain evicts, at once and without regard to budgets, and waits until it is gone.
 ///
-/// Only where a person chose so, or the machine was seen off: a pod that is deleted in this way may still
+/// Only where a person chose so, or the machine is off: a pod that is deleted in this way may still
 /// run.
 pub(super) async fn force(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();

@@ -1,4 +1,4 @@
-//! What a drain of each node would meet, told pod by pod while a list goes by.
+//! A forecast of the drain of each node, counted pod by pod while a list is read.
 //!
 //! Nothing of a pod is kept but what is counted or named, so that memory grows with nodes and with what
 //! is worth a warning, not with pods.
@@ -74,7 +74,7 @@ struct Blocked<'b> {
     pods: Vec<Arc<str>>,
 }
 
-/// What was seen of a node's pods so far.
+/// Counts of a node's pods so far.
 #[derive(Debug, Default)]
 struct NodeForecast<'b> {
     pods: NodePods,

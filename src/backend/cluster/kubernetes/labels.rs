@@ -21,7 +21,7 @@ pub(super) const DECOMMISSION: &str = "promenade-decomission";
 /// The annotation under which a node carries the run that cordoned it.
 pub(super) const CORDONED_BY: &str = "trueup.dev/cordoned-by";
 
-/// The taint that says that a machine is off for good: pods that do not tolerate it are deleted and their
+/// The taint of a machine that is off for good: pods that do not tolerate it are deleted and their
 /// volumes detached at once.
 pub(super) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -96,7 +96,7 @@ pub(super) async fn apply_labels(
     });
     let labels = labels.iter();
     wanted.extend(labels.map(|(key, value)| (&**key, &**value)));
-    // Without the UID, applying would make a node where there is none.
+    // Without the UID, applying would create a missing node.
     let object = json!({
         "apiVersion": "v1",
         "kind": "Node",

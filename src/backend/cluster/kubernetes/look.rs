@@ -142,7 +142,7 @@ async fn nodes(
     Ok(list.0)
 }
 
-/// What is kept of a node.
+/// Converts a node, as far as it is stored.
 fn cluster_node(node: Node, api_servers: Option<&ApiServers>) -> ClusterNode {
     ClusterNode {
         api_servers: api_servers.map_or(0, |servers| servers.on(&node)),

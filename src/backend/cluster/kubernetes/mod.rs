@@ -1,6 +1,6 @@
 //! The Kubernetes cluster whose nodes a site's machines are, from version 1.20 on.
 //!
-//! It is looked at in a few lists that are read page by page ([`look`]), and moved one node at a time.
+//! It is observed in a few lists that are read page by page ([`look`]), and moved one node at a time.
 //! Every step can be done again: a level is set or found as wanted; an eviction and a deletion name the
 //! UID that is meant, so that each happens once to it; a node that was made anew is never taken for the
 //! one that was meant. What each step does:
@@ -85,7 +85,7 @@ pub(super) fn connection(design: &Design, context: &Context) -> Option<Connectio
 }
 
 impl Kubernetes {
-    /// The cluster that the site's Backends document calls `kubernetes`; `None` where there is none, or a
+    /// The cluster that the site's Backends document calls `kubernetes`; `None` where it names none, or a
     /// simulated one. Nothing is asked of it yet.
     pub(in crate::backend) fn open(design: &Design, context: &Context) -> Option<Self> {
         Some(Self {
@@ -106,7 +106,7 @@ impl Cluster for Kubernetes {
 
     fn node<'a>(&'a self, node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
         Box::pin(async move {
-            let error = |error: ApiError| error.into_error("the node cannot be looked at");
+            let error = |error: ApiError| error.into_error("cannot get the node");
             let server = self.connection.server().await.map_err(error)?;
             let name = self.names.outside(node);
             remedy::live(&server, &name).await.map_err(error)
@@ -116,7 +116,7 @@ impl Cluster for Kubernetes {
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
         Box::pin(async move {
             let Ok(step) = self.step(order).await else {
-                // Acting says what is wrong; nothing was asked for that it could do twice.
+                // Acting reports the error; nothing was requested that it could do twice.
                 return Probe::NotBegun;
             };
             let probe = match order.step.id.kind {
@@ -133,7 +133,7 @@ impl Cluster for Kubernetes {
                 kind => return Probe::Ambiguous(not_ours(kind)),
             };
             // A server that does not answer leaves open how far the step is. All that is done here can be
-            // done again without harm, so it is gone on with, and the error is acting's to give.
+            // done again without harm, so it is resumed, and acting reports the error.
             probe.unwrap_or(Probe::UnderWay)
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! A node is called in Kubernetes as in the design, unless `names.NODE.kubernetes` of the site's
 //! `trueup/Backends/v1` says otherwise. A Kubernetes node whose name belongs to a node that is called
-//! otherwise there is none of the design's, and has no name in it.
+//! otherwise is not in the design, and has no name there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Names {
         both
     }
 
-    /// What a node of the design is called in the cluster.
+    /// The name of a node of the design in the cluster.
     pub(super) fn outside(&self, node: &NodeName) -> Arc<str> {
         match self.outside.get(node) {
             Some(name) => name.clone(),

@@ -10,7 +10,7 @@ use super::shutdown::{is_marked, retire};
 use crate::backend::api_server::ApiError;
 use crate::backend::{ActError, Probe};
 
-/// Cordons a node, and marks it with the run; what somebody else cordoned stays theirs.
+/// Cordons a node, and marks it with the run; a cordon of another actor stays.
 pub(super) async fn cordon(step: &NodeStep<'_>, node: &Node) -> Result<(), ApiError> {
     let run = step.order.run.as_str();
     let by = node.metadata.annotations.cordoned_by.as_deref();

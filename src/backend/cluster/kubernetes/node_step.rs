@@ -14,7 +14,7 @@ use crate::backend::api_server::{ApiError, Connection, OUTAGE, Server};
 use crate::backend::{ActError, Order, Probe};
 use crate::step::{OnDrainTimeout, Parameters, StepKind};
 
-/// How often something is looked at that takes its time.
+/// The interval between two polls of a slow operation.
 pub(super) const PACE: Duration = Duration::from_secs(2);
 
 /// Requests for evictions and deletions at the same time.
@@ -63,7 +63,7 @@ impl<'a> NodeStep<'a> {
         })
     }
 
-    /// What happens to pods that are left at the timeout.
+    /// The handling of pods that are left at the timeout.
     pub(super) fn on_timeout(&self) -> OnDrainTimeout {
         self.parameters
             .on_drain_timeout
@@ -92,12 +92,12 @@ impl<'a> NodeStep<'a> {
         tokio::time::sleep_until(self.deadline().map_or(until, |end| until.min(end))).await;
     }
 
-    /// Says how far the step is.
+    /// Reports the progress of the step.
     pub(super) fn progress(&self, text: impl Into<Arc<str>>) {
         self.order.reporter.progress(text);
     }
 
-    /// The node; `None` where there is none.
+    /// The node; `None` if not found.
     pub(super) async fn look(&self) -> Result<Option<Node>, ApiError> {
         self.server.get(NODES, &self.node).await
     }
@@ -109,7 +109,7 @@ impl<'a> NodeStep<'a> {
     }
 
     /// The node that is meant, or how far a step is without it: nothing is left to be emptied, changed or
-    /// stopped of one that was there and is gone. Where another has its name, acting says so.
+    /// stopped of one that was there and is gone. Where another has its name, acting reports it.
     pub(super) async fn meant_or_gone(&self) -> Result<Result<Node, Probe>, ApiError> {
         Ok(match self.look().await? {
             Some(node) if self.means(&node) => Ok(node),
@@ -127,7 +127,7 @@ impl<'a> NodeStep<'a> {
     ///
     /// # Errors
     ///
-    /// It is not there (`NotFound:`), another has its name (`Conflict:`), or the server cannot be asked.
+    /// Not found (`NotFound:`), another node has its name (`Conflict:`), or the server does not answer.
     pub(super) async fn present(&self) -> Result<Node, ActError> {
         match self.look().await.map_err(|error| self.act_error(error))? {
             None => Err(ActError::Permanent(
@@ -144,7 +144,7 @@ impl<'a> NodeStep<'a> {
         }
     }
 
-    /// Changes the node by a merge patch, if it is still the one that was seen.
+    /// Changes the node by a merge patch, if it is unchanged since it was observed.
     pub(super) async fn change(&self, seen: &Node, mut patch: Value) -> Result<Node, ApiError> {
         patch["metadata"]["uid"] = json!(seen.metadata.uid);
         self.server.merge(NODES, &self.node, &patch).await
@@ -163,7 +163,7 @@ impl<'a> NodeStep<'a> {
         ListParams::default().fields(&format!("spec.nodeName={}", self.node))
     }
 
-    /// The error of trouble with the server.
+    /// The step's error for an error of the server.
     pub(super) fn act_error(&self, error: ApiError) -> ActError {
         problem(self.order.step.id.kind, error)
     }
@@ -239,9 +239,9 @@ impl Outage {
         self.knew_us = true;
     }
 
-    /// Something went wrong; an error where it cannot pass, or has not for too long.
+    /// Counts an error of the server; an error where it cannot pass, or has not for too long.
     ///
-    /// A server that has just started knows nobody's rights for some seconds: what it allowed before it
+    /// A server that has just started has not loaded its rights for some seconds: what it allowed before it
     /// will allow again.
     pub(super) fn note(&mut self, step: &NodeStep<'_>, error: ApiError) -> Result<(), ActError> {
         let now = Instant::now();
@@ -251,7 +251,7 @@ impl Outage {
         if !(error.passes() || forgot) || now - since >= OUTAGE || step.is_over() {
             return Err(step.act_error(error));
         }
-        step.progress(format!("{error}; trying again"));
+        step.progress(format!("{error}; retrying"));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! What is kept of the cluster's objects: a few fields of each, decoded straight from the answer.
+//! The cluster's objects: a few fields of each, decoded straight from the answer.
 //!
 //! A list of fifty thousand pods is some hundred megabytes; what is not named here is passed over while
 //! it is read. Every field can be missing, since servers leave out what is empty, or send null.
@@ -83,7 +83,7 @@ pub(super) struct NodeAnnotations {
     pub(super) cordoned_by: Option<Arc<str>>,
 }
 
-/// Who manages which labels of an object.
+/// The managers of the labels of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ManagedFields {
@@ -123,7 +123,7 @@ impl ManagedFields {
     }
 }
 
-/// What a node is meant to be.
+/// The spec of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct NodeSpec {
@@ -131,7 +131,7 @@ pub(super) struct NodeSpec {
     pub(super) unschedulable: bool,
 }
 
-/// What a node or pod is.
+/// The status of a node or pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Status {
@@ -153,7 +153,7 @@ pub(super) struct Address {
     pub(super) address: Arc<str>,
 }
 
-/// What a container of a pod is.
+/// The state of a container of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ContainerStatus {
@@ -168,7 +168,7 @@ pub(super) struct ContainerState {
     pub(super) waiting: Option<Waiting>,
 }
 
-/// What a container waits for.
+/// The reason why a container waits.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Waiting {
@@ -196,7 +196,7 @@ impl Status {
             .find(|condition| &*condition.kind == "Ready")
     }
 
-    /// What the first container that does not run waits for (`ImagePullBackOff`).
+    /// The reason why the first container that does not run waits (`ImagePullBackOff`).
     pub(super) fn waiting(&self) -> Option<&str> {
         let mut waiting = self
             .container_statuses
@@ -265,7 +265,7 @@ pub(super) struct Owner {
     pub(super) controller: bool,
 }
 
-/// What a pod is meant to be.
+/// The spec of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PodSpec {
@@ -321,7 +321,7 @@ pub(super) struct Budget {
     pub(super) status: BudgetStatus,
 }
 
-/// What a budget is meant to be.
+/// The spec of a budget.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct BudgetSpec {
@@ -330,7 +330,7 @@ pub(super) struct BudgetSpec {
     pub(super) unhealthy_pod_eviction_policy: Arc<str>,
 }
 
-/// What a budget is.
+/// The status of a budget.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct BudgetStatus {

@@ -1,4 +1,4 @@
-//! What a node is owed: the labels and taints that were taken off it, or off the node of its name before.
+//! Labels and taints to restore on a node: those taken off it, or off the node of its name before.
 //!
 //! Clear-labels notes them before it takes them, and a remediation before it deletes the node; the record
 //! keeps them until they are back. They are put back by uncordon, by relabel, and when the node has
@@ -14,8 +14,8 @@ use crate::backend::api_server::ApiError;
 use crate::remediation::{Backup, Memory, Note};
 use crate::step::StepKind;
 
-/// What clear-labels takes off a node and the design does not set again, and the taints that go with the
-/// node when it is deleted.
+/// The labels that clear-labels removes from a node and the design does not set again, and the taints that are lost
+/// when the node is deleted.
 fn taken(step: &NodeStep<'_>, whole: &Whole) -> Backup {
     let node = &whole.node;
     let designed = step.order.node.as_ref().map(|node| &node.labels);
@@ -51,7 +51,7 @@ pub(super) async fn save(step: &NodeStep<'_>) -> Result<(), ActError> {
     step.order.reporter.note(note.to_text()).await
 }
 
-/// What the node is owed, by the plan and by what was noted in this run; `None`: nothing.
+/// The labels and taints to restore, by the plan and by the notes of this run; `None`: nothing.
 fn owed(step: &NodeStep<'_>) -> Option<Backup> {
     let planned = step.parameters.backup.as_deref().cloned();
     let noted = Memory::default().with(step.order.notes.iter().map(|note| &**note));

@@ -1,4 +1,4 @@
-//! What a drain does with a pod, who is behind it, and what it is.
+//! The fate of a pod in a drain, its controller, and its kind.
 //!
 //! As `kubectl drain --force --ignore-daemonsets --delete-emptydir-data`, which the specification
 //! names: mirrors of static pods and pods of DaemonSets stay, all others are evicted; a pod that has
@@ -13,12 +13,12 @@ use super::pods_in;
 use crate::backend::api_server::{ApiError, Server};
 use crate::observed::PodName;
 
-/// What a drain does with a pod.
+/// The fate of a pod in a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It is evicted.
     Evicted,
-    /// It has ended, and is evicted without waiting for anybody.
+    /// It has ended, and is evicted without waiting.
     Finished,
     /// It is a DaemonSet's, and stays.
     DaemonSet,
@@ -33,7 +33,7 @@ impl Fate {
     }
 }
 
-/// What a drain does with a pod.
+/// Returns the fate of a pod in a drain.
 pub(super) fn fate(pod: &Pod) -> Fate {
     if pod.metadata.annotations.mirror.is_some() {
         Fate::Mirror
@@ -55,7 +55,7 @@ pub(super) fn name(pod: &Pod) -> PodName {
     }
 }
 
-/// Who starts the pod again when it is gone.
+/// The controller that starts the pod again when it is gone.
 pub(super) fn controller(pod: &Pod) -> Option<&Owner> {
     pod.metadata
         .owner_references

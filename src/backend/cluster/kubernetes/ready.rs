@@ -43,7 +43,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     }
 }
 
-/// What is still missing.
+/// The missing condition.
 fn missing(step: &NodeStep<'_>, node: Option<&Node>) -> Option<String> {
     let name = &step.node;
     let Some(node) = node else {

@@ -1,7 +1,7 @@
-//! What a remediation does to a node: looks at it, releases it, and gives it back what the one before carried.
+//! A remediation's requests for a node: get it, release it, and restore labels and taints of the one before.
 //!
-//! A write is confirmed by what the server answers, and made against the version that was seen, so that
-//! nobody else's change is lost.
+//! A write is confirmed by the server's answer, and made against the observed version, so that
+//! no other actor's change is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Whole {
             .any(|taint| taint["key"] == OUT_OF_SERVICE)
     }
 
-    /// What whoever makes it anew does not bring back.
+    /// Labels, taints and annotations that a new node lacks.
     pub(super) fn backup(&self) -> Backup {
         let taints: BTreeSet<Taint> = self
             .taints
@@ -85,13 +85,13 @@ impl Whole {
     }
 }
 
-/// A node with all that it carries; `None` where there is none.
+/// A node with all its fields; `None` if not found.
 pub(super) async fn whole(server: &Server, name: &str) -> Result<Option<Whole>, ApiError> {
     let found = server.get::<Value>(NODES, name).await?;
     found.map(Whole::of).transpose()
 }
 
-/// The node now; `None` where there is none.
+/// The node now; `None` if not found.
 pub(super) async fn live(server: &Server, name: &str) -> Result<Option<LiveNode>, ApiError> {
     let found = whole(server, name).await?;
     Ok(found.map(|whole| LiveNode {

@@ -1,13 +1,13 @@
 //! Takes a node out of the cluster: refused unless nothing of it is left, deleted by its UID.
 //!
-//! A node whose machine was seen off, or is gone for good, may still have pods: where a person chose so,
-//! they are deleted first, since nobody is left to end them. A node that is Ready has a kubelet, so that
+//! A node whose machine is off, or gone for good, may still have pods: where a person chose so,
+//! they are deleted first, since no kubelet is left to end them. A node that is Ready has a kubelet, so that
 //! its machine is neither: nothing is forced then.
 
 use kube::api::{DeleteParams, Preconditions};
 
 use super::NODES;
-use super::force::{force, give_up, silent};
+use super::force::{abandon, force, silent};
 use super::labels::labels_to_clear;
 use super::node_step::{NodeStep, Outage, PACE, conflict, count};
 use super::object::Node;
@@ -34,14 +34,14 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     };
     if node.metadata.deletion_timestamp.is_none() {
         if is_marked(&node) {
-            // Its kubelet was to be stopped, and nobody has seen that through.
+            // Its kubelet was to be stopped, and that step did not end.
             retire(step).await?;
         }
         if step.parameters.machine_is_off {
-            // Seen off and held off: deleting the node is how the scheduler is told (metal3-remediation).
+            // Off and fenced: deleting the node is how the scheduler learns of it (metal3-remediation).
             step.progress("deleting it as it is: its machine is off");
         } else if step.parameters.node_is_gone {
-            give_up(step, &node).await?;
+            abandon(step, &node).await?;
         } else {
             check(step, &node).await?;
         }

@@ -43,7 +43,7 @@ const fn right(
 
 use StepKind as K;
 
-/// Kinds of step that look at their node, and change it.
+/// Kinds of step that get their node, and change it.
 const OF_A_NODE: &[StepKind] = &[
     K::Drain,
     K::Uncordon,
@@ -111,7 +111,7 @@ pub(super) async fn missing(server: &Server, wanted: &BTreeSet<StepKind>) -> Vec
     let is_missing = |needed: &&Needed| match answers.get(&needed.review) {
         Some(Ok(allowed)) => !allowed,
         Some(Err(error)) => {
-            log::debug!("whether {} is allowed is not known: {error}", needed.review);
+            log::debug!("whether {} is allowed is unknown: {error}", needed.review);
             false
         }
         None => false,

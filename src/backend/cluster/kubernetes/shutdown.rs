@@ -5,7 +5,7 @@
 //! `promenade-decomission: enabled`, spelled as the specification spells it.
 //!
 //! A pod is bound to its node by name, and nothing ends it where no kubelet is left: it would stop the
-//! kubelet of the next node of that name. So it goes as soon as the kubelet is silent, label first, and
+//! kubelet of the next node with that name. So it goes as soon as the kubelet is silent, label first, and
 //! the DaemonSet with it where no other node has the label.
 
 use kube::api::{DeleteParams, ListParams, PropagationPolicy};
@@ -31,7 +31,7 @@ const COLLECTION: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets";
 /// Its name.
 pub(super) const NAME: &str = "trueup-shutdown-kubelet";
 
-/// What its pods do on the host; they then wait, since a pod that ends is started again.
+/// The command of its pods on the host; they then wait, since a pod that ends is started again.
 const COMMAND: &str = "nsenter --target 1 --mount --uts --ipc --net --pid -- \
     sh -c 'systemctl disable kubelet && systemctl stop kubelet' && sleep 2147483647";
 
@@ -167,7 +167,7 @@ async fn stop(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     }
 }
 
-/// Applies the DaemonSet where it is not there, or not as it should be.
+/// Applies the DaemonSet where it is missing or differs.
 async fn apply(step: &NodeStep<'_>) -> Result<(), ApiError> {
     let (server, image) = (&step.server, &step.shutdown_image);
     if !is_applied(server, image).await? {
@@ -178,7 +178,7 @@ async fn apply(step: &NodeStep<'_>) -> Result<(), ApiError> {
 }
 
 /// Takes the label off, and deletes the DaemonSet's pod on the node: no kubelet is left to end it, and the
-/// kubelet of the next node of that name would start it.
+/// kubelet of the next node with that name would start it.
 pub(super) async fn retire(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
     loop {
@@ -242,7 +242,7 @@ async fn drop_daemon_set(step: &NodeStep<'_>) {
     }
 }
 
-/// What the pod on the node does instead of shutting the kubelet down.
+/// The reason why the pod on the node does not shut the kubelet down.
 async fn stuck(step: &NodeStep<'_>) -> String {
     let Ok((pods, _)) = step.pods().await else {
         return String::new();

@@ -32,7 +32,7 @@ pub(super) async fn attached(server: &Server, node: &str) -> Result<BTreeSet<Arc
 
 /// Waits until no volume is attached to the node.
 ///
-/// Before the machine goes off: a volume that it has not let go of may be mounted elsewhere only after
+/// Before the machine goes off: a volume that is still attached may be mounted elsewhere only after
 /// minutes, or be damaged.
 pub(super) async fn release(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();

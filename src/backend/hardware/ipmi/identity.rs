@@ -1,4 +1,4 @@
-//! What distinguishes the machine behind a controller: the GUID that the controller reports, else the
+//! The identity of the machine behind a controller: the GUID that the controller reports, else the
 //! serial number in the inventory of its field replaceable units (FRU).
 
 use std::sync::Arc;

@@ -9,15 +9,15 @@
 //! | prepare-site | nothing | |
 //! | prepare | the controller identifies itself, its chassis reports no power fault, its boot parameters can be read | again |
 //! | deploy | off, boot from the network once, on | note before "on": without it not begun; with it, still off is not begun, on is ambiguous |
-//! | destroy | off; only where the policy says that nothing is erased | power |
-//! | power-on, power-off | until it is seen twice | power |
+//! | destroy | off; only where the policy allows to erase nothing | power |
+//! | power-on, power-off | until observed twice | power |
 //! | set and unset retired, maintenance | nothing: the records keep them | |
 //!
 //! Before each step that changes a machine, and in each observation, the machine is proven to be the one that
 //! the document means: by the GUID of its controller, else by the serial number in its FRU inventory.
 //!
-//! A deploy ends when the machine is seen on: whether a system came up is not to be seen over IPMI, and
-//! what waits for the Kubernetes node says it. A power cycle is never asked for. At most two calls at
+//! A deploy ends when the machine is on: whether a system came up cannot be observed over IPMI, but
+//! by the step that waits for the Kubernetes node. A power cycle is never requested. At most two calls at
 //! once go to one controller.
 
 mod identity;
@@ -48,7 +48,7 @@ use settings::{Interface, Settings};
 
 /// How many calls go to one controller at once.
 const AT_ONCE: usize = 2;
-/// How many controllers are looked at, at once.
+/// How many controllers are observed at once.
 const LOOKS_AT_ONCE: usize = 32;
 /// How long a controller may take to answer, beside the settling times of what was set.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ pub(super) struct Ipmi {
     settings: Settings,
     program: Program,
     secrets: Arc<dyn Secrets>,
-    /// Whether the site's policy lets machines go without being erased.
+    /// Whether the site's policy allows a teardown that erases nothing.
     goes_unerased: bool,
     /// Which node is known by what.
     identities: Arc<Registry>,
@@ -70,7 +70,7 @@ pub(super) struct Ipmi {
     controllers: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 
-/// What a machine boots from next.
+/// The next boot source of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Boot {
     Network,
@@ -137,7 +137,7 @@ impl Ipmi {
                     .and_then(|value| value.scalar_text());
                 let (Some(username), Some(credential)) = (own.account.clone(), credential) else {
                     return Err(permanent(format!(
-                        "nobody says who logs in to the controller of `{}`: neither `credentials` in Backends nor `oob.account` and `oob.credential`",
+                        "no account for the controller of `{}`: set `hardware.ipmi.credentials` in the Backends document, or `oob.account` and `oob.credential` of the node",
                         node.name
                     )));
                 };
@@ -183,13 +183,13 @@ impl Ipmi {
         Ok(password)
     }
 
-    /// Asks a controller, when it has room for another call.
+    /// Calls a controller, when it has capacity for another call.
     async fn ask(&self, session: &Session, request: &[&str]) -> Result<String, ActError> {
         let _place = self.place(session).await;
         self.program.ask(session, request).await
     }
 
-    /// The same for what not every controller has; `None` where it has it not.
+    /// Calls a controller for a value that not every one has; `None` where it has none.
     async fn ask_if_known(
         &self,
         session: &Session,
@@ -200,7 +200,7 @@ impl Ipmi {
     }
 
     async fn place(&self, session: &Session) -> Option<OwnedSemaphorePermit> {
-        let room = self
+        let permits = self
             .controllers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -208,7 +208,7 @@ impl Ipmi {
             .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)))
             .clone();
         // It is never closed.
-        room.acquire_owned().await.ok()
+        permits.acquire_owned().await.ok()
     }
 
     async fn power(&self, session: &Session) -> Result<PowerState, ActError> {
@@ -313,7 +313,7 @@ impl Ipmi {
         self.bring_power(session, PowerState::On, order).await?;
         order
             .reporter
-            .progress("is on; whether a system comes up cannot be seen over IPMI");
+            .progress("is on; whether a system comes up cannot be observed over IPMI");
         Ok(())
     }
 
@@ -383,7 +383,7 @@ impl Ipmi {
     }
 }
 
-/// What is waited for, for the sentence that it did not come about.
+/// The awaited level, for the timeout's message.
 fn about(session: &Session, what: &str) -> String {
     format!(
         "the controller at {}:{}: {what}",
@@ -428,7 +428,7 @@ impl StepTarget for Reached<'_> {
             }
             StepKind::PowerOn => ipmi.bring_power(session, PowerState::On, order).await,
             kind => Err(ActError::Permanent(
-                format!("IPMI knows no `{kind}`").into(),
+                format!("`{kind}` is unsupported over IPMI").into(),
             )),
         }
     }
@@ -473,7 +473,7 @@ impl Driver for Ipmi {
 
     async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
         if order.step.id.kind == StepKind::Destroy && !self.goes_unerased {
-            let text = "IPMI cannot erase disks; the policy `wipe: skip` lets machines go without";
+            let text = "IPMI cannot erase disks; set `wipe: skip` in the node's policy to tear down without erasing";
             return Err(ActError::Permanent(Arc::from(text)));
         }
         let session = self.session(node).await?;

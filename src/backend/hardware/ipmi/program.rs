@@ -2,8 +2,8 @@
 //!
 //! Arguments are a list, never a line for a shell; the password is handed over in the environment, where
 //! other users of the machine do not see it. The program is out of reach of the terminal's Ctrl-C, has a
-//! time limit and a largest output, and is killed when nobody waits for it any more. `-v` makes it say why
-//! a session could not be opened: without it, a wrong password and a controller that is not there look
+//! time limit and a largest output, and is killed when its caller is gone. `-v` makes it print why
+//! a session could not be opened: without it, a wrong password and a missing controller look
 //! the same.
 
 use std::ffi::OsString;
@@ -29,8 +29,8 @@ const LIMIT: Duration = Duration::from_secs(45);
 /// The longest password of IPMI 2.0, and of 1.5, in bytes.
 pub(super) const LONGEST_PASSWORD: (usize, usize) = (20, 16);
 
-/// How the program is had where it is not there.
-pub(super) const NOT_THERE: &str = "the program `ipmitool` is not there: install it (most systems have a package `ipmitool`), and see that it is in PATH";
+/// The error where the program is missing, with how to get it.
+pub(super) const NOT_FOUND: &str = "the program `ipmitool` was not found in PATH: install it (most systems have a package `ipmitool`)";
 
 /// A controller and who logs in.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(super) struct Session {
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) path: OsString,
-    /// When a call is given up, whatever the program does.
+    /// The time after which a call is killed.
     pub(super) limit: Duration,
     /// Where programs are looked for.
     pub(super) search_path: Option<OsString>,
@@ -81,7 +81,7 @@ impl Program {
         }
     }
 
-    /// The same for what not every controller has; `None` where it answers that it has it not.
+    /// Calls for a value that not every controller has; `None` where it answers that it has none.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ async fn run(mut command: Command, limit: Duration) -> Result<Said, ActError> {
     #[cfg(unix)]
     command.process_group(0);
     let mut child = command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => ActError::Permanent(Arc::from(NOT_THERE)),
+        std::io::ErrorKind::NotFound => ActError::Permanent(Arc::from(NOT_FOUND)),
         _ => ActError::Passing(format!("the program `ipmitool` cannot be started: {error}").into()),
     })?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -242,7 +242,7 @@ const UNKNOWN: [&str; 6] = [
     "rsp=0xc",
 ];
 
-/// What of the program's words tells why it failed, what is said instead, and whether it can pass.
+/// Parts of the program's output for each cause of a failure, the text shown instead, and whether it can pass.
 const WORDS: &[(&str, &str, bool)] = &[
     (
         "RAKP 2 HMAC is invalid",
@@ -326,7 +326,7 @@ const WORDS: &[(&str, &str, bool)] = &[
     ("Invalid data field", "does not take this request", false),
 ];
 
-/// Lines that say nothing about why it failed.
+/// Lines that hold no cause of a failure.
 const NOISE: [&str; 7] = [
     "Discovered IPMB address",
     "Error: Unable to establish",

@@ -63,7 +63,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// What does not fit, with its place.
+    /// A setting is invalid; with its place.
     pub(super) fn read(backend: &HardwareBackend) -> Result<Self, Box<Diagnostic>> {
         let written: Written = or_default(backend.settings.as_ref(), CODE)?;
         Ok(Self {

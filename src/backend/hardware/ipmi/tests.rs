@@ -64,7 +64,7 @@ case "$*" in
 esac
 "#;
 
-/// What a controller answers whose machine is that of the document.
+/// The answer of a controller whose machine is that of the document.
 const GUID: &str = " 44 45 4c 4c 51 00 10 35 80 52 b4 c0 4f 4a 37 32\n";
 
 #[derive(Debug)]
@@ -352,7 +352,7 @@ async fn a_site_without_the_program_is_told_how_to_get_it() {
     machine.act(StepKind::VerifySite).await.unwrap();
     machine.ipmi.program.path = machine.path("nothing").into();
     let error = machine.act(StepKind::VerifySite).await.unwrap_err();
-    assert_eq!(error, ActError::Permanent(Arc::from(program::NOT_THERE)));
+    assert_eq!(error, ActError::Permanent(Arc::from(program::NOT_FOUND)));
     machine.act(StepKind::SetRetired).await.unwrap();
     machine.act(StepKind::UnsetMaintenance).await.unwrap();
 }

@@ -88,7 +88,7 @@ impl From<RequestError> for ActError {
     }
 }
 
-/// How Ironic says what went wrong: `{"error_message": "{\"faultstring\": …}"}`, the inner JSON sometimes
+/// The error format of Ironic: `{"error_message": "{\"faultstring\": …}"}`, the inner JSON sometimes
 /// of another shape, sometimes plain text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words;
@@ -158,7 +158,7 @@ impl Api {
         }
     }
 
-    /// Who is spoken to.
+    /// The host and port of the service.
     pub(super) fn authority(&self) -> &str {
         self.endpoint.authority()
     }
@@ -184,7 +184,7 @@ impl Api {
         let who = self.authority();
         let (Some(newest), Some(oldest)) = (minor(MAXIMUM), minor(MINIMUM)) else {
             return Err(RequestError::Stays(format!(
-                "{who} does not say which versions of the Ironic API it speaks: is it Ironic?"
+                "{who} reports no versions of the Ironic API: is it Ironic?"
             )));
         };
         if newest < FLOOR || oldest > WANTED {
@@ -265,7 +265,7 @@ impl Api {
         self.find(subject, &path).await
     }
 
-    /// The steps that go on with a node, as far as Ironic shows them; `list`: `clean_steps` or `deploy_steps`.
+    /// The running steps of a node, as far as Ironic shows them; `list`: `clean_steps` or `deploy_steps`.
     pub(super) async fn running_steps(
         &self,
         subject: &str,
@@ -281,7 +281,7 @@ impl Api {
         Ok(steps.map(|steps| steps.iter().filter_map(name).collect()))
     }
 
-    /// What sends the requests; it sends nobody's name or password by itself.
+    /// The HTTP client; it adds no credentials by itself.
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
@@ -309,7 +309,7 @@ impl Api {
         Ok(node.and_then(|node| node.driver_internal_info.get(list).cloned()))
     }
 
-    /// What the last inspection of a node found.
+    /// The inventory of the last inspection of a node.
     pub(super) async fn inventory(&self, subject: &str, uuid: &str) -> Result<Value, RequestError> {
         let path = format!("v1/nodes/{}/inventory", segment(uuid)?);
         let found = self.find(subject, &path).await?;
@@ -325,7 +325,7 @@ impl Api {
     }
 
     /// Asks for one node only, to see whether asking is allowed.
-    pub(super) async fn knock(&self) -> Result<(), RequestError> {
+    pub(super) async fn check_access(&self) -> Result<(), RequestError> {
         let path = format!("v1/nodes?limit=1&fields={FIELDS}");
         self.get::<Page>("Ironic", &path).await.map(drop)
     }

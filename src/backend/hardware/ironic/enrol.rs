@@ -1,6 +1,6 @@
-//! What Ironic is told about a machine, from its design: values only.
+//! Requests to Ironic from the design of a machine: values only.
 //!
-//! Enrolment says how the machine is reached and what it is; a deploy says what is put on it. What
+//! Enrolment holds how the machine is reached and what it is; a deploy holds what is put on it. Values that
 //! Ironic must not be told (a password in a text that is shown) is kept apart as a [`Secret`].
 
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use crate::backend::{Secret, Secrets};
 use crate::design::{NodeDesign, Section};
 use crate::document::Node;
 
-/// Which keys of `driver_info` say how a management controller is reached.
+/// The keys of `driver_info` for the address and account of a management controller.
 struct Keys {
     drivers: &'static [&'static str],
     prefix: &'static str,
@@ -156,7 +156,7 @@ pub(super) fn images(node: &NodeDesign, image: &Image) -> Vec<String> {
     texts.map(|text| filled(text, node)).collect()
 }
 
-/// What is put on the machine, as fields of `instance_info`.
+/// The system for the machine, as fields of `instance_info`.
 pub(super) fn instance_info(node: &NodeDesign, image: Option<&Image>) -> Map<String, Value> {
     let mut info = Map::new();
     if let Some(image) = image {

@@ -15,7 +15,7 @@ use crate::step::StepKind;
 /// Names for deploys live in a space of their own.
 const SPACE: Uuid = Uuid::from_u128(0x9c2f_7a4e_51d3_5b0e_8a66_2d5f_0f7c_31b8);
 
-/// What stands in `extra.trueup`.
+/// The value of `extra.trueup`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Marker {
@@ -77,7 +77,7 @@ pub(super) fn probe(order: &Order, node: &Node, leaves: bool) -> Probe {
     if !is_ours(order, node) {
         return Probe::NotBegun;
     }
-    // The flags of Ironic's own that say that something goes on count only after ours is set.
+    // Ironic's own flags of a running operation count only after our marker is set.
     if !node.is_idle() {
         return Probe::UnderWay;
     }

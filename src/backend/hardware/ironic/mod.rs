@@ -3,7 +3,7 @@
 //! Ironic takes verbs that it should not take in a state, and refuses some that the specifications
 //! promise; so every verb passes trueup's own table ([`crate::lifecycle::step`]) before it is sent, and
 //! what Ironic alone would break (a retired machine that becomes available where cleaning is off) is kept
-//! here. 202 is acceptance, not success: what was asked for is looked at until it ended, by one list for
+//! here. 202 is acceptance, not success: the node is polled until the operation ended, by one list for
 //! all who wait (`watch`). What must happen at most once leaves a marker first (`mark`).
 
 mod api;
@@ -77,7 +77,7 @@ impl Ironic {
             })
         };
         let credentials = match &settings.account {
-            Account::Nobody => None,
+            Account::None => None,
             Account::Basic { username, password } => Some(Credentials::Basic {
                 username: username.clone(),
                 password: secret(password)?,
@@ -116,13 +116,13 @@ impl Ironic {
         })
     }
 
-    /// What is said of a machine that Ironic does not know and that cannot be enrolled.
+    /// The error for a machine that Ironic does not have and that cannot be enrolled.
     fn not_enrolled(&self, name: &str) -> String {
         let not_found = self.not_found(name);
         format!("{not_found}, and the settings name no `driver` to enrol it with")
     }
 
-    /// What the document names of a machine; a node that is named by its UUID is named by that.
+    /// The identity of a machine in the document; a node that is named by its UUID is identified by that.
     fn designed(&self, node: &NodeDesign) -> Identity {
         let designed = node.identity();
         match self.roster.names.get(&node.name) {
@@ -228,7 +228,7 @@ impl Driver for Ironic {
     async fn verify_site(&self, order: &Order) -> Result<()> {
         let api = &self.api;
         let version = api.version().await?;
-        api.knock().await?;
+        api.check_access().await?;
         let mut said = format!(
             "Ironic at {}, version {version} of its API",
             api.authority()

@@ -20,7 +20,7 @@ provision_updated_at,power_state,target_power_state,retired,retired_reason,maint
 maintenance_reason,fault,protected,last_error,clean_step,deploy_step,reservation,instance_uuid,\
 extra,automated_clean";
 
-/// What Ironic sets as `fault` where cleaning failed and it put the node into maintenance itself.
+/// The `fault` that Ironic sets where cleaning failed and it put the node into maintenance itself.
 pub(super) const CLEAN_FAILURE: &str = "clean failure";
 
 /// Longest text of Ironic's that is shown.
@@ -86,7 +86,7 @@ impl Node {
         plain(self.provision_state.as_deref().unwrap_or("unknown"), 40)
     }
 
-    /// What stands beside the state.
+    /// The flags beside the state.
     pub(super) fn flags(&self) -> Flags {
         Flags {
             retired: self.retired,
@@ -104,7 +104,7 @@ impl Node {
         }
     }
 
-    /// Whether nothing goes on and nobody holds it. A failed state keeps a target that nobody pursues.
+    /// Whether no operation runs and no client has it locked. A failed state keeps a target that is not pursued.
     pub(super) fn is_idle(&self) -> bool {
         let state = self.state();
         let is_stable = matches!(
@@ -121,7 +121,7 @@ impl Node {
             && !(is_stable && self.target_provision_state.is_some())
     }
 
-    /// What goes on, in words.
+    /// The running operation, for messages.
     pub(super) fn doing(&self) -> String {
         let step = step_name(&self.clean_step).or_else(|| step_name(&self.deploy_step));
         let state = self.state_name();
@@ -181,7 +181,7 @@ impl Node {
         })
     }
 
-    /// What distinguishes its machine from others: its own UUID, what an inspection found and was written
+    /// The machine's identity: its own UUID, the values that an inspection found and stored
     /// down then, and the MAC addresses of its ports.
     pub(super) fn identity(&self, ports: &[Arc<str>]) -> Identity {
         let inspected = self.extra.get(INSPECTED);
@@ -253,7 +253,7 @@ impl ProvisionedObject for Node {
 
 const NO_CLUSTER: &str = "Ironic knows nothing of the cluster that runs on its machines";
 
-/// What Ironic can do to a machine; `cleaned`: whether a teardown ends with cleaning.
+/// The capabilities of Ironic for a machine; `cleaned`: whether a teardown ends with cleaning.
 fn capabilities(cleaned: bool) -> std::collections::BTreeSet<Capability> {
     let all = [
         Capability::Power,
@@ -290,7 +290,7 @@ fn step_name(step: &Value) -> Option<String> {
 fn disks(extra: &Value) -> Fact<Vec<Disk>> {
     let Some(written) = extra.get(DISKS).and_then(Value::as_array) else {
         return Fact::Unknown(Arc::from(
-            "Ironic's lists do not say which disks a machine has, and no inspection through trueup found them",
+            "Ironic's lists do not hold a machine's disks, and no inspection through trueup has found them",
         ));
     };
     let mut disks: Vec<Disk> = written

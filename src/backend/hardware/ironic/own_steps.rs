@@ -1,6 +1,6 @@
 //! Which clean steps Ironic runs by itself, and in which order.
 //!
-//! No request of its API says so before it cleans: only while it does, the node shows the list. So the
+//! Its API shows them only while it cleans, on the node. So the
 //! list is written down beside the node when a cleaning has ended, for the next plan to show, and for a
 //! retired machine, which is never provided, to be erased by a step that it is known to have.
 
@@ -18,7 +18,7 @@ use crate::step::DeployStep;
 /// The version since which Ironic takes deploy steps with a deploy.
 const DEPLOY_STEPS: u32 = 69;
 
-/// The steps of a cleaning of Ironic's own that goes on, as far as it shows them.
+/// The steps of a running cleaning of Ironic's own, as far as it shows them.
 #[derive(Debug, Default)]
 pub(super) struct OwnSteps(Option<Value>);
 
@@ -28,13 +28,13 @@ impl OwnSteps {
         if self.0.is_some() {
             return;
         }
-        // What cannot be seen now may be seen at the next look.
+        // A failure to observe may pass by the next poll.
         if let Ok(Some(steps)) = api.cleaning_steps(subject, &node.uuid).await {
             self.0 = written(&steps);
         }
     }
 
-    /// The change that writes down which steps Ironic has run, where it was seen and is not written down
+    /// The change that stores the steps that Ironic has run, where they were observed and are not stored
     /// already.
     pub(super) fn operation(self, node: &Node) -> Option<Value> {
         let steps = self.0?;
@@ -43,7 +43,7 @@ impl OwnSteps {
     }
 }
 
-/// What a deploy runs besides the steps of Ironic's own, as its API has it.
+/// The steps of a deploy besides Ironic's own, as its API has them.
 pub(super) async fn of_design(
     api: &Api,
     subject: &str,
@@ -70,7 +70,7 @@ pub(super) async fn of_design(
 pub(super) struct LeftOut {
     /// Those that were in no list yet.
     missing: Vec<String>,
-    /// Whether a list was seen.
+    /// Whether a list was observed.
     seen: bool,
 }
 
@@ -86,13 +86,13 @@ impl LeftOut {
         }
     }
 
-    /// Looks at the list of a node that is being deployed, as long as a step is in none.
+    /// Reads the list of a node that is being deployed, as long as a step is in none.
     pub(super) async fn look(&mut self, api: &Api, subject: &str, node: &Node) {
         if self.missing.is_empty() {
             return;
         }
         let listed = api.running_steps(subject, &node.uuid, "deploy_steps");
-        // What cannot be seen now may be seen at the next look.
+        // A failure to observe may pass by the next poll.
         if let Ok(Some(listed)) = listed.await {
             self.seen = true;
             self.missing.retain(|step| !listed.contains(step));

@@ -25,7 +25,7 @@ const LONGEST: f64 = 3600.0;
 pub struct Settings {
     /// Where its API is.
     pub endpoint: Endpoint,
-    /// Who asks.
+    /// The credentials.
     pub account: Account,
     /// Certificates to trust besides the system's, by reference.
     pub authorities: Option<Marked<Reference>>,
@@ -37,15 +37,15 @@ pub struct Settings {
     pub enrolment: Option<Enrolment>,
     /// Whether machines are inspected before they are made available.
     pub inspect: bool,
-    /// What is deployed; absent: whatever the driver takes for it.
+    /// The image to deploy; absent: the driver's default.
     pub image: Option<Image>,
 }
 
-/// Who asks.
+/// The credentials for Ironic.
 #[derive(Clone, Debug)]
 pub enum Account {
-    /// Anybody.
-    Nobody,
+    /// No authentication.
+    None,
     /// An account, by HTTP Basic.
     Basic {
         /// Its name.
@@ -93,7 +93,7 @@ pub struct Controller {
     pub verify: Option<bool>,
 }
 
-/// What is deployed. `{image}` and `{kernel}` stand for what the machine's platform names.
+/// The image to deploy. `{image}` and `{kernel}` stand for the values of the machine's platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Where it is.
@@ -166,7 +166,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// What does not fit, with its place.
+    /// A setting is invalid; with its place.
     pub fn read(backend: &HardwareBackend, written: Mark) -> Result<Self, Box<Diagnostic>> {
         let Some(node) = backend.settings.as_ref().filter(|node| !node.is_null()) else {
             let message = "the backend `ironic` needs its `endpoint`";
@@ -191,7 +191,7 @@ impl Settings {
                 Account::Basic { username, password }
             }
             (None, Some(token)) => Account::Token(token),
-            (None, None) => Account::Nobody,
+            (None, None) => Account::None,
         };
         let request_timeout = match written.request_timeout {
             None => Duration::from_secs(60),

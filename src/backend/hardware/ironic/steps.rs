@@ -1,6 +1,6 @@
 //! The steps: what each kind asks of Ironic, in which order, and when it is done.
 //!
-//! Each can be begun anew at any point: it looks where the node is and goes on from there.
+//! Each can be begun anew at any point: it observes the state of the node and continues from there.
 
 use std::sync::{Arc, OnceLock};
 
@@ -107,7 +107,7 @@ impl<'a> NodeSteps<'a> {
     /// Marks the node as this step's, with more changes to it at the same time.
     async fn mark(&self, node: Node, more: Vec<Value>) -> Result<Node> {
         let task = &self.task;
-        // What the marker remembers must be as it was when nothing went on any more.
+        // The marker must hold the state before the operation, when the node was idle.
         let node = task.settled(node).await?;
         let mut operations = more;
         if !mark::is_ours(self.task.order, &node) {
@@ -120,7 +120,7 @@ impl<'a> NodeSteps<'a> {
     }
 
     /// Refuses at once, not on its way, what must not become available: a retired machine, one that
-    /// somebody works on, one that is fenced, and one that carries a system.
+    /// with an operation running, one that is fenced, and one that carries a system.
     fn can_be_prepared(&self, node: &Node) -> Result<()> {
         let task = &self.task;
         if let Some(reason) = node.maintenance() {
@@ -137,19 +137,19 @@ impl<'a> NodeSteps<'a> {
             | ProvisionState::Error
             | ProvisionState::Manageable => Ok(()),
             ProvisionState::CleanFailed => Err(task.permanent(format!(
-                "is fenced until somebody acts: clean it again, or provide it on purpose ({})",
+                "is fenced (clean failed) and needs manual intervention: clean it again, or provide it on purpose ({})",
                 node.failed()
             ))),
             _ => Err(self.refused(node, Verb::Provide)),
         }
     }
 
-    /// What is said where a state is none from which the step can begin.
+    /// The refusal of a step in a state where it cannot begin.
     fn refused(&self, node: &Node, verb: Verb) -> ActError {
         self.task.gate(node, verb).err().unwrap_or_else(|| {
             let (state, kind) = (node.state_name(), self.task.kind());
             self.task
-                .permanent(format!("is {state}, and `{kind}` does not begin there"))
+                .permanent(format!("is {state}: `{kind}` is refused in that state"))
         })
     }
 
@@ -183,7 +183,7 @@ impl<'a> NodeSteps<'a> {
             .await;
         let node = match created {
             Ok(node) => node,
-            // Somebody was faster, or an answer was lost before.
+            // Another client was faster, or an answer was lost before.
             Err(error) if error.status() == Some(409) => match task.look().await? {
                 Some(node) => return self.refresh(node).await,
                 None => return Err(error.into()),
@@ -297,7 +297,7 @@ impl<'a> NodeSteps<'a> {
         }
     }
 
-    /// The only way that Ironic has out of clean failed, taken because somebody asked to go on.
+    /// The only way out of clean failed in Ironic, taken because the operator requested it.
     async fn out_of_clean_failed(&self, node: Node) -> Result<Node> {
         let task = &self.task;
         task.say("Ironic has no way out of clean failed but to manageable");
@@ -319,7 +319,7 @@ impl<'a> NodeSteps<'a> {
         self.restore_cleaning(node).await
     }
 
-    /// Switches automated cleaning for the time of this step. How it was is noted first, so that whoever
+    /// Switches automated cleaning for the time of this step. The previous value is noted first, so that a process that
     /// resumes the run after a crash restores it.
     async fn switch_cleaning(&self, node: Node, wanted: bool) -> Result<Node> {
         if self.switched.get().is_none() {
@@ -442,7 +442,7 @@ impl StepTarget for NodeSteps<'_> {
             true => Ok(()),
             false => self.act_by_kind().await,
         };
-        // What can pass is tried again, and then finds what it noted.
+        // A failure that can pass is retried, and then finds its note.
         if self.switched.get().is_none() || !matches!(done, Ok(()) | Err(ActError::Permanent(_))) {
             return done;
         }
@@ -716,10 +716,10 @@ fn boot_macs(node: &NodeDesign) -> Vec<Arc<str>> {
     payload::boot_address(node).into_iter().collect()
 }
 
-/// What a teardown notes before it takes the node out of Ironic.
+/// The note of a teardown before it takes the node out of Ironic.
 const LEAVING: &str = "leaves Ironic";
 
-/// What a step notes before it switches automated cleaning for its own time, followed by how that was.
+/// The note of a step before it switches automated cleaning for its own time, followed by the previous value.
 const CLEANING_WAS: &str = "automated cleaning was ";
 
 fn cleaning_word(clean: Option<bool>) -> &'static str {
@@ -730,7 +730,7 @@ fn cleaning_word(clean: Option<bool>) -> &'static str {
     }
 }
 
-/// How automated cleaning was, where a note says so.
+/// The previous value of automated cleaning, in a note.
 fn cleaning_noted(note: &str) -> Option<Option<bool>> {
     let word = note.strip_prefix(CLEANING_WAS)?;
     let known = [Some(true), Some(false), None];

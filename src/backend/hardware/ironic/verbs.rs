@@ -1,8 +1,8 @@
 //! Asking Ironic for something and waiting for its end, as safely as one node allows it.
 //!
 //! A verb is sent only where trueup's own table has it, and only to a node that is idle. A 409 is told
-//! apart by looking at the node: held by somebody, it is waited for; idle, it is a rule. An answer that
-//! was lost is never sent again from here: the error says so, and who ordered the step looks first.
+//! apart by the node's state: a node with a lock is waited for; an idle one is a rule. A request whose answer
+//! was lost is never repeated here: the error reports it, and the caller observes first.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const REFUSED_DELAY: Duration = Duration::from_secs(2);
 const LOOKS_WITHOUT_CHANGE: u32 = 3;
 
 impl Task<'_, Ironic> {
-    /// Waits until nothing goes on with the node and nobody holds it.
+    /// Waits until the node is idle and unlocked.
     pub(super) async fn settled(&self, node: Node) -> Result<Node> {
         if node.is_idle() {
             return Ok(node);
@@ -50,7 +50,7 @@ impl Task<'_, Ironic> {
             if node.state().is_held() {
                 let state = node.state_name();
                 return Err(
-                    self.permanent(format!("is paused ({state}) until somebody lets it go on"))
+                    self.permanent(format!("is paused ({state}): it needs manual intervention in Ironic (continue or abort it)"))
                 );
             }
             self.say(node.doing());
@@ -73,7 +73,7 @@ impl Task<'_, Ironic> {
     }
 
     /// Sends a request as soon as the node is idle and `verb` is legal, as often as the node turns out to
-    /// be held by somebody else, or Ironic has no worker free: it answers 503 then, in normal service.
+    /// be locked by another client, or Ironic has no worker free: it answers 503 then, in normal service.
     async fn when_free<T, F>(
         &self,
         mut node: Node,
@@ -118,7 +118,7 @@ impl Task<'_, Ironic> {
                 }
                 tokio::time::sleep(REFUSED_DELAY).await;
             } else {
-                self.say(format!("held by somebody else: {}", node.doing()));
+                self.say(format!("locked by another client: {}", node.doing()));
             }
         }
     }
@@ -272,8 +272,7 @@ impl Task<'_, Ironic> {
                 Level::Holds => return Ok(node),
                 Level::SeenOnce => {}
                 Level::Left => {
-                    let why =
-                        "was switched, and switched back: somebody else drives its controller";
+                    let why = "was switched, and switched back: another client changes its power";
                     return Err(self.passing(why));
                 }
                 Level::NotSeen => {
@@ -331,7 +330,7 @@ impl Busy {
     }
 
     /// The wait before the next request; `None`: it would be too late. `is_active`: whether
-    /// Ironic works on a machine, whose end makes room.
+    /// Ironic works on a machine, which frees a worker when it ends.
     fn next(&mut self, error: &RequestError, is_active: bool) -> Option<Duration> {
         let now = Instant::now();
         if is_active && error.status() == Some(503) {
@@ -361,7 +360,7 @@ impl Busy {
     }
 }
 
-/// What Ironic's API calls a verb.
+/// The name of a verb in Ironic's API.
 fn target(verb: Verb) -> &'static str {
     match verb {
         Verb::Deploy => "active",

@@ -1,6 +1,6 @@
-//! One list for all who wait: nodes that something goes on with are looked at together.
+//! One list for all waiters: nodes with a running operation are observed together.
 //!
-//! A task lists all nodes while anybody waits, and ends when nobody does. It looks at most once a
+//! A task lists all nodes while there are waiters, and ends with the last one. It lists at most once a
 //! second, less often while nothing changes, and never spends more than half of its time asking.
 
 use std::collections::HashMap;
@@ -20,15 +20,15 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest time between two looks while nothing changes.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What one look saw.
+/// The result of one list.
 #[derive(Debug)]
 pub(super) struct Round {
     begun: Instant,
-    /// All nodes by UUID, or why they could not be seen.
+    /// All nodes by UUID, or why they could not be listed.
     pub(super) nodes: Result<HashMap<Arc<str>, Node>, Arc<str>>,
     /// The UUIDs of nodes by their names.
     names: HashMap<Arc<str>, Arc<str>>,
-    /// Whether something goes on with a node.
+    /// Whether an operation runs on a node.
     is_active: bool,
 }
 
@@ -62,17 +62,17 @@ impl Round {
     }
 }
 
-/// Looks at all nodes for all who wait.
+/// Observes all nodes for all waiters.
 #[derive(Debug)]
 pub(super) struct Watch {
     api: Arc<Api>,
     wake: Notify,
     followed: Arc<Followed<Arc<Round>>>,
-    /// Whether something went on with a node of Ironic when all were last listed.
+    /// Whether an operation ran on a node of Ironic when all were last listed.
     is_active: AtomicBool,
 }
 
-/// Waits for one node; while it lives, the node is looked at.
+/// A subscription to one node; while it lives, the node is polled.
 pub(super) struct Waiter(follow::Subscription<Arc<Round>>);
 
 impl Watch {
@@ -85,7 +85,7 @@ impl Watch {
         }
     }
 
-    /// Whether something went on with a node of Ironic when all were last listed.
+    /// Whether an operation ran on a node of Ironic when all were last listed.
     pub(super) fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Acquire)
     }
@@ -97,7 +97,7 @@ impl Watch {
         self.wait_for(&Arc::from(NONE)).next().await
     }
 
-    /// Begins to look at a node.
+    /// Subscribes to a node.
     pub(super) fn wait_for(self: &Arc<Self>, uuid: &Arc<str>) -> Waiter {
         let (waiter, starts) = self.followed.wait_for(uuid);
         match starts {
@@ -157,7 +157,7 @@ async fn look(watch: Arc<Watch>) {
     }
 }
 
-/// What goes on with the nodes that somebody waits for.
+/// The running operations of the nodes with waiters.
 fn watched(watch: &Watch, nodes: Option<&HashMap<Arc<str>, Node>>) -> HashMap<Arc<str>, String> {
     let waiting = watch.followed.names().into_iter();
     let doing = |uuid: Arc<str>| nodes?.get(&uuid).map(|node| (uuid, node.doing()));

@@ -1,7 +1,7 @@
 //! Changing one host and waiting for what the operator makes of it, as safely as a shared object allows.
 //!
-//! Each change is made for the version that was seen and thought over again where somebody else was
-//! faster. A management cluster that goes away is waited for. The operator tries again for ever what it
+//! Each change is made for the observed version, and made again where another client was
+//! faster. A management cluster that goes away is waited for. The operator retries forever what it
 //! fails at; a step does not wait for that beyond a number of failures.
 
 use std::future::Future;
@@ -21,7 +21,7 @@ use crate::backend::retry::policy;
 
 /// The first and the longest wait before a request is sent again that can pass.
 const RETRIES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
-/// How often a change is thought over because somebody else was faster.
+/// How often a change is made again because another client was faster.
 const CONFLICTS: u32 = 20;
 /// How often the operator failed at something since a step waits for it.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// None since this was seen.
+    /// No failures since the observed state.
     pub(super) fn since(host: &Host) -> Self {
         Self {
             before: host.failures(),
@@ -58,7 +58,7 @@ impl Task<'_, Metal3> {
         let answer = send
             .retry(policy(RETRIES.0, RETRIES.1, &self.name))
             .when(passes)
-            .notify(|error, _| self.say(format!("{request}: {error}; trying again")))
+            .notify(|error, _| self.say(format!("{request}: {error}; retrying")))
             .await;
         answer.map_err(|error| error.into_error(&format!("{}: {request}", self.subject)))
     }
@@ -89,14 +89,14 @@ impl Task<'_, Metal3> {
             conflicts += 1;
             if conflicts >= CONFLICTS {
                 return Err(self.passing(format!(
-                    "{request}: it is changed by somebody else all the time"
+                    "{request}: another client changes it all the time; find it by the managers in `kubectl get --show-managed-fields`"
                 )));
             }
             host = self.known().await?;
         }
     }
 
-    /// Refuses a host that the operator leaves alone, or that somebody else uses.
+    /// Refuses a host that is paused or detached, or in use by another consumer.
     pub(super) fn ours(&self, host: &Host) -> Result<()> {
         if let Some(who) = host.claimed(&self.backend.roster.site) {
             return Err(self.permanent(format!("is {who}, and is not taken from under them")));
@@ -156,7 +156,7 @@ impl Task<'_, Metal3> {
                     Ok(seen) => seen,
                     Err(_) => {
                         return Err(self.passing(format!(
-                            "`{what}` did not come about within {} s; last seen {}",
+                            "`{what}` did not come about within {} s; last observed {}",
                             self.began.elapsed().as_secs(),
                             host.failed()
                         )));
@@ -171,7 +171,7 @@ impl Task<'_, Metal3> {
                     if !passes && since.elapsed() >= OUTAGE {
                         return Err(self.permanent(why));
                     }
-                    self.say(format!("{why}; trying again"));
+                    self.say(format!("{why}; retrying"));
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Task<'_, Metal3> {
                     }
                 }
             }
-            self.say(format!("power was seen {} for a moment only", word(on)));
+            self.say(format!("power was {} for a moment only", word(on)));
         }
     }
 }

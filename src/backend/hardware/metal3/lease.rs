@@ -1,7 +1,7 @@
 //! One active watcher: a Lease of `coordination.k8s.io/v1`, as controllers of Kubernetes hold theirs.
 //!
-//! A Lease that has not moved for its duration is free, by the clock of who looks at it: clocks of
-//! different machines are never compared. Every write names the version that was seen, so that of two
+//! A Lease that has not moved for its duration is free, by the clock of the observer: clocks of
+//! different machines are never compared. Every write names the observed version, so that of two
 //! that take a free one, one wins.
 
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::backend::api_server::{ApiError, or_empty};
 
 const LEASE_API: &str = "coordination.k8s.io/v1";
 
-/// Which Lease is held, and by whom.
+/// Name, holder and duration of a Lease.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
     /// The name of the Lease.
     pub lease: Arc<str>,
-    /// Who holds it, another one for each process.
+    /// The holder, another one for each process.
     pub identity: Arc<str>,
-    /// How long it holds that nobody renews, in whole seconds, at least one.
+    /// How long it is valid without a renewal, in whole seconds, at least one.
     pub duration: Duration,
 }
 
 impl LeaseSettings {
-    /// How often it is renewed, and looked at by those who wait for it.
+    /// The interval of renewals, and of the polls of those who wait for it.
     #[must_use]
     pub fn renewal(&self) -> Duration {
         self.duration / 4
@@ -40,7 +40,7 @@ impl LeaseSettings {
 pub enum Held {
     /// It is.
     Ours,
-    /// Somebody else has it.
+    /// Another watcher holds it.
     Other(Arc<str>),
 }
 
@@ -70,12 +70,12 @@ struct Spec {
     lease_transitions: u64,
 }
 
-/// A Lease, and what was seen of it.
+/// A Lease, and its last observed state.
 #[derive(Debug)]
 pub struct Lease<'a> {
     management: &'a Management,
     lease_settings: LeaseSettings,
-    /// The version that was seen last, and when it was first seen.
+    /// The version that was observed last, and when it was first observed.
     seen: Option<(Arc<str>, Instant)>,
     /// When it was last renewed by us.
     renewed: Option<Instant>,
@@ -110,7 +110,7 @@ impl<'a> Lease<'a> {
     ///
     /// # Errors
     ///
-    /// The cluster cannot be asked, or refuses. Somebody else having been faster is no error.
+    /// The cluster does not answer, or refuses. A faster watcher is no error.
     pub async fn hold(&mut self) -> Result<Held, ApiError> {
         let asked = Instant::now();
         let server = self.management.server().await?;

@@ -1,8 +1,8 @@
 //! A management cluster: its hosts, Machines and Metal3Machines, read in pages and changed by patches.
 //!
-//! Every change names the version that it was made for: what somebody else has changed meanwhile is
-//! refused (409, [`ApiError::is_conflict`]), and the caller looks again. A Secret is written and never
-//! read. At most [`AT_ONCE`] requests go on at the same time.
+//! Every change names the version that it was made for: a change on top of another client's is
+//! refused (409, [`ApiError::is_conflict`]), and the caller observes again. A Secret is written and never
+//! read. At most [`AT_ONCE`] requests run at the same time.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Management {
         &self.namespace
     }
 
-    /// What the site's documents call the cluster.
+    /// The name of the cluster in the site's documents.
     #[must_use]
     pub fn cluster(&self) -> &Arc<str> {
         &self.connection.settings().name
@@ -87,12 +87,12 @@ impl Management {
         self.path("infrastructure.cluster.x-k8s.io/v1beta2", "metal3machines")
     }
 
-    /// The server, for what goes on for long and is no request of its own.
+    /// The server, for a watch, which takes no permit.
     pub(super) async fn server(&self) -> Result<Server, ApiError> {
         self.connection.server().await
     }
 
-    /// The server, for one request; the permit is held while it goes on.
+    /// The server, for one request; the permit is held while it runs.
     async fn turn(&self) -> Result<(Server, SemaphorePermit<'_>), ApiError> {
         let Ok(permit) = self.turns.acquire().await else {
             return Err(ApiError::Unusable("it is closed".to_owned()));
@@ -138,14 +138,14 @@ impl Management {
         self.list(&self.host_path()).await
     }
 
-    /// What happens to hosts from a version on.
+    /// Watches hosts from a version on.
     pub(super) async fn follow_hosts(&self, version: &str) -> Result<Watch<Host>, ApiError> {
         let server = self.connection.server().await?;
         Watch::open(&server, &self.host_path(), None, version).await
     }
 
     /// Sees whether hosts can be listed.
-    pub(super) async fn knock(&self) -> Result<(), ApiError> {
+    pub(super) async fn check_access(&self) -> Result<(), ApiError> {
         let (server, _permit) = self.turn().await?;
         server.peek(&self.host_path()).await
     }
@@ -168,7 +168,7 @@ impl Management {
         self.list(&self.metal3_machine_path()).await
     }
 
-    /// One host; `None` where there is none of that name.
+    /// One host; `None` if not found.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl Management {
         self.get(&self.host_path(), name).await
     }
 
-    /// One Machine; `None` where there is none of that name.
+    /// One Machine; `None` if not found.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Management {
         self.get(&self.machine_path(), name).await
     }
 
-    /// One Metal3Machine; `None` where there is none of that name.
+    /// One Metal3Machine; `None` if not found.
     ///
     /// # Errors
     ///
@@ -205,26 +205,26 @@ impl Management {
         server.create(&self.host_path(), host).await
     }
 
-    /// Changes a host by a JSON merge patch, if it is still the one that was seen.
+    /// Changes a host by a JSON merge patch, if it is unchanged since it was observed.
     ///
     /// # Errors
     ///
-    /// Somebody else has changed it ([`ApiError::is_conflict`]), it is refused, or the cluster cannot be asked.
+    /// Another client has changed it ([`ApiError::is_conflict`]), it is refused, or the cluster does not answer.
     pub async fn change_host(&self, seen: &Host, patch: Value) -> Result<Host, ApiError> {
         self.change(&self.host_path(), &seen.metadata, patch).await
     }
 
-    /// Changes a Machine by a JSON merge patch, if it is still the one that was seen.
+    /// Changes a Machine by a JSON merge patch, if it is unchanged since it was observed.
     ///
     /// # Errors
     ///
-    /// Somebody else has changed it ([`ApiError::is_conflict`]), it is refused, or the cluster cannot be asked.
+    /// Another client has changed it ([`ApiError::is_conflict`]), it is refused, or the cluster does not answer.
     pub async fn change_machine(&self, seen: &Machine, patch: Value) -> Result<Machine, ApiError> {
         self.change(&self.machine_path(), &seen.metadata, patch)
             .await
     }
 
-    /// Asks for the deletion of a host, if it is still the one that was seen; whether there was one.
+    /// Requests the deletion of a host, if it is unchanged since it was observed; whether there was one.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! What the operator is told of a machine, from its design: values only.
+//! The manifest of a host, from the design of its machine: values only.
 //!
 //! How it is reached, from which address it boots, on which disk its system goes, what that system is.
-//! What must not be shown (passwords, user data) is kept apart as a [`Secret`] and goes into Secrets.
+//! Secret values (passwords, user data) are kept apart as a [`Secret`] and go into Secrets.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Names {
 ///
 /// # Errors
 ///
-/// The design does not say how it is reached.
+/// The design has no address of its controller.
 pub(super) fn address(node: &NodeDesign, controller: &Controller) -> Result<String, String> {
     let address = node.out_of_band.address.as_deref().ok_or(
         "the operator needs the address of its controller: give it one on its out-of-band network",
@@ -168,7 +168,7 @@ pub(super) fn cleaning(cleans: bool) -> &'static str {
     if cleans { "metadata" } else { "disabled" }
 }
 
-/// What the manifest of a node's host is made of.
+/// The inputs of the manifest of a node's host.
 pub(super) struct HostDesign<'a> {
     pub(super) node: &'a NodeDesign,
     pub(super) site: &'a str,
@@ -179,7 +179,7 @@ pub(super) struct HostDesign<'a> {
 }
 
 impl HostDesign<'_> {
-    /// What a host is meant to be that does not depend on its state. `seen`: the host as it is; some fields
+    /// The part of a host's spec that does not depend on its state. `seen`: the observed host; some fields
     /// cannot be changed once they are set.
     fn lasting(&self, name: &str, seen: Option<&Host>) -> Result<Map<String, Value>, String> {
         let Self {
@@ -232,11 +232,11 @@ impl HostDesign<'_> {
         Ok(spec)
     }
 
-    /// The manifest of a host that is not there yet.
+    /// The manifest of a missing host.
     ///
     /// # Errors
     ///
-    /// The design does not say how its controller is reached.
+    /// The design has no address of its controller.
     pub(super) fn created(&self, name: &Arc<str>, marker: &str) -> Result<Value, String> {
         let mut spec = self.lasting(name, None)?;
         spec.insert("online".to_owned(), json!(false));
@@ -256,7 +256,7 @@ impl HostDesign<'_> {
     ///
     /// # Errors
     ///
-    /// The design does not say how its controller is reached.
+    /// The design has no address of its controller.
     pub(super) fn refreshed(&self, seen: &Host) -> Result<Value, String> {
         let mut spec = self.lasting(&seen.metadata.name, Some(seen))?;
         // Disks that are to be kept are kept until the next deploy has ended.

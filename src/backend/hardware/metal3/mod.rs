@@ -1,8 +1,8 @@
 //! Machines that Metal3 moves: BareMetalHosts in a management cluster, driven by the baremetal-operator.
 //!
-//! A host is an object that others may write too, and that its operator follows by itself: it goes on
+//! A host is an object that other clients may write too, and that its operator reconciles by itself: it continues
 //! after failures, and wipes what is deployed as soon as the image is another. So every change is made for
-//! the version that was seen ([`Management`]), a host that somebody else uses is left to them, and an image
+//! the observed version ([`Management`]), a host with another consumer is refused, and an image
 //! is changed by a teardown and a deploy only, never in place. Hosts know neither retirement nor
 //! maintenance: trueup keeps both in labels and annotations of its own.
 
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub use lease::{Held, Lease, LeaseSettings};
 pub use management::{HOST_API, Management};
 
-pub use remediation::{GIVEN_UP, HARD, HOLD, NEEDS_REMEDIATION, STATE};
+pub use remediation::{ABORTED, HARD, HOLD, NEEDS_REMEDIATION, STATE};
 pub use settings::{Controller, Image, Inspect, Scheme, Settings};
 pub use watcher::{WatchListener, Watched, Watcher};
 
@@ -43,7 +43,7 @@ use state::Able;
 use steps::HostSteps;
 use watch::Watch;
 
-/// How many hosts are looked at one by one; more than these by one list.
+/// How many hosts are read one by one; more than these by one list.
 const FEW: usize = 8;
 
 /// A management cluster and what a site's design says about its use.
@@ -173,9 +173,9 @@ impl Driver for Metal3 {
     async fn verify_site(&self, order: &Order) -> Result<()> {
         let management = &self.management;
         let (cluster, namespace) = (management.cluster(), management.namespace());
-        let knocked = management.knock().await;
+        let access = management.check_access().await;
         let subject = format!("management cluster `{cluster}`, namespace {namespace}");
-        knocked.map_err(|error| error.into_error(&format!("{subject}: list hosts")))?;
+        access.map_err(|error| error.into_error(&format!("{subject}: list hosts")))?;
         let mut said = format!("Metal3 in {subject}");
         if !self.settings.controller.verify {
             said.push_str("; the operator does not verify the certificates of controllers");

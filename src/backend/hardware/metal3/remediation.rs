@@ -1,8 +1,8 @@
 //! The two annotations of metal3-remediation, where the resources of a management cluster hold them.
 //!
-//! That a machine needs remediation is said on its Machine, that its host is held off on the host. The
-//! host also carries what another process could not know: which attempt goes on, and what the node carried
-//! that was released. Every write names the version that was seen.
+//! An annotation of its Machine requests remediation, one of its host fences it (power off). The host
+//! also carries the state that another process needs: which attempt runs, and the labels and taints of the node
+//! that was released. Every write names the observed version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,25 +28,25 @@ pub const NEEDS_REMEDIATION: &str = "host.metal3.io/external-remediation";
 /// The value of [`NEEDS_REMEDIATION`] where trueup asks; only the key counts.
 const ASKED_BY: &str = "trueup";
 
-/// On a host: it is held off while it is remediated.
+/// On a host: it is fenced (powered off) while it is remediated.
 pub const HOLD: &str = "reboot.metal3.io/machine-remediation";
 
 /// The value of [`HOLD`]: the machine has failed, and nothing on it is asked to end.
 pub const HARD: &str = r#"{"mode":"hard"}"#;
 
-/// On a host: the remediation that goes on, as JSON.
+/// On a host: the running remediation, as JSON.
 pub const STATE: &str = "trueup.dev/remediation";
 
-/// On a host: why its remediation was given up.
-pub const GIVEN_UP: &str = "trueup.dev/remediation-given-up";
+/// On a host: why its remediation was aborted.
+pub const ABORTED: &str = "trueup.dev/remediation-given-up";
 
 /// The longest text that is kept on a host, in bytes: all annotations together have 256 KiB.
 const LONGEST: usize = 200 << 10;
 
-/// The first and the longest wait between two looks at the power.
+/// The first and the longest interval between two polls of the power.
 const PACE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
-/// What a host keeps of its remediation.
+/// The state of a remediation on its host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct RemediationState {
@@ -72,7 +72,7 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// What of it decides whether it can be remediated.
+    /// The state that decides whether it can be remediated.
     fn state(&self) -> HostState {
         let host = self.host;
         let consumer = host.spec.consumer_ref.as_ref();
@@ -121,7 +121,7 @@ impl Chain<'_> {
             under_way: RemediationState::of(self.host) != RemediationState::default(),
             refused: refusal(&self.state()).map(|refused| Arc::from(refused.to_string())),
             unseen: None,
-            given_up: self.host.annotation(GIVEN_UP).cloned(),
+            given_up: self.host.annotation(ABORTED).cloned(),
         }
     }
 }
@@ -139,7 +139,7 @@ fn owner(machine: &Metal3Machine) -> Option<&str> {
     machines.next().map(|owner| &*owner.name)
 }
 
-/// What asks for the remediation of hosts, by three lists; `hosts`: nodes by the names of their hosts.
+/// The reasons for the remediation of hosts, by three lists; `hosts`: nodes by the names of their hosts.
 ///
 /// # Errors
 ///
@@ -156,7 +156,7 @@ pub(super) async fn remediations(
     Ok(chained(nodes, &hosts.0, &metal3_machines.0, &machines.0))
 }
 
-/// What asks for the remediation of nodes, by their hosts and by Machines that have lost theirs.
+/// The reasons for the remediation of nodes, by their hosts and by Machines that have lost theirs.
 fn chained(
     nodes: &FxHashMap<Arc<str>, NodeName>,
     hosts: &[Host],
@@ -244,7 +244,7 @@ impl Annotations<'_> {
     fn failure(&self, error: ApiError) -> ActError {
         let (node, host) = (self.node.as_str(), &self.host);
         match error.code() {
-            // Somebody else has changed it: it is looked at again.
+            // Another client has changed it: it is observed again.
             Some(409) => ActError::Passing(format!("host `{host}` was changed meanwhile").into()),
             _ => error.into_error(&format!("node `{node}`: host `{host}`: remediation")),
         }
@@ -253,7 +253,7 @@ impl Annotations<'_> {
     async fn host(&self) -> Result<Host, ActError> {
         let host = self.management.host(&self.host).await;
         let host = host.map_err(|error| match error.code() {
-            // It was seen when this began: a server that was restarted unseen may not know our rights yet.
+            // It could be read when this began: a restarted server may not have loaded our rights yet.
             Some(401 | 403) => {
                 ActError::Passing(format!("host `{}`: remediation: {error}", self.host).into())
             }
@@ -304,7 +304,7 @@ impl Annotations<'_> {
                 }
             };
         };
-        // Whoever asks already, asks.
+        // An annotation that is there already stays.
         let asks = machine.metadata.annotations.get(NEEDS_REMEDIATION);
         let wanted = [(
             NEEDS_REMEDIATION,
@@ -342,7 +342,7 @@ impl Annotations<'_> {
         let mut waits = waits(PACE[0], PACE[1], &*self.host);
         loop {
             let host = match self.host().await {
-                // Whoever is away for a while comes back, or the time is over.
+                // An absence may pass, or the time is over.
                 Err(ActError::Passing(_)) if began.elapsed() < bound => None,
                 host => Some(host?),
             };
@@ -403,7 +403,7 @@ impl Holder for Annotations<'_> {
     fn mark(&self, attempt: u32) -> Pending<'_, Result<(), ActError>> {
         Box::pin(async move {
             self.ask(Some(ASKED_BY)).await?;
-            self.annotate(&[(GIVEN_UP, None)]).await?;
+            self.annotate(&[(ABORTED, None)]).await?;
             self.persist(|state| state.attempt = attempt).await
         })
     }
@@ -441,10 +441,10 @@ impl Holder for Annotations<'_> {
 
     fn end<'a>(&'a self, given_up: Option<&'a Arc<str>>) -> Pending<'a, Result<(), ActError>> {
         Box::pin(async move {
-            // What was not given back stays, for whoever tries again.
+            // A backup that was not restored stays, for the next attempt.
             self.persist(|state| state.attempt = 0).await?;
             let reason = given_up.map(|reason| &**reason);
-            self.annotate(&[(GIVEN_UP, reason)]).await
+            self.annotate(&[(ABORTED, reason)]).await
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::backend::api_server::or_empty;
 
 /// Annotations and labels that mean something to the operator, to Cluster API or to trueup.
 pub mod key {
-    /// One power cycle; with `/` and a name behind it: held off until it is taken away.
+    /// One power cycle; with `/` and a name behind it: powered off until it is removed.
     pub const REBOOT: &str = "reboot.metal3.io";
     /// The operator leaves the host alone.
     pub const PAUSED: &str = "baremetalhost.metal3.io/paused";
@@ -40,7 +40,7 @@ pub mod key {
     pub const STEP: &str = "trueup.dev/step";
 }
 
-/// What every object has.
+/// The metadata of every object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -50,10 +50,10 @@ pub struct Metadata {
     /// Its namespace.
     #[serde(deserialize_with = "or_empty")]
     pub namespace: Arc<str>,
-    /// What tells it from another of its name.
+    /// Tells it from another object of its name.
     #[serde(deserialize_with = "or_empty")]
     pub uid: Arc<str>,
-    /// The version that was seen; a change that names it is refused where there is a newer one.
+    /// The observed version; a change that names it is refused where there is a newer one.
     #[serde(deserialize_with = "or_empty")]
     pub resource_version: Arc<str>,
     /// Labels.
@@ -127,15 +127,15 @@ pub struct Host {
     /// Its metadata.
     #[serde(deserialize_with = "or_empty")]
     pub metadata: Metadata,
-    /// What it is meant to be.
+    /// Its spec.
     #[serde(deserialize_with = "or_empty")]
     pub spec: HostSpec,
-    /// What it is.
+    /// Its status.
     #[serde(deserialize_with = "or_empty")]
     pub status: HostStatus,
 }
 
-/// What a host is meant to be.
+/// The spec of a host.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostSpec {
@@ -148,13 +148,13 @@ pub struct HostSpec {
     /// The MAC address from which it boots.
     #[serde(rename = "bootMACAddress", deserialize_with = "or_empty")]
     pub boot_mac_address: Arc<str>,
-    /// Who uses it.
+    /// Its consumer.
     pub consumer_ref: Option<ObjectReference>,
-    /// What is or shall be deployed on it.
+    /// The image that is or shall be deployed on it.
     pub image: Option<Image>,
-    /// What is or shall be deployed on it by another way than an image.
+    /// The system that is or shall be deployed on it without an image.
     pub custom_deploy: Option<CustomDeploy>,
-    /// Somebody else has deployed it.
+    /// It is externally provisioned.
     #[serde(deserialize_with = "or_empty")]
     pub externally_provisioned: bool,
     /// `metadata` (the default) or `disabled`.
@@ -190,12 +190,12 @@ pub struct Image {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct CustomDeploy {
-    /// What it is called.
+    /// Its name.
     #[serde(deserialize_with = "or_empty")]
     pub method: Arc<str>,
 }
 
-/// What a host is.
+/// The status of a host.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostStatus {
@@ -205,7 +205,7 @@ pub struct HostStatus {
     /// At what the operator failed.
     #[serde(deserialize_with = "or_empty")]
     pub error_type: Arc<str>,
-    /// What it says of it.
+    /// The message of its error.
     #[serde(deserialize_with = "or_empty")]
     pub error_message: Arc<str>,
     /// How often it failed since it last did not.
@@ -214,13 +214,13 @@ pub struct HostStatus {
     /// How often the same image failed.
     #[serde(deserialize_with = "or_empty")]
     pub provisioning_fail_count: u64,
-    /// Whether it was last seen on; one look is no proof.
+    /// Whether it was last observed on; one sample is no proof.
     #[serde(deserialize_with = "or_empty")]
     pub powered_on: bool,
     /// Where it stands.
     #[serde(deserialize_with = "or_empty")]
     pub provisioning: Provisioning,
-    /// What inspection found.
+    /// The result of inspection.
     pub hardware: Option<Hardware>,
 }
 
@@ -231,15 +231,15 @@ pub struct Provisioning {
     /// The state.
     #[serde(deserialize_with = "or_empty")]
     pub state: Arc<str>,
-    /// What is deployed.
+    /// The deployed image.
     #[serde(deserialize_with = "or_empty")]
     pub image: Image,
-    /// What is deployed by another way.
+    /// The deployed system without an image.
     #[serde(deserialize_with = "or_empty")]
     pub custom_deploy: CustomDeploy,
 }
 
-/// What inspection found.
+/// The result of inspection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Hardware {
@@ -249,7 +249,7 @@ pub struct Hardware {
     /// Its network interfaces.
     #[serde(deserialize_with = "or_empty")]
     pub nics: Vec<Interface>,
-    /// Who made it.
+    /// Its maker.
     #[serde(deserialize_with = "or_empty")]
     pub system_vendor: Vendor,
 }
@@ -263,7 +263,7 @@ pub struct Interface {
     pub mac: Arc<str>,
 }
 
-/// Who made a machine, as inspection found it.
+/// The maker of a machine, as inspection found it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Vendor {
@@ -294,15 +294,15 @@ pub struct Machine {
     /// Its metadata.
     #[serde(deserialize_with = "or_empty")]
     pub metadata: Metadata,
-    /// What it is meant to be.
+    /// Its spec.
     #[serde(deserialize_with = "or_empty")]
     pub spec: MachineSpec,
-    /// What it is.
+    /// Its status.
     #[serde(deserialize_with = "or_empty")]
     pub status: MachineStatus,
 }
 
-/// What a Machine is meant to be.
+/// The spec of a Machine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineSpec {
@@ -314,7 +314,7 @@ pub struct MachineSpec {
     pub infrastructure_ref: ObjectReference,
 }
 
-/// What a Machine is.
+/// The status of a Machine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineStatus {
@@ -361,7 +361,7 @@ impl Host {
         self.metadata.annotations.get(key)
     }
 
-    /// The keys of the annotations that switch it off: the bare one, and those that hold it off.
+    /// The keys of the annotations that power it off: the bare one, and those with a name.
     pub fn reboots(&self) -> impl Iterator<Item = &Arc<str>> {
         let is_reboot = |key: &&Arc<str>| {
             let rest = key.strip_prefix(key::REBOOT);
@@ -370,8 +370,8 @@ impl Host {
         self.metadata.annotations.keys().filter(is_reboot)
     }
 
-    /// The keys of the annotations that hold it off until somebody takes them away.
-    pub fn held_off(&self) -> impl Iterator<Item = &Arc<str>> {
+    /// The keys of the annotations that power it off until they are removed.
+    pub fn power_holds(&self) -> impl Iterator<Item = &Arc<str>> {
         self.reboots().filter(|each| ***each != *key::REBOOT)
     }
 }

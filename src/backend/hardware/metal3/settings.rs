@@ -28,11 +28,11 @@ pub struct Settings {
     pub password: Option<Reference>,
     /// How the operator reaches the management controllers.
     pub controller: Controller,
-    /// Whether hosts are created that are not there.
+    /// Whether missing hosts are created.
     pub create: bool,
     /// When the operator inspects a machine.
     pub inspect: Inspect,
-    /// What is deployed; absent: nothing can be.
+    /// The image to deploy; absent: no deploys.
     pub image: Option<Image>,
     /// The user data, with `{node}` in the place of the node's name; absent: the files of boot actions.
     pub user_data: Option<Reference>,
@@ -40,7 +40,7 @@ pub struct Settings {
     pub network_data: Option<Reference>,
     /// How often the operator may fail at something before the step does.
     pub error_limit: u64,
-    /// How long power has to be seen as wanted.
+    /// How long power has to stay as wanted.
     pub settling: Duration,
 }
 
@@ -95,7 +95,7 @@ pub enum Inspect {
     Never,
 }
 
-/// What is deployed. `{image}` and `{kernel}` stand for what the machine's platform names.
+/// The image to deploy. `{image}` and `{kernel}` stand for the values of the machine's platform.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
@@ -143,7 +143,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// What does not fit, with its place.
+    /// A setting is invalid; with its place.
     pub fn read(backend: &HardwareBackend, written: Mark) -> Result<Self, Box<Diagnostic>> {
         let Some(node) = backend.settings.as_ref().filter(|node| !node.is_null()) else {
             let message = "the backend `metal3` needs to know its management `cluster`";

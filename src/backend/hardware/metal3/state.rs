@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::lifecycle::{Flags, PowerState, ProvisionState as S, Verb};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
 
-/// Longest text of somebody else's that is shown.
+/// Longest text of another author that is shown.
 const LONGEST: usize = 500;
 
 /// Group and kind under which trueup claims a host.
@@ -83,7 +83,7 @@ impl Host {
     }
 
     /// Whether the operator is about to wipe what is deployed on it: its image was changed or taken away, or
-    /// it is no longer said that somebody else has deployed it.
+    /// no longer marked as externally provisioned.
     fn is_to_be_wiped(&self) -> bool {
         if self.spec.externally_provisioned {
             return false;
@@ -106,7 +106,7 @@ impl Host {
         &*self.status.operational_status == "error"
     }
 
-    /// What the operator failed at, where it has.
+    /// The operator's error, where it has one.
     pub(super) fn error(&self) -> Option<String> {
         if !self.has_failed() {
             return None;
@@ -163,7 +163,7 @@ impl Host {
         (&*self.status.operational_status == "detached").then(|| "detached".to_owned())
     }
 
-    /// Who else uses it, where somebody does: nobody takes it from under them.
+    /// The consumer of the host, where it has one: it is never taken from under it.
     pub(super) fn claimed(&self, site: &str) -> Option<String> {
         let claim = self.spec.consumer_ref.as_ref()?;
         let ObjectReference {
@@ -185,7 +185,7 @@ impl Host {
         ))
     }
 
-    /// Why somebody works on it or has it to themselves, where they do.
+    /// The reason for maintenance or exclusive use, where there is one.
     pub(super) fn maintenance(&self, site: &str) -> Option<Arc<str>> {
         if let Some(reason) = self.annotation(key::MAINTENANCE) {
             return Some(Arc::from(plain(reason, LONGEST)));
@@ -194,7 +194,7 @@ impl Host {
         self.left_alone().or_else(idle).map(Arc::from)
     }
 
-    /// What stands beside the state.
+    /// The flags beside the state.
     pub(super) fn flags(&self, site: &str) -> Flags {
         Flags {
             retired: self.is_retired(),
@@ -203,7 +203,7 @@ impl Host {
         }
     }
 
-    /// Its power, where it was seen.
+    /// Its power, where it was observed.
     fn power(&self) -> Fact<PowerState> {
         match self.state() {
             S::Enroll | S::Verifying | S::Other => {
@@ -214,7 +214,7 @@ impl Host {
         }
     }
 
-    /// What distinguishes its machine from others: its own UID, and what inspection found. Before that, the
+    /// The machine's identity: its own UID, and the values of its inspection. Before that, the
     /// MAC address that it was given, by which alone its operator finds the machine.
     pub(super) fn identity(&self) -> Identity {
         let hardware = self.status.hardware.as_ref();
@@ -290,7 +290,7 @@ fn by(what: &str, key: &str, value: &str) -> String {
 
 const NO_CLUSTER: &str = "Metal3 knows nothing of the cluster that runs on its hosts";
 
-/// What decides what can be done to a host.
+/// The settings that decide the capabilities for a host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Able {
     /// A teardown ends with cleaning.
@@ -299,7 +299,7 @@ pub(super) struct Able {
     pub(super) deploys: bool,
 }
 
-/// What the operator can do. It runs no clean steps on demand.
+/// The operator's capabilities. It runs no clean steps on demand.
 fn capabilities(able: Able) -> BTreeSet<Capability> {
     let all = [
         Capability::Power,
@@ -323,7 +323,7 @@ pub(super) fn not_created(able: Able) -> ObservedNode {
     }
 }
 
-/// The disks that inspection found. Nobody looks whether there is a partition table on them, so that each
+/// The disks that inspection found. Partition tables on them are not observed, so that each
 /// counts as having one, unless the operator has just cleaned them.
 fn disks(host: &Host) -> Fact<Vec<Disk>> {
     let Some(hardware) = &host.status.hardware else {

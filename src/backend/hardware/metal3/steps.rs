@@ -1,6 +1,6 @@
 //! The steps: what each asks of a host, in which order, and when it is done.
 //!
-//! Each can be begun anew at any point: it looks where the host is and goes on from there. What is asked
+//! Each can be begun anew at any point: it observes the state of the host and continues from there. A request
 //! for is always a level (this image, off, no image), so that asking twice does no more than asking once;
 //! which step asked is kept in an annotation, so that a step after a crash knows its own work.
 
@@ -21,10 +21,10 @@ use crate::design::NodeDesign;
 use crate::lifecycle::{ProvisionState as S, Verb};
 use crate::step::StepKind;
 
-/// What a teardown notes before it deletes a host.
+/// The note of a teardown before it deletes a host.
 const LEAVING: &str = "its BareMetalHost is deleted";
 
-/// What is said of clean steps.
+/// The refusal of clean steps.
 const NO_CLEAN_STEPS: &str =
     "Metal3 runs no clean steps on demand: it cleans when a system is taken off a host";
 
@@ -61,7 +61,7 @@ impl<'a> HostSteps<'a> {
         self.metal3().cleans(self.task.node)
     }
 
-    /// What marks a host as this step's.
+    /// The marker of this step on a host.
     fn marker(&self) -> String {
         let order = self.task.order;
         json!({"run": order.run.as_str(), "step": order.step.id.to_string()}).to_string()
@@ -78,7 +78,7 @@ impl<'a> HostSteps<'a> {
         self.task.has_left() && !host.is_retired() && host.annotation(key::CREATED).is_some()
     }
 
-    /// What is deployed: where it is, and how a host names it.
+    /// The image to deploy: its URL, and the `image` of a host.
     fn image(&self) -> Result<(String, Value)> {
         manifest::image(self.task.node, &self.metal3().settings).ok_or_else(|| {
             self.task
@@ -125,7 +125,7 @@ impl<'a> HostSteps<'a> {
         }
     }
 
-    /// Refuses what must not become available: a retired machine, one that somebody works on or uses, one
+    /// Refuses a host that must not become available: a retired machine, one in maintenance or in use, one
     /// that carries a system.
     fn can_be_prepared(&self, host: &Host) -> Result<()> {
         let task = &self.task;
@@ -164,7 +164,7 @@ impl<'a> HostSteps<'a> {
         let send = || async {
             match management.create_host(&host).await {
                 Ok(created) => Ok(Some(created)),
-                // Somebody was faster, or an answer was lost before.
+                // Another client was faster, or an answer was lost before.
                 Err(error) if error.is_conflict() => Ok(None),
                 Err(error) => Err(error),
             }
@@ -183,8 +183,8 @@ impl<'a> HostSteps<'a> {
         Ok(host)
     }
 
-    /// Writes the account of the management controller, where somebody knows one. A host that was made by
-    /// somebody else, for which none is given, keeps its own.
+    /// Writes the account of the management controller, where one is configured. A host of another
+    /// author, for which none is given, keeps its own.
     async fn put_account(&self, host: &Host) -> Result<()> {
         let settings = &self.metal3().settings;
         let is_own = *host.spec.bmc.credentials_name == *Names::of(&self.task.name).account;
@@ -231,7 +231,7 @@ impl<'a> HostSteps<'a> {
             }
             patch["metadata"] = json!({ "annotations": annotations });
             if host.wants_system() {
-                // What was not deployed well is taken off before it is tried again.
+                // An image whose deploy failed is taken off before the retry.
                 take_off(&mut patch["spec"]);
             }
             Ok(Some(patch))
@@ -289,8 +289,8 @@ impl<'a> HostSteps<'a> {
     }
 
     /// Takes the image off where the operator fails to deploy it: it would try again for ever, and bring the
-    /// machine up some time when nobody reckons with it.
-    async fn give_up(&self, url: &str) -> Result<()> {
+    /// machine up at a time when it is not expected.
+    async fn abort_deploy(&self, url: &str) -> Result<()> {
         let task = &self.task;
         let patch = |host: &Host| {
             let image = host.spec.image.as_ref().map(|image| &*image.url);
@@ -304,7 +304,7 @@ impl<'a> HostSteps<'a> {
             Ok(Some(patch))
         };
         match task.look().await? {
-            Some(host) => task.change("give up", host, patch).await.map(drop),
+            Some(host) => task.change("abort the deploy", host, patch).await.map(drop),
             None => Ok(()),
         }
     }
@@ -429,7 +429,7 @@ impl StepTarget for HostSteps<'_> {
 }
 
 impl HostSteps<'_> {
-    /// Creates the host where there is none, else brings it up to date, and waits until it is available.
+    /// Creates a missing host, else brings it up to date, and waits until it is available.
     async fn prepare(&self) -> Result<()> {
         let task = &self.task;
         let metal3 = self.metal3();
@@ -464,7 +464,7 @@ impl HostSteps<'_> {
         }
         let still = |host: &Host| match host.spec.image.as_ref().map(|image| &*image.url) {
             Some(wanted) if *wanted == *url => Ok(()),
-            _ => Err(task.permanent("somebody else has changed its image meanwhile")),
+            _ => Err(task.permanent("another client has changed its image meanwhile")),
         };
         let judge = |host: &Host| {
             still(host)?;
@@ -474,7 +474,7 @@ impl HostSteps<'_> {
         let host = match deployed {
             Ok(host) => host,
             Err(error @ ActError::Permanent(_)) => {
-                self.give_up(&url).await?;
+                self.abort_deploy(&url).await?;
                 return Err(error);
             }
             Err(error) => return Err(error),
@@ -542,10 +542,10 @@ impl HostSteps<'_> {
                     task.permanent("disablePowerOff is set on it: it cannot be switched off")
                 );
             }
-            let held: Vec<&str> = host.held_off().map(|each| &**each).collect();
+            let held: Vec<&str> = host.power_holds().map(|each| &**each).collect();
             if on && !held.is_empty() {
                 return Err(task.permanent(format!(
-                    "is held off by {}, until whoever set that takes it away",
+                    "is powered off by {}: the owner of that annotation has to remove it first",
                     held.join(", ")
                 )));
             }
@@ -563,7 +563,7 @@ impl HostSteps<'_> {
             .await?;
         let still = |host: &Host| match host.spec.online == on {
             true => can(host),
-            false => Err(task.permanent("somebody else has switched it back meanwhile")),
+            false => Err(task.permanent("another client has switched it back meanwhile")),
         };
         task.powered(what, &mut waiter, host, on, still).await?;
         Ok(())
@@ -595,7 +595,9 @@ impl HostSteps<'_> {
         if reason.is_none()
             && let Some(why) = host.left_alone()
         {
-            return Err(task.permanent(format!("is {why}: whoever set that has to take it off")));
+            return Err(task.permanent(format!(
+                "is {why}: the owner of that mark has to remove it first"
+            )));
         }
         let patch = json!({"metadata": {"annotations": {key::MAINTENANCE: reason}}});
         let patch = |host: &Host| {
@@ -611,7 +613,7 @@ fn is_prepared(host: &Host) -> bool {
     host.state() == S::Available && host.annotation(key::INSPECT).is_none()
 }
 
-/// What is taken off a host's spec when its system is.
+/// The fields taken off a host's spec together with its system.
 fn take_off(spec: &mut Value) {
     for field in [
         "image",

@@ -60,7 +60,7 @@ fn a_key_that_only_begins_like_the_reboot_annotation_is_none() {
     let host: Host = serde_json::from_value(host).unwrap();
     let all: Vec<_> = host.reboots().map(|each| &**each).collect();
     assert_eq!(all, ["reboot.metal3.io", "reboot.metal3.io/a"]);
-    let held: Vec<_> = host.held_off().map(|each| &**each).collect();
+    let held: Vec<_> = host.power_holds().map(|each| &**each).collect();
     assert_eq!(held, ["reboot.metal3.io/a"]);
 }
 
@@ -207,7 +207,7 @@ fn what_the_operator_is_about_to_do_counts_as_begun() {
             S::Deleting,
         ),
         (
-            "said to be somebody's",
+            "externally provisioned",
             json!({"externallyProvisioned": true}),
             at("externally provisioned", ""),
             S::Active,

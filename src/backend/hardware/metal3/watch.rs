@@ -1,8 +1,8 @@
 //! One list and one stream of events for all who wait for hosts.
 //!
-//! A task lists the hosts while anybody waits and then follows what happens to them, and ends when nobody
-//! does. Each waiter hears of its own host only. A server that is away is asked again, at most once a
-//! second; who waits hears why.
+//! A task lists the hosts while there are waiters and then follows their events, and ends with the last
+//! one. Each waiter receives its own host only. A server that is away is asked again, at most once a
+//! second; waiters receive the error.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest time between two lists while they fail.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What was last seen of a host.
+/// The last observed state of a host.
 #[derive(Clone, Debug)]
 pub(super) enum HostObservation {
     /// It is there, and so.
     There(Arc<Host>),
-    /// It was not there at this version.
+    /// Not found at this version.
     Gone(Arc<str>),
     /// The management cluster does not say.
     Away {
@@ -67,7 +67,7 @@ impl Watch {
 }
 
 impl Waiter {
-    /// What is seen of the host that is newer than what was seen already.
+    /// The observed state of the host that is newer than the known one.
     pub(super) async fn next(&mut self, than: &Host) -> HostObservation {
         loop {
             let seen = self.0.next().await;
@@ -108,7 +108,7 @@ async fn follow(watch: Arc<Watch>) {
     }
 }
 
-/// Lists the hosts, and follows them until the stream ends or nobody waits.
+/// Lists the hosts, and follows them until the stream or the last waiter ends.
 async fn round(watch: &Watch) -> Result<(), ApiError> {
     let (hosts, version) = watch.management.hosts().await?;
     let mut listed: HashMap<Arc<str>, Host> = hosts

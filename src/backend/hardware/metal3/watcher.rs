@@ -1,6 +1,6 @@
-//! Watches what asks for remediation in a management cluster, and holds the Lease of the one active watcher.
+//! Watches requests for remediation in a management cluster, and holds the Lease of the one active watcher.
 //!
-//! Of each collection only the names are kept of what asks for something, so that five thousand hosts cost
+//! Of each collection only the names of objects with a request are stored, so that five thousand hosts cost
 //! no more than the few that have failed; the stream of each is decoded to what counts.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 pub enum Watched {
     /// Machines that ask for remediation.
     Machines,
-    /// Hosts that are held off, or keep something of a remediation.
+    /// Hosts that are fenced, or carry the state of a remediation.
     Hosts,
     /// Nodes that are not Ready: they decide whether anything may be remediated.
     Nodes,
@@ -48,7 +48,7 @@ impl fmt::Display for Watched {
 
 /// Hears what the watcher sees.
 pub trait WatchListener: Send + Sync {
-    /// The Lease is ours, or somebody else has it.
+    /// The Lease is ours, or another watcher holds it.
     fn lease(&self, held: bool);
     /// Changes the names that are known of a collection; `change` says whether it did.
     fn seen(&self, watched: Watched, change: &mut dyn FnMut(&mut BTreeSet<Arc<str>>) -> bool);

@@ -89,7 +89,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Looks at a task that waits for the next boot: whether it was refused.
+    /// Checks a task that waits for the next boot: whether it was refused.
     async fn look_at_once(&self, what: &str, task: &str) -> Result<(), ActError> {
         match self.controller.task(task).await? {
             TaskState::Failed(text) => self.refuse(&format!("{what} failed: {text}")),

@@ -36,7 +36,7 @@ fn targets(from: Source) -> &'static [&'static str] {
     }
 }
 
-/// The boot source that a machine offers for a way to deploy; where it does not say what it offers, the first.
+/// The boot source that a machine offers for a way to deploy; where it lists none, the first.
 fn target(system: &Resource, from: Source) -> Option<&'static str> {
     let offered = system.texts("/Boot/BootSourceOverrideTarget@Redfish.AllowableValues");
     let mut wanted = targets(from).iter();
@@ -176,7 +176,8 @@ impl Machine<'_> {
     /// Inserts the node's image, and reads that back.
     pub(super) async fn insert(&self, node: &NodeDesign) -> Result<(), ActError> {
         let Some(image) = &self.backend.settings.image else {
-            return self.refuse("`hardware.redfish.image` does not say what it boots from");
+            return self
+                .refuse("`hardware.redfish.image` is not set, so there is no image to boot from");
         };
         let image = for_node(image, node);
         let path = self.drive_for_images().await?.path;

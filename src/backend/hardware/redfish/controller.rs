@@ -1,7 +1,7 @@
-//! One controller while something is asked of it: requests, its session, versions, long operations.
+//! A connection to one controller: requests, its session, versions, long operations.
 //!
-//! A session is opened where the service offers one and deleted at the end, also where whoever asked was
-//! given up meanwhile: controllers have few of them. Where none can be had, each request carries the
+//! A session is opened where the service offers one and deleted at the end, also where the caller was
+//! cancelled meanwhile: controllers have few of them. Where none can be had, each request carries the
 //! account (HTTP Basic).
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +15,11 @@ use super::resource::{Part, Redfish as Words, Resource, last};
 use crate::backend::http::{Answer, Class, Client, Credentials, Endpoint, Failure, Request, plain};
 use crate::backend::{Reporter, Secret};
 
-/// Most members of a collection that are looked at.
+/// Most members of a collection that are read.
 const MOST_MEMBERS: usize = 10_000;
 /// How often a look is tried, where failing can pass.
 const LOOKS: u32 = 3;
-/// The longest time between two looks at a task.
+/// The longest time between two polls of a task.
 const TASK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A controller of one node.
@@ -83,25 +83,25 @@ struct Session {
     path: Option<String>,
 }
 
-/// What became of a request that may take long.
+/// The state of a request that may take long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Accepted {
     /// It was done, or so it is said.
     Done,
-    /// It goes on; where to look.
+    /// It runs; the task to poll.
     Task(Arc<str>),
 }
 
 /// How a long operation stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TaskState {
-    /// It goes on, so far as it says.
+    /// It runs, with its reported progress.
     Running(String),
     /// It ended well.
     Done,
     /// It ended badly; what it says.
     Failed(String),
-    /// Nobody knows of it any more.
+    /// Not found any more.
     Gone,
 }
 
@@ -137,7 +137,7 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// The account is refused, or nobody answers. That there are no sessions, or none left, is none.
+    /// The account is refused, or the controller does not answer. Missing or exhausted sessions are no error.
     pub(super) async fn log_in(&mut self, sessions: Option<Arc<str>>) -> Result<(), Failure> {
         self.sessions = sessions;
         self.open_session().await
@@ -178,13 +178,16 @@ impl Controller {
     /// Ends the session.
     pub(super) async fn log_out(&self) {
         let session = self.session().take();
-        if let Some(request) = session.and_then(|session| self.farewell(session)) {
+        if let Some(request) = session.and_then(|session| self.delete_session(session)) {
             request.await;
         }
     }
 
-    /// What ends a session; nobody minds if it fails.
-    fn farewell(&self, session: Session) -> Option<impl Future<Output = ()> + Send + 'static> {
+    /// The request that deletes a session; its failure is ignored.
+    fn delete_session(
+        &self,
+        session: Session,
+    ) -> Option<impl Future<Output = ()> + Send + 'static> {
         let url = self.endpoint.resolve(session.path.as_deref()?).ok()?;
         let (client, subject) = (self.client.clone(), self.subject.clone());
         Some(async move {
@@ -254,7 +257,7 @@ impl Controller {
         Resource::read(path, &answer)
     }
 
-    /// Reads the service's root, which needs nobody to be logged in.
+    /// Reads the service's root, which needs no login.
     pub(super) async fn root(&self) -> Result<Resource, Failure> {
         const ROOT: &str = "/redfish/v1/";
         let request = self.request(Method::GET, ROOT)?.attempts(LOOKS);
@@ -262,7 +265,7 @@ impl Controller {
         Resource::read(ROOT, &answer)
     }
 
-    /// Reads a resource that not every implementation has; `None` where it says that it has it not.
+    /// Reads a resource that not every implementation has; `None` if not found.
     pub(super) async fn get_if_there(&self, path: &str) -> Result<Option<Resource>, Failure> {
         match self.get(path).await {
             Ok(resource) => Ok(Some(resource)),
@@ -373,7 +376,7 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// It failed, or nobody knows of it any more.
+    /// It failed, or its task is not found any more.
     pub(super) async fn follow(
         &self,
         what: &str,
@@ -395,7 +398,7 @@ impl Controller {
                     return Err(failed(Class::Permanent, &text));
                 }
                 Ok(TaskState::Gone) => {
-                    let text = format!("{what} was begun, and its task is not there any more");
+                    let text = format!("{what} was begun, and its task is not found any more");
                     return Err(failed(Class::Ambiguous, &text));
                 }
                 Ok(TaskState::Running(state)) => reporter.progress(format!("{what}: {state}")),
@@ -413,9 +416,9 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         let session = self.session().take();
-        let farewell = session.and_then(|session| self.farewell(session));
-        if let (Some(farewell), Ok(runtime)) = (farewell, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(farewell);
+        let deletion = session.and_then(|session| self.delete_session(session));
+        if let (Some(deletion), Ok(runtime)) = (deletion, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(deletion);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Deploying over plain Redfish: off, boot override, on, and wait for as much as can be seen.
+//! Deploying over plain Redfish: off, boot override, on, and wait for as much as can be observed.
 //!
 //! Nothing tells a controller what was installed. A URL at which the new system reports, which did not answer
 //! before, proves it; a port that answers after the machine was off proves that a system has come up. Without
@@ -22,9 +22,9 @@ use crate::backend::http::Request;
 use crate::backend::{ActError, Order, Probe};
 use crate::design::{NodeDesign, Section};
 
-/// What is noted before the machine is switched on.
+/// The note before the machine is switched on.
 const BOOT: &str = "boot";
-/// Between two looks at the port or the override.
+/// Between two polls of the port or the override.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// How far a deploy came: until the machine is to be switched on, everything can be done again.
@@ -33,7 +33,7 @@ pub(super) fn probe(order: &Order, node: &NodeDesign) -> Probe {
         return Probe::NotBegun;
     }
     Probe::Ambiguous(Arc::from(format!(
-        "node `{}` was switched on to be deployed, and how far that came is not known: look at its console, \
+        "node `{}` was switched on to be deployed, and its progress is unknown: look at its console, \
          and whether it is the new system that answers",
         node.name
     )))
@@ -57,7 +57,7 @@ impl Machine<'_> {
             && self.has_reported(url).await.is_ok()
         {
             return self.refuse(
-                "`deploy.url` says that the system has come up before it was installed: it has to forget \
+                "`deploy.url` reports that the system has come up before it was installed: it has to forget \
                  the last deploy first",
             );
         }
@@ -89,14 +89,14 @@ impl Machine<'_> {
         if boot_override == BootOverride::Continuous {
             self.boot_as_usual().await?;
         }
-        // Without port or report nobody knows whether the image is still being read.
+        // Without port or report it is unknown whether the image is still being read.
         if settings.deploy.is_proven() && settings.deploy.from == Source::VirtualMedia {
             self.eject().await?;
         }
         Ok(())
     }
 
-    /// Waits for what can be seen of the new system: at a port, by what it reports, or by its first boot.
+    /// Waits for the evidence of the new system: at a port, by its report, or by its first boot.
     async fn await_system(
         &self,
         order: &Order,

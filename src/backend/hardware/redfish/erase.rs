@@ -1,6 +1,6 @@
 //! Tearing a machine down: each drive erases itself, then the machine is switched off.
 //!
-//! A drive is asked once. Where the answer was lost, and no task is to be found, nobody knows whether it
+//! A drive is asked once. Where the answer was lost, and no task is found, it is unknown whether it
 //! erases itself, and the step is ambiguous (see [`super::notes`]).
 
 use std::sync::Arc;
@@ -36,12 +36,12 @@ impl Machine<'_> {
                     .progress(format!("the image is still inserted: {error}"));
             }
         }
-        // Its system is gone, or is to go: nobody is asked to shut down.
+        // Its system is gone, or is to go: it need not shut down.
         self.switch_off(order, Duration::ZERO).await
     }
 
-    /// The drives that the step names, or all; refuses what cannot be erased unless the policy says that
-    /// it is left out.
+    /// The drives that the step names, or all; refuses drives that cannot be erased unless the policy allows
+    /// to leave them out.
     pub(super) async fn drives_to_erase(
         &self,
         order: &Order,
@@ -106,7 +106,7 @@ impl Machine<'_> {
     /// Erases drives, all at once, and waits for the end of each.
     pub(super) async fn erase(&self, order: &Order, drives: &[Drive]) -> Result<(), ActError> {
         let ends = drives.iter().map(|drive| self.erase_one(order, drive));
-        // Each is waited for, also when another failed: what goes on is not left alone.
+        // Each is waited for, also when another failed: a running erase is not left alone.
         let failed: Vec<ActError> = join_all(ends)
             .await
             .into_iter()
@@ -170,8 +170,8 @@ impl Machine<'_> {
         .await
     }
 
-    /// Waits until a drive shows no operation of its own any more. A controller that says nothing but
-    /// "yes" leaves nothing to look at but this.
+    /// Waits until a drive shows no operation of its own any more. For a controller that only acknowledges,
+    /// this is the only evidence.
     async fn await_operations(
         &self,
         order: &Order,

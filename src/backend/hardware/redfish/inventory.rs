@@ -1,4 +1,4 @@
-//! What a machine is: its drives and network interfaces, and whether it is the one that is meant.
+//! The drives and network interfaces of a machine, and whether it is the one that is meant.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::identity::Proof;
 use crate::lifecycle::{OWN_STEPS, OfferedStep};
 use crate::observed::{Capability, Disk, Fact, ObservedNode};
 
-/// Most drives, or interfaces, of one machine that are looked at.
+/// Most drives, or interfaces, of one machine that are read.
 const MOST: usize = 1000;
 /// Requests at once to one controller.
 const AT_ONCE: usize = 2;
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 2;
 /// Said where the provision state would be.
 const KEPT_BY_RECORDS: &str = "a management controller keeps no provision state; the records do";
 /// Said where the Kubernetes node would be.
-const NO_CLUSTER: &str = "a management controller knows no cluster";
+const NO_CLUSTER: &str = "not observable over a management controller";
 
 /// A drive of a machine.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Drive {
 }
 
 impl Machine<'_> {
-    /// What is seen of a machine whose identity was judged.
+    /// The observed state of a machine whose identity was judged.
     pub(super) async fn observed(
         &self,
         node: &NodeDesign,
@@ -243,7 +243,7 @@ pub(super) fn disk(drive: &Drive) -> Disk {
         name: drive.name.clone(),
         serial: Arc::from(drive.serial()),
         size: drive.resource.number("/CapacityBytes").unwrap_or(0),
-        // Nobody can look.
+        // Not observable over Redfish.
         partitioned: true,
     }
 }

@@ -18,14 +18,14 @@ const SYSTEMS: &str = "/redfish/v1/Systems";
 /// Most systems of one controller that are read to find one by name.
 const MOST_READ: usize = 100;
 
-/// What was found out about controllers, by node, and which node is which system.
+/// Facts about controllers, by node, and which node is which system.
 #[derive(Debug, Default)]
 pub(super) struct AllKnown {
     nodes: HashMap<NodeName, Known>,
     owners: HashMap<(Arc<str>, Vec<String>), NodeName>,
 }
 
-/// What was found out about a controller.
+/// Facts about a controller.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     authority: Arc<str>,
@@ -48,7 +48,7 @@ pub(super) struct Machine<'a> {
     pub(super) tasks: Option<Arc<str>>,
     /// How deep its controller writes out what is linked.
     pub(super) expands: u64,
-    /// What it was proven to be: whatever is read of its system later must be the same.
+    /// The proven identity: each later read of its system must show the same.
     pub(super) identity: Option<Identity>,
 }
 
@@ -239,7 +239,7 @@ impl Machine<'_> {
 }
 
 /// Finds the system that is meant; without a name the only one, else the one that is called like the node.
-/// `Ok(Err(_))`: why there is none.
+/// `Ok(Err(_))`: why it was not found.
 async fn find_system(
     controller: &Controller,
     root: &Resource,
@@ -302,7 +302,7 @@ fn is_where_it_says(system: &Resource) -> bool {
     own.is_none_or(|own| parts(own) == parts(&system.path))
 }
 
-/// What a system shows of itself.
+/// The identity that a system shows.
 fn identity_of(system: &Resource) -> Identity {
     Identity::of(system.text("/UUID"), system.text("/SerialNumber"))
 }

@@ -8,16 +8,16 @@
 //! | step | what is done | done is |
 //! | --- | --- | --- |
 //! | power-on, power-off | asked for where it is not so; off gracefully first | read twice, a settling time apart |
-//! | prepare | the machine is the one that is meant, and can boot from where it should; cleaned where planned | looked at again |
+//! | prepare | the machine is the one that is meant, and can boot from where it should; cleaned where planned | observed again |
 //! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
-//! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; seen off |
+//! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; observed off |
 //! | clean, provide | clean steps: erases, BIOS, comparisons, each once | each ended |
 //!
 //! Before each step, and in each observation, the machine is proven to be the one that the document means;
 //! what is read of its system later must be that machine still, and a link that leads to another system of
 //! the controller is refused.
 //!
-//! What must not be asked for twice is noted before it is asked for ([`notes`]), and where its answer was
+//! A request that must not be repeated is noted before it is sent ([`notes`]), and where its answer was
 //! lost, and no task tells of it, it is ambiguous.
 
 mod bios;
@@ -62,7 +62,7 @@ use machine::{AllKnown, Machine};
 use power::Power;
 use settings::{Settings, Source};
 
-/// Machines that are looked at in the same moment.
+/// Machines that are observed at once.
 const AT_ONCE: usize = 64;
 /// How long a step may take that has no bound of its own.
 const UNBOUNDED: Duration = Duration::from_secs(3600);
@@ -76,7 +76,7 @@ pub(super) struct Redfish {
     wipe: WipePolicy,
     cleaning: Vec<CleaningPolicy>,
     images: Images,
-    /// What was found out about each controller, so that it is not asked again.
+    /// Facts about each controller, so that it is not asked again.
     known: Mutex<AllKnown>,
     /// Which node is known by what.
     identities: Arc<Registry>,
@@ -139,13 +139,14 @@ impl Redfish {
         })
     }
 
-    /// What can be told without asking a machine: the account, and what machines boot from.
+    /// Checks without a request to a machine: the account, and the image.
     fn verify_settings(&self) -> Result<()> {
         let refuse = |message: String| Err(ActError::Permanent(Arc::from(message)));
         let deploy = &self.settings.deploy;
         if self.settings.image.is_none() && deploy.from != Source::Pxe {
             return refuse(
-                "`hardware.redfish.image` does not say what machines boot from".to_owned(),
+                "`hardware.redfish.image` is not set, so there is no image to boot machines from"
+                    .to_owned(),
             );
         }
         if let Some(account) = &self.settings.account
@@ -247,7 +248,7 @@ impl StepTarget for Machine<'_> {
 impl Driver for Redfish {
     async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
         let mut seen: BTreeMap<NodeName, ObservedNode> = self.look_at_all(nodes).await;
-        // Only when all were seen it is known which values several boards share.
+        // Only when all were observed it is known which values several boards share.
         let undecided = |node: &&Arc<NodeDesign>| {
             let verdict = self.identities.judge_again(node.name.as_str());
             matches!(verdict, Some(Verdict::NeedsMacs(_)))
@@ -282,7 +283,7 @@ impl Driver for Redfish {
                     StepKind::PowerOn => Power::On,
                     _ => Power::Off,
                 };
-                // What cannot be seen may be asked for again: it is a level.
+                // A failed observation may be repeated: it is a level.
                 let told = self.probe_machine(node, order, Some(wanted)).await;
                 told.unwrap_or(Probe::NotBegun)
             }

@@ -1,7 +1,7 @@
-//! What must not be asked for twice: noted before it is asked for, and found again after a crash.
+//! Notes for requests that must not be repeated: written before the request, and found again after a crash.
 //!
 //! A note is a line of JSON in the journal. Of each thing the last note counts: asked for, begun as a
-//! task, refused, or done. Asked for and nothing more means that nobody knows whether it was begun.
+//! task, refused, or done. Requested and nothing more means that it is unknown whether it was begun.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) enum Note {
     Done { what: Arc<str> },
 }
 
-/// What a machine was before something was asked of it, so that asking again can be told to be the same.
+/// The state of a machine before a request, so that a repeated request can be told to be the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Before {
     pub(super) serial: Arc<str>,
@@ -61,7 +61,7 @@ pub(super) fn states(notes: &[Arc<str>]) -> BTreeMap<Arc<str>, RequestState> {
             Ok(Note::Task { what, task }) => found.insert(what, RequestState::Task(task)),
             Ok(Note::Refused { what }) => found.insert(what, RequestState::NotAsked),
             Ok(Note::Done { what }) => found.insert(what, RequestState::Done),
-            // Of somebody else.
+            // Another author's.
             Err(_) => None,
         };
     }
@@ -83,8 +83,8 @@ impl Machine<'_> {
         order.reporter.note(note.text()).await
     }
 
-    /// Asks for something that must not be asked for twice, unless its notes say that it goes on or was
-    /// done; gives the task that goes on. To be noted as done by whoever saw its end.
+    /// Sends a request that must not be repeated, unless its notes show that it runs or was
+    /// done; gives the running task. The observer of its end notes it as done.
     pub(super) async fn once<F>(
         &self,
         order: &Order,
@@ -135,7 +135,7 @@ impl Machine<'_> {
                 RequestState::Task(task) => match self.controller.task(task).await? {
                     TaskState::Running(_) | TaskState::Done | TaskState::Failed(_) => continue,
                     TaskState::Gone => format!(
-                        "`{what}` was begun as {task}, which is not there any more: look whether it ended"
+                        "`{what}` was begun as {task}, which is not found any more: check in the controller's log whether it ended"
                     ),
                 },
                 RequestState::Asked(before) => {
@@ -146,8 +146,8 @@ impl Machine<'_> {
                         continue;
                     }
                     format!(
-                        "`{what}` was asked for and its answer was lost: no task tells of it, so look at \
-                         what the controller's log and the drive itself say"
+                        "the answer to `{what}` was lost and no task of it was found: check \
+                         the controller's log and the drive itself, whether it was done"
                     )
                 }
             };
@@ -156,8 +156,8 @@ impl Machine<'_> {
         Ok(Probe::UnderWay)
     }
 
-    /// Whether something may be asked for again whose answer was lost: the settings say that doing it twice
-    /// does no harm, and drive and power are as they were.
+    /// Whether a request whose answer was lost may be repeated: the settings allow to do it twice,
+    /// and drive and power are as they were.
     async fn may_repeat(&self, what: &str, before: &Before) -> Result<bool, ActError> {
         if !self.backend.settings.may_repeat_erase {
             return Ok(false);
@@ -170,7 +170,7 @@ impl Machine<'_> {
         Ok(*before == self.before(serial).await?)
     }
 
-    /// What it is now, for a note.
+    /// The state now, for a note.
     pub(super) async fn before(&self, serial: &str) -> Result<Before, ActError> {
         let system = self.read_system().await?;
         let power = power_of(&system).map(|power| format!("{power:?}"));
@@ -180,9 +180,9 @@ impl Machine<'_> {
         })
     }
 
-    /// The task that goes on for a target, as the task service knows it.
+    /// The running task for a target, by the task service.
     pub(super) async fn running_on(&self, target: &str) -> Result<Option<Arc<str>>, ActError> {
-        /// Most tasks that are looked at.
+        /// Most tasks that are read.
         const MOST: usize = 100;
         let Some(service) = &self.tasks else {
             return Ok(None);
@@ -220,11 +220,11 @@ impl Machine<'_> {
 /// How far something came by being asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// It was seen to be done before.
+    /// Observed done before.
     Done,
     /// It is said to be done.
     Said,
-    /// It goes on.
+    /// It runs.
     Task(Arc<str>),
 }
 
@@ -269,7 +269,7 @@ mod tests {
                 what: "erase /c".into(),
             }
             .text(),
-            Arc::from("a note of somebody else"),
+            Arc::from("a note of another author"),
             Note::Done {
                 what: "erase /d".into(),
             }

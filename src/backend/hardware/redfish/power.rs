@@ -1,6 +1,6 @@
-//! Switching a machine on and off, and believing it when it was seen so.
+//! Switching a machine on and off, confirmed by observation.
 //!
-//! A machine is never told to restart: it is switched off, seen off, and switched on.
+//! A machine is never told to restart: it is switched off, observed off, and switched on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ pub(super) enum Power {
     Between,
 }
 
-/// What switches a machine on, best first; `ForceOn` is for systems that are stuck.
+/// Resets that switch a machine on, best first; `ForceOn` is for systems that are stuck.
 const ON: &[&str] = &["On", "ForceOn", "PushPowerButton"];
-/// What switches it off whatever it does.
+/// Resets that switch it off whatever it does.
 const OFF: &[&str] = &["ForceOff"];
-/// What asks the system to shut down.
+/// Resets that request a shutdown of the system.
 const GRACEFUL: &[&str] = &["GracefulShutdown"];
 
 /// How a system says it is powered.
@@ -42,7 +42,7 @@ pub(super) fn power_of(system: &Resource) -> Option<Power> {
 }
 
 impl From<Power> for PowerState {
-    /// What is on its way may still be running.
+    /// An operation on its way may still be running.
     fn from(power: Power) -> Self {
         match power {
             Power::Off => Self::Off,

@@ -1,7 +1,7 @@
-//! What a Redfish service says: resources, actions, errors, all read leniently.
+//! Answers of a Redfish service: resources, actions, errors, all read leniently.
 //!
-//! Implementations leave out, rename and mistype; what is not there or has another type is simply not
-//! there. Numbers of members are bounded by whoever reads them.
+//! Implementations leave out, rename and mistype; a missing field or one of another type counts as
+//! absent. Numbers of members are bounded by the callers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::backend::http::{Answer, Dialect, Failure};
 
-/// How Redfish says what went wrong.
+/// The error format of Redfish.
 pub(super) struct Redfish;
 
 impl Dialect for Redfish {
@@ -152,7 +152,7 @@ impl Resource {
         })
     }
 
-    /// What it is called: its id, else the end of its path.
+    /// Its name: its id, else the end of its path.
     pub(super) fn id(&self) -> &str {
         self.text("/Id").unwrap_or_else(|| last(&self.path))
     }

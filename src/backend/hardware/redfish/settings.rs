@@ -21,7 +21,7 @@ const LONGEST: f64 = 3e6;
 /// How machines are driven by their controllers.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// The account; absent: nobody logs in.
+    /// The account; absent: no login.
     pub(super) account: Option<Account>,
     /// The port; absent: the scheme's own.
     pub(super) port: Option<u16>,
@@ -83,7 +83,7 @@ impl Deploy {
     }
 }
 
-/// What a machine boots from to be deployed.
+/// The boot source of a deploy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Source {
@@ -145,7 +145,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// What does not fit, with its place.
+    /// A setting is invalid; with its place.
     pub(super) fn read(backend: &HardwareBackend) -> Result<Self, Box<Diagnostic>> {
         let written: Written = or_default(backend.settings.as_ref(), CODE)?;
         let otherwise = match written.image {

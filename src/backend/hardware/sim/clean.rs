@@ -18,7 +18,7 @@ use crate::lifecycle::{OfferedStep, in_order};
 /// The step that erases disks as a whole.
 const ERASE: &str = "erase_devices";
 
-/// How a cleaning that somebody asked for goes: the steps that are named, else those that are automated.
+/// The stages of a manual cleaning: the steps that are named, else those that are automated.
 /// `lasts`: how long each takes, in milliseconds.
 pub(super) fn course(
     order: &Order,
@@ -86,7 +86,7 @@ fn asked(order: &Order, node: &NodeDesign) -> Result<Vec<OfferedStep>, ActError>
     Ok(steps)
 }
 
-/// What happens while steps run one after the other, and when the last of them ends.
+/// The effects of steps that run one after the other, and when the last of them ends.
 fn stages(
     order: &Order,
     node: &NodeDesign,

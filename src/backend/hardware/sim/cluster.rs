@@ -1,4 +1,4 @@
-//! The simulated cluster, as it is seen and moved.
+//! The simulated cluster: how it is observed and changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::step::Actor;
 const VERSION: &str = "v1.33.2";
 
 impl Simulator {
-    /// The faults for which the cluster, or what runs on some of its nodes, cannot be seen.
+    /// The faults for which the cluster, or some of its nodes, cannot be observed.
     fn unobservable(&self) -> impl Iterator<Item = &Fault> {
         let faults = self.faults();
         faults.filter(|fault| fault.of == Actor::Cluster && fault.outcome == Outcome::Unobservable)
@@ -103,7 +103,7 @@ pub(super) fn runs_server(settings: &ClusterSettings, node: &NodeName, machine: 
     is_ready && settings.has_api_server(node)
 }
 
-/// A cluster of which nothing could be seen.
+/// A cluster that could not be observed.
 fn nothing(reason: Arc<str>) -> Sight {
     Sight {
         facts: None,
@@ -149,7 +149,7 @@ impl Cluster for Simulator {
     }
 }
 
-/// What whoever makes a node anew would not bring back.
+/// Labels, taints and annotations that a new node would lack.
 pub(super) fn kept(cluster: &ClusterNode) -> Backup {
     Backup {
         labels: cluster

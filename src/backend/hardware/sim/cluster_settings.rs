@@ -19,17 +19,17 @@ const MOST_PODS: u64 = 500;
 /// How the simulated cluster behaves, and the etcd clusters that are designed to run in it.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterSettings {
-    /// What runs on its nodes.
+    /// The pods on its nodes.
     pub pods: Vec<Workload>,
-    /// What holds a drain up.
+    /// The budgets that hold a drain up.
     pub budgets: Vec<Budget>,
     /// How long things take.
     pub durations: ClusterDurations,
-    /// What goes wrong.
+    /// Injected faults.
     pub faults: Vec<Fault>,
     /// The etcd clusters of the design.
     pub etcd: Vec<EtcdCluster>,
-    /// The nodes on which API servers run; `None`: nobody knows.
+    /// The nodes on which API servers run; `None`: unknown.
     pub(super) api_servers: Option<Patterns>,
 }
 
@@ -77,7 +77,7 @@ impl ClusterDurations {
     }
 }
 
-/// What controls pods, and whether a drain evicts them.
+/// The controller of pods, and whether a drain evicts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PodKind {
@@ -90,9 +90,9 @@ pub enum PodKind {
     DaemonSet,
     /// The kubelet, from a file: they stay.
     Static,
-    /// A Job that has ended: nobody waits for them.
+    /// A Job that has ended: not waited for.
     Finished,
-    /// Nobody: they are not started again.
+    /// No controller: they are not started again.
     Uncontrolled,
 }
 
@@ -208,11 +208,11 @@ struct WrittenDurations {
 }
 
 impl ClusterSettings {
-    /// Reads what a design says of its simulated cluster.
+    /// Reads a design's settings of its simulated cluster.
     ///
     /// # Errors
     ///
-    /// What does not fit, with its place.
+    /// A setting is invalid; with its place.
     pub fn read(design: &Design) -> Result<Self, Box<Diagnostic>> {
         let data = design.backends.data.as_ref();
         let node = data.and_then(|data| data.at(&["clusters", "kubernetes", "sim"]));

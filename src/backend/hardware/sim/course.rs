@@ -1,5 +1,5 @@
-//! What each kind of step does to a machine and its node: what happens on the way, when it ends, and
-//! with what; or why it is refused.
+//! The effects of each kind of step on a machine and its node: while it runs, when it ends, and
+//! its result; or why it is refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn reason_of(order: &Order, otherwise: &str) -> Arc<str> {
         .unwrap_or_else(|| Arc::from(otherwise))
 }
 
-/// What a step does; or why it cannot.
+/// The course of a step; or why it is refused.
 pub(super) fn course_of(
     simulator: &Simulator,
     change: &Change<'_>,
@@ -189,7 +189,7 @@ pub(super) fn course_of(
     }
 }
 
-/// What a step does to a node of the cluster that only changes what it carries.
+/// The course of a step that changes only labels, taints and annotations of a node.
 fn on_node(
     order: &Order,
     node: &NodeDesign,
@@ -236,7 +236,7 @@ fn keep_api_server(
     api_servers_left(ready, here).or_else(|why| permanent(format!("Conflict: {why}")))
 }
 
-/// What the node before carried, as far as a simulated node carries anything.
+/// Labels, taints and annotations of the node before, as far as a simulated node has them.
 fn restored(order: &Order, cluster: &ClusterNode) -> Effect {
     let parameters = order.step.parameters.as_deref();
     let backup = parameters.and_then(|parameters| parameters.backup.as_deref());
@@ -272,7 +272,7 @@ fn put_back(order: &Order, cluster: &ClusterNode) -> Vec<Effect> {
     effects
 }
 
-/// What clear-labels takes off a node and the design does not set again; `None`: nothing.
+/// The labels that clear-labels takes off a node and the design does not set again; `None`: none.
 pub(super) fn taken(order: &Order, cluster: &ClusterNode) -> Option<Backup> {
     let designed = order.node.as_ref().map(|node| &node.labels);
     let labels = cleared(cluster).into_iter();
@@ -369,7 +369,7 @@ fn removals(
     Ok(stages)
 }
 
-/// What a node may have left when it is deleted, and what is deleted with it.
+/// The leftovers of a node that may be deleted with it, and the effects of its deletion.
 fn leftovers(
     simulator: &Simulator,
     change: &Change<'_>,
@@ -416,7 +416,7 @@ fn leftovers(
     Ok(deleted.map(|effect| Stage { at, effect }).collect())
 }
 
-/// What a step does to the machine itself, all at its end.
+/// The effects of a step on the machine itself, all at its end.
 fn effects_of(
     simulator: &Simulator,
     machine: &Machine,
@@ -435,7 +435,7 @@ fn effects_of(
                 && machine.provision == ProvisionState::Active
                 && machine.cluster.is_none()
                 && !machine.kubelet_stopped;
-            // Its kubelet registers where nobody has a node of its name.
+            // Its kubelet registers where the cluster has no node of its name.
             let joined = joins.then(|| Effect::NodeJoined {
                 uid: machine::uid_of(&node.name, &order.run, step),
             });
@@ -454,7 +454,7 @@ fn effects_of(
     })
 }
 
-/// What a deploy does: it writes disks, switches the machine on, and brings its node and its members.
+/// The effects of a deploy: it writes disks, switches the machine on, and brings its node and its members.
 fn deployed(
     simulator: &Simulator,
     machine: &Machine,
@@ -486,7 +486,7 @@ fn deployed(
     effects
 }
 
-/// What a teardown does: it erases disks, and switches the machine off.
+/// The effects of a teardown: it erases disks, and switches the machine off.
 fn destroyed(machine: &Machine, order: &Order, node: &NodeDesign) -> Result<Vec<Effect>, ActError> {
     let parameters = order.step.parameters.as_deref();
     let mut effects = Vec::new();
@@ -507,7 +507,7 @@ fn destroyed(machine: &Machine, order: &Order, node: &NodeDesign) -> Result<Vec<
     Ok(effects)
 }
 
-/// What a change of labels does, and what the node is owed with it.
+/// The effects of a change of labels, with the labels to restore.
 fn relabelled(machine: &Machine, order: &Order, node: &NodeDesign) -> Vec<Effect> {
     let parameters = order.step.parameters.as_deref();
     let mut effects = vec![Effect::Relabelled(Box::new(Relabelled {

@@ -2,7 +2,7 @@
 //!
 //! A machine that is deployed and designed as a member is one; the first time it votes at once, and
 //! when it comes back it is a learner for a while. Its id is new each time. A machine that is off or wiped
-//! leaves its member behind, unhealthy, until somebody removes it.
+//! leaves its member behind, unhealthy, until it is removed.
 
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ fn cluster_id(cluster: &ClusterName) -> Arc<str> {
     Arc::from(&hexadecimal(["etcd", cluster.as_str()])[..16])
 }
 
-/// What each designed member of a cluster answers. `index`: how much has happened so far.
+/// The answers of the designed members of a cluster. `index`: the number of effects so far.
 pub(super) fn seen(
     design: &EtcdCluster,
     seats: &[Seat],

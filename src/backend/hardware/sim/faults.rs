@@ -15,7 +15,7 @@ use crate::step::{Actor, StepKind};
 /// How late an answer is where the fault does not say.
 const LATE: Duration = Duration::from_secs(60);
 
-/// What goes wrong.
+/// The outcome of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -25,18 +25,18 @@ pub enum Outcome {
     Hang,
     /// It takes longer.
     Late,
-    /// It is done, and the answer says that nobody knows.
+    /// It is done, and its answer is lost.
     LostAnswer,
     /// It is refused in a way that can pass, before anything is begun.
     FailOnce,
-    /// The machine, or what runs on it, cannot be seen.
+    /// The machine, or its nodes, cannot be observed.
     Unobservable,
     /// The kubelet on it does not answer until it was switched on anew.
     NotReady,
 }
 
 impl Outcome {
-    /// Whether it is about what is seen, whatever step goes on.
+    /// Whether it is about observations, whatever step runs.
     #[must_use]
     pub fn is_about_seeing(self) -> bool {
         matches!(self, Self::Unobservable | Self::NotReady)
@@ -50,9 +50,9 @@ pub struct Fault {
     steps: Steps,
     /// Whose script it stands in: the machines' or the cluster's.
     pub of: Actor,
-    /// What goes wrong.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What is said about it.
+    /// The message.
     pub message: Option<Arc<str>>,
     /// How late, or how long it hangs.
     pub delay: Option<Duration>,
@@ -98,7 +98,7 @@ impl Fault {
         self.delay.unwrap_or(LATE)
     }
 
-    /// What is said about it.
+    /// The message of the fault.
     pub(super) fn said(&self, otherwise: &str) -> Arc<str> {
         self.message.clone().unwrap_or_else(|| Arc::from(otherwise))
     }

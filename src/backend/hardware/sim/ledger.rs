@@ -1,4 +1,4 @@
-//! What can happen to a simulated machine, one line for each thing that did, and what is happening now.
+//! The history of a simulated machine, one line for each effect, and its running operation.
 //!
 //! Effects are fixed when an operation begins: those on its way each have their time, the others take
 //! place at its end, all at once. Every machine holds its own for good, so that they are kept small.
@@ -12,7 +12,7 @@ use crate::design::{ClusterName, RunId};
 use crate::observed::{Labels, PodName};
 use crate::step::StepKind;
 
-/// What happened to a machine.
+/// An effect on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Effect {
@@ -28,11 +28,11 @@ pub enum Effect {
     Deployed(Box<Deployed>),
     /// A disk was erased.
     WipedDisk(Arc<str>),
-    /// What a disk has at its beginning and its end, its partition table among it, was erased.
+    /// The beginning and the end of a disk, its partition table among it, were erased.
     WipedMetadata(Arc<str>),
     /// It was torn down: available, or manageable where it is retired.
     Destroyed,
-    /// What moves it forgot it: it would have to be enrolled again.
+    /// Its provisioner lost it: it would have to be enrolled again.
     Forgotten,
     /// Labels of its node in the cluster were set and taken off.
     Relabelled(Box<Relabelled>),
@@ -99,7 +99,7 @@ pub enum Effect {
     Failed {
         /// Which.
         kind: StepKind,
-        /// What was said.
+        /// The message.
         message: Arc<str>,
     },
 }
@@ -150,7 +150,7 @@ pub struct MemberRemoved {
     pub id: Arc<str>,
 }
 
-/// What a node was given back.
+/// Labels, taints and annotations restored on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeRestored {
@@ -172,21 +172,21 @@ pub struct LedgerEntry {
     pub run: RunId,
     /// The step that asked for it.
     pub step: Arc<str>,
-    /// Whether it took place on the way, and the step went on.
+    /// Whether it took place while the step continued to run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_the_way: bool,
-    /// What happened.
+    /// The effect.
     pub effect: Effect,
 }
 
 /// All that ever happened to a machine, oldest first; in the file, a list of [`LedgerEntry`].
 ///
-/// What one step did at one time is held together.
+/// The effects of one step at one time are held together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<LedgerEntry>", into = "Vec<LedgerEntry>")]
 pub struct Ledger(Vec<EffectGroup>);
 
-/// What one step did at one time, as [`LedgerEntry`] says it.
+/// The effects of one step at one time, as [`LedgerEntry`] has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct EffectGroup {
     /// The number of its first effect; the others follow.
@@ -232,7 +232,7 @@ impl Ledger {
         })
     }
 
-    /// What happened.
+    /// The effects.
     pub fn effects(&self) -> impl DoubleEndedIterator<Item = &Effect> {
         self.0.iter().flat_map(|group| &group.effects)
     }
@@ -246,7 +246,7 @@ impl Ledger {
         latest.find(is_end)?.effects.last()
     }
 
-    /// The highest number of an effect; 0 where there is none.
+    /// The highest number of an effect; 0 without effects.
     pub(super) fn last(&self) -> u64 {
         let last = |group: &EffectGroup| group.next().saturating_sub(1);
         self.0.iter().map(last).max().unwrap_or_default()
@@ -316,17 +316,17 @@ impl From<Ledger> for Vec<LedgerEntry> {
     }
 }
 
-/// Something that takes place while an operation goes on.
+/// An effect that takes place while an operation runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
     /// When, in milliseconds of the world's time.
     pub at: u64,
-    /// What.
+    /// The effect.
     pub effect: Effect,
 }
 
-/// What is happening to a machine.
+/// The running operation of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
@@ -334,17 +334,17 @@ pub struct Operation {
     pub run: RunId,
     /// The step that asked for it.
     pub step: Arc<str>,
-    /// What kind of step it is.
+    /// The kind of its step.
     pub kind: StepKind,
     /// When it ends, in milliseconds of the world's time; absent: never.
     pub ends: Option<u64>,
     /// Whether the answer at its end is lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answer_lost: bool,
-    /// What takes place on the way, by time.
+    /// Effects while it runs, by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
-    /// What takes place at its end.
+    /// Effects at its end.
     pub effects: Vec<Effect>,
 }
 

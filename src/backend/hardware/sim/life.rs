@@ -1,4 +1,4 @@
-//! What an operation does to a machine while it goes on and when it ends.
+//! The effects of an operation on a machine while it runs and when it ends.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -39,7 +39,7 @@ impl Machine {
         let passed = operation.stages.partition_point(|stage| stage.at <= at);
         let stages: Vec<Stage> = operation.stages.drain(..passed).collect();
         for stage in stages {
-            self.suffer(node, &stage.effect, stage.at);
+            self.apply(node, &stage.effect, stage.at);
             let effects = vec![stage.effect];
             sequence = self
                 .ledger
@@ -49,7 +49,7 @@ impl Machine {
         sequence
     }
 
-    /// Gives the operation up: what was on the way until now has taken place, and nothing else will.
+    /// Aborts the operation: effects until now have taken place, and no other will.
     pub fn stop(&mut self, node: &NodeName, at: u64, sequence: u64) -> u64 {
         let sequence = self.pass(node, at, sequence);
         self.operation = None;
@@ -64,12 +64,12 @@ impl Machine {
         };
         let effects = std::mem::take(&mut operation.effects);
         for effect in &effects {
-            self.suffer(node, effect, at);
+            self.apply(node, effect, at);
         }
         self.ledger.add(sequence, at, &operation, false, effects)
     }
 
-    fn suffer(&mut self, node: &NodeName, effect: &Effect, at: u64) {
+    fn apply(&mut self, node: &NodeName, effect: &Effect, at: u64) {
         match effect {
             Effect::PoweredOn => self.switch(PowerState::On, at),
             Effect::PoweredOff => self.switch(PowerState::Off, at),
@@ -134,7 +134,7 @@ impl Machine {
             Effect::Failed { kind, message } => {
                 let cleans = *kind == StepKind::Clean || self.provision.is_cleaning();
                 if cleans {
-                    // Nothing deploys to it until somebody has looked (ironic-cleaning).
+                    // No deploy until a person has intervened (ironic-cleaning).
                     self.provision = ProvisionState::CleanFailed;
                     self.maintenance = Some(message.clone());
                 } else if let Some((_, _, failed)) = states_of(*kind) {
@@ -144,12 +144,12 @@ impl Machine {
                     self.last_error = Some(message.clone());
                 }
             }
-            _ => self.suffer_in_cluster(node, effect, at),
+            _ => self.apply_to_cluster(node, effect, at),
         }
     }
 
-    /// What happens to its node and its members.
-    fn suffer_in_cluster(&mut self, node: &NodeName, effect: &Effect, at: u64) {
+    /// Applies an effect to its node and its members.
+    fn apply_to_cluster(&mut self, node: &NodeName, effect: &Effect, at: u64) {
         match effect {
             Effect::Evicted(pod) | Effect::PodDeleted(pod) => {
                 self.pods.gone.insert(pod.uid.clone());
@@ -210,7 +210,7 @@ impl Machine {
             }
             _ => {
                 if let Some(cluster) = &mut self.cluster {
-                    suffer_as_node(cluster, &mut self.pods, effect, at);
+                    apply_to_node(cluster, &mut self.pods, effect, at);
                 }
             }
         }
@@ -236,7 +236,7 @@ impl Machine {
         self.switch(self.power, at);
     }
 
-    /// Where a machine waits that nobody uses.
+    /// The state in which an unused machine waits.
     fn rest(&mut self) {
         self.provision = if self.retired.is_some() {
             ProvisionState::Manageable
@@ -259,7 +259,7 @@ impl Machine {
         }
     }
 
-    /// A disk that is not there yet was plugged in before it was written.
+    /// A missing disk was plugged in before it was written.
     fn partition(&mut self, node: &NodeName, name: &Arc<str>, partitioned: bool) {
         match self.disks.iter_mut().find(|disk| disk.name == *name) {
             Some(disk) => disk.partitioned = partitioned,
@@ -275,7 +275,7 @@ impl Machine {
     }
 }
 
-fn suffer_as_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, at: u64) {
+fn apply_to_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, at: u64) {
     match effect {
         Effect::Relabelled(relabelled) => {
             let Relabelled { set, remove } = &**relabelled;

@@ -1,7 +1,7 @@
 //! A simulated machine: what it is, what ever happened to it, and what is happening now.
 //!
 //! A machine changes only by an operation: it begins ([`Machine::begin`]), what is on its way takes
-//! place ([`Machine::pass`]), and it ends ([`Machine::finish`]) or is given up ([`Machine::stop`]). Each
+//! place ([`Machine::pass`]), and it ends ([`Machine::finish`]) or is aborted ([`Machine::stop`]). Each
 //! effect is a line in the machine's ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ impl Member {
     }
 }
 
-/// What became of the pods of a node.
+/// The state of the pods of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pods {
@@ -101,7 +101,7 @@ pub struct Machine {
     /// Its node in the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterNode>,
-    /// What became of the pods of its node.
+    /// The pods of its node.
     #[serde(default, skip_serializing_if = "Pods::is_untouched")]
     pub pods: Pods,
     /// Whether its node is marked as out of service.
@@ -131,7 +131,7 @@ pub struct Machine {
     /// The last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<Arc<str>>,
-    /// What is happening to it.
+    /// The running operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Box<Operation>>,
     /// How often each fault has happened to it.
@@ -188,7 +188,7 @@ impl Machine {
         })
     }
 
-    /// What is seen from outside.
+    /// The observed state of the machine.
     #[must_use]
     pub fn observed(&self) -> ObservedNode {
         ObservedNode {

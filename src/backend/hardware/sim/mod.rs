@@ -11,9 +11,9 @@
 //!
 //! An operation takes time, by tokio's clock. With `clock: virtual` the runtime is to be started
 //! paused, so that time jumps to the next end. The world's time is kept in the file and stands still
-//! while nobody has it open: an operation that was under way when a process died goes on where it
+//! while no process has it open: an operation that was running when a process crashed continues where it
 //! was, and a second process that acts on it waits for the rest. What a client does bit by bit, as a
-//! drain, is given up when another step comes: what has happened until then has happened.
+//! drain, is aborted when another step comes: effects until then stay.
 //!
 //! | fault | what happens |
 //! | --- | --- |
@@ -21,8 +21,8 @@
 //! | `fail-once` | it is refused before anything begins, in a way that can pass; `times` in all |
 //! | `hang` | it begins and does not end, or fails after `seconds`; it ends, failed, when the fault is taken out of the script |
 //! | `late` | it takes `seconds` (60) longer |
-//! | `lost-answer` | it is done, and the answer says that this is not known |
-//! | `unobservable` | the machine (in the cluster's script: its members of etcd, and with all nodes the cluster) cannot be seen; with a `step`, only a probe of that step cannot tell |
+//! | `lost-answer` | it is done, and the answer is lost |
+//! | `unobservable` | the machine (in the cluster's script: its members of etcd, and with all nodes the cluster) cannot be observed; with a `step`, only a probe of that step fails |
 //! | `not-ready` | in the cluster's script: the node is not Ready while the machine was switched on fewer than `times` (1) times since it was deployed |
 
 mod clean;
@@ -306,7 +306,7 @@ impl Hardware for Simulator {
     }
 }
 
-/// Whether a step of this kind is an operation on a machine or a look at the cluster.
+/// Whether a step of this kind is an operation on a machine or an observation of the cluster.
 fn is_simulated(kind: StepKind) -> bool {
     let is_about_site = matches!(kind, StepKind::VerifySite | StepKind::PrepareSite);
     let is_whole = kind.facts().actor == Actor::Both;

@@ -1,4 +1,4 @@
-//! The simulators of a site: each file is opened once, whoever uses it.
+//! The simulators of a site: each file is opened once and shared.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -71,12 +71,12 @@ pub(super) fn healthy<'a>(
     counts
 }
 
-/// How many pods a budget lets go at once.
+/// The number of evictions that a budget allows at once.
 fn allowed(budget: &Budget, healthy: u64) -> u64 {
     healthy.saturating_sub(budget.min_available.unwrap_or(healthy))
 }
 
-/// What a drain of a node would meet; `healthy`: as [`healthy`] counts.
+/// The forecast of a drain of a node; `healthy`: as [`healthy`] counts.
 pub(super) fn forecast(
     settings: &ClusterSettings,
     node: &NodeName,
@@ -135,7 +135,7 @@ pub(super) fn forecast(
     seen
 }
 
-/// Who starts a pod again; the pod's UID where nobody does.
+/// The controller of a pod; the pod's UID where it has none.
 fn owner(pod: &Pod<'_>) -> Arc<str> {
     let kind = match pod.workload.kind {
         PodKind::Deployment => "Deployment",
@@ -179,7 +179,7 @@ pub(super) fn left(settings: &ClusterSettings, node: &NodeName, machine: &Machin
         .collect()
 }
 
-/// What a drain is asked for.
+/// The request of a drain.
 pub(super) struct Drain<'a> {
     pub(super) run: &'a RunId,
     /// Now, in milliseconds of the world's time.
@@ -189,7 +189,7 @@ pub(super) struct Drain<'a> {
     /// Until when it has to have ended.
     pub(super) deadline: u64,
     pub(super) on_timeout: OnDrainTimeout,
-    /// Whether the machine is gone for good: nobody is waited for.
+    /// Whether the machine is gone for good: pods are not waited for.
     pub(super) is_gone: bool,
 }
 
@@ -254,7 +254,7 @@ impl Drain<'_> {
             let ends_after = match pod.workload.kind {
                 _ if self.is_gone => Some(Duration::ZERO),
                 PodKind::Finished => Some(Duration::ZERO),
-                // Nobody ends a pod where no kubelet runs.
+                // Without a kubelet no pod is ended.
                 _ if !is_ready => None,
                 _ => pod.workload.ends_after,
             };

@@ -121,7 +121,7 @@ pub(super) fn states_of(kind: StepKind) -> Option<(StepKind, ProvisionState, Pro
     STATES.into_iter().find(|(each, ..)| *each == kind)
 }
 
-/// What a kind of step asks of the machine, where it is one verb.
+/// The verb that a kind of step sends to the machine, where it is one.
 const fn verb_of(kind: StepKind) -> Option<Verb> {
     Some(match kind {
         StepKind::Manage => Verb::Manage,

@@ -22,16 +22,16 @@ use crate::step::{Actor, StepKind};
 const POLL: Duration = Duration::from_secs(30);
 /// How long is waited where the step has no bound.
 const UNBOUNDED: Duration = Duration::from_secs(600);
-/// How long before the step's own time is over it is given up, so that it can say why.
+/// The margin before the step's timeout at which it ends, so that it can report why.
 const SPARE: Duration = Duration::from_secs(1);
 
-/// An operation that was seen under way.
+/// A running operation.
 #[derive(Clone, Copy)]
 struct Awaited {
     answer_lost: bool,
 }
 
-/// How far a step is after a look at it.
+/// The observed progress of a step.
 enum StepState {
     /// It has ended.
     Ended(Result<(), ActError>),
@@ -39,7 +39,7 @@ enum StepState {
     UnderWay(Option<Instant>, Awaited),
 }
 
-/// What is said of a step that failed, after the reason that the specification gives it
+/// The message of a failed step, after the reason that the specification gives it
 /// (airship-node-teardown, "Responses").
 fn with_reason(kind: StepKind, message: Arc<str>) -> Arc<str> {
     let reason = match kind {
@@ -130,7 +130,7 @@ impl Simulator {
         )
     }
 
-    /// Writes down that a step has come to its end, where only the time says so: who is told that it is done
+    /// Persists the end of a step, where only the passing of time shows it: a step reported as done
     /// must find it done again, also when the world was closed in between and its time stood still.
     fn keep_end(
         &self,
@@ -153,7 +153,7 @@ impl Simulator {
         }
         let mut change = world.change()?;
         let now = change.now;
-        // Somebody else may have written it by now.
+        // Another process may have written it by now.
         let Some(at) = over(change.machine(node)?, now) else {
             return Ok(());
         };
@@ -191,7 +191,7 @@ impl Simulator {
                     }
                     return self.under_way(change, order, node);
                 }
-                // Nobody goes on with what a client did bit by bit.
+                // A client's drain ends with its process.
                 None if operation.kind.facts().actor == Actor::Cluster => {
                     change.stop(&node.name)?;
                 }
@@ -228,7 +228,7 @@ impl Simulator {
         }
     }
 
-    /// Commits a change, after which the machine's operation goes on.
+    /// Commits a change, after which the machine's operation continues.
     fn under_way(
         &self,
         mut change: Change<'_>,
@@ -309,7 +309,7 @@ impl Simulator {
                 course.ends = Some(after(self.lasts(kind)));
             }
             Some((fault, Outcome::Hang)) => {
-                fails(fault, format!("`{kind}` hung and was given up"));
+                fails(fault, format!("`{kind}` hung until its timeout"));
                 course.ends = fault.delay.map(after);
             }
             Some((fault, Outcome::Late)) => {
@@ -339,7 +339,7 @@ impl Simulator {
     pub(super) fn lasts(&self, kind: StepKind) -> Duration {
         match kind.facts().actor {
             Actor::Cluster => self.settings.cluster.durations.of(kind),
-            Actor::Hardware | Actor::Nobody | Actor::Both => self.settings.durations.of(kind),
+            Actor::Hardware | Actor::Dispatcher | Actor::Both => self.settings.durations.of(kind),
         }
     }
 
@@ -351,7 +351,7 @@ impl Simulator {
                 return self.world().view().map(drop).map_err(broken);
             }
             (StepKind::AwaitReady | StepKind::CheckEtcd, node) => {
-                self.suffer_fault(order).await?;
+                self.apply_fault(order).await?;
                 self.wait_for(order).await?;
                 match node {
                     Some(node) if puts_back(order) => node,
@@ -369,7 +369,7 @@ impl Simulator {
         }
         let mut awaited = None;
         loop {
-            // A machine goes on by itself; what a client does bit by bit is a request each time.
+            // A machine's operation runs by itself; a client's drain is a request each time.
             if awaited.is_none() || kind.facts().actor == Actor::Cluster {
                 fence::pass().await;
             }
@@ -403,7 +403,7 @@ impl Simulator {
         }
     }
 
-    /// What an order that only looks waits for, in words; `None` where it is there.
+    /// The condition that an order waits for, for messages; `None` where it holds.
     fn missing(&self, order: &Order) -> Result<Option<String>, StateError> {
         let mut world = self.world();
         let view = world.view()?;
@@ -501,7 +501,7 @@ impl Simulator {
     }
 
     /// Lets a fault happen to an order that only looks.
-    async fn suffer_fault(&self, order: &Order) -> Result<(), ActError> {
+    async fn apply_fault(&self, order: &Order) -> Result<(), ActError> {
         let Some(node) = order.node.as_deref() else {
             return Ok(());
         };
@@ -530,7 +530,7 @@ impl Simulator {
             (Outcome::Hang, None) => std::future::pending().await,
             (Outcome::Hang, Some(delay)) => {
                 tokio::time::sleep(delay).await;
-                permanent(fault.said(&format!("`{kind}` hung and was given up")))
+                permanent(fault.said(&format!("`{kind}` hung until its timeout")))
             }
             (Outcome::Late, _) => {
                 tokio::time::sleep(fault.lateness()).await;

@@ -26,7 +26,7 @@ pub struct Settings {
     pub state: Option<Arc<str>>,
     /// How long things take.
     pub durations: Durations,
-    /// What goes wrong; the first that applies counts.
+    /// Injected faults; the first that applies counts.
     pub faults: Vec<Fault>,
     /// The cluster that runs on the machines.
     pub cluster: Arc<ClusterSettings>,
@@ -122,7 +122,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// What does not fit, with its place.
+    /// A setting is invalid; with its place.
     pub fn read(backend: &HardwareBackend) -> Result<Self, Box<Diagnostic>> {
         let written = backend.settings.as_ref();
         let Some(node) = written.filter(|node| !node.is_null()) else {

@@ -1,17 +1,17 @@
 //! The file in which a simulated site is kept: the real world, as far as trueup is concerned.
 //!
-//! JSON, one entry a line after a first line that says what the file is. Entries are only ever
+//! JSON, one entry a line after a first line that names the format. Entries are only ever
 //! appended, each commit with one write, so that a commit costs the same however large the site is
 //! and survives the death of the process at any instant; half a line at the end is what a death left
 //! of a write and is dropped. (It need not survive a loss of power: this world lies in one file.)
 //! When a file is opened that holds many more entries than machines, it is written anew.
 //!
 //! Several processes may use one file. Every access takes the file's advisory lock, shared or
-//! exclusive, for that instant, and reads first what others have appended. Whoever has the file open
-//! holds the shared lock of the file `….lock` beside it, and who writes the file anew the exclusive
-//! one. Where the file system knows no locks, none are taken.
+//! exclusive, for that instant, and reads first what others have appended. A process that has the file open
+//! holds the shared lock of the file `….lock` next to it, and one that writes the file anew the exclusive
+//! one. On a file system without locks, none are taken.
 //!
-//! The world has its own time, in milliseconds: it begins at 0, goes on while somebody has the world
+//! The world has its own time, in milliseconds: it begins at 0, runs while a process has the file
 //! open, by tokio's clock, and is never behind the last entry.
 
 use std::fs::{File, OpenOptions};
@@ -46,9 +46,9 @@ pub enum StateError {
     /// The file system said no.
     #[error("cannot {action}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// What it said.
+        /// Its cause.
         source: io::Error,
     },
     /// The file is something else.
@@ -96,21 +96,21 @@ struct Entry {
     /// The operation ends: the number of its first effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<u64>,
-    /// What was on the way of the operation has taken place: the number of its first effect.
+    /// An effect of the running operation has taken place: the number of its first effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     passed: Option<u64>,
-    /// The operation is given up: the number of the first effect that was on its way.
+    /// The operation is aborted: the number of the first effect that had not taken place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<u64>,
     /// A fault happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fault: Option<Arc<str>>,
-    /// Somebody saw what had become of it by then: time does not go back behind that.
+    /// Its state was observed at that time: time does not go back behind that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     seen: bool,
 }
 
-/// How an operation goes on.
+/// The progress of an operation.
 #[derive(Clone, Copy)]
 enum Course {
     Ended,
@@ -138,7 +138,7 @@ impl Entry {
 #[derive(Debug, Default)]
 struct WorldTime {
     base: u64,
-    /// Set when somebody first asks, since the file may be opened outside of a runtime.
+    /// Set at the first use, since the file may be opened outside of a runtime.
     origin: Option<Instant>,
 }
 
@@ -226,7 +226,7 @@ impl World {
         Ok(View { world: self, now })
     }
 
-    /// The machines as they are now, to be changed; nobody else sees or changes them meanwhile.
+    /// The machines as they are now, to be changed; no other process reads or changes them meanwhile.
     pub(super) fn change(&mut self) -> Result<Change<'_>, StateError> {
         if self.file.is_none() {
             self.open_file(true)?;
@@ -282,12 +282,15 @@ impl World {
 
     /// Reads what was appended since the last time; gives the length of the file.
     fn catch_up(&mut self, file: &File) -> Result<u64, StateError> {
-        let length = file.metadata().map_err(io_error("look at the file"))?.len();
+        let length = file
+            .metadata()
+            .map_err(io_error("read the size of the file"))?
+            .len();
         if length > LARGEST_FILE {
             return Err(StateError::TooLarge(length));
         }
         if length < self.offset {
-            // Somebody put another file in its place.
+            // Another file was put in its place.
             self.forget();
         }
         if length == self.offset {
@@ -352,7 +355,7 @@ impl World {
             return Err(self.broken(&format!("the name of its node {problem}")));
         }
         self.time.not_before(at);
-        // How the operation goes on, and the number of its first effect; one thing at a time.
+        // The progress of the operation, and the number of its first effect; one event at a time.
         let mut courses = [
             (Course::Ended, ended),
             (Course::Passed, passed),
@@ -409,7 +412,7 @@ impl World {
     }
 }
 
-/// A look at the world.
+/// A consistent view of the world.
 pub(super) struct View<'a> {
     world: &'a World,
     /// The world's time.
@@ -498,7 +501,7 @@ impl Change<'_> {
         })
     }
 
-    /// Gives an operation up, now.
+    /// Aborts an operation, now.
     pub(super) fn stop(&mut self, node: &NodeName) -> Result<(), StateError> {
         self.append(Entry {
             stopped: Some(self.world.sequence),
@@ -506,7 +509,7 @@ impl Change<'_> {
         })
     }
 
-    /// Holds on to what was seen of a machine now, which may be there by the passing of time alone.
+    /// Persists the observed state of a machine now, which may have changed by the passing of time alone.
     pub(super) fn see(&mut self, node: &NodeName) -> Result<(), StateError> {
         self.append(Entry {
             seen: true,
@@ -541,7 +544,7 @@ impl Change<'_> {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        // A first line alone says nothing: the file begins with its first entry.
+        // A first line alone counts as empty: the file begins with its first entry.
         let is_empty = self.pending.is_empty() || self.world.machines.is_empty();
         if !is_empty {
             let mut writer = file;
@@ -601,7 +604,7 @@ fn push_line(bytes: &mut Vec<u8>, value: &impl Serialize) {
     }
 }
 
-/// Writes a file anew with one entry for each machine, unless somebody else has it open.
+/// Writes a file anew with one entry for each machine, unless another process has it open.
 fn write_anew(path: &Path) -> Result<(), StateError> {
     let presence = open_presence(path)?;
     if presence.try_lock().is_err() {

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::backend::http::Fingerprint;
 
-/// What came in.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) method: String,
@@ -30,7 +30,7 @@ impl Received {
     }
 }
 
-/// What goes out.
+/// An answer to send.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// A status, headers and JSON (nothing for null).

@@ -70,7 +70,8 @@ impl Metrics {
             } => add(&self.begun),
             // Each attempt is told once that it holds the machine off.
             EventKind::StepProgress { step, message }
-                if step.kind == StepKind::Remediate && message.ends_with("holding it off") =>
+                if step.kind == StepKind::Remediate
+                    && message.ends_with("fencing it (power off)") =>
             {
                 add(&self.attempts);
             }

@@ -176,7 +176,7 @@ async fn what_ironic_has_no_worker_for_is_repeated_for_minutes_as_it_asks_and_no
     );
 }
 
-/// An hour of cleaning elsewhere is no reason to fail: its end makes room.
+/// An hour of cleaning elsewhere is no reason to fail: its end frees a worker.
 #[tokio::test(start_paused = true)]
 async fn what_ironic_has_no_room_for_waits_as_long_as_ironic_works_on_others() {
     const HOUR: Duration = Duration::from_secs(3600);
@@ -228,7 +228,7 @@ async fn an_answer_that_is_lost_is_looked_for_before_anything_is_asked_again() {
     let lost = stand_in.clone();
     let server = stand_in
         .serve_but(move |received| {
-            // It is done, and nobody hears of it.
+            // It is done, and the answer is lost.
             (received.method == "PUT").then(|| {
                 lost.begin("n1", "deploying", "active");
                 Reply::Raw(Vec::new())

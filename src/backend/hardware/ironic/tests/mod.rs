@@ -1,4 +1,4 @@
-//! The backend against a stand-in that answers as Ironic does, or as nobody should.
+//! The driver against a stand-in that answers as Ironic does, or as no server should.
 
 mod answers;
 mod standin;
@@ -102,7 +102,7 @@ fn permanent(result: Result<(), ActError>) -> String {
     }
 }
 
-/// What changed something, in order.
+/// The requests that changed something, in order.
 fn changes(server: &Server) -> Vec<String> {
     let lines = server.lines();
     lines
@@ -388,7 +388,7 @@ async fn a_node_is_found_by_its_other_name() {
         .await
         .unwrap();
     assert_eq!(stand_in.state("metal-7"), "available");
-    // Without a driver nobody is enrolled, and a name that is not there is an error.
+    // Without a driver no node is enrolled, and a missing name is an error.
     let design = site(&server.url, "verify: true", &["n2".to_owned()], "");
     let ironic = open(&design, Arc::new(NoSecrets)).unwrap();
     let text = permanent(act(&ironic, &design, StepKind::Prepare, "n2").await);
@@ -491,7 +491,7 @@ async fn a_thousand_machines_are_seen_in_two_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_fails_is_no_reason_to_give_up() {
+async fn a_failed_poll_does_not_end_a_wait() {
     let stand_in = StandIn::new().with("n1", "manageable");
     let failures = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let count = failures.clone();

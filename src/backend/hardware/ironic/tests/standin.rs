@@ -13,11 +13,11 @@ pub(super) struct StandIn(Arc<Mutex<World>>);
 
 struct World {
     nodes: BTreeMap<String, Value>,
-    /// What a node becomes with the next list.
+    /// States of nodes at the next list.
     pending: BTreeMap<String, String>,
     /// How many more requests find a node held.
     held: BTreeMap<String, u32>,
-    /// Nodes on which everything goes on until it is ended by hand.
+    /// Nodes whose operations run until they are ended by hand.
     slow: Vec<String>,
     newest: u32,
     page: usize,
@@ -86,7 +86,7 @@ impl StandIn {
         self.world().slow.push(name.to_owned());
     }
 
-    /// Something goes on until [`Self::end`].
+    /// Begins an operation that runs until [`Self::end`].
     pub(super) fn begin(&self, name: &str, during: &str, after: &str) {
         let mut world = self.world();
         world.slow.push(name.to_owned());
@@ -149,7 +149,7 @@ impl World {
         node["provision_updated_at"] = json!(format!("2026-01-01T00:00:00.{:06}", self.clock));
     }
 
-    /// All that goes on comes to its end.
+    /// Ends all running operations.
     fn settle(&mut self) {
         let slow = self.slow.clone();
         let ended: Vec<_> = self

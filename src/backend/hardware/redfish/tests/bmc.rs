@@ -13,7 +13,7 @@ use crate::backend::http::tests::server::{Received, Reply, Server};
 pub(super) enum Erase {
     /// It cannot.
     No,
-    /// As a task that has to be looked at this often.
+    /// As a task that has to be polled this often.
     Task(usize),
     /// With a plain yes.
     Yes,
@@ -25,7 +25,7 @@ pub(super) enum Erase {
     LostRequest,
 }
 
-/// What a controller is, and what happened to it.
+/// The state of a controller, and its history.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) password: Option<&'static str>,
@@ -36,13 +36,13 @@ pub(super) struct State {
     pub(super) pending: Option<(bool, Instant)>,
     /// It does not shut down when asked to.
     pub(super) ignores_shutdown: bool,
-    /// What it keeps when it is asked to boot from something once.
+    /// The override that it stores when a boot from a source once is requested.
     pub(super) keeps: &'static str,
     pub(super) boot: (String, String),
     pub(super) image: Option<String>,
     pub(super) drives: Vec<(&'static str, Erase)>,
     pub(super) erased: Vec<&'static str>,
-    /// For each task its drive and how often it is to be looked at.
+    /// For each task its drive and how often it is to be polled.
     pub(super) tasks: Vec<(&'static str, usize)>,
     /// Its systems besides the one that it is about.
     pub(super) others: Vec<&'static str>,
@@ -96,7 +96,7 @@ impl Bmc {
         self.server.url.rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
-    /// What was asked that changes something.
+    /// The requests that change something.
     pub(super) fn changes(&self) -> Vec<String> {
         let received = self.server.received.lock().unwrap();
         let changes = received.iter().filter(|each| each.method != "GET");

@@ -13,7 +13,7 @@ async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
     let is_on = bmc.state().is_on;
     let erased = bmc.state().erased.len();
     assert_eq!((is_on, erased), (false, 2));
-    // Whoever comes again with its notes asks for nothing but that it is off.
+    // A second attempt with its notes requests only power off.
     let before = bmc.changes().len();
     let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&listener));
     assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
@@ -193,7 +193,7 @@ async fn a_teardown_cleans_as_planned_erases_once_and_notes_each_step_before_it_
     );
     assert!(at("clean step management.verify_properties") < at("clean step deploy.erase_devices"));
     assert!(at("clean step deploy.erase_devices") < at("erase /"));
-    // Who goes on after a crash repeats nothing that is noted as done.
+    // An attempt after a crash repeats nothing that is noted as done.
     let (again, _) = site.order_with(StepKind::Destroy, Some(steps), notes);
     assert_eq!(site.hardware.probe(&again).await, Probe::UnderWay);
     site.hardware.act(&again).await.unwrap();

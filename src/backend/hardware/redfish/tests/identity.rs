@@ -257,7 +257,7 @@ async fn a_mac_address_proves_a_board_without_uuid_by_one_request_more() {
     assert_eq!(requests[1], requests[0] + 1);
 }
 
-/// What a board carries: a value of its own, one that others share, a placeholder, or nothing.
+/// A value of a board: one of its own, one that others share, a placeholder, or nothing.
 fn value(own: String) -> impl Strategy<Value = Option<String>> {
     prop_oneof![
         3 => Just(Some(own)),

@@ -48,7 +48,7 @@ fn site(ports: &[u16], more: &str, own: &str) -> Site {
     opened(&text(ports, more, own))
 }
 
-/// What proves a machine has tests of its own: here each may be changed.
+/// The proof of a machine has tests of its own: here each may be changed.
 fn opened(text: &str) -> Site {
     let site = strict(text);
     let nodes = site.nodes.iter().map(|node| node.name.as_str());
@@ -189,7 +189,7 @@ impl Site {
     }
 }
 
-/// What a step noted besides the identity of its machine.
+/// The notes of a step besides the identity of its machine.
 fn notes_of(listener: &RecordingListener) -> Vec<Arc<str>> {
     let notes = listener
         .notes
@@ -397,7 +397,7 @@ async fn a_controller_that_fails_is_an_error_of_its_own_node_and_of_no_other() {
     for (at, expected) in expected.iter().enumerate() {
         let node = format!("n{}", at + 1);
         let Fact::Unknown(reason) = &seen[node.as_str()].power else {
-            panic!("{node} was seen");
+            panic!("{node} was observed");
         };
         let port = format!(":{}", ports[at + 1]);
         let reason = reason.replace(&port, ":PORT");

@@ -107,7 +107,7 @@ async fn a_cleaning_that_fails_fences_the_machine_and_leaves_its_power_alone() {
         let answer = simulator.act(&site.order("R2", kind, 0)).await;
         assert!(matches!(answer, Err(ActError::Permanent(_))), "{kind}");
     }
-    // Power, cleaning again, and going on without it are the operator's.
+    // Power, cleaning again, and continuing without it are the operator's.
     for kind in [StepKind::PowerOff, StepKind::PowerOn, StepKind::Clean] {
         simulator.act(&site.order("R3", kind, 0)).await.unwrap();
     }
@@ -193,7 +193,7 @@ async fn a_teardown_runs_the_planned_steps_in_their_order_and_erases_once() {
         "bios.reset_bios",
     ];
     let order = site.order_with("R1", StepKind::Destroy, 0, Some(steps(&names)));
-    // It dies in the middle, and another process goes on.
+    // It dies in the middle, and another process resumes.
     let acting = simulator.act(&order);
     let _ = tokio::time::timeout(Duration::from_secs(100), acting).await;
     let machine = site.machine(&simulator, 0);

@@ -1,4 +1,4 @@
-//! How a node leaves its cluster and comes back, and what etcd does not let go.
+//! How a node leaves its cluster and comes back, and which removals etcd refuses.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::observed::{EtcdSeen, Fact};
 use crate::remediation::Backup;
 use crate::step::OnDrainTimeout;
 
-/// What tears a node down and brings it back, in order.
+/// The steps that tear a node down and bring it back, in order.
 const ROUND: [StepKind; 10] = [
     StepKind::Drain,
     StepKind::ClearLabels,
@@ -176,7 +176,7 @@ async fn a_member_whose_machine_is_off_or_wiped_stays_in_its_cluster_and_does_no
     assert!(!seen.nodes.known().unwrap()["n1"].ready);
     assert_eq!(voting(&seen.etcd["main"]), 2);
     assert_eq!(simulator.etcd(&main()).unwrap().len(), 3);
-    // A second one: nobody decides any more, and each that answers says so.
+    // A second one: the quorum is lost, and each member that answers reports it.
     let off = site.order("R1", StepKind::PowerOff, 1);
     Hardware::act(&simulator, &off).await.unwrap();
     let etcd = &look(&simulator).await.etcd["main"];
@@ -238,15 +238,15 @@ async fn a_check_waits_for_the_threshold_without_the_node_that_leaves() {
         ..Parameters::default()
     };
     assert_eq!(Cluster::act(&simulator, &check(given_up)).await, Ok(()));
-    // It goes on waiting while somebody mends it.
-    let mend = async {
+    // It waits until the cluster is repaired.
+    let repair = async {
         tokio::time::sleep(Duration::from_secs(100)).await;
         let on = site.order("R1", StepKind::PowerOn, 1);
         Hardware::act(&simulator, &on).await
     };
     let order = check(Parameters::default());
-    let (checked, mended) = tokio::join!(Cluster::act(&simulator, &order), mend);
-    assert_eq!((checked, mended), (Ok(()), Ok(())));
+    let (checked, repaired) = tokio::join!(Cluster::act(&simulator, &order), repair);
+    assert_eq!((checked, repaired), (Ok(()), Ok(())));
 }
 
 #[tokio::test(start_paused = true)]

@@ -263,7 +263,7 @@ async fn a_drain_that_nobody_goes_on_with_is_given_up_and_what_it_evicted_stays_
     let left = pods::left(&simulator.settings.cluster, &site.nodes[0].name, &machine);
     assert_eq!(left.len(), 3);
     assert!(left.iter().all(|pod| !uids.contains(&pod.uid)));
-    // Somebody else's cordon is left alone.
+    // A cordon of another actor is left alone.
     let mut theirs = machine;
     if let Some(node) = &mut theirs.cluster {
         node.unschedulable = true;

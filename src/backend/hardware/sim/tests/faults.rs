@@ -13,7 +13,7 @@ use crate::observed::Fact;
 async fn each_fault_does_what_it_says() {
     struct Row {
         fault: &'static str,
-        /// What the first and the second attempt answer, and after how many seconds each.
+        /// The answers of the first and the second attempt, and after how many seconds each.
         answers: [(&'static str, u64); 2],
         probe_between: Probe,
         deployed: usize,
@@ -78,7 +78,7 @@ async fn each_fault_does_what_it_says() {
             "outcome: hang, seconds: 4000",
             [
                 ("no answer", 3600),
-                ("permanent: `deploy` hung and was given up", 400),
+                ("permanent: `deploy` hung until its timeout", 400),
             ],
             Probe::UnderWay,
             0,
@@ -167,15 +167,15 @@ async fn a_hang_ends_in_failure_when_its_fault_leaves_the_script() {
             .await
             .is_err()
     );
-    let mended = site.open("{}");
-    let seen = mended.observe(&site.nodes).await;
+    let repaired = site.open("{}");
+    let seen = repaired.observe(&site.nodes).await;
     assert_eq!(
         seen["n1"].provision,
         Fact::Known(ProvisionState::InspectFailed)
     );
     assert_eq!(seen["n1"].last_error.as_deref(), Some("stuck"));
-    assert_eq!(mended.probe(&order).await, Probe::NotBegun);
-    mended
+    assert_eq!(repaired.probe(&order).await, Probe::NotBegun);
+    repaired
         .act(&site.order("R2", StepKind::Prepare, 0))
         .await
         .unwrap();
@@ -184,7 +184,7 @@ async fn a_hang_ends_in_failure_when_its_fault_leaves_the_script() {
         message: Arc::from("stuck"),
     };
     assert_eq!(
-        site.ledger(&mended, 0),
+        site.ledger(&repaired, 0),
         [failed, Effect::PoweredOn, Effect::Prepared]
     );
 }

@@ -107,7 +107,7 @@ async fn a_file_that_is_written_anew_holds_the_same_machines() {
     let after = fs::metadata(site.path()).unwrap().len();
     assert!(after < before / 1000, "{before} {after}");
     assert_eq!(machine.as_ref().unwrap().ledger.entries().count(), 2);
-    // Nobody writes it anew under the feet of one who has it open.
+    // It is not written anew while another process has it open.
     for _ in 0..5000 {
         held_open.seed(name, machine.clone().unwrap()).unwrap();
     }

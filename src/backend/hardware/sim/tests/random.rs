@@ -79,7 +79,7 @@ fn check(simulator: &Simulator, site: &Site) {
                 .map(|entry| (node.name.clone(), entry)),
         );
     }
-    // What ends while nobody looks is written down when somebody does.
+    // An effect without an observer is stored at the next observation.
     all.sort_by_key(|(_, entry)| (entry.at, entry.sequence));
     let mut once = BTreeSet::new();
     // By node: whether it runs, and its member.
@@ -130,7 +130,7 @@ fn check(simulator: &Simulator, site: &Site) {
         if let Some(said) = said {
             assert!(once.insert(said.clone()), "{said} happened twice: {all:#?}");
         }
-        // Between two effects of one operation nothing is seen.
+        // Between two effects of one operation nothing is observed.
         let is_last = all
             .get(position + 1)
             .is_none_or(|(_, next)| next.at != entry.at || next.step != entry.step);
