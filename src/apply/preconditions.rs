@@ -12,17 +12,17 @@ use crate::backend::{Backends, Look, Order, Pending};
 use crate::design::{Design, EtcdCluster, NodeDesign, NodeName};
 use crate::guard::quorum;
 use crate::observed::Observations;
-use crate::plan::{self, Action, Plan, Reliance, Sources};
+use crate::plan::{self, Action, Plan, Precondition, Sources};
 use crate::remediation::MaxUnhealthy;
 use crate::step::{EtcdRemoval, StepIndex, StepKind};
 
 /// What the steps of a plan rely on.
 pub struct StillHolds {
     plan: Arc<Plan>,
-    /// For each step, where its part of `reliances` begins; and where the last one ends.
+    /// For each step, where its part of `preconditions` begins; and where the last one ends.
     begins: Vec<u32>,
     /// Positions in the plan's list of what it relies on.
-    reliances: Vec<u32>,
+    preconditions: Vec<u32>,
     backends: Arc<Backends>,
     clusters: Vec<EtcdCluster>,
     /// All members that the plan removes, by cluster and id, with their nodes.
@@ -44,9 +44,9 @@ impl StillHolds {
     pub fn new(plan: Arc<Plan>, design: &Design, backends: Arc<Backends>) -> Self {
         // Counted first, so that each step's part of the list is known before it is filled.
         let of_known = || {
-            let reliances = plan.relies_on.iter().zip(0u32..);
-            reliances.flat_map(|(reliance, position)| {
-                let steps = reliance.steps.iter().map(|step| step.0 as usize);
+            let preconditions = plan.relies_on.iter().zip(0u32..);
+            preconditions.flat_map(|(precondition, position)| {
+                let steps = precondition.steps.iter().map(|step| step.0 as usize);
                 let known = steps.filter(|step| *step < plan.steps.len());
                 known.map(move |step| (step, position))
             })
@@ -59,9 +59,9 @@ impl StillHolds {
             begins[step + 1] += begins[step];
         }
         let mut next = begins.clone();
-        let mut reliances = vec![0; begins[plan.steps.len()] as usize];
+        let mut preconditions = vec![0; begins[plan.steps.len()] as usize];
         for (step, position) in of_known() {
-            reliances[next[step] as usize] = position;
+            preconditions[next[step] as usize] = position;
             next[step] += 1;
         }
         let mut leaving = Vec::new();
@@ -78,7 +78,7 @@ impl StillHolds {
         }
         Self {
             begins,
-            reliances,
+            preconditions,
             backends,
             clusters: design.etcd_clusters.clone(),
             leaving,
@@ -107,10 +107,10 @@ impl StillHolds {
     }
 
     /// What a step relies on.
-    fn reliances(&self, step: StepIndex) -> impl Iterator<Item = &Reliance> + Clone {
+    fn preconditions(&self, step: StepIndex) -> impl Iterator<Item = &Precondition> + Clone {
         let step = step.0 as usize;
         let range = self.begins[step] as usize..self.begins[step + 1] as usize;
-        let positions = self.reliances[range].iter();
+        let positions = self.preconditions[range].iter();
         positions.map(|position| &self.plan.relies_on[*position as usize])
     }
 
@@ -225,9 +225,9 @@ impl Preconditions for StillHolds {
             if let Some(reason) = self.refused.get(&(step.0 as usize)) {
                 return Err(reason.clone());
             }
-            let mut reliances = self.reliances(step);
+            let mut preconditions = self.preconditions(step);
             let removal = self.removals.get(&(step.0 as usize)).copied();
-            let mut sources = plan::sources(reliances.clone());
+            let mut sources = plan::sources(preconditions.clone());
             let remedies = order.step.id.kind == StepKind::Remediate;
             sources.etcd |= removal.is_some() || remedies;
             if sources == Sources::default() {
@@ -239,8 +239,8 @@ impl Preconditions for StillHolds {
                 let refused = self.guard(removal, &seen);
                 refused.map_err(|refusal| format!("RemoveEtcdError: {refusal}"))?;
             }
-            let broken =
-                reliances.find_map(|reliance| plan::broken(reliance, &seen, &self.clusters));
+            let broken = preconditions
+                .find_map(|precondition| plan::broken(precondition, &seen, &self.clusters));
             if let Some(broken) = broken {
                 return Err(format!("precondition-changed: {broken}").into());
             }

@@ -12,7 +12,7 @@ use crate::identity::{Identity, Match, Shared};
 use crate::record::NodeRecord;
 use crate::step::{Parameters, StepKind};
 
-/// What accepting the identity of a node's machine does to its record.
+/// The change of a record when the identity of a node's machine is accepted.
 pub(super) fn identity<'a>(
     subject: Subject<'a>,
     records: &BTreeMap<NodeName, NodeRecord>,
@@ -23,7 +23,7 @@ pub(super) fn identity<'a>(
         .and_then(|machine| machine.identity.as_deref());
     let Some(observed) = observed.filter(|observed| !observed.is_empty()) else {
         let why = match subject.seen {
-            Observation::NotAsked => "it was not looked at",
+            Observation::NotAsked => "it was not observed",
             Observation::Unknown(why) => why,
             Observation::Known(..) => "it shows nothing that distinguishes it from other machines",
         };

@@ -1,6 +1,6 @@
-//! What can be asked for: bring the site true, or something for nodes that are named.
+//! The actions: bring the site to its design, or act on nodes that are named.
 //!
-//! One table says of each action what it is called, what it does to a node, and what belongs to it.
+//! One table holds the name of each action, its effect on a node, and its options.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::lifecycle::Verb;
 use crate::step::{CleanStep, StepKind};
 
-/// What is asked for.
+/// The requested action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// Bring the whole site true to its design.
@@ -67,7 +67,7 @@ pub enum Action {
     Accept,
 }
 
-/// What an action does to a node.
+/// The effect of an action on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
     /// Whatever makes it as designed.
@@ -88,7 +88,7 @@ pub(super) enum Does {
     Forget,
     /// It is switched off and on, and its Kubernetes node released in between.
     Remediate,
-    /// What its machine shows of itself is recorded.
+    /// The identity that its machine shows is recorded.
     Accept,
 }
 
@@ -146,7 +146,7 @@ impl Action {
         Self::Accept,
     ];
 
-    /// What it is called, in words as they are given on the command line.
+    /// Its name, as on the command line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.row().0

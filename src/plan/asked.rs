@@ -1,7 +1,7 @@
-//! What an action does to a node that was named for it.
+//! The effects of an action on a node that was named for it.
 //!
-//! Naming a node is the allowance. What stands above all flags stands above this too: protection, what a
-//! machine's life allows, what its backend can do, quorum, and machines that are down already.
+//! Naming a node is the allowance. Rules above all flags are above this too: protection, the
+//! machine's lifecycle, the capabilities of its backend, quorum, and machines that are down already.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::step::{Parameters, StepKind};
 /// The label by which kubelets are shut down (airship-node-teardown, spelled so).
 const SHUTDOWN_LABEL: &str = "promenade-decomission";
 
-/// What the reason of a flag begins with that no document set: an update leaves it as it is.
+/// The prefix of a flag's reason that no document set: an update leaves it as it is.
 pub(super) const BY_HAND: &str = "by hand";
 
 impl<'a> Rules<'a> {
@@ -148,7 +148,7 @@ impl<'a> Rules<'a> {
                 None
             }
             Membership::NotAsked => {
-                item.block("the cluster was not looked at", None);
+                item.block("the cluster was not observed", None);
                 None
             }
         };
@@ -179,7 +179,7 @@ impl<'a> Rules<'a> {
         item
     }
 
-    /// What holds a machine back from being torn down or switched off.
+    /// Blocks a machine that must not be torn down or switched off.
     fn hold_back(&self, mut item: Item<'a>, action: Action) -> Item<'a> {
         if !item.work.destroy && action != Action::PowerOff {
             return item;
@@ -268,7 +268,7 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
     };
     let mut item = Item::new(subject, change);
     match subject.seen {
-        Observation::NotAsked => item.block("it was not looked at", None),
+        Observation::NotAsked => item.block("it was not observed", None),
         Observation::Unknown(why) => {
             let reason = format!("it could not be observed: {why}");
             item.block(&reason, None);
@@ -318,7 +318,7 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
 }
 
 /// Why a machine does not run its automated clean steps on demand, where its provisioner runs those on the
-/// way to available only; says what is allowed.
+/// way to available only; names what is allowed.
 fn no_automated_cleaning(state: ProvisionState, retired: bool) -> Option<&'static str> {
     if retired {
         return Some(

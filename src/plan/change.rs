@@ -1,4 +1,4 @@
-//! What happens to each node, and why: the table of changes, one node at a time.
+//! The change of each node, and its reason: the table of changes, one node at a time.
 //!
 //! Every way through ends in an [`Item`].
 
@@ -15,7 +15,7 @@ use crate::observed::{Capability, Fact};
 use crate::record::Phase;
 
 impl<'a> Rules<'a> {
-    /// What happens to a node; `None`: nothing.
+    /// The change of a node; `None`: none.
     pub(super) fn judge(&self, subject: Subject<'a>, retired: Retired<'a>) -> Option<Item<'a>> {
         let Some(after) = subject.after else {
             return self.left(subject);
@@ -62,7 +62,7 @@ impl<'a> Rules<'a> {
         Some(self.guard(item))
     }
 
-    /// A machine that is there although no record says what it is.
+    /// A machine that exists without a record.
     fn adopt(&self, subject: Subject<'a>) -> Item<'a> {
         let mut item = Item::new(subject, ChangeKind::Adopt);
         item.because(match subject.record {
@@ -113,7 +113,10 @@ impl<'a> Rules<'a> {
         if kind == ChangeKind::Redeploy {
             item.redeploy();
             if self.design.policy.redeploy_on_change == RedeployPolicy::Never {
-                item.block("the policy says that nothing is redeployed", None);
+                item.block(
+                    "the policy forbids redeploys (`redeploy_on_change: never`)",
+                    None,
+                );
             } else if !self.allow_redeploy.contains(subject.name) {
                 item.block(
                     "it would be torn down and built again",
@@ -135,7 +138,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Whether a machine, or its Kubernetes node, is there though no record says that it is deployed.
+/// Whether a machine, or its Kubernetes node, exists without a record of its deploy.
 fn is_there(subject: Subject<'_>) -> bool {
     let of_cluster = || {
         let cluster = subject.seen.node().map(|node| &node.cluster);
@@ -147,13 +150,13 @@ fn is_there(subject: Subject<'_>) -> bool {
 /// The reason of every machine of a new site.
 static NO_RECORD: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("no record"));
 
-/// A machine that is not deployed, or of which nobody can tell.
+/// A machine that is not deployed, or in an unknown state.
 fn create<'a>(subject: Subject<'a>, after: &'a NodeDesign) -> Item<'a> {
     let phase = subject.record.map(|record| record.phase);
     let unseen = match subject.seen {
         Observation::Unknown(reason) => Some(format!("it could not be observed: {reason}")),
         Observation::NotAsked if phase == Some(Phase::Unknown) => {
-            Some("what was asked of it may still go on, and nobody looked".to_owned())
+            Some("a request to it may still be running, and it was not observed".to_owned())
         }
         _ => None,
     };
@@ -224,12 +227,12 @@ fn retire<'a>(subject: Subject<'a>, entry: &Retirement) -> Option<Item<'a>> {
     item.work.set_retired = Some(entry.reason.clone());
     let able = subject.seen.node().map(|node| &node.capabilities);
     if able.is_some_and(|able| !able.is_empty() && !able.contains(&Capability::Retire)) {
-        item.block("its backend cannot hold its retired flag", None);
+        item.block("its backend does not support the retired flag", None);
     }
     Some(item)
 }
 
-/// What the world did to a retired node, which is shown and never mended.
+/// The drift of a retired node, which is shown and never repaired.
 fn drift_of_retired(subject: Subject<'_>) -> Option<Item<'_>> {
     let after = subject.after?;
     if !subject.is_recorded_deployed() {

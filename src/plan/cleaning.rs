@@ -1,4 +1,4 @@
-//! Which clean steps a machine runs on its way to available, in which order, and who says so
+//! The clean steps that a machine runs on its way to available, their order, and their source
 //! (ironic-cleaning).
 //!
 //! A machine is cleaned when it is torn down, and when it goes from manageable to available; never on a
@@ -15,7 +15,7 @@ use crate::observed::{Capability, ObservedNode};
 use crate::record::Phase;
 use crate::step::{CleanStep, Cleaning, StepKind};
 
-/// What erases the disks of a machine, which a teardown does whatever a policy says.
+/// The step that erases the disks of a machine, which a teardown runs whatever a policy allows.
 const ERASE: &str = "deploy.erase_devices";
 
 /// On which way a machine is cleaned.
@@ -25,12 +25,12 @@ enum Way {
     Teardown,
     /// It goes from manageable to available.
     ToAvailable,
-    /// Somebody asked for its automated steps.
+    /// Its automated steps were requested.
     Asked,
 }
 
 impl<'a> Rules<'a> {
-    /// Says how the machine is cleaned in what is done to it, and blocks what has no order.
+    /// Adds the cleaning of the machine to its work, and blocks steps without an order.
     pub(super) fn clean(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         let Observation::Known(node, state) = subject.seen else {
@@ -207,7 +207,7 @@ fn way(item: &Item<'_>, state: ProvisionState) -> Option<Way> {
     }
 }
 
-/// What a provisioner that chooses its steps itself is going to run.
+/// The steps of a provisioner that chooses them itself.
 fn foreign(
     node: &ObservedNode,
     is_off: bool,
@@ -238,7 +238,7 @@ fn foreign(
     runs(steps, why.to_owned())
 }
 
-/// The steps that somebody named, which the machine must offer where it says what it offers.
+/// The steps that were named, which the machine must offer where it lists its steps.
 fn as_asked(node: &ObservedNode, named: &[CleanStep]) -> Result<Option<Cleaning>, String> {
     let mut steps = named.to_vec();
     for step in &mut steps {

@@ -1,4 +1,4 @@
-//! What a plan may do to the Kubernetes cluster: the rights that its steps need, and the API servers that
+//! The steps of a plan on the Kubernetes cluster: the rights that they need, and the API servers that
 //! it leaves.
 
 use std::collections::BTreeSet;
@@ -68,7 +68,7 @@ fn api_servers_of(item: &Item<'_>, clusters: &Clusters<'_>, leaving: &Leaving) -
 ///
 /// Which machines are to be nodes is told by the design: those that have Kubernetes labels, or another name
 /// in the cluster. Where the cluster does not answer yet, as on the first deploy of its control plane, they
-/// are not waited for, and the plan says so.
+/// are not waited for, and the plan has a warning.
 pub(super) fn await_joining<'i>(
     mut items: Vec<Item<'i>>,
     facts: Option<&ClusterFacts>,

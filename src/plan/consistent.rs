@@ -1,7 +1,7 @@
 //! Whether a plan that was read agrees with itself: what is shown of it is computed from its changes, what is done
 //! from its steps, and both say the same.
 //!
-//! Everything that this program writes passes. A file that does not was made by somebody else.
+//! Every plan that this program writes passes. A file that does not was altered.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -288,7 +288,7 @@ fn missing_allowance(
     missing.map(|(flag, _)| flag)
 }
 
-/// What the changes count to.
+/// The summary counted from the changes.
 fn counted(plan: &Plan) -> Summary {
     let mut summary = Summary {
         retired: plan.summary.retired,

@@ -1,19 +1,19 @@
-//! What can contradict what in a plan that was read.
+//! Contradictions within a plan that was read.
 
 use super::effect::word;
 use super::{Action, ChangeKind};
 use crate::design::NodeName;
 use crate::step::{Effect, StepId};
 
-/// What contradicts what in a plan.
+/// A contradiction within a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
-    /// A step says that it does less or more harm than its kind does.
+    /// A step has another effect than its kind.
     #[error("step `{id}` is {}, which steps of its kind are not", of_effect(*.effect))]
     Effect {
         /// The step.
         id: StepId,
-        /// What it says.
+        /// Its effect.
         effect: Effect,
     },
     /// A step is about a node whose change has no such step.
@@ -41,7 +41,7 @@ pub enum Contradiction {
     Waits {
         /// The step.
         id: StepId,
-        /// What it has to wait for.
+        /// The step that it has to wait for.
         other: StepId,
     },
     /// More machines are taken out of service together than the limits allow.
@@ -62,9 +62,9 @@ pub enum Contradiction {
         /// The action.
         action: Action,
     },
-    /// Steps destroy data, and the change does not say so.
+    /// Steps destroy data, and the change lacks the mark.
     #[error(
-        "the steps of `{node}` destroy data or take the machine away, and its change does not say so"
+        "the steps of `{node}` destroy data or take the machine away, and its change is not marked as destructive"
     )]
     Harmless {
         /// The node.

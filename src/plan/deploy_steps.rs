@@ -1,4 +1,4 @@
-//! What a deploy runs besides its own steps (`platform.deploy_steps`): BIOS settings, RAID, firmware.
+//! The steps of a deploy besides its own (`platform.deploy_steps`): BIOS settings, RAID, firmware.
 
 use std::sync::Arc;
 

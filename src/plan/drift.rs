@@ -1,4 +1,4 @@
-//! What the world did to a node since it was applied, and the labels that are not as they should be.
+//! The drift of a node since it was applied, and its labels that differ from the design.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ pub(super) struct Drift {
     pub(super) off: bool,
     /// Labels that were applied and are not as they were.
     labels: Vec<Arc<str>>,
-    /// What was taken off its node and is not back, by the names of the labels where they are known.
+    /// Labels and taints to restore on its node, by the names of the labels where they are known.
     owed: Option<Vec<Arc<str>>>,
 }
 
-/// What the node of a machine is owed and lacks, by its record; `None` where it is in no cluster.
+/// The labels and taints to restore on a machine's node, by its record; `None` where it is in no cluster.
 pub(super) fn owed(subject: Subject<'_>) -> Option<Backup> {
     let Membership::In(_) = subject.membership else {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn owed(subject: Subject<'_>) -> Option<Backup> {
     subject.record?.owed()
 }
 
-/// The same where nobody has it out of service for a while: its node is Ready, and trueup has not
+/// The labels and taints to restore where the node is in service: it is Ready, and trueup has not
 /// cordoned it.
 fn owed_in_service(subject: Subject<'_>) -> Option<Vec<Arc<str>>> {
     let Membership::In(node) = subject.membership else {
@@ -101,8 +101,8 @@ impl Drift {
     }
 }
 
-/// The labels to set and to take off: against the cluster where it was seen, else against what was
-/// last applied; `None` where there are none. Only labels that the design has or had are touched.
+/// The labels to set and to take off: against the cluster where it was observed, else against the
+/// last applied design; `None` without any. Only labels that the design has or had are touched.
 pub(super) fn labels_to_set(
     subject: Subject<'_>,
     after: &NodeDesign,

@@ -52,7 +52,7 @@ struct EffectLimits {
     max_unhealthy: Option<remediation::MaxUnhealthy>,
 }
 
-/// What happens to one node.
+/// The effect on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct NodeEffect<'p> {
     node: &'p NodeName,
@@ -67,7 +67,7 @@ struct NodeEffect<'p> {
     steps: Kinds,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     disks: &'p [Arc<str>],
-    /// The serials of its disks as compact JSON, where its inventory was seen.
+    /// The serials of its disks as compact JSON, where its inventory was observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     serials: Option<&'p str>,
     #[serde(skip_serializing_if = "is_false")]
@@ -164,20 +164,20 @@ impl fmt::Display for Kinds {
 pub struct Difference {
     /// The node; `None`: the site.
     pub node: Option<NodeName>,
-    /// What, in words.
+    /// The description.
     pub what: String,
     /// Of what it is a part.
     pub part: EffectPart,
 }
 
-/// What a difference is a part of.
+/// The part that a difference belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EffectPart {
     /// Which kinds of steps there are.
     Steps,
     /// Which members are taken out of their etcd clusters.
     Etcd,
-    /// What a teardown brings along: it destroys, disks, etcd members, clean steps, the Kubernetes node.
+    /// The parts of a teardown: it destroys, disks, etcd members, clean steps, the Kubernetes node.
     Teardown,
     /// Which groups there are, and their order.
     Groups,
@@ -241,16 +241,16 @@ impl<'p> PlanEffect<'p> {
 
     /// Takes the serials of disks from what the plan relies on.
     fn see_serials(&mut self, plan: &'p Plan) {
-        for reliance in &plan.relies_on {
-            let Some(name) = reliance.subject.node() else {
+        for precondition in &plan.relies_on {
+            let Some(name) = precondition.subject.node() else {
                 continue;
             };
-            if reliance.what.fact != FactName::Disks {
+            if precondition.what.fact != FactName::Disks {
                 continue;
             }
             let found = self.nodes.binary_search_by_key(&name, |node| node.node);
             if let Ok(position) = found {
-                self.nodes[position].serials = Some(&reliance.what.expected);
+                self.nodes[position].serials = Some(&precondition.what.expected);
             }
         }
     }
@@ -264,8 +264,8 @@ impl<'p> PlanEffect<'p> {
         HEXLOWER.encode(&hash.0.finalize()).into()
     }
 
-    /// What this effect does and `reviewed` does not, node by node. None: whoever agreed to `reviewed` agreed
-    /// to this one.
+    /// The effects that `reviewed` lacks, node by node. None: the approval of `reviewed` covers
+    /// this one.
     #[must_use]
     pub fn adds_to(&self, reviewed: &Self) -> Vec<Difference> {
         let mut found: Vec<Difference> = self
@@ -321,7 +321,7 @@ impl<'p> PlanEffect<'p> {
         left.collect()
     }
 
-    /// The steps that go before a machine is taken away, or say that it is back, and that `now` has and this effect has
+    /// The steps that go before a machine is taken away, or confirm that it is back, and that `now` has and this effect has
     /// not, of nodes that both take away: to leave them out is to do more.
     #[must_use]
     pub fn takes_without(&self, now: &Self) -> Vec<Difference> {
@@ -539,7 +539,7 @@ impl<'p> NodeEffect<'p> {
         })
     }
 
-    /// What is destroyed and taken away.
+    /// The destroyed and removed objects.
     fn teardown_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
         let mut added = Vec::new();
         if weight(self.change) > weight(before.change) {
@@ -556,7 +556,7 @@ impl<'p> NodeEffect<'p> {
             added.push(format!("disk `{disk}` is erased or written"));
         }
         if self.node_uid.is_some() && self.node_uid != before.node_uid {
-            added.push("another Kubernetes node of that name is meant".to_owned());
+            added.push("another Kubernetes node with that name is meant".to_owned());
         }
         if !self.clean_steps.is_empty() && self.clean_steps != before.clean_steps {
             added.push("other clean steps are run".to_owned());
@@ -564,7 +564,7 @@ impl<'p> NodeEffect<'p> {
         added
     }
 
-    /// What is meant, set and allowed.
+    /// The subjects, settings and allowances.
     fn meant_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
         let mut added = Vec::new();
         // What was not seen when it was reviewed is no other than it was.

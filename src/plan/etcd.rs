@@ -24,11 +24,11 @@ use crate::step::{EtcdRemoval, StepKind};
 /// A cluster as the design has it, and with the members that have left the design and are still in it.
 pub(super) struct Watched<'a> {
     pub(super) cluster: EtcdCluster,
-    /// `None`: nobody looked.
+    /// `None`: not observed.
     pub(super) seen: Option<&'a EtcdSeen>,
 }
 
-/// What would be seen of the clusters that members leave for good, when all of those have gone.
+/// The predicted state of the clusters that members leave for good, when all of those have gone.
 pub(super) type After = BTreeMap<ClusterName, EtcdSeen>;
 
 /// All clusters, by name.
@@ -175,7 +175,7 @@ impl<'a> Clusters<'a> {
             let cluster = &watched.cluster;
             let Some(seen) = watched.seen else {
                 let reason = format!(
-                    "it is a member of etcd cluster `{}`, which was not looked at",
+                    "it is a member of etcd cluster `{}`, which was not observed",
                     cluster.name
                 );
                 item.block_unreadable(&reason, None);
@@ -269,7 +269,7 @@ fn block_unlisted(item: &mut Item<'_>) {
     item.block(why, Some("--no-etcd-here"));
 }
 
-/// Where only members are to be removed, or nobody removes them: what that comes to.
+/// Restricts a change to members only, where members alone are removed, or none.
 fn only_etcd(item: &mut Item<'_>) {
     let Some(leave) = &item.work.leave else {
         if item.change.does.as_deref() == Some("remove-etcd") {

@@ -70,7 +70,7 @@ impl fmt::Display for FactName {
     }
 }
 
-/// What a fact is about; in saved plans `etcd/NAME` or `node/NAME`.
+/// The subject of a fact; in saved plans `etcd/NAME` or `node/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>", into = "String")]
 pub enum FactSubject {

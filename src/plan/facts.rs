@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::fact::{FactName, FactSubject};
-use super::{Relation, Reliance};
+use super::{Precondition, Relation};
 use crate::design::EtcdCluster;
 use crate::guard::quorum;
 use crate::observed::{Fact, NodePods, Observations, ObservedNode};
@@ -17,35 +17,35 @@ use crate::observed::{Fact, NodePods, Observations, ObservedNode};
 ///
 /// Why it was not seen.
 pub(super) fn read(
-    reliance: &Reliance,
+    precondition: &Precondition,
     observations: &Observations,
     clusters: &[EtcdCluster],
 ) -> Result<String, String> {
-    let fact = reliance.what.fact;
-    let name = match &reliance.subject {
+    let fact = precondition.what.fact;
+    let name = match &precondition.subject {
         FactSubject::Node(name) => name,
         FactSubject::Etcd(name) => {
             let cluster = clusters.iter().find(|cluster| cluster.name == *name);
             let seen = observations.etcd.get(name);
             let (Some(cluster), Some(seen)) = (cluster, seen) else {
-                return Err("it was not looked at".to_owned());
+                return Err("it was not observed".to_owned());
             };
             let standing = quorum::standing(cluster, seen);
             let standing = standing.ok_or_else(|| "no member of it answers".to_owned())?;
-            return of_etcd(&standing, fact).ok_or_else(|| "it is not there".to_owned());
+            return of_etcd(&standing, fact).ok_or_else(|| "not found".to_owned());
         }
     };
     if fact == FactName::LocalData {
         let pods = observations.pods.get(name);
-        let pods = pods.ok_or_else(|| "its pods were not looked at".to_owned())?;
-        return local_data(pods).ok_or_else(|| "it is not there".to_owned());
+        let pods = pods.ok_or_else(|| "its pods were not observed".to_owned())?;
+        return local_data(pods).ok_or_else(|| "not found".to_owned());
     }
     let node = observations.node(name.as_str());
-    let value = node.and_then(|node| seen(node, fact, &reliance.what.expected));
+    let value = node.and_then(|node| seen(node, fact, &precondition.what.expected));
     value.ok_or_else(|| why_unseen(node, fact))
 }
 
-/// Why nothing of a machine could be seen.
+/// Why a machine could not be observed.
 pub(super) fn blind(subject: &FactSubject, observations: &Observations) -> Option<Arc<str>> {
     let node = observations.nodes.get(subject.node()?)?;
     match (&node.provision, &node.power) {
@@ -54,7 +54,7 @@ pub(super) fn blind(subject: &FactSubject, observations: &Observations) -> Optio
     }
 }
 
-/// What is looked at for facts.
+/// The sources that facts are observed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// The machines.
@@ -67,12 +67,12 @@ pub struct Sources {
     pub etcd: bool,
 }
 
-/// What has to be looked at to tell whether some facts hold.
+/// The sources to observe to judge some facts.
 #[must_use]
-pub fn sources<'a>(reliances: impl IntoIterator<Item = &'a Reliance>) -> Sources {
+pub fn sources<'a>(preconditions: impl IntoIterator<Item = &'a Precondition>) -> Sources {
     let mut sources = Sources::default();
-    for reliance in reliances {
-        match (&reliance.subject, reliance.what.fact) {
+    for precondition in preconditions {
+        match (&precondition.subject, precondition.what.fact) {
             (FactSubject::Etcd(_), _) => sources.etcd = true,
             (_, FactName::LocalData) => sources.pods = true,
             (_, FactName::KubernetesNode | FactName::Labels) => sources.cluster = true,
@@ -103,7 +103,7 @@ pub(super) fn of_etcd(standing: &quorum::EtcdFacts, fact: FactName) -> Option<St
 }
 
 /// A fact as compact JSON, sorted where it is a list; `None` where it was not seen. `like` is the
-/// expected value, which says which labels and disks are meant.
+/// expected value, which names the labels and disks that are meant.
 pub(super) fn seen(node: &ObservedNode, fact: FactName, like: &str) -> Option<String> {
     match fact {
         FactName::Provision => node.provision.known().and_then(json),
@@ -147,7 +147,7 @@ pub(super) fn labels<'k>(
     json(&values)
 }
 
-/// Whether what is seen stands to what was expected as it should.
+/// Whether the observed value relates to the expected one as required.
 pub(super) fn holds(relation: Relation, expected: &str, seen: &str) -> bool {
     use serde_json::Value;
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
@@ -174,7 +174,7 @@ pub(super) fn holds(relation: Relation, expected: &str, seen: &str) -> bool {
 /// Facts of a machine that are known, for the sentence about one that is not.
 fn why_unseen(node: Option<&ObservedNode>, fact: FactName) -> String {
     let Some(node) = node else {
-        return "it was not looked at".to_owned();
+        return "it was not observed".to_owned();
     };
     let reason = match fact {
         FactName::Provision => unknown(&node.provision),
@@ -182,7 +182,7 @@ fn why_unseen(node: Option<&ObservedNode>, fact: FactName) -> String {
         FactName::Disks => unknown(&node.disks),
         _ => unknown(&node.cluster),
     };
-    reason.unwrap_or("it is not there").to_owned()
+    reason.unwrap_or("not found").to_owned()
 }
 
 fn unknown<T>(fact: &Fact<T>) -> Option<&str> {

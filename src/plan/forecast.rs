@@ -1,4 +1,4 @@
-//! What the plan is expected to do to what runs on its nodes: shown, and outside the plan's digest, since
+//! The expected effect of the plan on workloads of its nodes: shown, and outside the plan's digest, since
 //! it changes by itself from one minute to the next.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::guard::quorum;
 use crate::observed::{BlockedBudget, LocalData, PodName};
 use crate::step::{Step, StepKind};
 
-/// What a plan is expected to do to clusters.
+/// The expected effect of a plan on clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forecast {
@@ -23,12 +23,12 @@ pub struct Forecast {
     /// The etcd clusters that lose members, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<EtcdForecast>,
-    /// The DaemonSet that stops kubelets is not there, and is created.
+    /// The DaemonSet that stops kubelets is missing, and is created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub creates_daemon_set: bool,
 }
 
-/// What a drain is expected to meet.
+/// The expected course of a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeForecast {
@@ -39,7 +39,7 @@ pub struct NodeForecast {
     /// Budgets that allow no disruption now: the drain waits for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<BlockedBudget>,
-    /// Pods without a controller, which nobody starts again.
+    /// Pods without a controller, which are not started again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncontrolled: Vec<PodName>,
     /// Data that is lost.
@@ -69,7 +69,7 @@ impl Forecast {
     }
 }
 
-/// What steps are expected to do.
+/// The expected effects of steps.
 pub(super) fn of(
     items: &BTreeMap<&NodeName, &Item<'_>>,
     steps: &[Step],

@@ -1,4 +1,4 @@
-//! What a plan is made from, and what can be wrong with it.
+//! The input of a plan, and its errors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Reasons for NoReasons {
 
 /// All that a plan is made from.
 pub struct Input<'a> {
-    /// What is asked for.
+    /// The request.
     pub request: Request,
     /// Which documents `after` was made of.
     pub target: Target,
@@ -39,15 +39,15 @@ pub struct Input<'a> {
     pub designs: &'a BTreeMap<Arc<str>, Arc<Design>>,
     /// The last success.
     pub base: Option<Base>,
-    /// What was done to each node.
+    /// The record of each node.
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
-    /// What was seen; `None`: planned on records alone, and the plan says what could not be known.
+    /// The observed state; `None`: planned on records alone, and the plan lists the unknown facts.
     pub observations: Option<&'a Observations>,
-    /// What was asked for.
+    /// The options of the request.
     pub options: Options,
     /// Commits between the last site action and the target, where they were allowed.
     pub intermediate_commits: Vec<IntermediateCommit>,
-    /// Who says why.
+    /// The source of reasons.
     pub reasons: &'a dyn Reasons,
 }
 
@@ -59,9 +59,9 @@ pub enum Error {
     NoMatch {
         /// The flag.
         flag: &'static str,
-        /// What was given.
+        /// The pattern.
         pattern: Arc<str>,
-        /// What it could have named.
+        /// The kind of name that it should match.
         what: &'static str,
         /// The name that is nearest.
         near: Option<Arc<str>>,
@@ -69,7 +69,7 @@ pub enum Error {
     /// There is no node of a name that an action was asked for.
     #[error("there is no node, group, rack or tag `{pattern}`{}", hint(.near))]
     UnknownNode {
-        /// What was given.
+        /// The pattern.
         pattern: Arc<str>,
         /// The name that is nearest.
         near: Option<Arc<str>>,
@@ -81,15 +81,15 @@ pub enum Error {
         action: Action,
     },
     /// An action on the cluster is asked for nodes that the cluster does not have.
-    #[error("`{action}` is asked for what is no node of the cluster: {}", names(.nodes))]
+    #[error("`{action}` needs nodes of the cluster, and these are not in it: {}", names(.nodes))]
     NotInCluster {
         /// Which.
         action: Action,
         /// Which nodes, sorted.
         nodes: Vec<NodeName>,
     },
-    /// Machines that ask for remediation are meant, and which do could not be seen.
-    #[error("what asks for remediation could not be seen: {reason}")]
+    /// Machines with a request for remediation are selected, and the requests could not be observed.
+    #[error("the requests for remediation cannot be read: {reason}")]
     RemediationUnseen {
         /// Why not.
         reason: Arc<str>,
@@ -112,7 +112,7 @@ pub enum Error {
     Pattern {
         /// The flag.
         flag: &'static str,
-        /// What was given.
+        /// The pattern.
         pattern: Arc<str>,
         /// Why not.
         reason: Arc<str>,
@@ -123,8 +123,10 @@ pub enum Error {
         /// The circle, its first group once.
         groups: Vec<GroupName>,
     },
-    /// A group depends on one that is not there.
-    #[error("deployment group `{group}` depends on `{missing}`, which is not there")]
+    /// A group depends on an unknown one.
+    #[error(
+        "deployment group `{group}` depends on group `{missing}`, which was not found in the deployment strategy"
+    )]
     UnknownGroup {
         /// Which group.
         group: GroupName,

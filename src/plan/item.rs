@@ -1,6 +1,6 @@
 //! The change of a node as it is shown, and the work, which is what its steps are built of.
 //!
-//! What is blocked, excluded or only shown has no work.
+//! A node that is blocked, excluded or only shown has no work.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl<'a> Item<'a> {
         self.rest();
     }
 
-    /// Nothing is done; a record that is not brought up to date says what it said.
+    /// Removes the work; a record that is not brought up to date is listed as it was.
     fn rest(&mut self) {
         if self.work.adopt {
             self.change.counts_as = self.subject.standing();

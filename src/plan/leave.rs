@@ -1,4 +1,4 @@
-//! What is done for a node that leaves its clusters, before and after its machine is taken away.
+//! The steps of a node that leaves its clusters, before and after its machine is taken away.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::design::ClusterName;
 use crate::observed::ClusterNode;
 use crate::step::{EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
 
-/// What is done before and after a machine is taken away.
+/// The steps before and after a machine is taken away.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leave {
     /// It is a node of the Kubernetes cluster, with this UID.
@@ -27,12 +27,12 @@ pub(super) struct Leave {
     pub(super) only_judged: bool,
     /// It is no node of the cluster yet, and its deploy makes it one.
     pub(super) joins: bool,
-    /// What happens to pods that are left when the drain's time is up.
+    /// The handling of pods that are left at the drain's timeout.
     pub(super) on_drain_timeout: Option<OnDrainTimeout>,
 }
 
 impl Leave {
-    /// What is left of a machine that was torn down already.
+    /// The leftovers of a machine that was torn down already.
     pub(super) fn of_a_torn_down(node: &ClusterNode) -> Self {
         Self {
             node_uid: Some(node.uid.clone()),
@@ -43,7 +43,7 @@ impl Leave {
         }
     }
 
-    /// What all its steps have to know.
+    /// The common parameters of its steps.
     pub(super) fn parameters(&self) -> Parameters {
         Parameters {
             node_uid: self.node_uid.clone(),
@@ -68,7 +68,7 @@ impl Leave {
         self.only.is_none_or(|kind| kind == StepKind::RemoveEtcd)
     }
 
-    /// Whether somebody waits for it to come back.
+    /// Whether a later step waits for it to come back.
     pub(super) fn comes_back(&self) -> bool {
         self.node_uid.is_some() || self.is_member || self.joins
     }

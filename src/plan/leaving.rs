@@ -1,6 +1,6 @@
 //! How a node leaves its clusters before its machine is taken away (airship-node-teardown).
 //!
-//! What is left out and why is a reason of the change; what nobody can be sure of blocks it: a machine
+//! A step that is left out is a reason of the change; an unknown state blocks it: a machine
 //! is never taken away from under a cluster that could not be asked.
 
 use super::item::Item;
@@ -11,7 +11,7 @@ use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 
 impl<'a> Rules<'a> {
-    /// Says how a node that is torn down leaves its clusters, or blocks it where that is not known.
+    /// Adds the steps with which a node that is torn down leaves its clusters, or blocks it where they are unknown.
     pub(super) fn leave(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         let mut leave = Leave {
@@ -54,13 +54,15 @@ impl<'a> Rules<'a> {
                     Err("it is said to be gone, and it is on".to_owned())
                 }
                 Fact::Unknown(why) => Err(format!(
-                    "it is said to be gone, and whether it is off could not be seen: {why}"
+                    "`--node-is-gone` names it, and whether it is off could not be observed: {why}"
                 )),
             },
             Observation::Unknown(why) => Err(format!(
-                "it is said to be gone, and it could not be seen off: {why}"
+                "`--node-is-gone` names it, and it could not be observed to be off: {why}"
             )),
-            Observation::NotAsked => Err("it is said to be gone, and nobody looked".to_owned()),
+            Observation::NotAsked => {
+                Err("`--node-is-gone` names it, and it was not observed".to_owned())
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ mod leaving;
 mod make;
 mod options;
 mod order;
-mod relies;
+mod preconditions;
 mod remediate;
 mod remedy;
 mod rules;
@@ -68,7 +68,7 @@ pub use input::{Error, Input, NoReasons};
 pub use make::{make, named};
 pub use options::{Leaving, Options, Remediation};
 pub use order::check_limits;
-pub use relies::records_digest;
+pub use preconditions::records_digest;
 pub use remedy::breaker_of;
 pub use saved::digest;
 pub use stale::{Current, Staleness, broken, hold_to, stale};
@@ -77,13 +77,13 @@ pub use strictest::strictest;
 /// The version of the format of a saved plan.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// What happens to a node.
+/// The kind of change of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeKind {
     /// `+`: nothing is there yet: prepare, deploy.
     Create,
-    /// `?`: it is there already, but no record says so; blocked until adopted.
+    /// `?`: it exists without a record; blocked until adopted.
     Adopt,
     /// `?`: no record, and it could not be observed.
     Unknown,
@@ -101,7 +101,7 @@ pub enum ChangeKind {
     Unretire,
     /// `*`: what an action asks for; the design is not compared.
     Operation,
-    /// `!`: the world differs though the design did not change; mended by power-on or relabel.
+    /// `!`: the observed state differs though the design did not change; repaired by power-on or relabel.
     Drift,
     /// Nothing.
     None,
@@ -130,14 +130,14 @@ impl ChangeKind {
 pub struct Block {
     /// Why, one sentence.
     pub reason: Arc<str>,
-    /// What to give to allow it (`--allow-redeploy n4`); `None` where nothing allows it.
+    /// The flag that allows it (`--allow-redeploy n4`); `None` where none does.
     pub flag: Option<Arc<str>>,
-    /// What kind of refusal it is, for scripts.
+    /// The kind of refusal, for scripts.
     #[serde(default, skip_serializing_if = "Cause::is_rule")]
     pub cause: Cause,
 }
 
-/// What kind of refusal blocks a change.
+/// The kind of refusal that blocks a change.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -146,7 +146,7 @@ pub enum Cause {
     /// A rule forbids it now.
     #[default]
     Rule,
-    /// What it depends on could not be read.
+    /// A fact that it depends on could not be read.
     Unreadable,
     /// An etcd cluster would not bear it.
     Etcd,
@@ -160,15 +160,15 @@ impl Cause {
     }
 }
 
-/// What happens to one node, and why.
+/// The change of one node, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
     /// Which node.
     pub node: NodeName,
-    /// What.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// What an action asks for, for an operation.
+    /// The action, for an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub does: Option<Arc<str>>,
     /// The first group in which it is worked on.
@@ -195,11 +195,11 @@ pub struct Change {
     pub reasons: Vec<Arc<str>>,
     /// The fields that differ.
     pub fields: Vec<FieldChange>,
-    /// What the node counts as in its groups' criteria, where no step of this plan is about it.
+    /// The node's standing in its groups' criteria, where no step of this plan is about it.
     pub counts_as: Standing,
 }
 
-/// What a node counts as in the criteria of its groups before anything is done.
+/// The standing of a node in the criteria of its groups before the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
@@ -243,7 +243,7 @@ pub struct Target {
     pub dirty: Vec<Arc<str>>,
 }
 
-/// What the plan starts from.
+/// The base that the plan starts from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
@@ -274,19 +274,22 @@ pub enum Relation {
 pub struct Expectation {
     /// Which fact.
     pub fact: FactName,
-    /// What was seen when the plan was made, as compact JSON.
+    /// The observed value when the plan was made, as compact JSON.
     pub expected: Arc<str>,
-    /// How what is seen later must stand to it.
+    /// The required relation of a later observed value to it.
     pub relation: Relation,
 }
 
 /// A fact that the plan relies on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "saved::WrittenReliance", into = "saved::WrittenReliance")]
-pub struct Reliance {
-    /// What it is about.
+#[serde(
+    from = "saved::WrittenPrecondition",
+    into = "saved::WrittenPrecondition"
+)]
+pub struct Precondition {
+    /// The subject.
     pub subject: FactSubject,
-    /// What is expected of it.
+    /// The expectation.
     pub what: Arc<Expectation>,
     /// The steps that rely on it.
     pub steps: Arc<[StepIndex]>,
@@ -310,11 +313,11 @@ pub struct UnfinishedRun {
     pub run: RunId,
     /// The action.
     pub action: Arc<str>,
-    /// Whether it goes on.
+    /// Whether it is running.
     pub state: RunState,
     /// When it began.
     pub started: Arc<str>,
-    /// Who runs it, or ran it, where the lock says so.
+    /// The holder of the lock, now or then, where the lock names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Arc<str>>,
     /// On which host.
@@ -322,7 +325,7 @@ pub struct UnfinishedRun {
     pub host: Option<Arc<str>>,
 }
 
-/// Whether a run that has not ended goes on.
+/// Whether a run that has not ended is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
@@ -350,18 +353,18 @@ pub struct Summary {
     pub longest_path: u64,
 }
 
-/// The whole way, as a value.
+/// A plan: the changes, and the steps to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Which site.
     pub site: SiteName,
-    /// What is asked for: `update`, or another action, and the nodes it is for.
+    /// The request: `update`, or another action, and its nodes.
     pub request: Request,
     /// Which documents are applied.
     pub target: Target,
-    /// What it starts from; `None` where nothing was applied with success before.
+    /// The base; `None` where no run succeeded before.
     pub base: Option<Base>,
-    /// What was asked for.
+    /// The options of the request.
     pub options: Options,
     /// Commits between, where they were allowed.
     pub intermediate_commits: Vec<IntermediateCommit>,
@@ -374,18 +377,18 @@ pub struct Plan {
     /// The steps; every need points to an earlier one.
     pub steps: Vec<Step>,
     /// Facts that must still hold when it is applied.
-    pub relies_on: Vec<Reliance>,
+    pub relies_on: Vec<Precondition>,
     /// The digest of the records of the nodes that it touches or relies on.
     pub records_digest: Digest,
-    /// What a reader has to know before anything else of the plan.
+    /// Notices, shown before everything else of the plan.
     pub notices: Vec<Arc<str>>,
     /// The run that had not ended when the plan was made: what it did may not be in the records yet.
     pub unfinished: Option<UnfinishedRun>,
-    /// What somebody should know.
+    /// Warnings.
     pub warnings: Vec<Arc<str>>,
     /// Counts.
     pub summary: Summary,
-    /// What is expected to happen to what runs on the nodes; not part of the plan's digest.
+    /// The expected effect on workloads on the nodes; not part of the plan's digest.
     pub forecast: Forecast,
 }
 

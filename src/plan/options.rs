@@ -1,4 +1,4 @@
-//! What was asked for, beside the documents: which nodes, what is allowed, how fast, and how nodes leave.
+//! The options of a request, beside the documents: selected nodes, allowances, limits, and how nodes leave.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::design::Policy;
 use crate::remediation::{MaxUnhealthy, Release};
 use crate::step::OnDrainTimeout;
 
-/// What was asked for.
+/// The options of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -85,10 +85,10 @@ pub struct Leaving {
     /// Bound of a drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_timeout: Option<u64>,
-    /// What pods are given to end.
+    /// The grace period of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_grace_period: Option<u64>,
-    /// What happens to pods that are left at the timeout; absent: the drain fails.
+    /// The handling of pods that are left at the timeout; absent: the drain fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_drain_timeout: Option<OnDrainTimeout>,
     /// Bound of clear-labels.
@@ -112,10 +112,10 @@ pub struct Leaving {
     /// Nodes that are gone for good: nothing of them is waited for.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub gone: BTreeSet<Arc<str>>,
-    /// Somebody has checked that they are, though they were not seen off.
+    /// The operator has checked that they are, though they were not observed off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checked_gone: bool,
-    /// What moves them forgets retired machines when they are torn down.
+    /// Their provisioner deletes retired machines when they are torn down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,
 }
@@ -128,7 +128,7 @@ impl Options {
     /// The same request, in which nothing is allowed but what was `given`, too; limits that a flag loosens are the
     /// policy's again.
     ///
-    /// What narrows, slows down or times the work stays as it was asked for.
+    /// Options that narrow, slow down or time the work stay as requested.
     #[must_use]
     pub fn allowed_by(&self, given: &Self, policy: &Policy) -> Self {
         let (mine, theirs) = (&self.leaving, &given.leaving);
@@ -170,7 +170,7 @@ impl Options {
         }
     }
 
-    /// What this request allows, as flags on the command line. Among them are limits, which may also restrict.
+    /// The allowances of this request, as flags on the command line. Among them are limits, which may also restrict.
     #[must_use]
     pub fn allowances(&self) -> Vec<String> {
         let (leaving, healing) = (&self.leaving, &self.remediation);

@@ -79,7 +79,7 @@ fn waves(plan: &Plan) -> Vec<Wave<'_>> {
             None if kind == StepKind::GateDeployed => is_open = takes_waves,
             Some(node) if is_open && (takes_waves || rank(kind).is_some()) => {
                 if waves.is_empty() {
-                    // All of them are one wave, and nothing says that it begins.
+                    // All of them are one wave, and no step begins it.
                     waves.push(Wave {
                         begins: step,
                         nodes: FxHashSet::default(),
@@ -111,7 +111,7 @@ fn rank(kind: StepKind) -> Option<u8> {
     place.map(|(rank, _)| rank)
 }
 
-/// What has been seen of the teardown of a node.
+/// The steps found so far of the teardown of a node.
 #[derive(Clone, Copy, Default)]
 struct Teardown {
     rank: Option<u8>,
@@ -126,7 +126,7 @@ impl Teardown {
     }
 }
 
-/// A group, as far as its steps have been seen.
+/// A group, with the steps found so far.
 #[derive(Default)]
 struct GroupProgress<'p> {
     start: Option<usize>,
@@ -136,7 +136,7 @@ struct GroupProgress<'p> {
     gate: Option<usize>,
     gates: Vec<usize>,
     prepares: Vec<usize>,
-    /// What its last gate waits for.
+    /// The steps that its last gate waits for.
     ends: Vec<usize>,
     /// By node, the last step of those in the wave before that are to be back.
     back: Vec<(usize, Wait)>,
@@ -214,7 +214,7 @@ impl<'p> Walk<'p> {
         &self.plan.steps[position]
     }
 
-    /// That a step waits for another one that has been seen before.
+    /// Notes that a step waits for another one before it.
     fn waits(&self, position: usize, other: usize, wait: Wait) -> Result<(), Contradiction> {
         let step = self.step(position);
         let index = StepIndex::from_position(other);
@@ -534,7 +534,7 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// Retirement, records and what is mended of nodes that no group selects.
+    /// Retirement, records and repairs of nodes that no group selects.
     fn on_record(&mut self, position: usize, node: &'p NodeName) -> Result<(), Contradiction> {
         self.succeeds(position, self.verify)?;
         match self.step(position).id.kind {

@@ -1,7 +1,7 @@
-//! What it takes to bring a failed machine back (metal3-remediation), and what stands in the way.
+//! The way to bring a failed machine back (metal3-remediation), and the reasons against it.
 //!
 //! A machine is remediated because its Machine asks for it, because a remediation was begun and has to be
-//! seen through, or because somebody names it. Whatever asks, a machine that would not be switched on again
+//! finished, or because an operator names it. In each case, a machine that would not be switched on again
 //! is refused, an etcd cluster keeps its quorum, and with too many unhealthy machines none is touched.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::record::NodeRecord;
 use crate::remediation::{MachineSeen, Memory, NodeSeen, Power, Release, Task, action, way};
 use crate::step::{Parameters, StepKind};
 
-/// Why it was given up, where it was.
+/// Why its remediation was aborted, where it was.
 fn given_up(subject: &Subject<'_>) -> Option<Arc<str>> {
     let recorded = subject
         .record
@@ -30,7 +30,7 @@ fn given_up(subject: &Subject<'_>) -> Option<Arc<str>> {
 }
 
 impl<'a> Rules<'a> {
-    /// What it takes to bring a machine back. `named`: a person asks for it.
+    /// Plans the remediation of a machine. `named`: the operator names it.
     pub(super) fn remediate(&self, subject: Subject<'a>, named: bool) -> Item<'a> {
         let mut item = Item::new(subject, ChangeKind::Operation);
         item.change.destructive = true;
@@ -55,7 +55,7 @@ impl<'a> Rules<'a> {
         item
     }
 
-    /// What is seen of it, and the whole way from there.
+    /// The observed state, and the tasks from there.
     fn explain(&self, item: &mut Item<'a>, sight: &MachineSeen, memory: &Memory, named: bool) {
         let subject = item.subject;
         if let Some(seen) = subject.remediation {
@@ -118,14 +118,14 @@ impl<'a> Rules<'a> {
         item.because(format!("the way: {}", words.join(" → ")));
     }
 
-    /// What stands in the way.
+    /// Blocks it for each reason against it.
     fn refuse(&self, item: &mut Item<'a>, sight: &MachineSeen, memory: &Memory, named: bool) {
         let subject = item.subject;
         if let Some(refused) = subject.remediation.and_then(|seen| seen.refused.as_ref()) {
             item.block(refused, None);
         }
         if let Some(why) = unseen(&subject) {
-            let reason = format!("what asks for its remediation could not be seen: {why}");
+            let reason = format!("requests for its remediation could not be observed: {why}");
             item.block(&reason, None);
         }
         if subject.after.is_none() {
@@ -135,12 +135,12 @@ impl<'a> Rules<'a> {
         match subject.membership {
             Membership::In(_) | Membership::Out => {}
             Membership::Unseen(why) => {
-                item.block(&format!("the cluster could not be seen: {why}"), None);
+                item.block(&format!("the cluster could not be observed: {why}"), None);
             }
             Membership::NoCluster => {
                 item.block("the site's Backends document names no cluster", None);
             }
-            Membership::NotAsked => item.block("the cluster was not looked at", None),
+            Membership::NotAsked => item.block("the cluster was not observed", None),
         }
         let method = self.remedy.limits.method;
         if let Some(version) = self
@@ -151,7 +151,7 @@ impl<'a> Rules<'a> {
             let reason = format!("its cluster is {version}, and `{method}` is for 1.28 and later");
             item.block(&reason, None);
         }
-        // Nobody knows why it is off, and nobody would switch it on again.
+        // It is off for an unknown reason, and nothing would switch it on again.
         let is_ours = is_begun(&subject);
         if !is_ours && way(sight, memory) == [Task::Stuck] {
             item.block(
@@ -161,19 +161,19 @@ impl<'a> Rules<'a> {
         }
         if let Some(why) = given_up(&subject).filter(|_| !named) {
             item.block(
-                &format!("it was given up ({why}): name it to try again"),
+                &format!("its remediation failed before ({why}): name the node to retry"),
                 None,
             );
         }
     }
 }
 
-/// What stands in the way at the machine itself.
+/// Blocks it for each reason against it at the machine itself.
 fn refuse_unfit(item: &mut Item<'_>) {
     let subject = item.subject;
     match subject.seen {
-        Observation::NotAsked => item.block("it was not looked at", None),
-        // Who cannot be reached cannot be seen off: nothing of it is released.
+        Observation::NotAsked => item.block("it was not observed", None),
+        // An unreachable machine cannot be observed off: its node is not released.
         Observation::Unknown(why) => item.block(&format!("it could not be observed: {why}"), None),
         Observation::Known(node, state) => {
             if let Some(why) = subject.held() {
@@ -185,13 +185,16 @@ fn refuse_unfit(item: &mut Item<'_>) {
                 );
             }
             if let Fact::Unknown(why) = &node.power {
-                item.block(&format!("whether it is on could not be seen: {why}"), None);
+                item.block(
+                    &format!("whether it is on could not be observed: {why}"),
+                    None,
+                );
             }
         }
     }
 }
 
-/// What an earlier run left: where that one gave up, only what its node is owed.
+/// The memory of an earlier run: after a failed one, only the labels and taints to restore.
 fn remembered(subject: &Subject<'_>) -> Memory {
     let memory = begun(subject).cloned().unwrap_or_default();
     Memory {
@@ -200,7 +203,7 @@ fn remembered(subject: &Subject<'_>) -> Memory {
     }
 }
 
-/// What is seen of a machine, as its remediation will see it.
+/// The observed state of a machine, as its remediation will observe it.
 fn sight(subject: &Subject<'_>, memory: &Memory) -> MachineSeen {
     let power = subject.seen.node().and_then(|node| node.power.known());
     let node = match subject.membership {
@@ -214,7 +217,7 @@ fn sight(subject: &Subject<'_>, memory: &Memory) -> MachineSeen {
     let host = subject.remediation;
     MachineSeen {
         node,
-        // Whoever is named, or asks, needs it; what was begun says so itself.
+        // A named machine, or one with a request, needs it; a running remediation has its own mark.
         needs_remediation: match (host, begun(subject)) {
             (Some(host), _) if host.reboot_annotation || host.under_way => host.needs_remediation,
             (None, Some(memory)) if memory.attempt > 0 => memory.needs_remediation,

@@ -48,7 +48,7 @@ impl<'a> Remedy<'a> {
     }
 
     /// The circuit breaker: with too many unhealthy machines, it is not the machines, and none is touched.
-    /// What was begun is seen through all the same, so that no machine stays off.
+    /// A running remediation is finished all the same, so that no machine stays off.
     pub(super) fn breaker<'i, 's>(
         &self,
         mut items: Vec<Item<'i>>,
@@ -73,7 +73,7 @@ impl<'a> Remedy<'a> {
     }
 }
 
-/// The circuit breaker at the instant at which a remediation begins, over the nodes that were seen.
+/// The circuit breaker at the instant at which a remediation begins, over the observed nodes.
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ pub fn breaker_of(seen: &Observations, limit: MaxUnhealthy) -> Result<(), Broken
     breaker(unhealthy, machines, limit)
 }
 
-/// Whether its node or its power says that it has failed.
+/// Whether its node or its power shows that it has failed.
 fn is_unhealthy(subject: &Subject<'_>) -> bool {
     match subject.membership {
         Membership::In(node) => !node.ready || subject.seen.is_off() || asks(subject),
@@ -118,7 +118,7 @@ pub(super) fn is_begun(subject: &Subject<'_>) -> bool {
             .is_some_and(|seen| seen.reboot_annotation || seen.under_way)
 }
 
-/// Why it could not be seen whether anything asks for its remediation.
+/// Why the requests for its remediation could not be observed.
 pub(super) fn unseen<'a>(subject: &Subject<'a>) -> Option<&'a Arc<str>> {
     subject.remediation?.unseen.as_ref()
 }

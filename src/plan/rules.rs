@@ -1,4 +1,4 @@
-//! What holds for all nodes of a plan: the design, and what the flags allow.
+//! Inputs for all nodes of a plan: the design, and the allowances of the flags.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::design::{Design, NodeName, Retirement};
 use crate::diff::Reasons;
 use crate::record::NodeRecord;
 
-/// What holds for all nodes.
+/// Inputs for all nodes.
 pub(super) struct Rules<'a> {
     pub(super) design: &'a Design,
     pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,

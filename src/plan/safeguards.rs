@@ -1,4 +1,4 @@
-//! What stands above all flags: a machine that is held, protection, proof of identity, what a backend can do.
+//! Rules above all flags: a machine that is held, protection, proof of identity, the capabilities of a backend.
 
 use super::item::Item;
 use super::rules::Rules;
@@ -8,7 +8,7 @@ use crate::identity::Proof;
 use crate::observed::Capability;
 
 impl<'a> Rules<'a> {
-    /// What stands above all flags: a machine that is held, protection, and what a backend can do.
+    /// Applies the rules above all flags: a machine that is held, protection, and the capabilities of its backend.
     pub(super) fn guard(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         let touches = item.work.is_in_a_group() || item.work.destroy;

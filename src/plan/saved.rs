@@ -1,7 +1,7 @@
 //! The saved plan: one JSON file, with a digest over all of it.
 //!
 //! The fields stand in a fixed order, so that the same plan is the same bytes. Nothing in the file is
-//! ever run or followed: a step says what kind it is, and what that means is code. Secrets are not in a
+//! ever run or followed: a step names its kind, and its meaning is code. Secrets are not in a
 //! plan. Reading takes nothing for granted, since the file comes from somewhere.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use super::contradiction::Contradiction;
 use super::fact::{FactName, FactSubject};
 use super::{
     Action, Base, Change, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan,
-    PlanEffect, PlannedGroup, Relation, Reliance, Request, Summary, Target, UnfinishedRun,
+    PlanEffect, PlannedGroup, Precondition, Relation, Request, Summary, Target, UnfinishedRun,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
 use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
@@ -45,10 +45,10 @@ pub enum SavedError {
     /// Not JSON, or JSON that is cut off.
     #[error("the file is not JSON: {reason}")]
     NotJson {
-        /// What is wrong, and where.
+        /// The problem, and where.
         reason: String,
     },
-    /// JSON, but nothing in it says that it is a plan.
+    /// JSON, but not marked as a plan.
     #[error("the file is not a plan: it has no `format_version`")]
     NotAPlan,
     /// A plan of another version of this program.
@@ -60,7 +60,7 @@ pub enum SavedError {
     /// A field is missing, unknown or of the wrong type.
     #[error("the plan is not well formed: {reason}")]
     Shape {
-        /// What is wrong, and where.
+        /// The problem, and where.
         reason: String,
     },
     /// Its content is not what was written.
@@ -113,12 +113,12 @@ pub enum SavedError {
     Need {
         /// The step.
         id: StepId,
-        /// What it needs.
+        /// The needed index.
         need: u32,
     },
-    /// A fact names a step that is not there.
-    #[error("the fact `{fact}` of `{subject}` is for step {step}, which is not there")]
-    Reliance {
+    /// A fact names an unknown step.
+    #[error("the fact `{fact}` of `{subject}` is for step {step}, which was not found in the plan")]
+    Precondition {
         /// About what.
         subject: FactSubject,
         /// Which fact.
@@ -138,8 +138,8 @@ pub enum SavedError {
 
 /// A fact that a plan relies on as it is written.
 #[derive(Serialize, Deserialize)]
-#[serde(rename = "Reliance", deny_unknown_fields)]
-pub(super) struct WrittenReliance {
+#[serde(rename = "Precondition", deny_unknown_fields)]
+pub(super) struct WrittenPrecondition {
     subject: FactSubject,
     fact: FactName,
     expected: Arc<str>,
@@ -147,21 +147,21 @@ pub(super) struct WrittenReliance {
     steps: Arc<[StepIndex]>,
 }
 
-impl From<Reliance> for WrittenReliance {
-    fn from(reliance: Reliance) -> Self {
-        let what = &reliance.what;
+impl From<Precondition> for WrittenPrecondition {
+    fn from(precondition: Precondition) -> Self {
+        let what = &precondition.what;
         Self {
-            subject: reliance.subject,
+            subject: precondition.subject,
             fact: what.fact,
             expected: what.expected.clone(),
             relation: what.relation,
-            steps: reliance.steps,
+            steps: precondition.steps,
         }
     }
 }
 
-impl From<WrittenReliance> for Reliance {
-    fn from(written: WrittenReliance) -> Self {
+impl From<WrittenPrecondition> for Precondition {
+    fn from(written: WrittenPrecondition) -> Self {
         Self {
             subject: written.subject,
             what: Arc::new(Expectation {
@@ -197,11 +197,11 @@ struct Body<'a> {
     groups: &'a [PlannedGroup],
     #[serde(serialize_with = "write_steps")]
     steps: &'a [Step],
-    relies_on: &'a [Reliance],
+    relies_on: &'a [Precondition],
     records_digest: &'a Digest,
 }
 
-/// What an action is asked for, as it is written.
+/// The nodes of an action, as written.
 #[derive(Serialize)]
 struct Details<'a> {
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -386,14 +386,14 @@ struct ReadFile {
     changes: Vec<Change>,
     groups: Vec<PlannedGroup>,
     steps: Vec<ReadStep>,
-    relies_on: Vec<Reliance>,
+    relies_on: Vec<Precondition>,
     records_digest: Digest,
     #[serde(default)]
     forecast: Forecast,
     digest: Digest,
 }
 
-/// What an action is asked for, as it is read.
+/// The nodes of an action, as read.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ReadDetails {
@@ -475,11 +475,11 @@ pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
 impl ReadFile {
     fn into_plan(mut self) -> Result<Plan, SavedError> {
         let mut shared: FxHashSet<Arc<Expectation>> = FxHashSet::default();
-        for reliance in &mut self.relies_on {
-            match shared.get(&reliance.what) {
-                Some(known) => reliance.what = known.clone(),
+        for precondition in &mut self.relies_on {
+            match shared.get(&precondition.what) {
+                Some(known) => precondition.what = known.clone(),
                 None => {
-                    shared.insert(reliance.what.clone());
+                    shared.insert(precondition.what.clone());
                 }
             }
         }
@@ -542,7 +542,7 @@ impl ReadStep {
     }
 }
 
-/// What holds for every plan that this program writes, whoever wrote the file.
+/// Checks the rules that every plan of this program keeps, for a file of any source.
 fn check(plan: &Plan) -> Result<(), SavedError> {
     name("site", plan.site.as_str())?;
     for group in &plan.groups {
@@ -588,12 +588,12 @@ fn check(plan: &Plan) -> Result<(), SavedError> {
             }
         }
     }
-    for reliance in &plan.relies_on {
+    for precondition in &plan.relies_on {
         let missing = |step: &&StepIndex| step.0 as usize >= plan.steps.len();
-        if let Some(step) = reliance.steps.iter().find(missing) {
-            return Err(SavedError::Reliance {
-                subject: reliance.subject.clone(),
-                fact: reliance.what.fact,
+        if let Some(step) = precondition.steps.iter().find(missing) {
+            return Err(SavedError::Precondition {
+                subject: precondition.subject.clone(),
+                fact: precondition.what.fact,
                 step: step.0,
             });
         }

@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fact::{FactName, FactSubject};
 use super::facts::{self, holds};
-use super::relies::records_digest;
-use super::{Plan, Reliance};
+use super::preconditions::records_digest;
+use super::{Plan, Precondition};
 use crate::design::{ClusterName, Design, Digest, EtcdCluster, NodeName, RunId};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
@@ -27,7 +27,7 @@ pub struct Current<'a> {
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
     /// Today (`YYYY-MM-DD`).
     pub today: &'a str,
-    /// What is seen now of the subjects that the plan relies on; `None`: the facts are not judged.
+    /// The observed state now of the subjects of the plan's preconditions; `None`: the facts are not judged.
     pub observations: Option<&'a Observations>,
 }
 
@@ -79,21 +79,21 @@ pub enum Staleness {
         subject: FactSubject,
         /// Which fact.
         fact: FactName,
-        /// What was seen, or allowed.
+        /// The value when the plan was made.
         expected: Arc<str>,
-        /// What is seen.
+        /// The observed value.
         seen: Arc<str>,
     },
-    /// A fact that it relies on cannot be seen.
+    /// A fact that it relies on cannot be observed.
     #[error(
-        "`{fact}` of `{subject}` was {expected} when the plan was made, and cannot be seen now: {reason}"
+        "`{fact}` of `{subject}` was {expected} when the plan was made, and cannot be observed now: {reason}"
     )]
     Unseen {
         /// About what.
         subject: FactSubject,
         /// Which fact.
         fact: FactName,
-        /// What was seen, or allowed.
+        /// The value when the plan was made.
         expected: Arc<str>,
         /// Why it cannot.
         reason: Arc<str>,
@@ -144,13 +144,13 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
     if let Some(observations) = now.observations {
         let facts = plan.relies_on.iter();
         let clusters = &now.design.etcd_clusters;
-        found.extend(facts.filter_map(|reliance| broken(reliance, observations, clusters)));
+        found.extend(facts.filter_map(|precondition| broken(precondition, observations, clusters)));
     }
     found
 }
 
 /// Holds a plan that was made now to the facts that a reviewed plan relied on: what speaks against it. Facts about
-/// nodes that it has nothing to do with any more are left out, but for flags that somebody set or took off since.
+/// nodes that it does not contain any more are left out, but for flags that were set or taken off since.
 ///
 /// A fact of a machine that cannot be observed just now is no reason against the rest: each step on that machine
 /// relies on it, and so fails before it is tried, unless the machine is back by then.
@@ -175,23 +175,23 @@ pub fn hold_to(
         }
     }
     let (mut found, mut unseen) = (Vec::new(), Vec::new());
-    for reliance in &reviewed.relies_on {
-        let of_node = reliance.subject.node().and_then(|node| steps.get(node));
-        let concerns = match &reliance.subject {
+    for precondition in &reviewed.relies_on {
+        let of_node = precondition.subject.node().and_then(|node| steps.get(node));
+        let concerns = match &precondition.subject {
             FactSubject::Node(_) => of_node.is_some(),
             FactSubject::Etcd(cluster) => in_etcd.contains(cluster),
         };
         let is_flag = matches!(
-            reliance.what.fact,
+            precondition.what.fact,
             FactName::Maintenance | FactName::Protected | FactName::Retired
         );
-        let broken = (concerns || is_flag).then(|| broken(reliance, observations, clusters));
+        let broken = (concerns || is_flag).then(|| broken(precondition, observations, clusters));
         match (broken.flatten(), of_node) {
             (None, _) => {}
             (Some(Staleness::Unseen { .. }), None) if !concerns => {}
-            (Some(Staleness::Unseen { .. }), Some(steps)) => unseen.push(Reliance {
+            (Some(Staleness::Unseen { .. }), Some(steps)) => unseen.push(Precondition {
                 steps: steps[..].into(),
-                ..reliance.clone()
+                ..precondition.clone()
             }),
             (Some(broken), _) => found.push(broken),
         }
@@ -202,19 +202,19 @@ pub fn hold_to(
     found
 }
 
-/// What is wrong with a fact, if it does not hold. The same judgement serves each step as it starts.
+/// The failure of a fact, if it does not hold. The same judgement serves each step as it starts.
 #[must_use]
 pub fn broken(
-    reliance: &Reliance,
+    precondition: &Precondition,
     observations: &Observations,
     clusters: &[EtcdCluster],
 ) -> Option<Staleness> {
-    let seen = facts::read(reliance, observations, clusters);
-    let (subject, what) = (reliance.subject.clone(), &reliance.what);
+    let seen = facts::read(precondition, observations, clusters);
+    let (subject, what) = (precondition.subject.clone(), &precondition.what);
     let (fact, expected) = (what.fact, what.expected.clone());
     match seen {
         Ok(seen) if holds(what.relation, &expected, &seen) => None,
-        // Flags of a machine that cannot be seen are not what they seem to be.
+        // Flags of a machine that cannot be observed are unreliable.
         Ok(_) if let Some(reason) = facts::blind(&subject, observations) => {
             Some(Staleness::Unseen {
                 subject,

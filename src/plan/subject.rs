@@ -1,4 +1,4 @@
-//! One node as a plan sees it: as designed, as recorded, as seen, and how these stand to each other.
+//! One node in a plan: its design, its record, its observed state, and how they relate.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::lifecycle::{self, Flags, PowerState, ProvisionState, Verb};
 use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode, RemediationSeen};
 use crate::record::{NodeRecord, Phase};
 
-/// What was seen of a machine.
+/// The observed state of a machine.
 #[derive(Clone, Copy)]
 pub(super) enum Observation<'a> {
-    /// Nobody looked (`--observed none`).
+    /// Not observed (`--observed none`).
     NotAsked,
-    /// It could not be seen; why.
+    /// It could not be observed; why.
     Unknown(&'a str),
-    /// It was seen.
+    /// Its observed state.
     Known(&'a ObservedNode, ProvisionState),
 }
 
 impl<'a> Observation<'a> {
-    /// Reads an observation; `None` where a look was taken and the node was not among what was seen.
+    /// Reads an observation; `None` where the site was observed without the node.
     pub(super) fn of(node: Option<&'a ObservedNode>, record: Option<&NodeRecord>) -> Self {
         match node.map(|node| (node, &node.provision)) {
-            None => Self::Unknown("it was not looked at"),
+            None => Self::Unknown("it was not observed"),
             Some((node, Fact::Known(state))) => Self::Known(node, *state),
             Some((node, Fact::Unknown(_))) if node.kept_by_records => {
                 Self::Known(node, state_by_record(node, record))
@@ -40,7 +40,7 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// The state, where it was seen and carries no system.
+    /// The state, where it was observed and carries no system.
     pub(super) fn not_deployed(self) -> Option<ProvisionState> {
         match self {
             Self::Known(_, state) if !state.is_deployed() => Some(state),
@@ -64,7 +64,7 @@ impl<'a> Observation<'a> {
         }
         match state {
             ProvisionState::CleanFailed => {
-                Some("failed to be cleaned, and is fenced until somebody acts".to_owned())
+                Some("failed to be cleaned, is fenced, and needs manual intervention".to_owned())
             }
             ProvisionState::CleanHold => Some("is held in the middle of its cleaning".to_owned()),
             ProvisionState::DeployHold => Some("is held in the middle of its deploy".to_owned()),
@@ -89,11 +89,11 @@ impl<'a> Observation<'a> {
 /// How a machine stands to the Kubernetes cluster.
 #[derive(Clone, Copy)]
 pub(super) enum Membership<'a> {
-    /// Nobody looked (`--observed none`).
+    /// Not observed (`--observed none`).
     NotAsked,
-    /// The site has no cluster that anybody could ask.
+    /// The site has no cluster that can be observed.
     NoCluster,
-    /// It could not be seen; why.
+    /// It could not be observed; why.
     Unseen(&'a str),
     /// It is none of its nodes.
     Out,
@@ -139,9 +139,9 @@ pub(super) struct Subject<'a> {
     pub(super) machine: Option<&'a ObservedNode>,
     pub(super) seen: Observation<'a>,
     pub(super) membership: Membership<'a>,
-    /// The pods of its Kubernetes node, where they were looked at.
+    /// The pods of its Kubernetes node, where they were observed.
     pub(super) pods: Option<&'a NodePods>,
-    /// What asks for its remediation, or says that it goes on, beside its record.
+    /// The requests for its remediation, or the marks of a running one, beside its record.
     pub(super) remediation: Option<&'a RemediationSeen>,
 }
 
@@ -190,7 +190,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Whether its record says what was applied to it, and nothing says that it is not there any more
+    /// Whether its record holds an applied design, and no observation shows that it is gone
     /// or never got there.
     pub(super) fn is_recorded_deployed(&self) -> bool {
         self.record.is_some_and(|record| match record.phase {
@@ -217,7 +217,7 @@ impl Subject<'_> {
         Some(Section::ALL.into_iter().filter(differs).collect())
     }
 
-    /// What it counts as by its record alone.
+    /// Its standing by its record alone.
     pub(super) fn standing(&self) -> Standing {
         match self.record.map(|record| record.phase) {
             None | Some(Phase::NotStarted) => Standing::NotStarted,

@@ -1,4 +1,4 @@
-//! What is done to a node, of which its steps are built.
+//! The work on a node, of which its steps are built.
 //!
 //! Most nodes of a large plan are only built: what few have is in a box.
 
@@ -15,7 +15,7 @@ pub(super) struct Single {
     pub(super) parameters: Parameters,
 }
 
-/// What the steps of a node are built of.
+/// The work that the steps of a node are built of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeWork {
     pub(super) set_retired: Option<Arc<str>>,
@@ -25,7 +25,7 @@ pub(super) struct NodeWork {
     pub(super) destroy: bool,
     /// How it leaves its clusters before, where it is in any.
     pub(super) leave: Option<Box<Leave>>,
-    /// What it comes back to without having left it in this plan: an earlier one was not seen through.
+    /// The clusters that it joins again without having left them in this plan: an earlier plan was interrupted.
     pub(super) rejoins: Option<Box<Leave>>,
     /// One step that an action asks for.
     pub(super) single: Option<Box<Single>>,
@@ -34,7 +34,7 @@ pub(super) struct NodeWork {
     pub(super) cleaning: Option<Arc<Cleaning>>,
     pub(super) refused: Option<Arc<str>>,
     pub(super) deploy: bool,
-    /// What its deploy runs besides its own steps, where the design has any.
+    /// The steps of its deploy besides its own, where the design has any.
     pub(super) deploy_steps: Option<Arc<[DeployStep]>>,
     pub(super) record: bool,
     pub(super) adopt: bool,
@@ -104,7 +104,7 @@ impl NodeWork {
         self.record || self.adopt || self.unset_retired || self.set_retired.is_some()
     }
 
-    /// What a backend must be able to do for it, with the words for it.
+    /// The capabilities that its backend must have, with their names in messages.
     pub(super) fn needs(&self, preserve: bool) -> impl Iterator<Item = (Capability, &'static str)> {
         let wipe = match preserve {
             true => (

@@ -17,7 +17,7 @@ use crate::design::{GroupName, NodeName, RunId};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::plan::effect::{Difference, EffectPart};
-use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Reliance};
+use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Precondition};
 use crate::run::Interrupted;
 use crate::step::{Effect, Step, StepIndex, StepKind};
 
@@ -29,7 +29,7 @@ const NOT_COVERED: &str =
 #[derive(Default)]
 pub struct Rechecked {
     /// Facts that steps rely on, beside those of the run's plan.
-    relies_on: Vec<Reliance>,
+    relies_on: Vec<Precondition>,
     /// Steps that are not begun, by their positions, and why.
     pub refused: BTreeMap<usize, Arc<str>>,
     /// How long steps may take, by their positions, where a plan made now gives them another time.
@@ -342,7 +342,7 @@ fn is_covered(
 }
 
 /// What the steps of a plan made now rely on, for the same steps of the run's plan.
-fn relied_on(plan: &Plan, now: &Plan) -> Vec<Reliance> {
+fn relied_on(plan: &Plan, now: &Plan) -> Vec<Precondition> {
     let mut positions: FxHashMap<(StepKind, &NodeName), Vec<StepIndex>> = FxHashMap::default();
     for (position, step) in plan.steps.iter().enumerate() {
         if let Some(node) = &step.id.node {
@@ -355,14 +355,19 @@ fn relied_on(plan: &Plan, now: &Plan) -> Vec<Reliance> {
         let found = positions.get(&(id.kind, id.node.as_ref()?))?;
         Some(found.iter().copied())
     };
-    let reliances = now.relies_on.iter().filter_map(|reliance| {
-        let steps: Vec<StepIndex> = reliance.steps.iter().filter_map(same).flatten().collect();
-        (!steps.is_empty()).then(|| Reliance {
+    let preconditions = now.relies_on.iter().filter_map(|precondition| {
+        let steps: Vec<StepIndex> = precondition
+            .steps
+            .iter()
+            .filter_map(same)
+            .flatten()
+            .collect();
+        (!steps.is_empty()).then(|| Precondition {
             steps: steps.into(),
-            ..reliance.clone()
+            ..precondition.clone()
         })
     });
-    reliances.collect()
+    preconditions.collect()
 }
 
 /// Adds what a run is held to to its plan.

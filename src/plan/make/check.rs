@@ -1,4 +1,4 @@
-//! What is refused before a plan is made, and the times of its drains.
+//! Refusals before a plan is made, and the times of its drains.
 
 use rustc_hash::FxHashSet;
 

@@ -20,8 +20,8 @@ use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
 use super::select::Names;
 use super::{
-    Forecast, Options, Plan, PlannedGroup, Reliance, Summary, forecast, graph, groups, relies,
-    remedy, steps,
+    Forecast, Options, Plan, PlannedGroup, Precondition, Summary, forecast, graph, groups,
+    preconditions, remedy, steps,
 };
 use crate::design::{Design, Digest, NodeName};
 use crate::record::NodeRecord;
@@ -70,7 +70,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     Ok(sum_up(&terms, settled, built, consequences))
 }
 
-/// What a plan is made by: the input, and what the flags and the request name in it.
+/// The terms of a plan: the input, and the nodes that the flags and the request name in it.
 struct Terms<'a> {
     input: &'a Input<'a>,
     /// With the policy's values where no flag gave one.
@@ -144,9 +144,9 @@ fn has_steps(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) ->
     !carried.is_empty() || !is_reached || checks_site
 }
 
-/// What follows from the steps.
+/// The consequences of the steps.
 struct Consequences {
-    relies_on: Vec<Reliance>,
+    relies_on: Vec<Precondition>,
     records_digest: Digest,
     forecast: Forecast,
     warnings: Vec<Arc<str>>,
@@ -160,8 +160,13 @@ impl Consequences {
         let mut warnings = settled.notes.warnings(input);
         warnings.extend(warnings::of_plan(input, terms.options, carried, steps));
         Self {
-            relies_on: relies::all(carried, steps, terms.clusters, input.observations.is_some()),
-            records_digest: relies::records_digest(steps, input.records),
+            relies_on: preconditions::all(
+                carried,
+                steps,
+                terms.clusters,
+                input.observations.is_some(),
+            ),
+            records_digest: preconditions::records_digest(steps, input.records),
             forecast: forecast::of(carried, steps, terms.clusters, has_daemon_set),
             warnings,
         }

@@ -63,7 +63,7 @@ impl<'a> Subjects<'a> {
     }
 }
 
-/// Whether the site has a Kubernetes cluster that somebody can ask.
+/// Whether the site has a Kubernetes cluster that can be observed.
 pub(super) fn has_cluster(input: &Input<'_>) -> bool {
     let named = || {
         let backends = input.after.backends.data.as_ref();
@@ -79,7 +79,7 @@ pub(super) fn membership(has_cluster: bool, seen: Option<&ObservedNode>) -> Memb
         return Membership::NoCluster;
     }
     match seen.map(|node| &node.cluster) {
-        None => Membership::Unseen("it was not looked at"),
+        None => Membership::Unseen("it was not observed"),
         Some(Fact::Unknown(reason)) => Membership::Unseen(reason),
         Some(Fact::Known(None)) => Membership::Out,
         Some(Fact::Known(Some(node))) => Membership::In(node),

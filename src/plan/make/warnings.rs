@@ -1,4 +1,4 @@
-//! What a reader of a plan has to know: notices before everything else, warnings behind it.
+//! Notices, shown before everything else of a plan, and warnings, shown behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::step::{OnDrainTimeout, Step, StepKind};
 /// Names of nodes that a warning lists before it only counts.
 const NAMED: usize = 8;
 
-/// What a reader has to know first: which guards count, and where credentials can be read on their way.
+/// The notices: which guards count, and where credentials can be read on their way.
 pub(super) fn notices(design: &Design) -> Vec<Arc<str>> {
     let mut notices = Vec::new();
     if let Some(source) = &design.guards_from
@@ -32,7 +32,7 @@ pub(super) fn notices(design: &Design) -> Vec<Arc<str>> {
     let backends = &design.backends;
     if backends.allow_plain_http {
         notices.push(
-            "credentials may be sent over plain HTTP (`allow_plain_http: true`), where anybody between can \
+            "credentials may be sent over plain HTTP (`allow_plain_http: true`), where the network in between can \
              read them"
                 .to_owned(),
         );
@@ -52,7 +52,7 @@ pub(super) fn notices(design: &Design) -> Vec<Arc<str>> {
         .collect();
     for kind in kinds {
         notices.push(format!(
-            "certificates of `{kind}` are not verified (`verify: false`): anybody between can read the \
+            "certificates of `{kind}` are not verified (`verify: false`): an attacker on the network can read the \
              password and act in the place of the service"
         ));
     }
@@ -99,19 +99,19 @@ pub(super) fn of_plan(
     warnings
 }
 
-/// What somebody should know who lets pods go round their budgets at the end of a drain's time.
+/// The warning where pods are deleted despite their budgets at a drain's timeout.
 fn round_budgets(policy: Option<OnDrainTimeout>) -> Option<Arc<str>> {
     let when = match policy? {
         OnDrainTimeout::Fail => return None,
         OnDrainTimeout::ForceDelete => "when a drain's time is over",
-        OnDrainTimeout::Continue => "when their machine was seen off",
+        OnDrainTimeout::Continue => "when their machine is off",
     };
     let text =
         format!("pods that a drain could not evict are deleted {when}, whatever their budgets say");
     Some(Arc::from(text))
 }
 
-/// What somebody should know, gathered node by node.
+/// Warnings, gathered node by node.
 #[derive(Default)]
 pub(super) struct Notes<'a> {
     pub(super) ungrouped: Vec<&'a NodeName>,

@@ -1,6 +1,6 @@
 //! The steps of an action on nodes that were named, outside all groups.
 //!
-//! Nodes go side by side, but for those that are taken out of service: they go in waves, in the order of
+//! Nodes run in parallel, but for those that are taken out of service: they go in waves, in the order of
 //! their groups, as the limits of the site allow.
 
 use std::sync::Arc;

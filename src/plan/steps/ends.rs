@@ -1,4 +1,4 @@
-//! What comes before everything and after everything: the site, the critical check, teardowns of
+//! The first and last steps of a plan: the site, the critical check, teardowns of
 //! machines that left the design, and the tag.
 
 use std::net::IpAddr;

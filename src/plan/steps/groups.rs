@@ -31,7 +31,7 @@ pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>) {
     }
 }
 
-/// What the groups so far leave to the next.
+/// The state that the groups so far leave to the next.
 struct Progress<'g> {
     /// The last gate of each group, in run order.
     gates: Vec<StepIndex>,
@@ -39,9 +39,9 @@ struct Progress<'g> {
     /// Nodes that have steps in a group already.
     sent: FxHashSet<&'g NodeName>,
     /// The last gate of the last group that takes machines out of service: the limits are the site's,
-    /// so the next such group waits for it, also where groups run side by side.
+    /// so the next such group waits for it, also where groups run in parallel.
     last_with_waves: Option<StepIndex>,
-    /// What the next wave, also of another group, needs the success of: those that hold a cluster up
+    /// The steps whose success the next wave, also of another group, needs: members of a cluster's quorum
     /// are back.
     back_before: Vec<StepIndex>,
     canary: bool,
@@ -71,7 +71,7 @@ fn one<'g>(
         .into_iter()
         .partition(|item: &&Item<'_>| item.work.tears_down());
     for item in &others {
-        open.mend(draft, item);
+        open.repair(draft, item);
     }
     // What is down already goes first: until it is back it takes a place in every wave.
     let (down, up): (Vec<_>, Vec<_>) = redeploys
@@ -127,7 +127,7 @@ struct OpenGroup<'g> {
     group: &'g GroupName,
     start: StepIndex,
     standby: FxHashSet<&'g NodeName>,
-    /// What its last gate waits for.
+    /// The steps that its last gate waits for.
     ends: Vec<StepIndex>,
 }
 
@@ -223,7 +223,7 @@ impl<'g> OpenGroup<'g> {
     }
 
     /// Power and labels.
-    fn mend(&mut self, draft: &mut StepList, item: &Item<'_>) {
+    fn repair(&mut self, draft: &mut StepList, item: &Item<'_>) {
         let configuration = &self.ground.design.configuration;
         let name = item.subject.name;
         let unset = draft.unset_retired.get(name).copied();

@@ -136,7 +136,7 @@ pub(in crate::plan) fn before_machine(leave: &Leave) -> impl Iterator<Item = Ste
 }
 
 /// Tears a node down: it leaves its clusters, its machine is destroyed, its Kubernetes node is deleted.
-/// `begin` says what the first step waits for. The last step, whose success what comes next needs;
+/// `begin`: the steps that the first one waits for. Returns the last step, whose success the next ones need;
 /// `None` where there is nothing to be done.
 pub(super) fn tear_down(
     draft: &mut StepList,

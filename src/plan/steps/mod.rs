@@ -25,7 +25,7 @@ use crate::document::Node;
 use crate::guard::Limits;
 use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
-/// What the builders work from.
+/// The inputs of the builders.
 pub(super) struct Ground<'a> {
     pub(super) design: &'a Design,
     pub(super) options: &'a Options,
@@ -53,7 +53,7 @@ pub(super) struct StepList {
     torn_down: FxHashSet<NodeName>,
     /// Parameters that steps share.
     shared: FxHashSet<Arc<Parameters>>,
-    /// What the end waits for: each step, or a later one that waits for it.
+    /// The steps that the end waits for: each step, or a later one that waits for it.
     sinks: Vec<StepIndex>,
 }
 
@@ -215,7 +215,7 @@ fn disks_of(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
     }
 }
 
-/// What a deploy has to know: the disks, the image, and what it runs besides.
+/// The parameters of a deploy: the disks, the image, and its additional steps.
 fn deployed(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
     let system = item
         .subject

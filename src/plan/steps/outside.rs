@@ -1,4 +1,4 @@
-//! Steps outside the groups: retirement, records, and what is mended on nodes that no group selects.
+//! Steps outside the groups: retirement, records, and repairs on nodes that no group selects.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::design::NodeDesign;
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepKind};
 
-/// What a machine that is adopted is known by from now on.
+/// The identity of an adopted machine from now on.
 fn identity_of(item: &Item<'_>) -> Parameters {
     let machine = item.subject.machine;
     let observed = machine.and_then(|machine| machine.identity.as_deref());

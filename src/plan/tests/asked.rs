@@ -1,4 +1,4 @@
-//! What actions do to the nodes that are named for them.
+//! The effects of actions on the nodes that are named for them.
 
 use super::leaving::clustered;
 use super::*;
@@ -254,7 +254,7 @@ fn the_last_api_server_that_is_ready_is_not_taken_away() {
         assert_eq!(
             reason,
             "no other API server of its cluster is ready (EndpointSlices of service `kubernetes` in \
-             namespace `default`): nobody could bring the node back"
+             namespace `default`): the node could not be brought back"
         );
     }
     assert_eq!(reason(&asked(&mut world, Action::Drain, &["n3"])), None);
@@ -335,7 +335,7 @@ fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_
     );
     let seen = world.observations.as_mut().unwrap();
     seen.cluster.as_mut().unwrap().api_servers = Some(Fact::Known(1));
-    // The second has no labels: nobody says that it is to be one.
+    // The second has no labels: it is not known that it is to be one.
     let plan = world.plan();
     assert_eq!(
         work(&plan),

@@ -158,7 +158,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "unknown; ; prepare/all/n",
         ),
         (
-            "no record, nobody looked",
+            "no record, not observed",
             |w| {
                 w.records.clear();
                 w.observations = None;
@@ -189,7 +189,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "record; ; record/n",
         ),
         (
-            "left unknown, and nobody looked",
+            "left unknown, and not observed",
             |w| {
                 w.record("n").phase = Phase::Unknown;
                 w.observations = None;
@@ -383,7 +383,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "drift; shown; ",
         ),
         (
-            "being deployed by somebody",
+            "being deployed by another client",
             |w| {
                 w.bare("n");
                 w.see("n", ProvisionState::Deploying);

@@ -256,7 +256,7 @@ fn a_machine_of_which_only_records_know_the_states_is_fenced_and_managed_by_them
     let plan = ask(&mut world, Action::Redeploy);
     assert_eq!(
         plan.changes[0].blocked.as_ref().map(|block| &*block.reason),
-        Some("failed to be cleaned, and is fenced until somebody acts")
+        Some("failed to be cleaned, is fenced, and needs manual intervention")
     );
     // Cleaned again, it is manageable, and is cleaned on its way to available.
     let record = world.record("n1");

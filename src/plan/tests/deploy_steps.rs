@@ -1,4 +1,4 @@
-//! What a deploy runs besides its own steps.
+//! The steps of a deploy besides its own.
 
 use super::*;
 use crate::design::fixture;

@@ -328,7 +328,7 @@ fn a_cluster_that_could_not_be_seen_keeps_its_nodes() {
     redeploy(&mut world, &["n1"]);
     assert_eq!(
         blocked(&world.plan()),
-        ["n1: it is a member of etcd cluster `main`, which was not looked at [never]"]
+        ["n1: it is a member of etcd cluster `main`, which was not observed [never]"]
     );
 }
 
@@ -361,7 +361,7 @@ fn machines_that_are_down_take_places_of_the_limit() {
         blocked(&world.plan()),
         [format!("n1: {reason}"), format!("n2: {reason}")]
     );
-    // What is down itself is mended by its redeploy, and goes first.
+    // A member that is down itself is repaired by its redeploy, and goes first.
     redeploy(&mut world, &["n3"]);
     let plan = world.plan();
     assert_eq!(blocked(&plan), [""; 0]);
@@ -438,7 +438,7 @@ fn whose_data_a_drain_loses_is_relied_on_and_what_its_pods_are_is_not() {
     );
 }
 
-/// Who votes, of some members, when steps have removed and brought back members.
+/// Whether a majority votes, of some members, when steps have removed and brought back members.
 fn quorum_holds(members: usize, dead: usize, out: usize) -> bool {
     let (voters, healthy) = (members - out, members - dead - out);
     healthy > voters / 2
@@ -571,7 +571,7 @@ fn a_first_deploy_awaits_its_node_or_says_that_nothing_does() {
     assert!(ids(&world.plan()).contains(&"await-ready/all/n1".to_owned()));
     assert!(!reasons(&world).contains("without waiting"));
 
-    // Its control plane is not there yet.
+    // Its control plane does not exist yet.
     world.observations.as_mut().unwrap().cluster = None;
     world.seen("n1").cluster = Fact::Unknown(Arc::from("connection refused"));
     assert!(!ids(&world.plan()).contains(&"await-ready/all/n1".to_owned()));

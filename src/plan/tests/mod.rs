@@ -106,7 +106,7 @@ impl World {
         self.records.get_mut(name).unwrap()
     }
 
-    /// Takes everything away that says that a node was deployed.
+    /// Removes all marks of a deploy from a node.
     fn bare(&mut self, name: &str) {
         self.records.remove(name);
         self.see(name, ProvisionState::Available);
@@ -249,7 +249,7 @@ fn step<'p>(plan: &'p Plan, id: &str) -> &'p Step {
     found.unwrap_or_else(|| panic!("there is no step {id} in {:#?}", ids(plan)))
 }
 
-/// What a step needs: `id` for its success, `id?` for its end.
+/// The dependencies of a step: `id` for its success, `id?` for its end.
 fn needs(plan: &Plan, id: &str) -> String {
     let told = step(plan, id).needs.iter().map(|need| {
         let StepIndex(index) = need.step;

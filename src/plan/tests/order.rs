@@ -1,4 +1,4 @@
-//! What waits for what: groups, gates, waves, the end.
+//! The order of groups, gates, waves, and the end.
 
 use super::*;
 use crate::plan::graph;
@@ -228,7 +228,7 @@ fn groups_that_cannot_be_ordered_are_errors_that_show_the_circle_whole() {
     let error = world.try_plan().unwrap_err().to_string();
     assert_eq!(
         error,
-        "deployment group `a` depends on `b`, which is not there"
+        "deployment group `a` depends on group `b`, which was not found in the deployment strategy"
     );
     world.after.groups = vec![group("a", &[], Vec::new()), group("a", &[], Vec::new())];
     let error = world.try_plan().unwrap_err().to_string();

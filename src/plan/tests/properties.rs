@@ -1,4 +1,4 @@
-//! What holds for every plan.
+//! Properties of every plan.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::plan::saved::{read, write};
 use crate::step::{Effect, Need, StepKind};
 
-/// What happened to a node since it was settled.
+/// The history of a node since it was settled.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Same,
@@ -128,7 +128,7 @@ fn shuffled(world: &World) -> World {
     other
 }
 
-/// What the world is after all steps of a plan went well, as a run records it.
+/// The site after all steps of a plan succeeded, as a run records it.
 fn applied(world: &World, plan: &Plan) -> World {
     let mut done = world.clone();
     done.old = world.after.clone();
@@ -203,8 +203,8 @@ proptest! {
         }
         let changed: BTreeSet<_> = plan.changes.iter().map(|change| change.node.clone()).collect();
         prop_assert!(with_steps.is_subset(&changed));
-        for reliance in &plan.relies_on {
-            for step in reliance.steps.iter() {
+        for precondition in &plan.relies_on {
+            for step in precondition.steps.iter() {
                 prop_assert!(plan.steps[step.0 as usize].effect != Effect::None);
             }
         }

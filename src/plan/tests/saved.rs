@@ -25,7 +25,7 @@ fn a_plan_comes_back_as_it_was_written_and_its_digest_is_in_it() {
     assert_eq!(value["steps"][1]["needs"][0]["wait"], "success");
 }
 
-/// The text of a plan with the digests that it should have, as somebody makes it who knows how they are made.
+/// The text of a plan with the digests that it should have, as an attacker makes it who knows the digests.
 pub(super) fn forge(altered: &str) -> String {
     let mut text = altered.to_owned();
     while let Err(
@@ -40,7 +40,7 @@ pub(super) fn forge(altered: &str) -> String {
 #[test]
 fn each_thing_wrong_with_a_file_has_its_own_message() {
     let text = String::from_utf8(write(&rich())).unwrap();
-    // Altered by somebody who knows how the digest is made.
+    // Altered by an attacker who knows how the digest is made.
     let forged = |from: &str, to: &str| {
         assert!(text.contains(from), "{from}");
         let forged = forge(&text.replacen(from, to, 1));
@@ -79,7 +79,7 @@ fn each_thing_wrong_with_a_file_has_its_own_message() {
         (
             "\"steps\":[4]",
             "\"steps\":[4000]",
-            "is for step 4000, which is not there",
+            "is for step 4000, which was not found in the plan",
         ),
         (
             "\"site\":\"site\"",
@@ -177,7 +177,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         ("unfinished_run", &value["unfinished_run"]),
         ("summary", &value["summary"]),
         ("group", &value["groups"][0]),
-        ("reliance", &value["relies_on"][0]),
+        ("precondition", &value["relies_on"][0]),
     ];
     for (name, value) in table {
         assert_eq!(

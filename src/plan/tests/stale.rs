@@ -77,7 +77,7 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
         ),
         (
             |w| w.seen("n").provision = Fact::Unknown(Arc::from("no answer")),
-            "`provision` of `node/n` was \"available\" when the plan was made, and cannot be seen now: no answer",
+            "`provision` of `node/n` was \"available\" when the plan was made, and cannot be observed now: no answer",
         ),
         (
             |w| w.seen("n").maintenance = Some(Arc::from("fan")),

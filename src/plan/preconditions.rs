@@ -14,7 +14,7 @@ use super::fact::{FactName, FactSubject};
 use super::facts::{self, json};
 use super::item::Item;
 use super::work::NodeWork;
-use super::{Expectation, Relation, Reliance};
+use super::{Expectation, Precondition, Relation};
 use crate::design::{Digest, EtcdCluster, NodeName};
 use crate::guard::quorum;
 use crate::lifecycle::ProvisionState;
@@ -28,7 +28,7 @@ pub(super) fn all<'a>(
     steps: &[Step],
     clusters: &Clusters<'_>,
     observed: bool,
-) -> Vec<Reliance> {
+) -> Vec<Precondition> {
     let mut of_node: FxHashMap<&NodeName, Vec<StepIndex>> = FxHashMap::default();
     for (index, step) in steps.iter().enumerate() {
         if let Some(node) = &step.id.node
@@ -47,7 +47,7 @@ pub(super) fn all<'a>(
         };
         match item.subject.seen.node() {
             Some(node) => gathered.machine(item, node, indexes),
-            // Nobody looked. What is built must at least not stand on what is there already.
+            // Not observed. A new system must at least not overwrite one that is there already.
             None if !observed && item.work.deploy && !item.work.tears_down() => {
                 let what = gathered.not_deployed.clone();
                 gathered.add(item, what, indexes[..].into());
@@ -72,13 +72,13 @@ pub(super) fn all<'a>(
 /// How many expectations are shared.
 const SHARED: usize = 64;
 
-/// What steps on machines rely on, as far as it is gathered.
+/// Preconditions of steps on machines, as far as they are gathered.
 struct Gathered<'s> {
     steps: &'s [Step],
     not_deployed: Arc<Expectation>,
-    /// What is expected of many machines alike.
+    /// Expectations that many machines share.
     expectations: FxHashSet<Arc<Expectation>>,
-    result: Vec<Reliance>,
+    result: Vec<Precondition>,
 }
 
 impl<'s> Gathered<'s> {
@@ -121,7 +121,7 @@ impl<'s> Gathered<'s> {
     }
 
     fn add(&mut self, item: &Item<'_>, what: Arc<Expectation>, steps: Arc<[StepIndex]>) {
-        self.result.push(Reliance {
+        self.result.push(Precondition {
             subject: FactSubject::Node(item.subject.name.clone()),
             what,
             steps,
@@ -221,7 +221,7 @@ fn etcd(
     items: &BTreeMap<&NodeName, &Item<'_>>,
     steps: &[Step],
     clusters: &Clusters<'_>,
-) -> Vec<Reliance> {
+) -> Vec<Precondition> {
     let mut result = Vec::new();
     for watched in clusters.all() {
         let (cluster, Some(seen)) = (&watched.cluster, watched.seen) else {
@@ -245,7 +245,7 @@ fn etcd(
             let Some(expected) = expected else {
                 continue;
             };
-            result.push(Reliance {
+            result.push(Precondition {
                 subject: FactSubject::Etcd(cluster.name.clone()),
                 what: Arc::new(Expectation {
                     fact,
