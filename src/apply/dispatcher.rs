@@ -14,7 +14,7 @@ use super::request::parallelism;
 use super::runner::Report;
 use super::tally::Tally;
 use super::{DispatchRequest, Error};
-use crate::design::{Beside, NodeDesign};
+use crate::design::{MergeJoin, NodeDesign};
 use crate::journal::Decision;
 use crate::plan::{Plan, PlannedGroup};
 use crate::run::{EventKind, NodeOutcome, RunEvent, RunListener};
@@ -39,8 +39,8 @@ pub(super) struct Dispatcher<'a> {
     pub(super) plan: &'a Plan,
     pub(super) work: DispatchRequest<'a>,
     /// Places in the designs: the machines of a group follow each other.
-    pub(super) applied: Beside<'a, Arc<NodeDesign>>,
-    pub(super) designed: Beside<'a, Arc<NodeDesign>>,
+    pub(super) applied: MergeJoin<'a, Arc<NodeDesign>>,
+    pub(super) designed: MergeJoin<'a, Arc<NodeDesign>>,
     pub(super) graph: Graph,
     pub(super) tally: Tally<'a>,
     /// For each step, its group and its node.
@@ -120,8 +120,8 @@ impl<'a> Dispatcher<'a> {
             reports,
             reports_received,
             tally,
-            applied: Beside::of(work.applied),
-            designed: Beside::of(work.nodes),
+            applied: MergeJoin::of(work.applied),
+            designed: MergeJoin::of(work.nodes),
             work,
         })
     }

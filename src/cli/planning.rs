@@ -11,7 +11,7 @@ use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
-use crate::repository::{Patience, Repository};
+use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
 use crate::site::At;
 use crate::workflow::{Checkout, Failure, FailureKind, Observed, Wish, follow};
@@ -118,19 +118,19 @@ impl RemoteArguments {
             None => Connection::Alone,
             Some(_) if self.offline => Connection::Offline,
             Some(name) => Connection::Shared {
-                remote: repository.remote(&name, patience())?,
+                remote: repository.remote(&name, timeout())?,
                 publish: !self.no_push,
             },
         })
     }
 }
 
-fn patience() -> Patience {
+fn timeout() -> ProgramTimeout {
     use std::io::IsTerminal;
     if std::io::stdin().is_terminal() {
-        Patience::Attended(Duration::from_secs(600))
+        ProgramTimeout::Attended(Duration::from_secs(600))
     } else {
-        Patience::Unattended(Duration::from_secs(120))
+        ProgramTimeout::Unattended(Duration::from_secs(120))
     }
 }
 

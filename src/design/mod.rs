@@ -4,7 +4,6 @@
 //! only when asked ([`Group::nodes`]), everything with the mark of the document that said it.
 //! [`build`] makes a [`Design`] of rendered documents and reports all that is wrong with them.
 
-mod beside;
 mod boot_action;
 mod build;
 mod canonical;
@@ -19,6 +18,7 @@ mod hostile;
 mod identity;
 mod inherit;
 mod kind;
+mod merge_join;
 mod names;
 mod network;
 mod node;
@@ -43,12 +43,12 @@ use crate::diagnostic::Mark;
 use crate::document::{DocumentId, Node};
 use crate::remediation::{Limits, MaxUnhealthy};
 
-pub use beside::Beside;
 pub use build::{Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Digests, NoDigest, SectionDigest};
 pub use kind::{GUARDS, SITE_DEFINITION};
+pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use own::{Addresses, Fields, Sections};
 pub use section::{Class, Section};

@@ -1,4 +1,4 @@
-//! Credentials that somebody wrote into a document as they are: they should be references, and are shown
+//! Credentials in plain text in a document: they should be references, and are shown
 //! no more than those.
 
 use std::sync::LazyLock;

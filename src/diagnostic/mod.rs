@@ -1,7 +1,7 @@
 //! Problems found in documents: what, where, why and the way out.
 //!
 //! A problem in a document is a value, not an error: every stage of validation reports all that it
-//! finds, and the list is sorted by place before anybody sees it. Positions travel as [`Mark`]s
+//! finds, and the list is sorted by place before it is shown. Positions travel as [`Mark`]s
 //! (a source and an offset); line, column and the lines themselves are looked up in [`Sources`]
 //! only when something is printed.
 
@@ -30,7 +30,7 @@ pub fn counted(number: usize, one: &str, many: &str) -> String {
 pub enum Severity {
     /// The documents cannot be used.
     Error,
-    /// The documents can be used, but somebody should look.
+    /// The documents can be used, but should be checked.
     Warning,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Code {
 pub struct Related {
     /// Where.
     pub mark: Mark,
-    /// What is there, as a short phrase (`first defined here`).
+    /// The label, as a short phrase (`first defined here`).
     pub message: String,
 }
 
@@ -72,11 +72,11 @@ pub struct Diagnostic {
     pub code: Code,
     /// How bad it is.
     pub severity: Severity,
-    /// Where; `None` where the problem belongs to no line (a file that is not there).
+    /// Its place; `None` where the problem belongs to no line (a missing file).
     pub mark: Option<Mark>,
     /// The file it is about, where there is no mark (path in the repository).
     pub path: Option<Arc<str>>,
-    /// What is wrong: one sentence, no trailing period, names and paths in backticks.
+    /// The problem: one sentence, no trailing period, names and paths in backticks.
     pub message: String,
     /// The way out, where there is one (`did you mean …`).
     pub hint: Option<String>,

@@ -1,15 +1,15 @@
 //! The texts that marks point into.
 //!
 //! A [`Mark`] is eight bytes: which source, and how many characters into it. [`Sources`] owns the
-//! texts and turns a mark into path, line and column when somebody wants to read them. Lines that
+//! texts and turns a mark into path, line and column for output. Lines that
 //! hold secrets are marked by the loader, and are never given out; nor are those that show a credential
-//! somebody wrote there as it is, nor any of a text that is not to be quoted at all.
+//! in plain text, nor any of a text that is not to be quoted at all.
 
 use std::sync::{Arc, OnceLock};
 
 use super::credential;
 
-/// How many lines above one are looked at for the key that it belongs to.
+/// How many lines above one are searched for the key that it belongs to.
 const LOOKED_BACK: usize = 200;
 
 /// Which of the [`Sources`] a mark points into.
@@ -160,7 +160,7 @@ impl Sources {
         self.list.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

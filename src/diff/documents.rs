@@ -12,7 +12,7 @@ use super::text::shown;
 use crate::document::{Document, DocumentId, Node};
 use crate::render::Rendered;
 
-/// What differs between two sets of documents. All lists are sorted by schema, name and layer.
+/// The differences between two sets of documents. All lists are sorted by schema, name and layer.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentDiff {
     /// Only after.

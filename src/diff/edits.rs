@@ -1,4 +1,4 @@
-//! What was written between two revisions, document by document: the places at which a chain of reasons begins.
+//! The edits between two revisions, document by document: the places at which a chain of reasons begins.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ impl Which {
     }
 }
 
-/// What of a document is not on the other side.
+/// The parts of a document that are missing on the other side.
 #[derive(Debug)]
 pub(super) enum Edits {
     /// All of it: the document was added or removed.
@@ -74,7 +74,7 @@ impl Edits {
 
 type Identities<'a> = FxHashMap<(&'a DocumentId, Option<&'a Arc<str>>), &'a Arc<Document>>;
 
-/// The edits between two revisions, each document looked at when first asked for.
+/// The edits between two revisions, each document compared when first asked for.
 pub(super) struct EditLog<'a> {
     before: &'a Rendering,
     after: &'a Rendering,
@@ -92,7 +92,7 @@ impl<'a> EditLog<'a> {
         }
     }
 
-    /// What of a document is not on the other side.
+    /// The parts of a document that are missing on the other side.
     pub(super) fn of(&self, which: Which, document: DocumentIndex) -> Rc<Edits> {
         if let Some(known) = self.known.borrow().get(&(which, document)) {
             return known.clone();

@@ -1,7 +1,7 @@
 //! Which fields of a node differ, and the chain from what was edited to it.
 //!
 //! A chain begins at the field that a person edited, which is not always where the value stands: a node that names
-//! another host profile has values from documents that nobody touched. So it is looked for in this order:
+//! another host profile has values from documents that were not edited. So it is searched in this order:
 //!
 //! 1. where the new value was written, if that was written since,
 //! 2. where the old value was written, if it is no longer there,
@@ -32,7 +32,7 @@ use crate::render::{DependencyKind, DocumentIndex, Rendering, RouteStep};
 /// A revision of a site, rendered and typed.
 #[derive(Clone, Copy, Debug)]
 pub struct Revision<'a> {
-    /// What its documents say in the end.
+    /// The values of its documents after rendering.
     pub rendering: &'a Rendering,
     /// The design made of them.
     pub design: &'a Design,
@@ -441,7 +441,7 @@ impl<'c, 'a> Chains<'c, 'a> {
     }
 }
 
-/// What in a document makes it take something from another one, the field that says so first.
+/// The nodes by which a document takes values from another one, the deciding field first.
 fn step_values(document: &Document, step: RouteStep) -> Vec<&Node> {
     let metadata = &document.metadata;
     let layering = |path: &[&str]| metadata.at(path);

@@ -1,6 +1,6 @@
 //! Values as short texts on one line, and texts line by line.
 //!
-//! What stands in a plan or on a terminal must neither break a line nor fill the screen, and no secret is in it.
+//! A value in a plan or on a terminal must neither break a line nor fill the screen, and no secret is in it.
 
 use std::sync::Arc;
 

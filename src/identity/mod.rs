@@ -1,4 +1,4 @@
-//! What distinguishes one machine from all others: values only.
+//! The identity of a machine: values only.
 //!
 //! An [`Identity`] is named by a document, observed by a backend or kept in a record. Values that many
 //! boards share (zeros, a vendor's dummy text) are dropped as an identity is built, so that they never
@@ -40,7 +40,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What distinguishes a machine from others, as far as it is known.
+/// The identity of a machine, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -255,7 +255,7 @@ impl Proof {
     }
 }
 
-/// What the note begins with that keeps the identity of a step's machine.
+/// The prefix of the note that holds the identity of a step's machine.
 const NOTE: &str = "identity ";
 
 /// The note of a step that keeps the identity of its machine.

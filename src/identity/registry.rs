@@ -37,7 +37,7 @@ struct State {
     known: Index,
     /// Observed, proven or not.
     observed: Index,
-    /// What the documents name of those.
+    /// The identities in the documents for those.
     designed: HashMap<Arc<str>, Identity>,
     /// Nodes whose machines may be changed though they are unverified.
     allowed: HashSet<Arc<str>>,
@@ -74,7 +74,7 @@ impl Index {
     ///
     /// The other node that nothing distinguishes it from, and the value.
     fn shared(&self, node: &str, observed: &Identity, shared: &mut Shared) -> Result<(), Twin> {
-        /// What many boards share distinguishes none of them: a few are enough to know.
+        // Values that many boards share distinguish none of them: a few are enough to know.
         const COMPARED: usize = 64;
         for (kind, value) in observed.values() {
             let Some(owners) = self.owners.get(&(kind, folded(value))) else {
@@ -121,7 +121,7 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a node is known by.
+    /// The identity of a node.
     #[must_use]
     pub fn known(&self, node: &str) -> Option<Identity> {
         self.state().known.identities.get(node).cloned()

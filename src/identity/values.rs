@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// UUIDs that boards carry when nobody gave them one, in either byte order.
+/// UUIDs of boards that were never given one, in either byte order.
 const DUMMY_UUIDS: &[&str] = &[
     "03000200-0400-0500-0006-000700080009",
     "00020003-0004-0005-0006-000700080009",
@@ -16,7 +16,7 @@ const DUMMY_UUIDS: &[&str] = &[
     "00000000-0000-0000-0000-000000000001",
 ];
 
-/// Serial numbers that boards carry when nobody gave them one, in lower case, letters and digits only.
+/// Serial numbers of boards that were never given one, in lower case, letters and digits only.
 const DUMMY_SERIALS: &[&str] = &[
     "tobefilledbyoem",
     "tobefilledbyoemtobefilledbyoem",
@@ -107,7 +107,7 @@ pub fn serial(text: &str) -> Option<Arc<str>> {
     bounded(text.trim())
 }
 
-/// A MAC address in one form; `None` where it is none, or names no one interface.
+/// A MAC address in one form; `None` for anything else, and for one that names no single interface.
 #[must_use]
 pub fn mac(text: &str) -> Option<Arc<str>> {
     let text = text.trim().to_ascii_lowercase();

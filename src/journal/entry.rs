@@ -39,11 +39,11 @@ pub enum Entry {
         /// How long it took, in milliseconds.
         duration_ms: u64,
     },
-    /// A step noted something for itself, to be found again after a crash. Durable before it goes on.
+    /// A step noted something for itself, to be found again after a crash. Durable before it continues.
     Note {
         /// Which step.
         step: StepId,
-        /// What.
+        /// The note.
         text: Arc<str>,
     },
 }
@@ -72,14 +72,14 @@ pub enum StepOutcome {
         /// Why, one line.
         message: Arc<str>,
     },
-    /// Not answered in time, or the answer was lost: what was asked for may still go on.
+    /// Not answered in time, or the answer was lost: the request may still be running.
     Unknown {
         /// Why, one line.
         message: Arc<str>,
     },
     /// Not attempted, because something that it needs failed.
     Skipped {
-        /// What.
+        /// The reason.
         reason: Arc<str>,
     },
     /// Not needed: the node was sent by an earlier group.
@@ -113,7 +113,7 @@ impl Log for Journal {
     }
 }
 
-/// What somebody found out about a step that could not be told from outside (`--decide STEP=…`).
+/// A person's decision about a step whose state could not be observed (`--decide STEP=…`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
@@ -123,12 +123,12 @@ pub enum Decision {
     NotBegun,
 }
 
-/// What is known of a run that was interrupted; empty for a new one.
+/// The known facts of a run that was interrupted; empty for a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replay {
     /// The entries of its journal, in order.
     pub entries: Vec<Entry>,
-    /// By step id, what somebody decided.
+    /// By step id, a person's decision.
     pub decisions: BTreeMap<Arc<str>, Decision>,
     /// Every step that has not ended counts as possibly begun: another machine has, or had, a journal of its own.
     pub all_possibly_begun: bool,

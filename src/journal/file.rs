@@ -31,7 +31,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Makes the journal of a new run in `directory`, which is made where it is not there.
+    /// Makes the journal of a new run in `directory`, which is created if missing.
     ///
     /// The file and the directories' entries are durable when this returns.
     ///
@@ -72,7 +72,7 @@ impl Journal {
     }
 
     /// Makes a journal of these entries, in the place of the one in `directory` where there is one. It is a
-    /// file of its own: whoever still has the other open writes nothing into this one.
+    /// file of its own: a process that still has the other open writes nothing into this one.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Journal {
             file.set_len(0)
                 .and_then(|()| file.write_all(&header()))
                 .and_then(|()| file.sync_all())
-                .map_err(refused("mend", &path))?;
+                .map_err(refused("repair", &path))?;
             bytes = header().to_vec();
         }
         let (entries, offset) = entries(&bytes).map_err(|problem| match problem {
@@ -189,7 +189,7 @@ impl Journal {
         if offset < bytes.len() {
             file.set_len(offset as u64)
                 .and_then(|()| file.sync_all())
-                .map_err(refused("mend", &path))?;
+                .map_err(refused("repair", &path))?;
         }
         file.seek(SeekFrom::End(0))
             .map_err(refused("read", &path))?;
@@ -251,12 +251,12 @@ impl Journal {
     }
 }
 
-/// Why bytes are not a journal that can be gone on with.
+/// Why bytes are not a journal that can be continued.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// They do not begin as a journal does.
     Format,
-    /// What was durable is not readable any more.
+    /// A durable frame is not readable any more.
     Damaged { offset: usize },
     /// An entry is not what is expected.
     Entry(serde_json::Error),
@@ -291,7 +291,7 @@ pub(crate) fn entries<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Vec<T>, usiz
 }
 
 /// Whether `rest` is what the write of a frame leaves that did not come to its end: its first bytes, or
-/// room in which nothing was written yet. Anything else was durable, and is not readable any more.
+/// space in which nothing was written yet. Anything else was durable, and is not readable any more.
 fn is_cut_off(rest: &[u8]) -> bool {
     let written = rest
         .iter()
@@ -425,7 +425,7 @@ mod tests {
             let entries = read(directory.path(), &bytes[..cut]).unwrap();
             assert!(["", "ab", "abc", "abcd"].contains(&entries.concat().as_str()));
             let again = Journal::open::<String>(&directory.path().join("run")).unwrap();
-            assert_eq!(again.1, entries, "what was mended reads the same");
+            assert_eq!(again.1, entries, "a repaired journal reads the same");
             if seen.last() != Some(&entries.len()) {
                 seen.push(entries.len());
             }

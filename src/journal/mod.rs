@@ -1,4 +1,4 @@
-//! What a run meant to do and what came of it, on disk before it counts.
+//! The intentions of a run and their results, on disk before they count.
 //!
 //! One append-only file in a directory of its own. It begins with a magic word and the version of the
 //! format; then come frames, one for each [`Journal::commit`]: the length of the payload, a CRC-32 of
@@ -24,11 +24,11 @@ pub enum Error {
     /// The file system said no.
     #[error("failed to {what} `{}`", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// With which file.
         path: PathBuf,
-        /// What it said.
+        /// Its error.
         source: std::io::Error,
     },
     /// There is a journal already.
@@ -43,7 +43,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// What was durable is not readable any more.
+    /// A durable entry is not readable any more.
     #[error("`{}` is damaged at byte {offset}", path.display())]
     Damaged {
         /// The file.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Who offers a clean step, in the order that breaks ties.
+/// The interface that offers a clean step, in the order that breaks ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CleanInterface {
@@ -18,7 +18,7 @@ pub enum CleanInterface {
     Power,
     /// The management controller.
     Management,
-    /// What deploys.
+    /// The deploy interface.
     Deploy,
     /// BIOS.
     Bios,
@@ -26,7 +26,7 @@ pub enum CleanInterface {
     Raid,
     /// Firmware.
     Firmware,
-    /// What only one maker's machines have.
+    /// Interfaces of a single vendor.
     Vendor,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for CleanInterface {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfferedStep {
-    /// Who offers it.
+    /// Its interface.
     pub interface: CleanInterface,
     /// Its name.
     pub step: Arc<str>,
@@ -98,7 +98,7 @@ impl OfferedStep {
 /// A clean step that trueup's own backends can run.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnStep {
-    /// Who offers it.
+    /// Its interface.
     pub interface: CleanInterface,
     /// Its name.
     pub step: &'static str,

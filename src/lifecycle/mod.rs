@@ -17,12 +17,12 @@ pub use table::{
     Cause, LEVELS, Level, LifecycleEvent, RULES, Rule, TRANSITIONS, Transition, Verb, Where,
 };
 
-/// What stands beside the state of a machine and decides with it what may be asked.
+/// The flags beside the state of a machine; they decide with it which verbs are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flags {
     /// It is on its way out, and never deployed to again (ironic-retirement).
     pub retired: bool,
-    /// Somebody works on it, or must look at it.
+    /// It is in maintenance, or needs intervention.
     pub maintenance: bool,
     /// It must not be torn down.
     pub protected: bool,
@@ -126,18 +126,18 @@ fn rule_against(state: ProvisionState, verb: Verb, flags: Flags) -> Option<&'sta
 pub struct Refusal {
     /// The state of the machine.
     pub state: ProvisionState,
-    /// What was asked for.
+    /// The requested verb.
     pub verb: Verb,
     /// Whether it is the state that is against it, or a flag.
     pub because: Because,
-    /// What would be allowed.
+    /// The allowed verbs.
     pub allowed: Vec<Verb>,
 }
 
-/// What is against a verb.
+/// The reason against a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
-    /// The verb is not there in this state.
+    /// The state has no such verb.
     State,
     /// A flag forbids it.
     Rule(&'static Rule),

@@ -1,4 +1,4 @@
-//! The states of a machine, and which of them carry a system, last, or wait for somebody.
+//! The states of a machine, and which of them carry a system, last, or wait for intervention.
 //!
 //! The names are Ironic's. A state that has no name here is [`ProvisionState::Other`]: it is shown, and
 //! nothing is done to such a machine.
@@ -20,7 +20,7 @@ pub enum ProvisionState {
     Verifying,
     /// Managed, not yet ready for use.
     Manageable,
-    /// Hardware is being looked at.
+    /// Hardware is being inspected.
     Inspecting,
     /// Inspection waits for the machine.
     InspectWait,
@@ -186,7 +186,7 @@ impl ProvisionState {
         )
     }
 
-    /// Whether it is paused on purpose, until somebody lets it go on.
+    /// Whether it is paused on purpose, until a client continues it.
     #[must_use]
     pub const fn is_held(self) -> bool {
         matches!(self, Self::CleanHold | Self::DeployHold | Self::ServiceHold)
@@ -199,8 +199,8 @@ impl ProvisionState {
         matches!(self, Self::Cleaning | Self::CleanWait | Self::CleanHold)
     }
 
-    /// Whether trueup brings machines into this state and out of it. The others belong to somebody
-    /// else's work on a machine (rescue, service), which is left alone.
+    /// Whether trueup brings machines into this state and out of it. The others belong to other
+    /// work on a machine (rescue, service), which is left alone.
     #[must_use]
     pub const fn is_driven(self) -> bool {
         !matches!(

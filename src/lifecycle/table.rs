@@ -8,12 +8,12 @@ use std::fmt;
 
 use super::{Flag, ProvisionState, ProvisionState as S};
 
-/// What may be asked of a machine, by Ironic's names.
+/// The verbs of a machine, by Ironic's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
     /// Bring it under management: try the credentials, or take it out of use.
     Manage,
-    /// Look at the hardware.
+    /// Inspect the hardware.
     Inspect,
     /// Make it available for deployment; it is cleaned on the way (from clean failed: skip the rest).
     Provide,
@@ -21,7 +21,7 @@ pub enum Verb {
     Clean,
     /// End what waits.
     Abort,
-    /// Go on after a pause.
+    /// Continue after a pause.
     Unhold,
     /// Deploy a system (Ironic's `active`).
     Deploy,
@@ -108,12 +108,12 @@ impl fmt::Display for Verb {
     }
 }
 
-/// What happens by itself while something is under way. Nobody can ask for it.
+/// Events of a running operation. They cannot be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LifecycleEvent {
     /// It ended well; cleaning: the automated one.
     Done,
-    /// A cleaning that somebody asked for ended well, and the machine goes back to where it was.
+    /// A manual cleaning ended well, and the machine goes back to where it was.
     Return,
     /// It failed.
     Fail,
@@ -143,7 +143,7 @@ impl LifecycleEvent {
 /// Why a machine changes its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// Somebody asked for it.
+    /// A requested verb.
     Asked(Verb),
     /// It happened.
     Happens(LifecycleEvent),
@@ -317,7 +317,7 @@ impl Where {
 /// One row: a verb that leaves the state alone, and where it may be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// What is asked.
+    /// The verb.
     pub verb: Verb,
     /// In which states.
     pub states: Where,
@@ -328,7 +328,7 @@ const fn level(verb: Verb, states: Where) -> Level {
 }
 
 /// Power and flags. Power stays as it is while a machine is cleaned, and may be switched where cleaning
-/// failed, since whoever mends it will have to (ironic-cleaning, "REST API impact"). A machine that is
+/// failed, since its repair needs it (ironic-cleaning, "REST API impact"). A machine that is
 /// available goes to manageable before it is retired (ironic-retirement, "State Machine Impact").
 pub const LEVELS: &[Level] = &[
     level(Verb::PowerOn, Where::AtRest),
@@ -367,8 +367,8 @@ const SOMEBODY_WORKS: &str = "it is in maintenance: take the flag off first";
 const PROTECTED: &str = "it is protected";
 
 /// Which flags are against what. Retirement stands in the way of neither cleaning nor rebuilding
-/// (ironic-retirement, "Proposed change"). Whoever cleans a machine again, or skips the rest, after
-/// cleaning failed, does so although that failure has put it into maintenance (ironic-cleaning).
+/// (ironic-retirement, "Proposed change"). A new cleaning, or skipping the rest of it, after
+/// cleaning failed, is allowed although that failure has put the machine into maintenance (ironic-cleaning).
 pub const RULES: &[Rule] = &[
     rule(
         Flag::Retired,

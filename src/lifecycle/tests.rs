@@ -24,7 +24,7 @@ const PROTECTED: Flags = Flags {
     ..PLAIN
 };
 
-/// Where the table is not Ironic's on purpose: (state, event, its state, ours, why); `-` where there is none.
+/// Differences from Ironic's table on purpose: (state, event, its state, ours, why); `-` for none.
 const DIFFERENCES: &[(&str, &str, &str, &str, &str)] = &[
     (
         "cleaning",
@@ -45,7 +45,7 @@ const DIFFERENCES: &[(&str, &str, &str, &str, &str)] = &[
         "return",
         "-",
         "manageable",
-        "the end of a manual cleaning, which nobody can ask for",
+        "the end of a manual cleaning, which has no verb",
     ),
     (
         "clean failed",

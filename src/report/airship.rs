@@ -15,9 +15,9 @@ use super::json;
 pub enum Reason {
     /// It ended well.
     Success,
-    /// It was asked for what cannot work.
+    /// The request cannot work.
     BadRequest,
-    /// What it is about is not there.
+    /// The subject was not found.
     NotFound,
     /// A rule forbids it now.
     Conflict,
@@ -97,7 +97,7 @@ impl fmt::Display for Reason {
 /// The kinds of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum MessageKind {
-    /// What happened.
+    /// A message.
     SimpleMessage,
     /// How healthy something is.
     HealthMessage,
@@ -106,13 +106,13 @@ pub enum MessageKind {
 /// One entry of `details.messageList`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
-    /// What is said.
+    /// The text.
     pub message: String,
     /// Whether it is an error.
     pub error: bool,
     /// Its kind.
     pub kind: MessageKind,
-    /// What it is about: a node, an etcd cluster.
+    /// The subject: a node, an etcd cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -122,7 +122,7 @@ pub struct Message {
 pub struct Status {
     /// Why.
     pub reason: Reason,
-    /// What, one sentence.
+    /// The text, one sentence.
     pub message: String,
     /// Its parts, in the order in which they are to be shown.
     pub messages: Vec<Message>,

@@ -1,4 +1,4 @@
-//! What differs between two revisions, per document and field, as text and as JSON.
+//! The differences between two revisions, per document and field, as text and as JSON.
 //!
 //! Values come as the comparison gives them out: short, on one line, and `(secret)` where a side is secret.
 //! Texts of several lines are compared line by line below their field.
@@ -205,7 +205,7 @@ struct Field<'a> {
     path: &'a str,
     /// Whether the values are secret, or hold secrets.
     secret: bool,
-    /// Absent where the field was not there; null is a value.
+    /// Absent where the field was absent; null is a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::document::{is_command_mark, is_hidden, leading_command};
 
-/// Text on one line in which control characters, line breaks, what cannot be seen and marks of commands
+/// Text on one line in which control characters, line breaks, invisible characters and marks of commands
 /// are shown as escapes.
 ///
 /// Width, alignment and fill of the formatter are honoured.
@@ -48,7 +48,7 @@ pub(super) fn unsafe_characters(text: &str) -> impl Iterator<Item = (usize, char
     })
 }
 
-/// Writes one character, so that it can be seen where it is unsafe.
+/// Writes one character, escaped where it is unsafe.
 pub(super) fn push_visible(out: &mut String, character: char, is_unsafe: bool) {
     if !is_unsafe {
         out.push(character);

@@ -11,12 +11,12 @@ use crate::design::EtcdCluster;
 use crate::guard::quorum::{self, Health, Member};
 use crate::observed::EtcdSeen;
 
-/// A cluster of the design, and what was seen of it.
+/// A cluster of the design, and its observed state.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     /// Its design.
     pub cluster: &'a EtcdCluster,
-    /// What was seen.
+    /// The observed state.
     pub seen: &'a EtcdSeen,
 }
 

@@ -1,7 +1,7 @@
 //! JSON that can be shown on a terminal.
 //!
-//! What serde_json leaves as it is though it can drive a terminal or mislead a reader (DEL, the C1
-//! controls, direction marks, what cannot be seen), and one sign of each mark that a pipeline would take
+//! Characters that serde_json does not escape though they can drive a terminal or mislead a reader (DEL, the C1
+//! controls, direction marks, invisible characters), and one sign of each mark that a pipeline would take
 //! for a command, is written as `\u` escapes: the same value for every parser of JSON.
 
 use std::{fmt, io};
@@ -56,9 +56,9 @@ impl io::Write for Bytes<'_> {
     }
 }
 
-/// JSON that somebody else writes, with the same escapes.
+/// A writer that adds the escapes to the JSON of another writer.
 ///
-/// What is escaped stands in JSON inside texts only, so that its place need not be known. A piece goes on
+/// Escaped characters stand in JSON inside texts only, so that their place need not be known. A piece continues
 /// when a sign has come that is part of nothing that is escaped.
 pub struct Escaped<W: io::Write> {
     out: W,

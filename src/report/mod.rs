@@ -1,6 +1,6 @@
-//! What people and programs read: diagnostics, plans, diffs, events and runs as text and in formats for machines.
+//! Output for people and programs: diagnostics, plans, diffs, events and runs as text and in formats for machines.
 //!
-//! Values in, text out. Nothing here opens a file, looks at the terminal or reads the environment: whoever
+//! Values in, text out. Nothing here opens a file, inspects the terminal or reads the environment: the caller
 //! calls hands in where to write and the [`Palette`] to write with. Everything that comes out of a
 //! document, a commit or a machine is taken as hostile: [`Visible`] makes control characters harmless on a
 //! terminal, and each format escapes what has a meaning in it. Each function is linear in what it writes.

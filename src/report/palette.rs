@@ -1,13 +1,13 @@
 //! How a piece of text is painted, by what it means.
 //!
 //! Call sites name a [`Role`], never a colour, so that plain and coloured output come out of the same code.
-//! Everything stays readable without colour: a role never says what the text does not say too.
+//! Everything stays readable without colour: a role never carries a meaning that the text lacks.
 
 use std::fmt;
 
 use anstyle::{AnsiColor, Style};
 
-/// What a piece of text means.
+/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// An error, a failure.
@@ -18,9 +18,9 @@ pub enum Role {
     Hint,
     /// A success.
     Success,
-    /// What the eye should find first.
+    /// The text that the eye should find first.
     Strong,
-    /// What matters least.
+    /// The text that matters least.
     Faint,
     /// Something that comes.
     Added,

@@ -34,12 +34,12 @@ impl Cell {
         }
     }
 
-    /// What is not there.
+    /// An empty cell.
     pub(super) fn none() -> Self {
         Self::in_role(Role::Faint, "-")
     }
 
-    /// A text, or what is not there.
+    /// A text, or an empty cell.
     pub(super) fn or_none(text: Option<impl AsRef<str>>) -> Self {
         match text {
             Some(text) if !text.as_ref().is_empty() => Self::new(text),

@@ -3,7 +3,7 @@
 use super::Visible;
 use crate::plan::{RunState, UnfinishedRun};
 
-/// Says which run has not ended, whose it is, where and since when, and what can be done about it.
+/// Renders a run that has not ended: its holder, where and since when, and the commands to resume or abort it.
 #[must_use]
 pub fn unfinished(run: &UnfinishedRun) -> String {
     let state = match run.state {

@@ -10,7 +10,7 @@ use std::fmt;
 use super::objects::NewObjects;
 use super::{BlobId, CommitId, Deflated, Error, ObjectId, Repository, git};
 
-/// Who did something, and when.
+/// An author or committer, and the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// Name; characters that git cannot store are left out.
@@ -54,7 +54,7 @@ pub struct NewCommit {
     pub deflated: BTreeMap<String, Deflated>,
     /// Author and committer.
     pub author: Signature,
-    /// Its words; a line break is added at the end where there is none.
+    /// Its message; a missing line break is added at the end.
     pub message: String,
 }
 

@@ -86,7 +86,7 @@ pub(super) fn is_document_name(name: &str) -> bool {
     name.ends_with(".yaml") || name.ends_with(".yml")
 }
 
-/// What kind of file git takes an entry for.
+/// The kind of file that git takes an entry for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// `100644`.
@@ -112,11 +112,11 @@ impl fmt::Display for Mode {
 pub struct Entry {
     /// Its path in the repository, with forward slashes, as it was found (links not resolved).
     pub path: Arc<str>,
-    /// What git takes it for.
+    /// The kind that git takes it for.
     pub mode: Mode,
     /// The id of its bytes; `None` in the worktree until they are read.
     pub blob: Option<BlobId>,
-    /// By what a change of it is seen, in the worktree.
+    /// The evidence of a change, in the worktree.
     pub(super) stamp: Option<Stamp>,
     /// Where the bytes are, where that is not its path.
     pub(super) leads_to: Option<Arc<str>>,
@@ -144,12 +144,12 @@ pub struct Problem {
 pub enum Reason {
     /// A link out of the repository, or into its `.git`.
     LeavesRepository {
-        /// What the link says.
+        /// The target of the link.
         target: String,
     },
     /// A link to nothing.
     Dangling {
-        /// What the link says.
+        /// The target of the link.
         target: String,
     },
     /// A link to a file that git does not track.
@@ -159,7 +159,7 @@ pub enum Reason {
     },
     /// A link to itself, or to a folder that it is in.
     Loop {
-        /// What the link says.
+        /// The target of the link.
         target: String,
     },
     /// A name that is not UTF-8.
@@ -176,7 +176,7 @@ impl fmt::Display for Reason {
             Self::LeavesRepository { target } => {
                 write!(f, "is a link out of the repository, to `{target}`")
             }
-            Self::Dangling { target } => write!(f, "is a link to `{target}`, which is not there"),
+            Self::Dangling { target } => write!(f, "is a link to `{target}`, which was not found"),
             Self::Untracked { target } => {
                 write!(f, "is a link to `{target}`, which git does not track")
             }
@@ -197,11 +197,11 @@ pub struct Tree {
     pub revision: Option<CommitId>,
     /// The files, sorted by path.
     pub entries: Vec<Entry>,
-    /// What cannot be used, sorted by path.
+    /// Unusable entries, sorted by path.
     pub problems: Vec<Problem>,
 }
 
-/// By what a change of a file is seen.
+/// The evidence of a change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     size: u64,
@@ -213,7 +213,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// What a file is known again by; `None` where the system does not tell.
+    /// The evidence by which a file is known to be unchanged; `None` where the system has none.
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         #[cfg(unix)]
         {

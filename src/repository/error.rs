@@ -1,6 +1,6 @@
-//! What can go wrong with the repository, and the way out of it.
+//! Errors of the repository, with hints.
 //!
-//! Messages are fragments in lower case; [`Error::hint`] is the sentence that says what to do.
+//! Messages are fragments in lower case; [`Error::hint`] is the sentence that names the next step.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub enum Error {
         /// Whether it is the ref storage.
         is_reftable: bool,
     },
-    /// An object is not there, and the clone is a partial one.
+    /// An object is missing, and the clone is a partial one.
     #[error("object {object} was left out of this partial clone")]
     PartialClone {
         /// The missing object, or the words of libgit2 about it.
@@ -48,7 +48,7 @@ pub enum Error {
     /// The history ends before the commit that was looked for.
     #[error("this clone is shallow: its history does not reach {wanted}")]
     Shallow {
-        /// What was looked for.
+        /// The wanted revision.
         wanted: String,
     },
     /// A revision that git cannot resolve to a commit.
@@ -56,7 +56,7 @@ pub enum Error {
     UnknownRevision {
         /// As it was given.
         revision: String,
-        /// What git said.
+        /// Git's message.
         reason: String,
     },
     /// The older commit is not on the first-parent line of the newer one.
@@ -109,7 +109,7 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The ref has another value than the one that was expected: somebody else was faster.
+    /// The ref has another value than the one that was expected: another process was faster.
     #[error("`{name}` moved: expected {}, found {}", shown(*expected), shown(*found))]
     RefMoved {
         /// The ref.
@@ -119,7 +119,7 @@ pub enum Error {
         /// The value that it has.
         found: Option<ObjectId>,
     },
-    /// Another process holds git's lock file of the ref, and does not let go.
+    /// Another process holds git's lock file of the ref, and does not release it.
     #[error("`{name}` is locked by `{}`", path.display())]
     RefLocked {
         /// The ref.
@@ -161,7 +161,7 @@ pub enum Error {
     Unreachable {
         /// The remote.
         remote: String,
-        /// What git said, without credentials.
+        /// Git's message, without credentials.
         message: String,
     },
     /// The remote refused to take a ref.
@@ -171,7 +171,7 @@ pub enum Error {
         remote: String,
         /// The ref.
         name: String,
-        /// What the remote said, without credentials.
+        /// The remote's message, without credentials.
         message: String,
     },
     /// The lock of the site is held.
@@ -187,15 +187,15 @@ pub enum Error {
     Broken {
         /// The ref, path or object.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// Any other failure of git.
     #[error("failed to {attempt}")]
     Git {
-        /// What was tried, as a verb phrase.
+        /// The attempt, as a verb phrase.
         attempt: String,
-        /// What libgit2 said.
+        /// The error of libgit2.
         #[source]
         source: git2::Error,
     },

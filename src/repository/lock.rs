@@ -1,7 +1,7 @@
 //! The lock of a site: one ref that only one run can have.
 //!
-//! The lock is a commit without parents, with a nonce, so that no two are alike. Its tree says who
-//! holds it and for which run, and carries the run's plan, so that another clone can see which steps
+//! The lock is a commit without parents, with a nonce, so that no two are alike. Its tree holds its
+//! holder and run, and carries the run's plan, so that another clone can see which steps
 //! may have begun. Where there is a remote, it is taken by a push that only succeeds where the remote
 //! has none: the remote decides, and `<prefix>/<site>/lock` here is a cache of its ref, which says
 //! which lock was last this clone's. Whatever an earlier process left in it is replaced. Without a
@@ -26,7 +26,7 @@ pub struct NewLock<'a> {
     pub plan: &'a [u8],
     /// Random; must differ with every call.
     pub nonce: &'a str,
-    /// Who and when.
+    /// Author and time.
     pub author: Signature,
 }
 
@@ -90,7 +90,7 @@ impl Repository {
         }
     }
 
-    /// Puts a new lock in the place of one that was seen: to renew one's own, or to take another's over.
+    /// Replaces an observed lock by a new one: to renew one's own, or to take over another's.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Repository {
         Ok(lock)
     }
 
-    /// Releases a lock that was seen. One that is gone already is released.
+    /// Releases an observed lock. One that is gone already is released.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl Repository {
         };
         let holder = self
             .file_at(id, HOLDER)?
-            .ok_or_else(|| broken("it does not say who holds it".to_owned()))?;
+            .ok_or_else(|| broken("it names no holder".to_owned()))?;
         let holder: Holder =
             serde_json::from_slice(&holder).map_err(|error| broken(error.to_string()))?;
         Ok(Lock {

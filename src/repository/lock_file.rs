@@ -1,12 +1,12 @@
-//! git's lock file of a ref, made so that it does not outlive whoever took it.
+//! git's lock file of a ref, made so that it does not outlive its process.
 //!
 //! To git a ref is locked while `<ref>.lock` exists, whoever made it and whatever it says. Killed at the
 //! wrong instant, git leaves that file, and a person has to remove it. A lock file that is made here says
 //! so in its first line, and is locked for the system too (`flock`) from before it appears under its name
-//! until it is removed; the system lets go when the process ends, however it ends. So a file with our line
-//! that nobody has locked was left by a dead process, and who waits for it takes it away. Any other is
+//! until it is removed; the system releases it when the process ends, however it ends. So a file with our line
+//! and without a lock was left by a crashed process, and a waiting process removes it. Any other is
 //! respected: git's own; one of another machine, whose locks this system may not see; all of them where
-//! the file system knows no hard links or no locks.
+//! the file system has no hard links or no locks.
 //!
 //! The new value of the ref is not written into the lock file, as git does, but beside it, under a name
 //! that is the lock file of no legal ref.
@@ -47,7 +47,7 @@ impl LockDraft {
             .write(true)
             .create_new(true)
             .open(&path)?;
-        // Only what the system would let go of is marked as ours.
+        // Only a lock that the system would release is marked as ours.
         if file.try_lock().is_ok() {
             file.write_all(line().as_bytes())?;
         }
@@ -57,7 +57,7 @@ impl LockDraft {
         })
     }
 
-    /// Tries to lock `target`; `Ok(None)` where somebody else has it locked.
+    /// Tries to lock `target`; `Ok(None)` where another process has it locked.
     pub(super) fn take(&mut self, target: &Path) -> io::Result<Option<LockFile>> {
         let path = with_ending(target, ".lock");
         let file = match fs::hard_link(&self.path, &path) {
@@ -159,7 +159,7 @@ fn line() -> String {
     )
 }
 
-/// Whether a lock file was made here, under this boot or on this host: then its lock can be seen.
+/// Whether a lock file was made here, under this boot or on this host: then its lock is visible.
 fn is_of_this_machine(text: &str) -> bool {
     let made = text
         .strip_prefix(OURS)

@@ -8,7 +8,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// Who holds a lock: a process, a person and a run.
+/// The holder of a lock: a process, a person and a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The person or account.
@@ -89,7 +89,7 @@ impl Holder {
             }
     }
 
-    /// The same with nothing in it that could steer a terminal: a lock comes from somebody else.
+    /// The holder without characters that could steer a terminal: a lock comes from other machines.
     #[must_use]
     pub(super) fn printable(mut self) -> Self {
         for text in [
@@ -115,7 +115,7 @@ pub(super) fn host() -> Option<String> {
     line("/proc/sys/kernel/hostname").or_else(|| line("/etc/hostname"))
 }
 
-/// What changes with every boot; `None` where the system has no such thing.
+/// An id that changes with every boot; `None` where the system has none.
 pub(super) fn boot_id() -> Option<String> {
     line("/proc/sys/kernel/random/boot_id")
 }
@@ -131,7 +131,7 @@ enum Process {
     Unknown,
 }
 
-/// What Linux says about a process.
+/// The state of a process on Linux.
 fn process(pid: u32) -> Process {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         // The name in brackets may hold anything; the start time is the 20th field after it.
@@ -139,7 +139,7 @@ fn process(pid: u32) -> Process {
             let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
             let mut fields = fields.split_whitespace();
             match fields.next() {
-                // It has ended, and nobody has asked for its exit code yet: common in containers.
+                // It has ended, and its exit code was not collected yet: common in containers.
                 Some("Z" | "X") => Process::Gone,
                 _ => fields
                     .nth(18)

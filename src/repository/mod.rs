@@ -1,11 +1,11 @@
 //! git: trees at a revision and in the worktree, refs by compare-and-swap, tags, the lock, the remote.
 //!
-//! Bytes only: nothing here knows what a document, a plan or a record is. This room is the only user
+//! Bytes only: nothing here depends on documents, plans or records. This module is the only user
 //! of libgit2 and of the `git` program. Local objects go through libgit2 (its handles are pooled, so
 //! that a [`Repository`] can be shared between threads); the network goes through the program, which
 //! has everybody's credential helpers, proxies and job tokens.
 //!
-//! What is written is durable before a ref names it, and a ref moves only from the value that its
+//! Objects are durable before a ref names them, and a ref moves only from the value that its
 //! writer has seen: killed at any instant, the repository is either as before or as after.
 
 mod commit;
@@ -44,7 +44,7 @@ pub use lock::{Lock, NewLock};
 pub use machine::Holder;
 pub use object_id::{BlobId, CommitId, NoObjectId, ObjectId};
 pub use pack::Deflated;
-pub use program::Patience;
+pub use program::ProgramTimeout;
 pub use read::{Links, ReadError, open_file, read_file};
 pub use remote::{PushOutcome, RefUpdate, Remote, Transport};
 pub use stamps::Moment;
@@ -61,11 +61,11 @@ pub struct Repository {
     strips_carriage_returns: bool,
     /// Whether the executable bit of the worktree's files counts (`core.fileMode`).
     trusts_file_mode: bool,
-    /// What the git program gets as its environment; absent: what this process has.
+    /// The environment of the git program; absent: the environment of this process.
     environment: Option<Vec<(OsString, OsString)>>,
-    /// What can be computed again.
+    /// The cache.
     cache: Cache,
-    /// Handles that nobody uses just now.
+    /// Idle handles.
     idle: Mutex<Vec<git2::Repository>>,
 }
 
@@ -179,13 +179,13 @@ impl Repository {
         })
     }
 
-    /// What was computed before; empty where [`Repository::with_cache`] was not asked for.
+    /// The cache of recomputable data; empty without [`Repository::with_cache`].
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// What a repository that cannot be opened tells its user.
+    /// The error for a repository that cannot be opened.
     fn opening(path: &Path, error: git2::Error) -> Error {
         if error.code() == git2::ErrorCode::Owner {
             let git_dir = path.file_name().is_some_and(|name| name == ".git");
@@ -432,8 +432,8 @@ impl Repository {
         .map_err(|error| Self::opening(&self.git_dir, error))
     }
 
-    /// Forgets the handles, so that what the `git` program has changed (packs, the ends of a shallow
-    /// history) is seen.
+    /// Drops the handles, so that changes by the `git` program (packs, the ends of a shallow
+    /// history) become visible.
     fn forget_handles(&self) {
         self.idle
             .lock()
@@ -441,7 +441,7 @@ impl Repository {
             .clear();
     }
 
-    /// What a failure to read an object means: in a partial clone it was left out.
+    /// Classifies a failure to read an object: in a partial clone it was left out.
     fn reading(&self, handle: &git2::Repository, what: &str, error: git2::Error) -> Error {
         if error.code() == git2::ErrorCode::NotFound {
             let config = handle.config().and_then(|mut config| config.snapshot());
@@ -474,7 +474,7 @@ fn top_of(start: &Path) -> Option<PathBuf> {
     top.map(Path::to_owned)
 }
 
-/// Turns a failure of libgit2 into an [`Error::Git`] that says what was tried.
+/// Turns a failure of libgit2 into an [`Error::Git`] that names the attempt.
 fn git(attempt: impl Into<String>) -> impl FnOnce(git2::Error) -> Error {
     let attempt = attempt.into();
     move |source| Error::Git { attempt, source }

@@ -2,7 +2,7 @@
 //!
 //! New objects are collected first, and then written together: a few as loose objects, more as one
 //! pack. Either way the bytes are on the disk under a temporary name before they get their own, and
-//! the folder is synced after that, so that a ref never names what is not there. Temporary names are
+//! the folder is synced after that, so that a ref never names a missing object. Temporary names are
 //! those that `git prune` sweeps.
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use super::{BlobId, Error, ObjectId, Repository, git};
 /// Up to so many objects are written loose: a tag, a lock.
 const MOST_LOOSE: usize = 4;
 
-/// How often a write is begun anew whose folder or temporary files somebody else swept away meanwhile:
+/// How often a write is begun anew whose folder or temporary files another process removed meanwhile:
 /// `git gc` removes each empty folder, also one that was just made, and `git prune` all temporary files.
 const SWEPT: u32 = 100;
 
@@ -59,7 +59,7 @@ impl<'a> NewObjects<'a> {
 }
 
 impl Repository {
-    /// Writes all objects that are not there yet, and syncs them to the disk.
+    /// Writes all missing objects, and syncs them to the disk.
     pub(super) fn write_objects(&self, new: NewObjects<'_>) -> Result<(), Error> {
         let missing = self.with(|handle| {
             let odb = handle.odb().map_err(git("open the object database"))?;
@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes again and again while somebody else sweeps.
+    /// Writes again and again while another process removes temporary files.
     fn while_sweeping(sweep: impl Fn() + Sync, times: usize, mut write: impl FnMut(usize)) {
         let is_over = AtomicBool::new(false);
         /// Ends the sweeping, also where a write fails.

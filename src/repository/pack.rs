@@ -19,12 +19,12 @@ use super::{BlobId, Error, blob_id};
 
 /// Below this many bytes in all, threads cost more than they save.
 const WORTH_A_THREAD: usize = 1 << 20;
-/// How hard is tried: beyond it, much time saves little room.
+/// The effort of compression: beyond it, much time saves few bytes.
 const LEVEL: Compression = Compression::new(3);
 
 /// A file that is to be written, as it stands in a pack.
 ///
-/// Whoever writes many large files at once holds them so until all are there, in little room.
+/// Many large files that are written at once are held so until all are there, in little memory.
 #[derive(Clone)]
 pub struct Deflated {
     pub(super) id: BlobId,
@@ -67,7 +67,7 @@ impl fmt::Debug for Deflated {
 
 /// An object that is to be written.
 pub(super) enum Object<'a> {
-    /// What kind it is, and its bytes.
+    /// The kind, and the bytes.
     Plain(git2::ObjectType, Cow<'a, [u8]>),
     /// A file that is deflated already.
     Deflated(&'a Deflated),

@@ -1,8 +1,8 @@
-//! The `git` program: how it is called, and what of its words is passed on.
+//! The `git` program: how it is called, and which parts of its messages are passed on.
 //!
 //! Arguments are a list, never a line for a shell. The variables by which an outer git (a hook, an
 //! alias) points to its own repository are taken away, and the messages are kept in English, since
-//! some are looked at. Without a terminal nothing is asked, and the program is out of reach of the
+//! some are parsed. Without a terminal nothing is asked, and the program is out of reach of the
 //! terminal's Ctrl-C (a checkpoint that is being pushed must arrive). It always has a time limit, and what
 //! it has started ends with it.
 
@@ -34,14 +34,14 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Whether the program may ask a person, and how long it may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum ProgramTimeout {
     /// A terminal is there: credentials may be asked for. The time to type them is in the limit.
     Attended(Duration),
-    /// There is none: nothing is asked.
+    /// There is no terminal: nothing is asked.
     Unattended(Duration),
 }
 
-impl Patience {
+impl ProgramTimeout {
     /// How long the program may take.
     pub(super) fn limit(self) -> Duration {
         match self {
@@ -50,7 +50,7 @@ impl Patience {
     }
 }
 
-/// What a call of the program left.
+/// The result of a call of the program.
 pub(super) struct Output {
     pub(super) success: bool,
     pub(super) stdout: String,
@@ -63,7 +63,7 @@ impl Repository {
     pub(super) fn run_program(
         &self,
         arguments: &[&str],
-        patience: Patience,
+        timeout: ProgramTimeout,
         left: Duration,
     ) -> Result<Output, Error> {
         let mut command = Command::new("git");
@@ -79,7 +79,7 @@ impl Repository {
         }
         command.env("LC_ALL", "C");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Patience::Unattended(_) = patience {
+        if let ProgramTimeout::Unattended(_) = timeout {
             command.env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
             #[cfg(unix)]
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -89,7 +89,7 @@ impl Repository {
         let mut child = command.spawn().map_err(failed)?;
         let stdout = child.stdout.take().map(Gathered::from);
         let stderr = child.stderr.take().map(Gathered::from);
-        let ended = wait(&mut child, patience, left).map_err(failed)?;
+        let ended = wait(&mut child, timeout, left).map_err(failed)?;
         log::info!(
             "git {}: {}, in {:.1?}",
             without_credentials(&arguments.join(" ")),
@@ -103,7 +103,7 @@ impl Repository {
         let Some(success) = ended else {
             return Err(Error::GitTimeout {
                 command: arguments.first().copied().unwrap_or_default().to_owned(),
-                seconds: patience.limit().as_secs(),
+                seconds: timeout.limit().as_secs(),
             });
         };
         let text = |gathered: Option<Gathered>| gathered.map(Gathered::text).unwrap_or_default();
@@ -114,7 +114,7 @@ impl Repository {
         })
     }
 
-    /// What the `git` program resolves a revision to; it knows more forms than libgit2.
+    /// Resolves a revision by the `git` program; it knows more forms than libgit2.
     pub(super) fn resolve_by_program(&self, revision: &str) -> Option<CommitId> {
         let revision = format!("{revision}^{{commit}}");
         let arguments = [
@@ -126,18 +126,22 @@ impl Repository {
         ];
         let limit = Duration::from_secs(10);
         let output = self
-            .run_program(&arguments, Patience::Unattended(limit), limit)
+            .run_program(&arguments, ProgramTimeout::Unattended(limit), limit)
             .ok()?;
         output.stdout.trim().parse().ok()
     }
 }
 
 /// Whether the child succeeded; `None` where its time was up, and it is gone with all that it started.
-fn wait(child: &mut Child, patience: Patience, left: Duration) -> std::io::Result<Option<bool>> {
+fn wait(
+    child: &mut Child,
+    timeout: ProgramTimeout,
+    left: Duration,
+) -> std::io::Result<Option<bool>> {
     if let Some(success) = ended_within(child, left)? {
         return Ok(Some(success));
     }
-    let family = Family::of(child, patience);
+    let family = Family::of(child, timeout);
     // It takes its lock files away where it is asked to end.
     family.end(false);
     let in_order = ended_within(child, LAST_WORDS);
@@ -175,19 +179,19 @@ struct Family {
 
 #[cfg(unix)]
 impl Family {
-    fn of(child: &Child, patience: Patience) -> Self {
+    fn of(child: &Child, timeout: ProgramTimeout) -> Self {
         let Some(id) = rustix::process::Pid::from_raw(child.id().cast_signed()) else {
             return Self {
                 group: None,
                 members: Vec::new(),
             };
         };
-        match patience {
-            Patience::Unattended(_) => Self {
+        match timeout {
+            ProgramTimeout::Unattended(_) => Self {
                 group: Some(id),
                 members: Vec::new(),
             },
-            Patience::Attended(_) => {
+            ProgramTimeout::Attended(_) => {
                 let mut members = vec![id];
                 let mut at = 0;
                 while let Some(parent) = members.get(at) {
@@ -234,14 +238,14 @@ struct Family;
 
 #[cfg(not(unix))]
 impl Family {
-    fn of(_child: &Child, _patience: Patience) -> Self {
+    fn of(_child: &Child, _patience: ProgramTimeout) -> Self {
         Self
     }
 
     fn end(&self, _at_once: bool) {}
 }
 
-/// What a stream says, read by a thread of its own.
+/// The text of a stream, read by a thread of its own.
 struct Gathered {
     bytes: Arc<Mutex<Vec<u8>>>,
     ended: mpsc::Receiver<()>,

@@ -1,7 +1,7 @@
 //! Reads one file, and never more of it than is allowed; writes one, and never through a link of the checkout.
 //!
-//! What a path names is looked at when it is open, so that it cannot be another file by then: a pipe, a
-//! device or a folder is refused before anything is read, and without waiting for whoever writes into it.
+//! A file is checked when it is open, so that it cannot be another file by then: a pipe, a
+//! device or a folder is refused before anything is read, and without waiting for a writer.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -12,7 +12,7 @@ use super::Repository;
 /// Whether a path may be a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// It may: somebody who may read the file named it.
+    /// It may: a user who may read the file named it.
     Followed,
     /// It may not: links were resolved before.
     Refused,
@@ -72,7 +72,7 @@ fn open(path: &Path, links: Links) -> Result<File, ReadError> {
     {
         use rustix::fs::OFlags;
         use std::os::unix::fs::OpenOptionsExt;
-        // Opening a pipe would wait for whoever writes into it.
+        // Opening a pipe would wait for its writer.
         let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         if links == Links::Refused {
             flags |= OFlags::NOFOLLOW;

@@ -73,7 +73,7 @@ impl Repository {
         })
     }
 
-    /// Moves a ref from the value that was seen to a new one; `None` creates it. Durable on return.
+    /// Moves a ref from its observed value to a new one; `None` creates it. Durable on return.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Repository {
         replace(&lock, name, &path, format!("{new}\n").as_bytes())
     }
 
-    /// Deletes a ref that has the value that was seen.
+    /// Deletes a ref that has the observed value.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Repository {
         if found != Some(expected) {
             return Err(moved(found));
         }
-        // While they are locked, nobody packs the ref that is about to go.
+        // While they are locked, the ref that is about to go cannot be packed.
         let packed = self.common_dir.join(PACKED);
         let lock = self.lock_ref(PACKED, &packed)?;
         if let Some(rest) = packed_without(&packed, name)? {
@@ -164,7 +164,7 @@ impl Repository {
         for _ in 0..TRIES {
             match fs::create_dir_all(folder) {
                 Ok(()) => {}
-                // The empty folder was swept by whoever deleted the last ref in it.
+                // The empty folder was removed by the process that deleted the last ref in it.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error)
                     if matches!(

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::program::{Output, Patience};
+use super::program::{Output, ProgramTimeout};
 use super::{CommitId, Error, ObjectId, Repository};
 
 /// A remote of a repository.
@@ -31,7 +31,7 @@ pub struct Remote<'a> {
 #[derive(Clone)]
 enum Way {
     /// By the `git` program, as the repository's configuration says.
-    Program(Patience),
+    Program(ProgramTimeout),
     Transport(Arc<dyn Transport>),
 }
 
@@ -81,14 +81,14 @@ pub struct RefUpdate {
 pub enum PushOutcome {
     /// All refs have their new values there.
     Published,
-    /// A ref has neither its old nor its new value: somebody else was faster. Where the remote takes
+    /// A ref has neither its old nor its new value: another process was faster. Where the remote takes
     /// pushes as a whole, nothing was changed there.
     LostRace {
         /// The ref.
         name: String,
-        /// What it should have been.
+        /// The expected value.
         expected: Option<ObjectId>,
-        /// What it is.
+        /// The actual value.
         found: Option<ObjectId>,
     },
 }
@@ -99,7 +99,7 @@ impl Repository {
     /// # Errors
     ///
     /// [`Error::UnknownRemote`] where it is not configured, or would be taken for a flag.
-    pub fn remote(&self, name: &str, patience: Patience) -> Result<Remote<'_>, Error> {
+    pub fn remote(&self, name: &str, timeout: ProgramTimeout) -> Result<Remote<'_>, Error> {
         if name.starts_with('-') || !self.remotes()?.iter().any(|known| known == name) {
             return Err(Error::UnknownRemote {
                 name: name.to_owned(),
@@ -108,7 +108,7 @@ impl Repository {
         Ok(Remote {
             repository: self,
             name: name.to_owned(),
-            way: Way::Program(patience),
+            way: Way::Program(timeout),
             spent: Arc::default(),
             lasts: false,
         })
@@ -343,7 +343,7 @@ impl Remote<'_> {
         self.run(&arguments)
     }
 
-    /// What a push has come to, by what the remote has now.
+    /// The result of a push, by the refs of the remote now.
     fn judge(&self, updates: &[RefUpdate], output: &Output) -> Result<Verdict, Error> {
         if output.success {
             return Ok(Verdict::Over(PushOutcome::Published));
@@ -410,10 +410,10 @@ impl Remote<'_> {
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Output, Error> {
-        let Way::Program(patience) = self.way else {
+        let Way::Program(timeout) = self.way else {
             return Err(self.unreachable("it is not reached by the `git` program".to_owned()));
         };
-        let limit = patience.limit();
+        let limit = timeout.limit();
         let left = limit.saturating_sub(*self.spent());
         if left.is_zero() {
             return Err(Error::GitTimeout {
@@ -422,7 +422,7 @@ impl Remote<'_> {
             });
         }
         let began = Instant::now();
-        let output = self.repository.run_program(arguments, patience, left);
+        let output = self.repository.run_program(arguments, timeout, left);
         *self.spent() += began.elapsed();
         output
     }

@@ -2,10 +2,10 @@
 //!
 //! A file whose size, times, inode and device are what they were has the bytes that it had, so that the
 //! id of its bytes is known without reading them. As in git, that does not hold for a file that had
-//! just been changed when it was looked at: it may be changed again without another time, and is read
+//! just been changed when it was read: it may be changed again without another time, and is read
 //! the next time. This is a table of our own, beside git's index, because the index has the ids of what
 //! git would commit, which filters make something else of, and what it has of files that were touched
-//! waits until somebody runs git.
+//! waits until git runs.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use super::entry::Stamp;
 use super::{BlobId, Entry, Repository};
 use crate::cache::Key;
 
-/// A file that was changed within this time before it was looked at is not remembered.
+/// A file that was changed within this time before it was read is not remembered.
 const RECENT: Duration = Duration::from_secs(2);
 
 /// A file that was read.
@@ -27,7 +27,7 @@ struct Remembered<'a> {
     blob: &'a [u8],
 }
 
-/// The files of a worktree while somebody finds out their ids.
+/// The files of a worktree while their ids are computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Files that were changed from then on are not remembered.

@@ -1,6 +1,6 @@
 //! Annotated tags whose bytes are fixed before they are made.
 //!
-//! Who tags, when, and with what words is the caller's; so the id of a tag can be written down first
+//! Tagger, time and message are the caller's; so the id of a tag can be written down first
 //! (in the journal), and a tag that is made twice is one tag.
 
 use super::objects::NewObjects;
@@ -11,11 +11,11 @@ use super::{CommitId, Error, ObjectId, Repository, Signature, git};
 pub struct NewTag {
     /// Its name below `refs/tags/`.
     pub name: String,
-    /// What it marks.
+    /// The commit that it marks.
     pub target: CommitId,
     /// By whom and when.
     pub tagger: Signature,
-    /// Its words; a line break is added at the end where there is none.
+    /// Its message; a missing line break is added at the end.
     pub message: String,
 }
 
@@ -68,7 +68,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::RefMoved`] where there is another tag of that name.
+    /// [`Error::RefMoved`] where there is another tag with that name.
     pub fn create_tag(&self, tag: &NewTag) -> Result<ObjectId, Error> {
         let mut objects = NewObjects::default();
         let id = objects.add(git2::ObjectType::Tag, tag.bytes())?;

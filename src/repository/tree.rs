@@ -19,7 +19,7 @@ use super::{BlobId, CommitId, Error, Repository};
 pub struct Content {
     /// Their id.
     pub blob: BlobId,
-    /// As git would commit them (line ends changed where `core.autocrlf` says so).
+    /// As git would commit them (line ends changed where `core.autocrlf` is set).
     pub bytes: Vec<u8>,
 }
 
@@ -112,7 +112,7 @@ pub fn blob_id(bytes: &[u8]) -> BlobId {
         .into()
 }
 
-/// What git commits under `core.autocrlf`: LF for CRLF, in files that are text.
+/// The text that git commits under `core.autocrlf`: LF for CRLF, in files that are text.
 fn with_line_feeds(bytes: Vec<u8>) -> Vec<u8> {
     let is_text = !bytes.iter().take(8000).any(|byte| *byte == 0);
     if !is_text || !bytes.windows(2).any(|pair| pair == b"\r\n") {
@@ -176,7 +176,7 @@ impl RevisionFolders<'_> {
         match self.root.get_path(Path::new(path)) {
             Ok(entry) => Ok(Some((entry.id(), Self::kind(entry.filemode())))),
             Err(error) if error.code() == git2::ErrorCode::NotFound => {
-                // The path is not there, unless one of its folders is missing from the clone.
+                // The path is not found, unless one of its folders is missing from the clone.
                 match error.class() {
                     git2::ErrorClass::Odb => Err(self.failed(path, error)),
                     _ => Ok(None),

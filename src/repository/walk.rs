@@ -11,7 +11,7 @@ use super::entry::{
 };
 use super::{BlobId, CommitId, Error};
 
-/// Files and folders looked at in one walk; links can make more of them than a disk holds.
+/// Files and folders visited in one walk; links can make more of them than a disk holds.
 pub(super) const MOST_NODES: usize = 250_000;
 /// Of these, those below links to folders: a few links to each other stand for any number of paths.
 const MOST_LINKED: usize = 25_000;
@@ -22,7 +22,7 @@ const DEEPEST: usize = 256;
 /// Bytes of a link's target.
 pub(super) const LONGEST_LINK: u64 = 4096;
 
-/// What is at a path.
+/// The node at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Folder,
@@ -33,12 +33,12 @@ pub(super) enum Kind {
     Other,
 }
 
-/// What is at a path, and the id of its bytes where that is known.
+/// The node at a path, and the id of its bytes where that is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) blob: Option<BlobId>,
-    /// Of a document in the worktree: by what a change of it is seen.
+    /// Of a document in the worktree: the evidence of a change.
     pub(super) stamp: Option<Stamp>,
 }
 
@@ -67,9 +67,9 @@ pub(super) fn sort(children: &mut [Child]) {
 pub(super) trait Folders {
     /// The entries of a folder, in any order; as [`sort`] has them, little is left to be sorted.
     fn children(&self, folder: &str) -> Result<Vec<Child>, Error>;
-    /// What is at a path; `None` where there is nothing.
+    /// The node at a path; `None` if not found.
     fn node(&self, path: &str) -> Result<Option<Node>, Error>;
-    /// What the link at a path says.
+    /// The target of the link at a path.
     fn link_target(&self, path: &str) -> Result<Vec<u8>, Error>;
     /// Whether the file at a path is one of git's.
     fn is_tracked(&self, path: &str) -> Result<bool, Error>;
@@ -154,7 +154,7 @@ impl Walk<'_> {
                 Kind::Folder => self.folder(prefix, &real, &mut Vec::new()),
                 _ => self.file(prefix, &real, real != prefix, node),
             },
-            // A folder of the selection that is not there holds no files.
+            // A missing folder of the selection holds no files.
             Located::Nowhere => Ok(()),
             Located::Outside => {
                 let target = prefix.to_owned();

@@ -149,7 +149,7 @@ const THREADS: usize = 2;
 
 struct WorktreeFolders<'a> {
     repository: &'a Repository,
-    /// What was read ahead, by folder; each is asked for once.
+    /// Folders that were read ahead; each is asked for once.
     read: Mutex<FxHashMap<String, Vec<Child>>>,
 }
 
@@ -218,7 +218,7 @@ impl<'a> WorktreeFolders<'a> {
         });
     }
 
-    /// What git takes a document for, and by what a change of it is seen.
+    /// The mode of a document in git, and the evidence of a change.
     fn file(&self, metadata: std::io::Result<std::fs::Metadata>) -> (Mode, Option<Stamp>) {
         // A file that is gone by now fails when it is read.
         let Ok(metadata) = metadata else {

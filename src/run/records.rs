@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::Error;
 use super::event::{EventKind, RunEvent};
 use super::node;
-use crate::design::{Beside, NodeDesign, NodeName};
+use crate::design::{MergeJoin, NodeDesign, NodeName};
 use crate::journal::StepOutcome;
 use crate::record::{JournalMark, NodeRecord, Packed, Packing, RunRecord, State};
 use crate::step::{StepId, StepKind};
@@ -19,7 +19,7 @@ use crate::step::{StepId, StepKind};
 /// The records, and what is not in a checkpoint yet.
 pub(super) struct LiveRecords<'a> {
     /// A place in the designs to be reached: the machines of a group follow each other.
-    pub(super) designs: Beside<'a, Arc<NodeDesign>>,
+    pub(super) designs: MergeJoin<'a, Arc<NodeDesign>>,
     pub(super) state: State,
     pub(super) run: RunRecord,
     /// As they are now, with what is not in a checkpoint yet.
@@ -68,7 +68,7 @@ impl<'a> LiveRecords<'a> {
         now: Duration,
     ) -> Self {
         Self {
-            designs: Beside::of(designs),
+            designs: MergeJoin::of(designs),
             state,
             run,
             nodes: nodes.into_iter().collect(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Failure, FailureKind};
 use crate::backend::{self, Backends, Clock, Reach};
-use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
+use crate::design::{DIGEST_VERSION, Design, MergeJoin, NodeDesign, NodeName, Section};
 use crate::identity::Identity;
 use crate::record::NodeRecord;
 use crate::site::{Loader, Site};
@@ -21,7 +21,7 @@ pub fn allow_applied(
     if Reach::of(design).is_empty() {
         return;
     }
-    let mut nodes = Beside::of(&design.nodes);
+    let mut nodes = MergeJoin::of(&design.nodes);
     let unmoved = records.iter().filter_map(|(name, record)| {
         let node = nodes.get(name.as_str())?;
         let (section, own) = (&Section::OutOfBand, &node.digests);

@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::backends::{allow_applied, choose, identities, runtime};
 use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, sound};
 use crate::backend::{Backends, Look, Rights};
-use crate::design::{Beside, DIGEST_VERSION, Design, NodeDesign, NodeName, Policy};
+use crate::design::{DIGEST_VERSION, Design, MergeJoin, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
@@ -485,7 +485,7 @@ fn differing<'a>(
     records: &'a BTreeMap<NodeName, NodeRecord>,
     design: &'a Design,
 ) -> impl Iterator<Item = &'a NodeRecord> {
-    let mut nodes = Beside::of(&design.nodes);
+    let mut nodes = MergeJoin::of(&design.nodes);
     records
         .iter()
         .filter(move |(name, record)| differs(record, nodes.get(name.as_str()).map(|node| &**node)))

@@ -8,11 +8,11 @@ use trueup::record::{
     Checkpoint, Counts, Error, ExchangeOutcome, NodeRecord, Outcome, Packed, Phase, RunFile,
     RunRecord, State, Store,
 };
-use trueup::repository::{CommitId, Patience, PushOutcome, Repository, Signature};
+use trueup::repository::{CommitId, ProgramTimeout, PushOutcome, Repository, Signature};
 
 use crate::git::{Checkout, Origin};
 
-const PATIENCE: Patience = Patience::Unattended(Duration::from_secs(60));
+const TIMEOUT: ProgramTimeout = ProgramTimeout::Unattended(Duration::from_secs(60));
 
 fn node(name: &str, phase: Phase) -> NodeRecord {
     NodeRecord {
@@ -305,8 +305,8 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     let theirs_checkout = Checkout::clone_of(&origin.url(), &["--depth=1"]);
     let (here, there) = (ours_checkout.open(), theirs_checkout.open());
     let (ours, theirs) = (store(&here), store(&there));
-    let remote = here.remote("origin", PATIENCE).unwrap();
-    let their_remote = there.remote("origin", PATIENCE).unwrap();
+    let remote = here.remote("origin", TIMEOUT).unwrap();
+    let their_remote = there.remote("origin", TIMEOUT).unwrap();
 
     assert_eq!(
         ours.follow(&remote).unwrap().standing,

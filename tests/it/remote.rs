@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use trueup::repository::{
-    CommitId, Error, Holder, Lock, NewLock, Patience, PushOutcome, RefUpdate, Repository,
+    CommitId, Error, Holder, Lock, NewLock, ProgramTimeout, PushOutcome, RefUpdate, Repository,
     Selection, Signature,
 };
 
@@ -12,7 +12,7 @@ use crate::git::{Checkout, Origin};
 
 const STATE: &str = "refs/trueup/one/state";
 const TAG: &str = "refs/tags/site-action-success/one/R1";
-const PATIENCE: Patience = Patience::Unattended(Duration::from_secs(60));
+const TIMEOUT: ProgramTimeout = ProgramTimeout::Unattended(Duration::from_secs(60));
 
 /// An origin with three commits on `main`, and a clone of it.
 fn origin_and_clone() -> (Origin, Checkout, Vec<CommitId>) {
@@ -59,7 +59,7 @@ fn new_lock<'a>(holder: &'a Holder, nonce: &'a str) -> NewLock<'a> {
 fn what_is_pushed_with_a_lease_arrives_whole_or_not_at_all() {
     let (origin, clone, commits) = origin_and_clone();
     let repository = clone.open();
-    let remote = repository.remote("origin", PATIENCE).unwrap();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
     let [one, two, three] = commits[..] else {
         panic!()
     };
@@ -118,7 +118,7 @@ fn a_remote_without_atomic_pushes_takes_the_refs_one_by_one() {
     let (origin, clone, commits) = origin_and_clone();
     origin.git(&["config", "receive.advertiseAtomic", "false"]);
     let repository = clone.open();
-    let remote = repository.remote("origin", PATIENCE).unwrap();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
     let both = [
         update(STATE, None, Some(commits[0])),
         update(TAG, None, Some(commits[0])),
@@ -150,7 +150,7 @@ fn a_ref_that_the_remote_does_not_take_is_refused_and_not_a_lost_race() {
         std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let repository = clone.open();
-    let remote = repository.remote("origin", PATIENCE).unwrap();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
     let error = remote
         .push(&[update(STATE, None, Some(commits[0]))])
         .unwrap_err();
@@ -167,7 +167,7 @@ fn a_remote_that_is_not_there_is_unreachable_and_its_password_is_not_shown() {
     let (_origin, clone, commits) = origin_and_clone();
     clone.git(&["remote", "set-url", "origin", "file:///nowhere/at/all"]);
     let repository = clone.open();
-    let remote = repository.remote("origin", PATIENCE).unwrap();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
     for error in [
         remote.ls_remote(&[STATE]).unwrap_err(),
         remote.fetch(&[(STATE, STATE)]).unwrap_err(),
@@ -188,7 +188,7 @@ fn a_remote_that_is_not_there_is_unreachable_and_its_password_is_not_shown() {
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
     assert!(!error.to_string().contains("s3cret"), "{error}");
     for wrong in ["--upload-pack=x", "nobody", "file:///nowhere"] {
-        let error = repository.remote(wrong, PATIENCE).unwrap_err();
+        let error = repository.remote(wrong, TIMEOUT).unwrap_err();
         assert!(matches!(error, Error::UnknownRemote { .. }), "{error:?}");
     }
 }
@@ -199,8 +199,8 @@ fn a_remote_that_hangs_is_given_up() {
     let (_origin, clone, _) = origin_and_clone();
     clone.git(&["config", "remote.origin.uploadpack", "sleep 600 #"]);
     let repository = clone.open();
-    let patience = Patience::Unattended(Duration::from_millis(200));
-    let remote = repository.remote("origin", patience).unwrap();
+    let timeout = ProgramTimeout::Unattended(Duration::from_millis(200));
+    let remote = repository.remote("origin", timeout).unwrap();
     let error = remote.ls_remote(&[STATE]).unwrap_err();
     assert!(matches!(error, Error::GitTimeout { .. }), "{error:?}");
 }
@@ -208,9 +208,9 @@ fn a_remote_that_hangs_is_given_up() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_remote_that_hangs_takes_one_time_limit_a_command_and_leaves_no_process() {
-    for patience in [
-        Patience::Unattended(Duration::from_millis(500)),
-        Patience::Attended(Duration::from_millis(500)),
+    for timeout in [
+        ProgramTimeout::Unattended(Duration::from_millis(500)),
+        ProgramTimeout::Attended(Duration::from_millis(500)),
     ] {
         let (_origin, clone, commits) = origin_and_clone();
         let started = clone.outside().join("started");
@@ -231,7 +231,7 @@ fn a_remote_that_hangs_takes_one_time_limit_a_command_and_leaves_no_process() {
             let status = std::fs::read_to_string(format!("/proc/{process}/stat"));
             status.is_ok_and(|status| !status.contains(") Z "))
         };
-        let remote = repository.remote("origin", patience).unwrap();
+        let remote = repository.remote("origin", timeout).unwrap();
         for question in 0..3 {
             let error = match question {
                 0 => remote.ls_remote(&[STATE]).map(drop),
@@ -246,9 +246,9 @@ fn a_remote_that_hangs_takes_one_time_limit_a_command_and_leaves_no_process() {
         assert_eq!(
             processes().len(),
             1,
-            "the remote was asked once: {patience:?}"
+            "the remote was asked once: {timeout:?}"
         );
-        let lasting = repository.remote("origin", patience).unwrap().lasting();
+        let lasting = repository.remote("origin", timeout).unwrap().lasting();
         for _ in 0..2 {
             let error = lasting.ls_remote(&[STATE]).unwrap_err();
             assert!(matches!(error, Error::GitTimeout { .. }), "{error:?}");
@@ -257,7 +257,7 @@ fn a_remote_that_hangs_takes_one_time_limit_a_command_and_leaves_no_process() {
         assert_eq!(
             processes.len(),
             3,
-            "a run that lasts asks again: {patience:?}"
+            "a run that lasts asks again: {timeout:?}"
         );
         crate::world::wait_until("a process is left", || !processes.iter().any(is_alive));
     }
@@ -267,7 +267,7 @@ fn a_remote_that_hangs_takes_one_time_limit_a_command_and_leaves_no_process() {
 fn state_and_base_are_fetched_into_a_clone_that_has_neither() {
     let (_origin, writer, commits) = origin_and_clone();
     let repository = writer.open();
-    let remote = repository.remote("origin", PATIENCE).unwrap();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
     writer.git(&["checkout", "--quiet", "--detach"]);
     writer.write("x", "1");
     let state = writer.commit("state");
@@ -275,7 +275,7 @@ fn state_and_base_are_fetched_into_a_clone_that_has_neither() {
 
     let reader = Checkout::clone_of(&remote_url(&writer), &["--depth=1"]);
     let repository = reader.open();
-    let remote = repository.remote("origin", PATIENCE).unwrap();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
     let here = "refs/trueup-remotes/origin/one/state";
     assert_eq!(repository.read_ref(here).unwrap(), None);
     remote.fetch(&[(STATE, here)]).unwrap();
@@ -317,7 +317,7 @@ fn a_shallow_clone_says_so_and_can_be_deepened() {
         assert!(matches!(error, Error::Shallow { .. }), "{error:?}");
         assert!(error.hint().unwrap().contains("git fetch --unshallow"));
     }
-    let remote = repository.remote("origin", PATIENCE).unwrap();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
     remote.deepen(commits[0], head).unwrap();
     let between = repository
         .commits_touching(Some(commits[0]), head, &selection)
@@ -409,7 +409,7 @@ fn of_two_clones_that_race_for_the_lock_exactly_one_gets_it() {
                 .map(|(index, repository)| {
                     let barrier = &barrier;
                     scope.spawn(move || {
-                        let remote = repository.remote("origin", PATIENCE).unwrap();
+                        let remote = repository.remote("origin", TIMEOUT).unwrap();
                         let holder = holder(&format!("R{index}"));
                         let nonce = format!("{round}-{index}");
                         barrier.wait();
@@ -437,12 +437,12 @@ fn of_two_clones_that_race_for_the_lock_exactly_one_gets_it() {
             None,
             "nothing is left"
         );
-        let remote = repositories[loser].remote("origin", PATIENCE).unwrap();
+        let remote = repositories[loser].remote("origin", TIMEOUT).unwrap();
         let seen = repositories[loser]
             .read_remote_lock("one", &remote)
             .unwrap();
         assert_eq!(seen.as_ref(), Some(lock));
-        let remote = repositories[winner].remote("origin", PATIENCE).unwrap();
+        let remote = repositories[winner].remote("origin", TIMEOUT).unwrap();
         repositories[winner]
             .release_lock("one", lock.id, Some(&remote))
             .unwrap();
@@ -455,8 +455,8 @@ fn a_lock_is_taken_over_in_another_clone_and_its_old_holder_notices() {
     let (origin, first, _) = origin_and_clone();
     let second = Checkout::clone_of(&origin.url(), &[]);
     let (here, there) = (first.open(), second.open());
-    let remote = here.remote("origin", PATIENCE).unwrap();
-    let other_remote = there.remote("origin", PATIENCE).unwrap();
+    let remote = here.remote("origin", TIMEOUT).unwrap();
+    let other_remote = there.remote("origin", TIMEOUT).unwrap();
     let mine = holder("R1");
     let lock = here
         .acquire_lock(&new_lock(&mine, "1"), Some(&remote))
@@ -508,7 +508,7 @@ fn a_lock_is_taken_over_in_another_clone_and_its_old_holder_notices() {
 fn a_lock_that_a_dead_process_left_in_this_clone_alone_is_replaced() {
     let (_origin, clone, _) = origin_and_clone();
     let repository = clone.open();
-    let remote = repository.remote("origin", PATIENCE).unwrap();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
     let me = holder("R2");
     if me.process_start.is_none() || me.boot_id.is_none() {
         return;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::skipped::skipped;
 
 /// How long anything on loopback may take to come up or to go away.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Ports in a [`Ports`].
 const BLOCK: u16 = 64;
@@ -236,7 +236,7 @@ fn kill(file: &Path) {
         .stderr(Stdio::null())
         .status();
     let begun = Instant::now();
-    while is_alive(pid) && begun.elapsed() < PATIENCE {
+    while is_alive(pid) && begun.elapsed() < TIMEOUT {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -254,7 +254,7 @@ fn is_alive(pid: u32) -> bool {
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
+        assert!(begun.elapsed() < TIMEOUT, "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

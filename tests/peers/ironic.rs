@@ -26,7 +26,7 @@ use crate::harness::Peer;
 use crate::site::Site;
 
 /// No step of a test may take longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running Ironic.
 pub(crate) struct Lab {
@@ -245,7 +245,7 @@ impl Hands {
         parameters: Parameters,
     ) -> (Result<(), ActError>, Vec<String>) {
         let (order, listener) = self.order(kind, Some(node), parameters);
-        let result = tokio::time::timeout(PATIENCE, self.backends.act(&order)).await;
+        let result = tokio::time::timeout(TIMEOUT, self.backends.act(&order)).await;
         let result = result.unwrap_or_else(|_| panic!("{kind} of `{node}` does not end"));
         let said = listener.0.lock().unwrap().clone();
         (result, said)

@@ -491,8 +491,8 @@ fn every_field_of_our_schemas_is_described_and_every_example_is_valid() {
 
 #[test]
 fn the_schema_of_a_whole_document_leads_to_each_kind() {
-    struct Beside(BTreeMap<String, &'static str>);
-    impl jsonschema::Retrieve for Beside {
+    struct OtherDocuments(BTreeMap<String, &'static str>);
+    impl jsonschema::Retrieve for OtherDocuments {
         fn retrieve(
             &self,
             uri: &jsonschema::Uri<String>,
@@ -510,7 +510,7 @@ fn the_schema_of_a_whole_document_leads_to_each_kind() {
     let json: Json = serde_json::from_str(DOCUMENT).unwrap();
     let validator = jsonschema::options()
         .with_base_uri("json-schema:///schemas/document.json")
-        .with_retriever(Beside(files))
+        .with_retriever(OtherDocuments(files))
         .build(&json)
         .unwrap();
     for example in json["examples"].as_array().unwrap() {

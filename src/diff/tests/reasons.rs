@@ -1,4 +1,4 @@
-//! Where chains begin, how they go on, and what is shown of the fields.
+//! The start and the course of chains, and the fields that are shown.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::design::{Beside, NodeDesign, NodeName};
+use crate::design::{MergeJoin, NodeDesign, NodeName};
 use crate::observed::{Fact, ObservedNode};
 use crate::plan::asked::BY_HAND;
 use crate::plan::input::Input;
@@ -15,9 +15,9 @@ use crate::record::NodeRecord;
 /// Goes through all nodes, in the order of their names, with all that is known of each.
 pub(super) struct Subjects<'a> {
     input: &'a Input<'a>,
-    after: Beside<'a, Arc<NodeDesign>>,
-    records: Beside<'a, NodeRecord>,
-    seen: Option<Beside<'a, Box<ObservedNode>>>,
+    after: MergeJoin<'a, Arc<NodeDesign>>,
+    records: MergeJoin<'a, NodeRecord>,
+    seen: Option<MergeJoin<'a, Box<ObservedNode>>>,
     has_cluster: bool,
 }
 
@@ -25,9 +25,9 @@ impl<'a> Subjects<'a> {
     pub(super) fn of(input: &'a Input<'a>) -> Self {
         Self {
             input,
-            after: Beside::of(&input.after.nodes),
-            records: Beside::of(input.records),
-            seen: input.observations.map(|seen| Beside::of(&seen.nodes)),
+            after: MergeJoin::of(&input.after.nodes),
+            records: MergeJoin::of(input.records),
+            seen: input.observations.map(|seen| MergeJoin::of(&seen.nodes)),
             has_cluster: has_cluster(input),
         }
     }
@@ -90,8 +90,8 @@ pub(super) fn membership(has_cluster: bool, seen: Option<&ObservedNode>) -> Memb
 pub(super) fn retirements<'a>(input: &Input<'a>) -> FxHashMap<&'a NodeName, Retired<'a>> {
     let mut result = FxHashMap::default();
     let entries = input.after.retired(&input.options.as_of);
-    let mut records = Beside::of(input.records);
-    let mut seen = input.observations.map(|seen| Beside::of(&seen.nodes));
+    let mut records = MergeJoin::of(input.records);
+    let mut seen = input.observations.map(|seen| MergeJoin::of(&seen.nodes));
     for name in input.after.nodes.keys() {
         if let Some(entry) = entries.get(name) {
             result.insert(name, Retired::By(entry));

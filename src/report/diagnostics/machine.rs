@@ -241,7 +241,7 @@ fn junit_lines(list: &[&Diagnostic], wanted: Severity, sources: &Sources) -> Str
 }
 
 /// Writes a JUnit report: one test case a file that has problems, failed where one of them is an error;
-/// one passed case where there are none.
+/// one passed case without problems.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! Problems in documents, as text with the lines shown, and in the formats that pull requests understand.
 //!
-//! All formats take the list in its order (it is sorted by whoever made it) and the texts that it points
+//! All formats take the list in its order (the caller has sorted it) and the texts that it points
 //! into. Lines that hold secrets are never shown: the sources do not give them out.
 
 mod machine;

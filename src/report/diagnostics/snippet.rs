@@ -13,7 +13,7 @@ const MOST_COLUMNS: usize = 120;
 pub(super) struct Look<'a> {
     /// In front of the place.
     pub(super) arrow: &'a str,
-    /// What the pointer is made of.
+    /// The character of the pointer.
     pub(super) pointer: char,
     /// Behind the pointer.
     pub(super) label: &'a str,
@@ -100,7 +100,7 @@ struct Window {
 }
 
 impl Window {
-    /// The part around a column (in characters, from 0); never looks at more characters than it may show.
+    /// The part around a column (in characters, from 0); never reads more characters than it may show.
     fn around(text: &str, column: usize) -> Self {
         let skip = column.saturating_sub(MOST_COLUMNS / 2);
         let token_end = column + token_length(text, column);

@@ -27,7 +27,7 @@ pub fn text(
     Ok(())
 }
 
-/// The counts: `2 errors, 1 warning`; `no problems` where there are none.
+/// The counts: `2 errors, 1 warning`; `no problems` for none.
 #[must_use]
 pub fn summary(diagnostics: &Diagnostics) -> String {
     let (errors, warnings) = diagnostics.counts();

@@ -1,7 +1,7 @@
-//! What a plan of many groups or of many different changes leaves to `--full`: groups to which the same happens as to
+//! The parts of a plan of many groups or of many different changes that only `--full` shows: groups with the same changes as
 //! one that is shown, and changes that differ from those shown in values only.
 //!
-//! A plan with few of both is shown as it is. Whatever is folded is counted, and what it destroys is said with it.
+//! A plan with few of both is shown as it is. Folded parts are counted, and their destructive effects are listed.
 
 use std::fmt::Write as _;
 
@@ -75,7 +75,7 @@ pub(super) fn stages<'p, 'a>(
     (shown, rest)
 }
 
-/// What is said of folded stages: how many, what happens in them, and the first of their names.
+/// The line for folded stages: how many, their changes, and the first of their names.
 pub(super) fn said_of(parts: &[&OutlinePart<'_>], what: &str, most: usize) -> String {
     let changes = || {
         let alike = parts.iter().flat_map(|part| &part.alike);
@@ -118,7 +118,7 @@ pub(super) fn destroys(parts: &[&OutlinePart<'_>]) -> bool {
     alike.any(|alike| alike.first().is_some_and(|first| first.destructive))
 }
 
-/// What is shown of a stage, in order.
+/// The pieces of a stage, in order.
 pub(super) enum Piece<'p, 'a> {
     /// Changes that are alike.
     Alike(&'p Alike<'a>),

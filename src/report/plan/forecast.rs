@@ -1,4 +1,4 @@
-//! What a plan is expected to do to what runs on its nodes, in lines.
+//! The expected effects of a plan on workloads of its nodes, in lines.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ pub(super) fn lines(plan: &Plan, full: bool) -> Vec<String> {
         lines
     };
     if plan.forecast.creates_daemon_set {
-        lines.push("the DaemonSet that stops kubelets is not there, and is created".to_owned());
+        lines.push("the DaemonSet that stops kubelets is missing, and is created".to_owned());
     }
     lines
 }
@@ -39,7 +39,7 @@ fn is_grave(node: &NodeForecast) -> bool {
     !(node.blocked.is_empty() && node.uncontrolled.is_empty() && node.local_data.is_empty())
 }
 
-/// What is said of the nodes without a line of their own.
+/// The line for nodes without a line of their own.
 fn others(rest: &[&NodeForecast], is_more: bool) -> String {
     let nodes = match is_more {
         true => format!("… and {}", counted(rest.len(), "more node", "more nodes")),
@@ -67,7 +67,7 @@ fn others(rest: &[&NodeForecast], is_more: bool) -> String {
     text
 }
 
-/// What the summary says of etcd: `touches etcd "kubernetes" (3 → 2 members meanwhile)`.
+/// The part of the summary about etcd: `touches etcd "kubernetes" (3 → 2 members meanwhile)`.
 pub(super) fn etcd(plan: &Plan) -> Option<String> {
     let clusters: Vec<String> = plan.forecast.etcd.iter().map(cluster).collect();
     (!clusters.is_empty()).then(|| format!("touches etcd {}", clusters.join(", ")))
@@ -105,7 +105,7 @@ fn node(node: &NodeForecast) -> String {
     if !node.uncontrolled.is_empty() {
         let pods = node.uncontrolled.iter();
         let pods = pods.map(|pod| format!("{}/{}", visible(&pod.namespace), visible(&pod.name)));
-        let _ = write!(text, "; nobody starts again {}", listed(pods));
+        let _ = write!(text, "; not started again: {}", listed(pods));
     }
     for data in &node.local_data {
         let _ = write!(

@@ -2,7 +2,7 @@
 //!
 //! First a marker, so that a pipeline finds its comment again and updates it in place; then the summary
 //! and everything destructive, outside any fold; then a fold a group. What does not fit is left out at whole
-//! nodes, details first, with a line that says what was left out. Values from documents are shown so that
+//! nodes, details first, with a line that lists the omissions. Values from documents are shown so that
 //! they mean nothing to markdown: no fence, no mention, no reference, no HTML.
 
 use std::fmt::{self, Write};
@@ -20,16 +20,16 @@ pub const DEFAULT_MAX_BYTES: usize = 65_536;
 
 /// Fewer bytes than this hold no comment that says anything.
 const LEAST_BYTES: usize = 1_024;
-/// What is kept free for the lines that say what was left out.
+/// Bytes reserved for the lines that list omissions.
 const RESERVE: usize = 512;
-/// Machines that are named on a line: beyond them nobody reads, and what comes after the line is out of sight.
+/// Machines that are named on a line: longer lines are not read, and hide the lines behind them.
 const MOST_NAMES: usize = 200;
 /// Lines of machines that are wiped or taken away, before they are counted only.
 const MOST_LINES: usize = 40;
 /// Most steps of which the comment has a picture.
 const MOST_DRAWN_PHASES: usize = 60;
 
-/// What the comment needs to know beside the plan.
+/// The parameters of the comment besides the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Comment<'a> {
     /// Most bytes; below 1,024 it is cut hard.
@@ -85,7 +85,7 @@ pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt:
     out.write_str(page.finish())
 }
 
-/// What is expected to happen to what runs on the nodes, as far as there is room.
+/// The expected effects on workloads of the nodes, as far as there is room.
 fn expected(page: &mut Page, plan: &Plan, reserved: usize) {
     let lines = forecast::lines(plan, false);
     let all = lines.len();

@@ -1,6 +1,6 @@
 //! The plan as a person reads it, as a comment of a pull request, and as pictures of its graph.
 //!
-//! What destroys data or takes a machine away is in every format, with its count, and is never folded out
+//! Steps that destroy data or take a machine away are in every format, with their count, and are never folded out
 //! of sight. Changes that are alike are shown once: `outline` gathers them, all formats share it.
 
 mod fold;

@@ -92,7 +92,7 @@ pub(super) fn gather<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Vec<A
     gather_by(changes, likeness)
 }
 
-/// The same for what a key says is alike.
+/// Gathers changes with equal keys.
 pub(super) fn gather_by<'a>(
     changes: impl IntoIterator<Item = &'a Change>,
     key: impl Fn(&Change) -> String,
@@ -111,7 +111,7 @@ pub(super) fn gather_by<'a>(
     result
 }
 
-/// What a change does and which fields it is about, whatever their values, as a key.
+/// The kind of a change and the fields it is about, whatever their values, as a key.
 pub(super) fn kinship(change: &Change) -> String {
     let mut key = format!(
         "{:?}{}{}{}\u{1f}{:?}",

@@ -70,7 +70,7 @@ struct Block<'p, 'a> {
 }
 
 impl Block<'_, '_> {
-    /// What its phases are, whichever and however many nodes they have, and however many waves go through them.
+    /// The key of its phases, for any number of nodes and waves.
     fn key(&self) -> Vec<Vec<PhaseKey>> {
         let waves = self.phases.chunk_by(|one, next| one.wave == next.wave);
         let mut keys: Vec<Vec<PhaseKey>> = waves.map(keys).collect();
@@ -79,7 +79,7 @@ impl Block<'_, '_> {
     }
 }
 
-/// What is the same of phases that are alike: their kind, whether they are of a wave, their time, and their effect.
+/// The common part of phases that are alike: their kind, whether they are of a wave, their time, and their effect.
 type PhaseKey = (StepKind, bool, u64, Effect);
 
 fn keys(phases: &[Phase<'_>]) -> Vec<PhaseKey> {

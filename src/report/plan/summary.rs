@@ -23,7 +23,7 @@ const ORDER: [(ChangeKind, bool); 11] = [
     (ChangeKind::Unknown, false),
 ];
 
-/// The lines of the summary, without line breaks; the first says what happens, then what is blocked
+/// The lines of the summary, without line breaks; the first lists the changes, then the blocked ones
 /// where something is, the last how long it takes where something is done.
 #[must_use]
 pub fn summary(plan: &Plan) -> Vec<String> {
@@ -87,7 +87,7 @@ fn nothing(plan: &Plan) -> String {
     format!("No changes: {why}")
 }
 
-/// What happens to how many nodes, and what it costs.
+/// The number of nodes for each kind of change, and its costs.
 fn parts(plan: &Plan) -> Vec<String> {
     let summary = &plan.summary;
     let disks = (summary.wiped_disks > 0)
@@ -114,7 +114,7 @@ fn parts(plan: &Plan) -> Vec<String> {
     parts
 }
 
-/// What is not touched: `, 2 retired left out, 40 unchanged`.
+/// The nodes without a change: `, 2 retired left out, 40 unchanged`.
 fn remaining(plan: &Plan) -> String {
     let mut text = String::new();
     for (number, words) in [

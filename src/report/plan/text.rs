@@ -346,7 +346,7 @@ fn fields(out: &mut dyn Write, fields: &[FieldChange], view: View) -> fmt::Resul
     Ok(())
 }
 
-/// What is not carried out, and what allows it.
+/// The blocked changes, and the flags that allow them.
 fn blocked(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     let palette = view.palette;
     let all = outline::blocked(plan);

@@ -36,7 +36,7 @@ pub(super) fn verb(kind: ChangeKind) -> &'static str {
     }
 }
 
-/// What becomes of nodes, after their number: `40 to deploy`.
+/// The change of nodes, after their number: `40 to deploy`.
 pub(super) fn outlook(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Create => "to deploy",
@@ -78,7 +78,7 @@ pub(super) fn headline(change: &Change) -> String {
     text
 }
 
-/// How the machine of a change is cleaned: who says so, then the steps in their order, those that erase
+/// The cleaning of a change's machine: its source, then the steps in their order, those that erase
 /// with the disks that they erase. Nothing where it is not cleaned.
 pub(super) fn cleaning(change: &Change) -> Vec<String> {
     let Some(cleaning) = &change.cleaning else {
@@ -104,7 +104,7 @@ pub(super) fn cleaning(change: &Change) -> Vec<String> {
     lines
 }
 
-/// A value as it is shown: on one line, not too long; `(none)` where there is none.
+/// A value for output: on one line, not too long; `(none)` for an absent one.
 pub(super) fn value(value: Option<&str>) -> String {
     let Some(text) = value else {
         return "(none)".to_owned();
@@ -161,7 +161,7 @@ fn document(name: &str) -> String {
     }
 }
 
-/// What a group is: `critical, 40 nodes, at least 90 % must succeed, after control`.
+/// The description of a group: `critical, 40 nodes, at least 90 % must succeed, after control`.
 pub(super) fn about(group: &PlannedGroup) -> String {
     let mut parts = Vec::new();
     if group.critical {
@@ -179,7 +179,7 @@ pub(super) fn about(group: &PlannedGroup) -> String {
     visible(&parts.join(", "))
 }
 
-/// What must hold in a group, whichever nodes it has: whether it is critical, and its criteria.
+/// The conditions of a group, without its nodes: whether it is critical, and its criteria.
 pub(super) fn conditions(group: &PlannedGroup) -> String {
     format!("{} {:?}", group.critical, criteria(&group.success_criteria))
 }
@@ -241,7 +241,7 @@ pub(super) fn short(revision: &str) -> String {
     visible(&revision.chars().take(12).collect::<String>())
 }
 
-/// What the plan goes to, and what it starts from.
+/// The target of the plan, and its base.
 pub(super) fn revisions(plan: &Plan) -> (String, String) {
     let target = match &plan.target.revision {
         Some(revision) => short(revision),

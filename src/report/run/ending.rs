@@ -79,7 +79,7 @@ pub fn report(
     )
 }
 
-/// Says which machines were changed that nothing proves to be the ones that are meant.
+/// Lists the machines that were changed without a proof of their identity.
 fn unverified(
     out: &mut dyn Write,
     nodes: &[NodeName],

@@ -31,7 +31,7 @@ pub fn line(out: &mut dyn Write, event: &RunEvent, palette: Palette) -> fmt::Res
     writeln!(out)
 }
 
-/// What happens, without time and line break.
+/// The event, without time and line break.
 pub(super) fn what(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> fmt::Result {
     let warning = |text| palette.paint(Role::Warning, text);
     match kind {
@@ -82,7 +82,7 @@ fn run_started(out: &mut dyn Write, kind: &EventKind) -> fmt::Result {
     else {
         return Ok(());
     };
-    let verb = if *resumed { "goes on" } else { "starts" };
+    let verb = if *resumed { "resumes" } else { "starts" };
     write!(
         out,
         "run {} {verb}: {} of {} to {}, {}",
@@ -112,7 +112,7 @@ fn of_step(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> fmt::Resu
             out,
             "{} {} in {}: {}",
             Visible(&step.to_string()),
-            palette.paint(Role::Warning, "is tried again"),
+            palette.paint(Role::Warning, "is retried"),
             milliseconds(*delay_ms),
             Visible(message)
         ),

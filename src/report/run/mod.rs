@@ -1,8 +1,8 @@
-//! What happens in a run while it happens, how it ended, and what was done before.
+//! The events of a running run, its end, and the history of runs.
 //!
-//! A [`Reporter`] hears each event before the thing it tells of is done. [`Lines`] and [`JsonLines`] write
+//! A [`Reporter`] receives each event before its effect. [`Lines`] and [`JsonLines`] write
 //! one line an event, [`Progress`] keeps a terminal up to date. The tables ([`log`], [`nodes`], [`status`])
-//! take rows that whoever calls has put together.
+//! take rows from the caller.
 
 mod cleaning;
 mod ending;

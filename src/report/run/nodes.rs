@@ -1,4 +1,4 @@
-//! The nodes that somebody asked for, as a table and as JSON.
+//! The requested nodes, as a table and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};

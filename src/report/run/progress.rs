@@ -1,8 +1,8 @@
 //! A terminal that shows how far a run is: one bar for all steps, a line for each node in work.
 //!
 //! Failures, retries, gates that do not hold and ends of groups stay on the screen above the bars. Where
-//! it draws is made by whoever owns the terminal, who also falls back to [`Lines`](super::Lines) where
-//! there is none.
+//! it draws is made by the owner of the terminal, which also falls back to [`Lines`](super::Lines) without
+//! one.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

@@ -1,4 +1,4 @@
-//! Who listens to a run and writes: plain lines, or a JSON object a line.
+//! Reporters of a run: plain lines, or a JSON object a line.
 
 use std::fmt::{self, Write};
 

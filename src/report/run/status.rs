@@ -23,9 +23,9 @@ pub struct StatusRow<'a> {
     pub designed: bool,
     /// Its record, where there is one.
     pub record: Option<&'a NodeRecord>,
-    /// What its machine was seen to be, where it was asked.
+    /// The observed state of its machine, where it was observed.
     pub observed: Option<&'a ObservedNode>,
-    /// What differs, one phrase each; empty where it is as designed.
+    /// The differences, one phrase each; empty where it is as designed.
     pub differs: Vec<Arc<str>>,
 }
 
@@ -76,7 +76,7 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
         "{}, {}{}",
         counted(rows.len(), "node", "nodes"),
         match differing {
-            0 if unseen > 0 => "none is seen to differ".to_owned(),
+            0 if unseen > 0 => "no difference observed".to_owned(),
             0 => "all as designed".to_owned(),
             _ => counted(differing, "differs", "differ"),
         },
@@ -87,7 +87,7 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
     )
 }
 
-/// Why a machine that was asked could not be seen.
+/// Why a machine could not be observed.
 fn unseen<'a>(row: &'a StatusRow<'_>) -> Option<&'a str> {
     let node = row.observed?;
     match &node.provision {

@@ -62,7 +62,7 @@ fn ending() -> RunReport {
         },
         unverified: Vec::new(),
         tag: Some("site-action-success/x/01J".into()),
-        next: vec!["look at n2, then plan again".into()],
+        next: vec!["check n2, then plan again".into()],
         duration_ms: 754_000,
     }
 }
@@ -165,7 +165,7 @@ fn each_event_is_one_line_with_its_time() {
     06:41:00 +00:00:00  run 01J starts: update of x to 111111111111, 4 steps
     06:41:01 +00:00:01  group compute starts, 2 nodes
     06:41:02 +00:00:02  deploy/compute/n2 starts
-    06:41:03 +00:00:03  deploy/compute/n2 is tried again in 1.5 s: the provisioner is busy
+    06:41:03 +00:00:03  deploy/compute/n2 is retried in 1.5 s: the provisioner is busy
     06:41:04 +00:00:04  deploy/compute/n2 FAILED after 4.2 s: the image cannot be read
     06:41:05 +00:00:05  group compute gate deployed DOES NOT HOLD: 1 of 2; 50 % of 90 %
     06:41:06 +00:00:06  group compute FAILED: 1 of 2 nodes, 90 % wanted
@@ -275,7 +275,7 @@ fn the_report_lists_groups_and_what_failed_and_what_to_do() {
     NODE  STANDING  STEP               TIME   REASON
     n2    failed    deploy/compute/n2  4.2 s  the image cannot be read
 
-    next: look at n2, then plan again
+    next: check n2, then plan again
     Tagged site-action-success/x/01J
     Run 01J succeeded with failures: 1 succeeded, 1 failed, in 12 min
     ");
@@ -473,7 +473,7 @@ fn groups_and_nodes_of_a_large_run_are_counted_where_they_have_something_in_comm
 
     `trueup show 01J --full` lists all
 
-    next: look at n2, then plan again
+    next: check n2, then plan again
     Tagged site-action-success/x/01J
     Run 01J succeeded with failures: 1 succeeded, 1 failed, in 12 min
     ");

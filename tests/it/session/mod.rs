@@ -16,7 +16,7 @@ use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessC
 use trueup::observed::ObservedNode;
 use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
 use trueup::record::{Packed, State, Store};
-use trueup::repository::{CommitId, Holder, NewLock, Patience, Repository, Signature};
+use trueup::repository::{CommitId, Holder, NewLock, ProgramTimeout, Repository, Signature};
 use trueup::run::{
     ApprovedPlan, Begun, Committer, Connection, Error, Interrupted, Process, Proposal, Recorder,
     Resumption, SiteRepository, TakeOver, Timekeeper, begin, resume,
@@ -26,7 +26,7 @@ use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
 use crate::git::Checkout;
 
-const PATIENCE: Patience = Patience::Unattended(Duration::from_secs(60));
+const TIMEOUT: ProgramTimeout = ProgramTimeout::Unattended(Duration::from_secs(60));
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A clock that only moves when it is told to.
@@ -237,7 +237,7 @@ fn alone(repository: &Repository) -> SiteRepository<'_> {
 fn shared(repository: &Repository) -> SiteRepository<'_> {
     SiteRepository {
         connection: Connection::Shared {
-            remote: repository.remote("origin", PATIENCE).unwrap(),
+            remote: repository.remote("origin", TIMEOUT).unwrap(),
             publish: true,
         },
         ..alone(repository)

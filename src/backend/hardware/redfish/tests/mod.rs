@@ -609,7 +609,7 @@ async fn what_no_controller_is_needed_for_is_said_without_asking_one() {
         error
             .unwrap_err()
             .to_string()
-            .contains("`hardware.redfish.image` does not say")
+            .contains("`hardware.redfish.image` is not set")
     );
     let text = text(&[1], "", "").replace("env: PASSWORD", "env: NOTHING");
     let site = opened(&text);

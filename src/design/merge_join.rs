@@ -1,4 +1,4 @@
-//! Looks names up that are mostly in their order, a step each and not a search.
+//! A merge join over nodes: lookups in the order of names cost a step each, not a search.
 
 use std::collections::{BTreeMap, btree_map};
 use std::iter::Peekable;
@@ -6,15 +6,15 @@ use std::ops::Bound;
 
 use super::NodeName;
 
-/// A place in a map of nodes: whoever goes through all nodes of a large site in their order looks into
-/// maps of others at the same time. In another order each name is searched for.
+/// A cursor in a map of nodes, for loops over all nodes of a large site in their order. In another order each
+/// name is searched for.
 #[derive(Clone, Debug)]
-pub struct Beside<'a, V> {
+pub struct MergeJoin<'a, V> {
     map: &'a BTreeMap<NodeName, V>,
     entries: Peekable<btree_map::Range<'a, NodeName, V>>,
 }
 
-impl<'a, V> Beside<'a, V> {
+impl<'a, V> MergeJoin<'a, V> {
     /// The beginning of a map.
     #[must_use]
     pub fn of(map: &'a BTreeMap<NodeName, V>) -> Self {
@@ -24,12 +24,12 @@ impl<'a, V> Beside<'a, V> {
         }
     }
 
-    /// What the map has under a name.
+    /// The value of a name.
     pub fn get(&mut self, name: &str) -> Option<&'a V> {
         self.entry(name).map(|(_, value)| value)
     }
 
-    /// The same with the name that it has there.
+    /// The value of a name, with the name as the map has it.
     pub fn entry(&mut self, name: &str) -> Option<(&'a NodeName, &'a V)> {
         self.entries.next_if(|(next, _)| next.as_str() < name);
         if self
@@ -53,19 +53,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_looked_up_in_order_is_what_is_there(
+        fn lookups_in_any_order_agree_with_the_map(
             map in proptest::collection::btree_map("[a-c]{1,3}", 0u8.., 0..20),
             asked in proptest::collection::vec("[a-c]{1,3}", 0..20),
         ) {
             let map: BTreeMap<NodeName, u8> =
                 map.into_iter().map(|(name, value)| (NodeName::from(name), value)).collect();
-            let mut beside = Beside::of(&map);
+            let mut joined = MergeJoin::of(&map);
             let mut sorted = asked.clone();
             sorted.sort();
             for name in asked.iter().chain(&sorted) {
                 let name = name.as_str();
-                prop_assert_eq!(beside.get(name), map.get(name));
-                prop_assert_eq!(beside.entry(name), map.get_key_value(name), "the same again");
+                prop_assert_eq!(joined.get(name), map.get(name));
+                prop_assert_eq!(joined.entry(name), map.get_key_value(name), "the same again");
             }
         }
     }
