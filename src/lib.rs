@@ -1,29 +1,29 @@
 //! trueup brings a bare-metal site true to its design.
 //!
-//! The rooms of the house, in the order in which data flows:
+//! The modules, in the order in which data flows:
 //!
 //! - [`diagnostic`]: problems in documents, and the texts they point into.
-//! - [`cache`]: what can be computed again, in files.
+//! - [`cache`]: recomputable data, in files.
 //! - [`repository`]: git, bytes only: trees, refs by compare-and-swap, tags, the lock, the remote.
 //! - [`document`]: YAML to documents with identity and provenance.
 //! - [`render`]: layering, substitution and replacement.
 //! - [`lifecycle`]: the node's states and verbs, as tables.
 //! - [`remediation`]: how a failed machine is brought back, as a table.
-//! - [`identity`]: what distinguishes one machine from all others.
+//! - [`identity`]: the identity of a machine.
 //! - [`design`]: the typed site, and the rules that check it.
 //! - [`site`]: the only loader: a site at one revision, through all stages.
-//! - [`observed`]: what machines and clusters were seen to be.
-//! - [`record`]: what was done to each node, and by which run.
+//! - [`observed`]: the observed state of machines and clusters.
+//! - [`record`]: the record of each node, and its last run.
 //! - [`step`]: the kinds of step.
-//! - [`diff`]: what differs between two revisions, and why a node changes.
-//! - [`guard`]: what keeps a site alive while it changes.
-//! - [`plan`]: the whole way, as a value.
-//! - [`backend`]: who talks to machines and clusters.
-//! - [`journal`]: what a run meant to do and what came of it.
+//! - [`diff`]: the differences between two revisions, and why a node changes.
+//! - [`guard`]: guards that keep a site alive while it changes.
+//! - [`plan`]: the plan: changes, steps, and their order.
+//! - [`backend`]: drivers of machines and clusters.
+//! - [`journal`]: the intentions of a run and their results.
 //! - [`run`]: a run's life in the repository, from the lock to the tag.
 //! - [`apply`]: carries a plan out.
-//! - [`workflow`]: the way from documents to a plan, for whoever calls.
-//! - [`report`]: what people and programs read.
+//! - [`workflow`]: the functions from documents to a finished run, for all callers.
+//! - [`report`]: output for people and programs.
 //! - [`cli`]: the command line.
 
 pub mod apply;

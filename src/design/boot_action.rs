@@ -22,7 +22,7 @@ use crate::document::{DocumentId, Field, Key, Map, Node, Value};
 /// The fields of a boot action that are about what it does.
 pub(super) const EFFECT_FIELDS: [&str; 2] = ["assets", "signaling"];
 
-/// What a set of boot actions means for a node.
+/// The meaning of a set of boot actions for a node.
 #[derive(Debug)]
 pub(super) struct ActionSet {
     pub(super) section: SectionValue,
@@ -120,7 +120,7 @@ fn action_set(actions: &[BootAction], chosen: &[u32]) -> ActionSet {
     }
 }
 
-/// A place for what nobody wrote.
+/// The mark of a value that is not in any document.
 fn no_mark() -> Mark {
     Mark::new(crate::diagnostic::SourceId(u32::MAX), 0)
 }
@@ -149,7 +149,7 @@ fn selected(filter: &Node, design: &Design) -> Option<Vec<u32>> {
     })
 }
 
-/// The same for one filter of the set.
+/// Evaluates one filter of the set.
 fn selected_by(filter: &Node, design: &Design) -> Option<Vec<u32>> {
     let selector = Selector::read(filter);
     if selector.is_all() {

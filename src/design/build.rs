@@ -22,13 +22,13 @@ pub type Others<'a> = &'a mut dyn FnMut(&Nodes) -> Vec<Arc<NodeDesign>>;
 /// Makes a design of the rendered documents of a site; the problems are references that lead nowhere.
 ///
 /// There is always a design: what cannot be understood is left out of it. Meant for a revision that
-/// was checked before; [`check`] is for what somebody wants to apply.
+/// was checked before; [`check`] is for a revision that is to be applied.
 #[must_use]
 pub fn build(site: SiteName, documents: &[Input<'_>]) -> (Design, Diagnostics) {
     build_among(site, documents, &mut alone)
 }
 
-/// The same for a part of a site, among its other machines.
+/// Makes a design of a part of a site, among its other machines.
 #[must_use]
 pub fn build_among(
     site: SiteName,
@@ -47,7 +47,7 @@ pub fn check(site: SiteName, documents: &[Input<'_>], threads: usize) -> (Design
     check_among(site, documents, &mut alone, threads)
 }
 
-/// The same for a part of a site, among its other machines, which were found sound before. Rules about several machines
+/// Checks a part of a site, among its other machines, which were found sound before. Rules about several machines
 /// count them too.
 #[must_use]
 pub fn check_among(

@@ -12,7 +12,7 @@ use crate::document::{Node, Value};
 /// A field of documents of one kind.
 struct Exposed {
     path: &'static [&'static str],
-    /// What it is in a message.
+    /// Its name in a message.
     what: &'static str,
     /// Whether there are fields for credentials in it, which nothing shows.
     has_credentials: bool,
@@ -34,7 +34,7 @@ const fn around_credentials(path: &'static [&'static str], what: &'static str) -
     }
 }
 
-/// What trueup shows of a machine, whether the machine says it or its profile.
+/// The fields of a machine that trueup shows, whether from the machine or its profile.
 const OF_MACHINE: &[Exposed] = &[
     exposed(&["host_profile"], "the profile of a node"),
     exposed(&["hardware_profile"], "the hardware profile of a node"),

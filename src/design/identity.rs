@@ -1,10 +1,10 @@
-//! What a document names of the machine that it means.
+//! The identity of a machine in its document.
 
 use super::{NodeDesign, Section};
 use crate::identity::Identity;
 
 impl NodeDesign {
-    /// What the document names of the machine: `oob.uuid`, `oob.serial` and `metadata.boot_mac`;
+    /// The identity of the machine in the document: `oob.uuid`, `oob.serial` and `metadata.boot_mac`;
     /// placeholders left out.
     #[must_use]
     pub fn identity(&self) -> Identity {

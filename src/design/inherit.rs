@@ -1,6 +1,6 @@
 //! Inheritance of host profiles, as Drydock has it.
 //!
-//! What a node says goes before what its host profile says, and so on up the chain. How two values
+//! A value of a node goes before the one of its host profile, and so on up the chain. How two values
 //! meet depends on the field ([`Rule`]); the fields, their rules and the section that each belongs to
 //! are one table ([`FIELDS`]). A name with `!` before it removes what the parent has under that name,
 //! and `!` or `-1` as a value unsets it. Two differences from Drydock, on purpose: a merged interface
@@ -122,7 +122,7 @@ const fn same(left: &str, right: &str) -> bool {
     true
 }
 
-/// What a child's value and its parent's become; `None` is a field that is not there.
+/// The result of a child's value and its parent's; `None` is an absent field.
 pub(super) fn inherit(child: Option<&Node>, parent: Option<&Node>, rule: Rule) -> Option<Node> {
     if let Rule::Own = rule {
         return child.filter(|node| !node.is_null()).cloned();

@@ -17,7 +17,7 @@ pub(super) const BACKENDS: &str = "trueup/Backends/v1";
 pub const GUARDS: [&str; 5] = [BACKENDS, CLEANING, ETCD_CLUSTERS, POLICY, RETIREMENT];
 pub(super) const RACK: &str = "drydock/Rack/v1";
 pub(super) const REGION: &str = "drydock/Region/v1";
-/// What says that a folder is a site; not one of its documents.
+/// The document that marks a folder as a site; not one of its documents.
 pub const SITE_DEFINITION: &str = "pegleg/SiteDefinition/v1";
 pub(super) const LAYERING_POLICY: &str = "deckhand/LayeringPolicy/v1";
 pub(super) const DATA_SCHEMA: &str = "deckhand/DataSchema/v1";

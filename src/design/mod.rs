@@ -84,7 +84,7 @@ pub struct Design {
     pub cleaning: Vec<CleaningPolicy>,
     /// Guards.
     pub policy: Policy,
-    /// Who talks to the hardware and to the clusters.
+    /// The backends of the hardware and of the clusters.
     pub backends: Backends,
     /// From where its guards were taken, where that is another revision.
     pub guards_from: Option<GuardSource>,
@@ -193,7 +193,7 @@ pub struct NodeDesign {
     pub addresses: Addresses,
     /// Disks as the storage section names them (device or alias), for a plan to show what is written.
     pub disks: Arc<[Arc<str>]>,
-    /// The effective fields of each section, every leaf with the mark of whoever wrote it; shared
+    /// The effective fields of each section, every leaf with the mark of its document; shared
     /// between nodes where they are the same.
     pub sections: Sections,
     /// The digest of each section ([`DIGEST_VERSION`]).
@@ -214,7 +214,7 @@ impl NodeDesign {
 /// That a document makes a node, or another document, what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependence {
-    /// Who depends; absent: the node itself.
+    /// The dependent; absent: the node itself.
     pub dependent: Option<DocumentId>,
     /// On what.
     pub on: DocumentId,
@@ -238,7 +238,7 @@ pub struct OutOfBand {
 /// The revision from which the guards of a design were taken in the place of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardSource {
-    /// What the operator called it.
+    /// The revision as the operator named it.
     pub revision: Arc<str>,
     /// The documents that are different in the design's own revision.
     pub changed: Vec<Arc<str>>,
@@ -356,7 +356,7 @@ impl Default for DeploymentConfiguration {
 pub struct EtcdCluster {
     /// Its name.
     pub name: ClusterName,
-    /// Who is in it.
+    /// Its members.
     pub members: Vec<EtcdMember>,
     /// Healthy members that the site needs; default the quorum of the full size.
     pub minimum_healthy: usize,
@@ -434,13 +434,13 @@ pub struct Policy {
     pub max_unavailable: MaxUnavailable,
     /// When changes may be made; none: always.
     pub maintenance_windows: Vec<MaintenanceWindow>,
-    /// What a destroy does where a backend cannot wipe.
+    /// The behaviour of a destroy where a backend cannot wipe.
     pub wipe: WipePolicy,
     /// Nodes worked on at the same time, where no flag says otherwise.
     pub parallelism: Option<usize>,
     /// A run halts when more nodes than this have failed.
     pub max_failures: Option<u64>,
-    /// What a change that asks for a redeploy needs.
+    /// The requirement of a change that needs a redeploy.
     pub redeploy_on_change: RedeployPolicy,
     /// How failed machines are brought back.
     pub remediation: RemediationPolicy,
@@ -457,7 +457,7 @@ pub struct RemediationPolicy {
     pub limits: Limits,
 }
 
-/// What a change that asks for a redeploy needs.
+/// The requirement of a change that needs a redeploy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RedeployPolicy {
@@ -490,7 +490,7 @@ pub struct MaintenanceWindow {
     pub to: Arc<str>,
 }
 
-/// What a destroy does where a backend cannot wipe.
+/// The behaviour of a destroy where a backend cannot wipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WipePolicy {
@@ -504,7 +504,7 @@ pub enum WipePolicy {
 /// `trueup/Backends/v1`.
 #[derive(Clone, Debug, Default)]
 pub struct Backends {
-    /// Who moves the hardware where no override says otherwise.
+    /// The backend of the hardware where no override selects another.
     pub hardware: HardwareBackend,
     /// Overrides, the first that selects a node counts.
     pub overrides: Vec<(Selector, HardwareBackend)>,
@@ -557,7 +557,7 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// Returns its name in documents; empty where there is none.
+    /// Returns its name in documents; empty if it has none.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -95,7 +95,7 @@ name! {
     RunId
 }
 
-/// What is wrong with a text as a name that becomes part of ids, refs and paths; `None` if nothing is.
+/// The problem of a text as a name that becomes part of ids, refs and paths; `None` for a valid one.
 ///
 /// Letters, digits, `.`, `-` and `_` are allowed, at most 255 bytes, beginning with a letter or digit,
 /// not ending in `.` or `.lock`, and without `..` (git's rules for a component of a ref).

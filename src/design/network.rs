@@ -62,7 +62,7 @@ impl<'a> Networks<'a> {
         }
     }
 
-    /// What the interfaces of a part use.
+    /// The networks that the interfaces of a part use.
     pub(super) fn of(&self, interfaces: &Part, findings: &mut Findings) -> Rc<NetworkUse> {
         interfaces
             .network
@@ -121,7 +121,7 @@ impl<'a> Networks<'a> {
         }
     }
 
-    /// The error for a network that is not there.
+    /// The error for an unknown network.
     pub(super) fn unknown_network(&self, reference: &Node, name: &str) -> Diagnostic {
         let message = format!("there is no network `{name}`");
         Diagnostic::error("reference-network", reference.mark, message)

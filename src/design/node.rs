@@ -105,7 +105,7 @@ struct Builder<'a> {
 struct Addresses {
     /// Static addresses by network.
     by_network: BTreeMap<Arc<str>, Arc<str>>,
-    /// What is written to the machine, as network → address.
+    /// The addresses configured on the machine, as network → address.
     inside: Option<Node>,
     /// The entry on the out-of-band network.
     controller: Option<Node>,

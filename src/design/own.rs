@@ -1,4 +1,4 @@
-//! What every machine has of its own, held in little room: a site may have a hundred thousand of them.
+//! The individual values of each machine, held in little memory: a site may have a hundred thousand of them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::document::{Node, Value};
 
 /// The sections of a machine, of all or of some.
 ///
-/// What a machine alone has in its network and out-of-band sections, its addresses, lies beside the fields
+/// The individual values of a machine in its network and out-of-band sections, its addresses, lie beside the fields
 /// that it has from its profile, which so are shared.
 #[derive(Clone, Debug, Default)]
 pub struct Sections {

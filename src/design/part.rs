@@ -39,7 +39,7 @@ impl SectionValue {
     }
 }
 
-/// What the hardware profile that a field names brings.
+/// The values from the hardware profile that a field names.
 #[derive(Clone, Debug)]
 pub(super) struct HardwareUse {
     pub(super) section: SectionValue,
@@ -101,7 +101,7 @@ impl Part {
 /// The effective fields of a node or a host profile, in the order of [`FIELDS`].
 pub(super) type Parts = [Option<Rc<Part>>; FIELDS.len()];
 
-/// What the fields written in `data` and those of the parent become.
+/// Merges the fields written in `data` with those of the parent.
 ///
 /// A field that the child does not write is the parent's very part. Fields that are never inherited
 /// are left out; who needs them reads them in `data`.

@@ -1,4 +1,4 @@
-//! What trueup's own documents say: retirement, cleaning, guards and backends.
+//! trueup's own documents: retirement, cleaning, guards and backends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

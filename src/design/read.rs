@@ -48,7 +48,7 @@ pub(super) fn number(node: &Node, key: &str) -> Option<u64> {
     node.get(key)?.as_integer()?.try_into().ok()
 }
 
-/// Whether a value says nothing: null, an empty list or map, an empty string.
+/// Whether a value is blank: null, an empty list or map, an empty string.
 pub(super) fn is_blank(node: &Node) -> bool {
     match &node.value {
         Value::Null => true,
@@ -59,7 +59,7 @@ pub(super) fn is_blank(node: &Node) -> bool {
     }
 }
 
-/// What was found, each problem at a place once, however many nodes share the line.
+/// The findings, each problem at a place once, however many nodes share the line.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     list: Diagnostics,

@@ -27,7 +27,7 @@ pub enum Section {
     Inventory,
 }
 
-/// What a change in a section means for the machine.
+/// The consequence of a change in a section for the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -52,7 +52,7 @@ impl Section {
         Self::Inventory,
     ];
 
-    /// What a change in this section means.
+    /// The consequence of a change in this section.
     #[must_use]
     pub fn class(self) -> Class {
         match self {

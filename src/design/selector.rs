@@ -96,7 +96,7 @@ fn labels(node: &Node) -> BTreeSet<(Arc<str>, Arc<str>)> {
 }
 
 impl Group {
-    /// The nodes of this group, by name: the union of its selectors; all, where there is none or one
+    /// The nodes of this group, by name: the union of its selectors; all, without selectors or where one
     /// of them has no criteria. Retired nodes are among them.
     #[must_use]
     pub fn nodes<'a>(&self, design: &'a Design) -> Vec<&'a NodeName> {

@@ -1,4 +1,4 @@
-//! What machines say alike, each in its own file, is held once for all of them.
+//! Interned values: those that machines have in common, each in its own file, are held once for all of them.
 //!
 //! Each file is parsed by itself, so that a hundred thousand machines come with as many texts that name
 //! the same racks, networks, profiles and tags.
@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use super::read::text_of;
 use crate::document::{DocumentId, Node, Value};
 
-/// What machines say alike, each in its own file: it is held once.
+/// Interned values that machines have in common, each in its own file.
 #[derive(Default)]
 pub(super) struct Shared {
     texts: FxHashSet<Arc<str>>,
@@ -28,7 +28,7 @@ impl Shared {
         text
     }
 
-    /// The same for a text that is not shared yet.
+    /// Interns a text.
     pub(super) fn text_of(&mut self, text: &str) -> Arc<str> {
         match self.texts.get(text) {
             Some(known) => known.clone(),

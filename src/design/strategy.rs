@@ -1,7 +1,7 @@
 //! Deployment groups and timeouts.
 //!
 //! The strategy is the document that DeploymentConfiguration names, or the one of the default name.
-//! Where none is named and there is none of that name, it is one critical group of all nodes that
+//! Without either, it is one critical group of all nodes that
 //! wants 100 %. Timeouts have Shipyard's defaults; a 0 that is written stays 0.
 
 use super::catalog::{Catalog, Input};
@@ -175,7 +175,7 @@ mod tests {
             ("not named", format!("{unnamed}{default}"), &[], "g"),
             ("no configuration", default.clone(), &[], "g"),
             (
-                "another one that nobody names",
+                "another one that is not referenced",
                 format!("{unnamed}{mine}"),
                 &[],
                 "default",

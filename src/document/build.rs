@@ -440,7 +440,7 @@ fn unknown_tag(tag: &Tag, mark: Mark) -> Diagnostic {
     .hint("remove the tag; !!str, !!int, !!float, !!bool, !!null, !!seq and !!map are known")
 }
 
-/// The short name of a tag that is honoured; `!` is the tag that says nothing.
+/// The short name of a tag that is honoured; `!` is the tag without a meaning.
 fn core_tag(tag: &Tag) -> Option<&'static str> {
     let suffix = match (tag.handle.as_str(), tag.suffix.as_str()) {
         ("", "!") | ("!", "") => return Some("!"),

@@ -1,8 +1,8 @@
 //! The envelope `{schema, metadata, data}`, as Deckhand's base and metadata schemas have it.
 //!
 //! Every violation is a diagnostic at the place that is wrong, all of them at once. A document is
-//! made of what could be understood, as long as it can be named; whoever wants sound documents only
-//! looks at the diagnostics.
+//! made of the parts that are sound, as long as it has a name; callers that need sound documents only
+//! check the diagnostics.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ struct Reader {
     diagnostics: Vec<Diagnostic>,
 }
 
-/// What `layeringDefinition` says.
+/// The content of `layeringDefinition`.
 #[derive(Default)]
 struct Layering {
     layer: Option<Arc<str>>,

@@ -1,11 +1,11 @@
-//! What no output shows as it is: characters that drive a terminal or cannot be seen, and marks that a
+//! Characters that every output escapes: those that drive a terminal or are invisible, and marks that a
 //! pipeline takes for commands.
 //!
 //! GitHub and Azure carry out `##[command …]` and `##vso[command …]` wherever they stand in a line that a
 //! job prints, and `::command …::` where a line begins with it. Each writer escapes one character of such a
-//! mark in the way that its format has, so that the text stays what it is for whoever reads the format.
+//! mark in the way that its format has, so that a reader of the format gets the original text.
 
-/// Whether a character can drive a terminal, mislead a reader or not be seen at all: controls, breaks of
+/// Whether a character can drive a terminal, mislead a reader or is invisible: controls, breaks of
 /// lines, marks of direction, Unicode's whole `Default_Ignorable_Code_Point`, and what else is blank.
 #[must_use]
 pub fn is_hidden(character: char) -> bool {

@@ -1,6 +1,6 @@
 //! How much one file, and all files of a site, may ask of the machine.
 //!
-//! Documents come from anybody who can open a pull request. Every limit is far above what a real
+//! Documents come from any pull request. Every limit is far above the needs of a real
 //! site needs, and has a diagnostic code of its own when it is reached.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl SiteLimits {
     /// Values in all files, those that aliases stand for among them.
     pub const VALUES: u64 = 20_000_000;
 
-    /// What a site may have that nothing was read of.
+    /// The allowance of a site before anything is read.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Default for SiteLimits {
     }
 }
 
-/// What is left where more was asked for than there was.
+/// The rest of an allowance that was exceeded.
 const OVER: u64 = u64::MAX;
 
 fn take(left: &AtomicU64, count: u64) -> bool {

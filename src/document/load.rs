@@ -1,6 +1,6 @@
 //! Text of a file to documents: every document that can be read, and all problems at once.
 //!
-//! A syntax error costs one document only: reading goes on at the next line that begins with `---`.
+//! A syntax error costs one document only: reading continues at the next line that begins with `---`.
 //! Nothing here changes [`Sources`](crate::diagnostic::Sources), so that files can be read on several threads; the byte
 //! ranges that hold secrets are handed back, for the caller to hide.
 
@@ -15,7 +15,7 @@ use super::syntax::{Opened, explain};
 use super::{Document, Limits, LoadSettings, Node};
 use crate::diagnostic::{Diagnostic, Diagnostics, Mark, SourceId};
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedFile {
     /// Its documents in order. One with problems is among them as long as schema and name could be

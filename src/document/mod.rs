@@ -42,7 +42,7 @@ pub use value::{Entries, Field, Key, KeyKind, Map, Node, REDACTED, Value, python
 pub use write_json::{JsonLayout, node_from_json, to_json, write_json, write_json_string};
 pub use write_yaml::write_yaml;
 
-/// What identifies a rendered document: schema and name.
+/// The identity of a rendered document: schema and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct DocumentId {
     /// For example `drydock/BaremetalNode/v1`.
@@ -57,21 +57,21 @@ impl std::fmt::Display for DocumentId {
     }
 }
 
-/// What a layering action does at its path (Deckhand).
+/// The effect of a layering action at its path (Deckhand).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionMethod {
     /// Maps merge deeply, everything else replaces.
     Merge,
     /// The child's value replaces the parent's.
     Replace,
-    /// What is at the path is removed.
+    /// The value at the path is removed.
     Delete,
 }
 
 /// One layering action.
 #[derive(Clone, Debug)]
 pub struct LayeringAction {
-    /// What to do.
+    /// The method.
     pub method: ActionMethod,
     /// Where, in the path language of [`crate::render`].
     pub path: Arc<str>,
@@ -103,7 +103,7 @@ pub struct SubstitutionSource {
 pub struct SubstitutionDestination {
     /// Where in the data of the document that holds the substitution.
     pub path: Arc<str>,
-    /// What in the string there is replaced.
+    /// The pattern of the parts of the string there that are replaced.
     pub pattern: Option<Arc<str>>,
     /// With `pattern`: replace in all strings below, so many levels deep (−1: all).
     pub recurse_depth: Option<i64>,
@@ -148,9 +148,9 @@ pub struct Document {
     pub labels: Map,
     /// Selects the parent, where there is one.
     pub parent_selector: Option<Map>,
-    /// What to do with the parent's data.
+    /// The actions on the parent's data.
     pub actions: Vec<LayeringAction>,
-    /// What to take from other documents.
+    /// The values to take from other documents.
     pub substitutions: Vec<Substitution>,
     /// `metadata` as it was written.
     pub metadata: Node,

@@ -85,7 +85,7 @@ impl Positions {
         (number + extra).min(self.length)
     }
 
-    /// Says that a scanner is started at a byte offset, further on than the last.
+    /// Restarts the scanner at a byte offset, further on than the last.
     pub(super) fn restart(&mut self, text: &str, offset: u32) {
         let between = &text[self.base_offset as usize..offset as usize];
         self.base += between.chars().count() as u32;

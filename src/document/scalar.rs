@@ -1,4 +1,4 @@
-//! What a plain scalar means: the one table of YAML 1.1 as PyYAML's SafeLoader has it.
+//! The meaning of a plain scalar: the one table of YAML 1.1 as PyYAML's SafeLoader has it.
 //!
 //! Site documents were written for PyYAML, so its reading counts: `yes` is a boolean, `0755` is
 //! octal, `12:30` is sexagesimal, `1e3` is a string. YAML 1.2's core schema is known here too, only
@@ -54,7 +54,7 @@ const WORDS: &[(&str, Value, bool)] = &[
 /// Longest number that is read, in characters (Python's own limit for decimal digits).
 const NUMBER_LENGTH: usize = 4300;
 
-/// What a plain scalar means.
+/// The meaning of a plain scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Resolved {
     /// The value; `None` where it is a string, the text itself.
@@ -68,7 +68,7 @@ const STRING: Resolved = Resolved {
     differs: false,
 };
 
-/// What a plain, untagged scalar means.
+/// Returns the meaning of a plain, untagged scalar.
 ///
 /// # Errors
 ///
@@ -265,7 +265,7 @@ fn float(text: &str) -> Option<f64> {
     text.replace('_', "").parse().ok()
 }
 
-/// What YAML 1.2's core schema reads; `None` is a string. Not for words, dates and `.inf`.
+/// The value that YAML 1.2's core schema reads; `None` is a string. Not for words, dates and `.inf`.
 pub(super) fn core(text: &str) -> Option<Value> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let (negative, unsigned) = signed(text);

@@ -1,4 +1,4 @@
-//! What the YAML scanner complains about, in the words of a person who can mend it.
+//! Complaints of the YAML scanner, in words that help to repair the document.
 
 use saphyr_parser::Event;
 

@@ -27,7 +27,7 @@ const MARKED_FIELDS: &[&str] = &["mark", "value"];
 pub struct TypeMismatch {
     /// Where: the value, or the key that should not be there.
     pub mark: Mark,
-    /// What is wrong, in the form of a diagnostic's message.
+    /// The problem, in the form of a diagnostic's message.
     pub message: String,
     /// The way out, where there is one.
     pub hint: Option<String>,
@@ -96,12 +96,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Marked<T> {
     }
 }
 
-/// What went wrong on the way, until it is known where.
+/// A problem, until its place is known.
 #[derive(Debug)]
 struct Problem {
     mark: Option<Mark>,
     message: String,
-    /// What is said instead where the value is secret; `None` where the message shows no value.
+    /// The message where the value is secret; `None` where the message shows no value.
     without_value: Option<String>,
     hint: Option<String>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Lists and maps are behind [`Arc`]s: a clone of a tree costs one reference, and a write copies only
 //! the way down to what it writes ([`Arc::make_mut`]). So substituting a catalogue into a hundred
-//! charts shares it, and still nobody can change it for anybody else.
+//! charts shares it, and a change of one copy changes no other.
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Mark;
 
-/// What stands in the place of a secret in all output.
+/// The text shown in place of a secret in all output.
 pub const REDACTED: &str = "(secret)";
 
 /// A value and where it comes from.
@@ -51,7 +51,7 @@ pub enum Value {
     Map(Arc<Map>),
 }
 
-/// What kind of scalar a key is.
+/// The kind of scalar of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum KeyKind {
     /// A string, nearly always.
@@ -161,7 +161,7 @@ impl Map {
         Self::default()
     }
 
-    /// An empty map with room for so many fields.
+    /// An empty map with capacity for so many fields.
     #[must_use]
     pub fn with_capacity(fields: usize) -> Self {
         Self {
@@ -189,7 +189,7 @@ impl Map {
         field.map(|(_, field)| &mut field.node)
     }
 
-    /// Adds a field whose key is not there.
+    /// Adds a field with a new key.
     fn push(&mut self, key: Key, field: Field) {
         if let Some(index) = &mut self.index {
             index.insert(key.clone());
@@ -296,7 +296,7 @@ impl Map {
         self.fields.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
@@ -436,7 +436,7 @@ impl Value {
         Self::String(text.into())
     }
 
-    /// What it is, in the words of a diagnostic.
+    /// Its kind, for the text of a diagnostic.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {

@@ -110,7 +110,7 @@ fn key_text(key: &Key) -> Arc<str> {
     }
 }
 
-/// Appends a text as a JSON string; what drives a terminal or a pipeline, or cannot be seen, is escaped.
+/// Appends a text as a JSON string; characters that drive a terminal or a pipeline, or are invisible, are escaped.
 pub fn write_json_string(text: &str, out: &mut String) {
     out.push('"');
     let mut from = 0;

@@ -194,7 +194,7 @@ enum Form {
     Escaped,
 }
 
-/// What a byte does to a plain scalar: 0 nothing, 1 depends on its neighbours, 2 needs a look at
+/// The effect of a byte on a plain scalar: 0 none, 1 depends on its neighbours, 2 needs a check of
 /// the character, 3 needs escapes.
 const BYTES: [u8; 256] = {
     let mut table = [0; 256];

@@ -1,4 +1,4 @@
-//! What is written reads back as the same value.
+//! Every text that is written reads back as the same value.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn written(node: &Node) -> String {
     out
 }
 
-/// What a text means, and its problems.
+/// The meaning of a text, and its problems.
 fn read(text: &str) -> (Vec<Node>, Vec<String>) {
     let (values, problems) = load_values(SourceId(0), text, &Limits::default());
     let problems = problems.iter().map(|problem| format!("{problem:?}"));

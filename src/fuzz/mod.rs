@@ -1,4 +1,4 @@
-//! What the fuzzers run: bytes that anybody could have written, into everything that reads bytes.
+//! The targets of the fuzzers: hostile bytes into everything that reads bytes.
 //!
 //! A function for each target; it panics when a promise is broken, and does nothing else. The targets of
 //! `fuzz/` call them under libFuzzer; the tests here call them over the corpora of `fuzz/corpus`, and over
@@ -138,7 +138,7 @@ pub fn saved_plan(data: &[u8]) {
     use plan::saved::SavedError::{Altered, AnotherEffect};
     let mut read = plan::saved::read(data);
     let mut text = String::from_utf8_lossy(data).into_owned();
-    // Whoever makes a plan by hand gives it the digests that it has: of its effect, and of all of it.
+    // A plan made by hand gets valid digests: of its effect, and of all of it.
     for _ in 0..3 {
         let Err(Altered { written, computed } | AnotherEffect { written, computed }) = &read else {
             break;
@@ -215,7 +215,7 @@ fn whole_stays_whole(data: &[u8]) {
     assert!(again.is_ok_and(|(again, end)| again == entries && end == whole));
 }
 
-/// A file of what was seen: refused, or what is read of it is what is written again.
+/// A file of the observed state: refused, or what is read of it is what is written again.
 pub fn observations(data: &[u8]) {
     let Ok(seen) = observed::read(data) else {
         return;

@@ -10,7 +10,7 @@ use super::*;
 /// How many mutations of its corpus each target is given; `TRUEUP_FUZZ_CASES` says otherwise.
 const CASES: u32 = 2_000;
 
-/// What syntax is made of, so that mutations are not only noise.
+/// Tokens of the syntax, so that mutations are not only noise.
 const WORDS: &[&str] = &[
     "---\n",
     "\n",

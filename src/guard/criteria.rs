@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::design::SuccessCriteria;
 
-/// What the criteria say of a group.
+/// The verdict of the criteria on a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether all criteria that are given hold.

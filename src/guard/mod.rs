@@ -1,4 +1,4 @@
-//! What keeps a site alive while it changes, as pure functions.
+//! Guards that keep a site alive while it changes, as pure functions.
 //!
 //! The same functions judge a plan and the instant of the act.
 
@@ -14,7 +14,7 @@ pub use waves::{
 
 /// Why the last API server is not taken away.
 const LAST_API_SERVER: &str = "no other API server of its cluster is ready (EndpointSlices of service `kubernetes` in namespace \
-     `default`): nobody could bring the node back";
+     `default`): the node could not be brought back";
 
 /// Whether an API server stays ready when a control-plane node with `here` of the `ready` ones goes.
 ///

@@ -38,7 +38,7 @@ pub fn is_control_plane(node: &NodeDesign) -> bool {
         || has_control_plane_label(|label| node.labels.get(label))
 }
 
-/// Whether labels, designed or seen, say that a machine is one of the control plane; `value_of` gives
+/// Whether labels, designed or observed, mark a machine as one of the control plane; `value_of` gives
 /// their values.
 #[must_use]
 pub fn has_control_plane_label<'a>(value_of: impl Fn(&str) -> Option<&'a Arc<str>>) -> bool {
@@ -47,7 +47,7 @@ pub fn has_control_plane_label<'a>(value_of: impl Fn(&str) -> Option<&'a Arc<str
         .any(|label| value_of(label).is_some_and(|value| !matches!(&**value, "disabled" | "false")))
 }
 
-/// What a limit is about.
+/// The subject of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum About<'a> {
     Site,
@@ -137,7 +137,7 @@ impl<'a> Limits<'a> {
     /// A machine is out of service already: it takes its places. `why`: what it is (`not Ready`).
     pub fn hold(&mut self, node: &NodeDesign, why: &'static str) {
         let about = self.about(node);
-        // What was seen of etcd counts its members that do not answer.
+        // The observed state of etcd counts its members that do not answer.
         let about = about
             .iter()
             .filter(|(about, _)| !matches!(about, About::Etcd(_)));
@@ -177,7 +177,7 @@ impl<'a> Limits<'a> {
     }
 
     /// Puts machines into waves, in the order given; each wave keeps that order. With `canary` the
-    /// first wave is one machine. A machine under a limit of 0 goes alone ([`Self::refusal`] says no
+    /// first wave is one machine. A machine under a limit of 0 goes alone ([`Self::refusal`] refuses it
     /// before).
     #[must_use]
     pub fn waves<'n>(

@@ -38,7 +38,7 @@ pub fn open_for(windows: &[MaintenanceWindow], minute: u32) -> Option<u32> {
     (open > 0).then_some(open.min(WEEK))
 }
 
-/// What is left of a span at a minute of the week that lies in it.
+/// The rest of a span at a minute of the week that lies in it.
 fn left_of((begins, lasts): (u32, u32), minute: u32) -> Option<u32> {
     let since = (minute + WEEK - begins) % WEEK;
     lasts.checked_sub(since).filter(|left| *left > 0)

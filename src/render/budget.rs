@@ -2,7 +2,7 @@
 //!
 //! Documents that take each other's values twice over double at each step, a nest of them may be deeper than any
 //! stack, and a thousand children of one large parent are a thousand large documents. Sharing makes some of that cheap here, but
-//! not for whoever reads the result, so that all values are counted as if nothing were shared: those that a document says, inherits,
+//! not for readers of the result, so that all values are counted as if nothing were shared: those that a document has, inherits,
 //! stands for by an alias or takes from another one. What is done on the way, such as a search for a pattern, is paid from the same budget.
 
 use crate::document::{Node, Value};
@@ -20,7 +20,7 @@ const BYTES_PER_VALUE: usize = 64;
 /// The same of texts that are made by replacing patterns, of which none is shared.
 const MADE_BYTES_PER_VALUE: usize = 16;
 
-/// What a pattern costs that is compiled, for each of its places, and what one that cannot be used does.
+/// The cost of a pattern that is compiled, for each of its places, and of one that cannot be used.
 const COMPILED_PLACE: u64 = 256;
 const UNUSABLE_PATTERN: u64 = 20_000;
 
@@ -37,11 +37,11 @@ pub(super) enum Exceeded {
     Depth,
 }
 
-/// What is left.
+/// The rest of the budget.
 #[derive(Debug)]
 pub(super) struct Budget {
     values: u64,
-    /// What there was.
+    /// The whole budget.
     whole: u64,
 }
 
@@ -56,12 +56,12 @@ impl Budget {
         }
     }
 
-    /// What there was in the beginning.
+    /// The whole budget.
     pub(super) fn whole(&self) -> u64 {
         self.whole
     }
 
-    /// What was taken so far.
+    /// The spent part.
     pub(super) fn spent(&self) -> u64 {
         self.whole - self.values
     }

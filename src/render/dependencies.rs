@@ -1,4 +1,4 @@
-//! What each document takes from which others: the answer to "why does it say that".
+//! Dependencies between documents: which document takes values from which others.
 //!
 //! Documents are indexes into [`Rendering::inputs`](super::Rendering::inputs), so that abstract parents and replaced
 //! documents, which are not part of the result, are there as well. Edges go from a document to what it depends
@@ -42,7 +42,7 @@ pub enum DependencyKind {
 /// One thing that a document depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dependency {
-    /// What it depends on.
+    /// The document that it depends on.
     pub target: DocumentIndex,
     /// Why.
     pub kind: DependencyKind,
@@ -128,8 +128,8 @@ impl Dependencies {
         self.forward.is_empty()
     }
 
-    /// What a document depends on directly: the parent first, then its substitutions in their order. A
-    /// substitution whose source is not there is not in it.
+    /// The direct dependencies of a document: the parent first, then its substitutions in their order. A
+    /// substitution without a source is not in it.
     #[must_use]
     pub fn of(&self, document: DocumentIndex) -> &[Dependency] {
         self.forward
@@ -137,7 +137,7 @@ impl Dependencies {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// What depends on a document directly, sorted.
+    /// The documents that depend on a document directly, sorted.
     #[must_use]
     pub fn on(&self, document: DocumentIndex) -> &[DocumentIndex] {
         self.backward

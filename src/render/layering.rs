@@ -52,7 +52,7 @@ pub(super) fn layer(
     data
 }
 
-/// Takes what an action writes and looks at beyond the first place; the first one is in the size of the child.
+/// Pays for the writes and reads of an action beyond the first place; the first one is in the size of the child.
 fn pay_for(
     action: &LayeringAction,
     path: &Path,

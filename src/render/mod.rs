@@ -39,7 +39,7 @@
 //! | `render-path` | a path is not in the path language |
 //! | `render-path-write` | a path leads through something that is no map or list |
 //! | `render-action` | an action finds nothing at its path |
-//! | `render-source-missing` | the source of a substitution is not there (a warning with [`Options::allow_missing_sources`]) |
+//! | `render-source-missing` | the source of a substitution was not found (a warning with [`Options::allow_missing_sources`]) |
 //! | `render-pattern` | a pattern, a group or a replacement text cannot be used, or matches nothing (a warning) |
 //! | `render-pattern-target` | a pattern is applied to something that is no string |
 //! | `render-too-large` | the result is too large or too deep |
@@ -74,7 +74,7 @@ use survey::Survey;
 /// How to render.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// A substitution whose source is not there is a warning and leaves its destination as it was,
+    /// A substitution without a source is a warning and leaves its destination as it was,
     /// instead of being an error.
     pub allow_missing_sources: bool,
     /// The layers, from the most general, of documents that come without a layering policy.
@@ -111,9 +111,9 @@ pub struct Rendering {
     pub inputs: Vec<Arc<Document>>,
     /// Those that came out, sorted by schema and name: concrete, not replaced, without errors.
     pub documents: Vec<Rendered>,
-    /// What each input depends on.
+    /// The dependencies of each input.
     pub dependencies: Dependencies,
-    /// What is wrong. Documents that could not be rendered for it are not in `documents`.
+    /// The problems. Documents that could not be rendered for them are not in `documents`.
     pub diagnostics: Diagnostics,
     /// The inputs by where they begin.
     by_mark: Vec<(Mark, DocumentIndex)>,
@@ -228,7 +228,7 @@ pub fn render(documents: &[Arc<Document>], options: &Options) -> Rendering {
     }
 }
 
-/// What became of a document.
+/// The result of a document.
 #[derive(Clone, Debug)]
 struct Outcome {
     data: Node,

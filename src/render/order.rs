@@ -37,7 +37,7 @@ struct Walk<'d> {
 impl Walk<'_> {
     /// Goes through all that a document depends on.
     fn from(&mut self, start: usize) {
-        // A document and how many of its dependencies are looked at.
+        // A document and how many of its dependencies are visited.
         let mut way = vec![(start, 0)];
         while let Some((at, edge)) = way.last_mut() {
             let at = *at;
@@ -217,7 +217,7 @@ fn describe(survey: &Survey<'_>, circle: &[RouteStep]) -> Option<Diagnostic> {
     )
 }
 
-/// Where the document says that it depends on the other one.
+/// The place in the document that makes it depend on the other one.
 fn cause(survey: &Survey<'_>, step: &RouteStep) -> Mark {
     let document = &survey.documents[step.from.position()];
     match step.dependency.kind {

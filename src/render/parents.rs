@@ -28,7 +28,7 @@ fn label<'a>(key: &'a Key, value: &'a Node) -> Label<'a> {
     (key, value.value.type_name(), text)
 }
 
-/// What a selector matches, for children of one schema and layer.
+/// The documents that a selector matches, for children of one schema and layer.
 #[derive(Default)]
 struct Match {
     /// Documents of another schema.

@@ -12,7 +12,7 @@ use super::survey::{Survey, metadata_mark};
 const CODE: &str = "render-layering-policy";
 const SCHEMA: &str = "deckhand/LayeringPolicy/";
 
-/// The layers from the most general to the most specific; `None`, with an error, where nothing says so.
+/// The layers from the most general to the most specific; `None`, with an error, where no policy defines them.
 ///
 /// Of several policies the first by name counts; that is an error unless all say the same.
 pub(super) fn layer_order(survey: &mut Survey<'_>, options: &Options) -> Option<Vec<Arc<str>>> {
@@ -90,7 +90,7 @@ fn read(policy: &Document) -> Result<Vec<Arc<str>>, (Mark, String)> {
         .collect()
 }
 
-/// The position of each document's layer in the order; a document of a layer that is not there fails.
+/// The position of each document's layer in the order; a document of an unknown layer fails.
 pub(super) fn layers(survey: &mut Survey<'_>, order: &[Arc<str>]) -> Vec<Option<usize>> {
     let positions: HashMap<&str, usize> = order
         .iter()

@@ -9,7 +9,7 @@ use crate::document::{Document, DocumentId, MetadataKind};
 
 use super::survey::{Survey, metadata_mark, selector_mark};
 
-/// What replaces each document.
+/// The replacement of each document.
 pub(super) fn check(survey: &mut Survey<'_>, parents: &[Option<usize>]) -> Vec<Option<usize>> {
     let documents = survey.documents;
     let mut replaced_by: Vec<Option<usize>> = vec![None; documents.len()];
@@ -125,7 +125,7 @@ fn check_names(survey: &mut Survey<'_>) {
     }
 }
 
-/// What a substitution finds under a schema and name: concrete documents, replaced ones by their replacement.
+/// The documents that a substitution finds under a schema and name: concrete documents, replaced ones by their replacement.
 pub(super) fn sources<'a>(
     documents: &'a [Arc<Document>],
     replaced_by: &[Option<usize>],

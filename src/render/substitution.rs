@@ -20,7 +20,7 @@ use super::{Options, Outcome, python};
 /// For how many missing documents a near name is looked for; it costs a walk over all names.
 const MAX_SUGGESTIONS: usize = 20;
 
-/// What all substitutions of a rendering share: parsed paths, compiled patterns, the budget.
+/// The common state of all substitutions of a rendering: parsed paths, compiled patterns, the budget.
 pub(super) struct Substituter<'a> {
     options: &'a Options,
     sources: &'a FxHashMap<&'a DocumentId, usize>,
@@ -92,7 +92,7 @@ impl<'a> Substituter<'a> {
         })
     }
 
-    /// What was spent so far.
+    /// The spent part of the budget.
     pub(super) fn spent(&self) -> u64 {
         self.budget.spent()
     }
@@ -147,7 +147,7 @@ impl<'a> Substituter<'a> {
         }
     }
 
-    /// Reports the sources that are not there, for a document that is not rendered.
+    /// Reports missing sources, for a document that is not rendered.
     pub(super) fn check_sources(
         &mut self,
         at: usize,
@@ -167,7 +167,7 @@ impl<'a> Substituter<'a> {
         }
     }
 
-    /// A source that is not there, document or value: a warning where that is allowed.
+    /// A missing source, document or value: a warning where that is allowed.
     fn absent(&self, mut diagnostic: Diagnostic) -> Problem {
         if self.options.allow_missing_sources {
             diagnostic.severity = crate::diagnostic::Severity::Warning;
@@ -547,7 +547,7 @@ fn holds_secret(node: &Node) -> bool {
         }
 }
 
-/// What the person who named a missing document may have meant.
+/// A name close to that of a missing document.
 fn suggestion(id: &DocumentId, documents: &[Arc<Document>]) -> Option<String> {
     if documents.iter().any(|document| document.id == *id) {
         return Some("it is abstract, and only concrete documents are sources".to_owned());

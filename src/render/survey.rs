@@ -1,4 +1,4 @@
-//! The documents while they are looked at: which are still sound, and what was found wrong.
+//! The documents while they are checked: which are still sound, and their problems.
 
 use std::sync::Arc;
 

@@ -417,7 +417,7 @@ fn without_a_quorum_everything_ends_in_time_with_a_clear_word_and_nothing_change
 
     let (acted, probed) = remove(&real, "n3", removals);
     assert!(
-        matches!(&acted, Err(ActError::Passing(text)) if text.contains("knows no leader")),
+        matches!(&acted, Err(ActError::Passing(text)) if text.contains("has no leader")),
         "{acted:?}"
     );
     let Probe::Ambiguous(evidence) = probed else {

@@ -148,7 +148,7 @@ fn check_threshold(cluster: &Node, findings: &mut Findings) {
     }
 }
 
-/// What stays when all that retire are gone, now or on a later day, must still be a quorum.
+/// The members that stay when all that retire are gone, now or on a later day, must still be a quorum.
 fn check_quorum(cluster: &Node, design: &Design, retires: &[bool], findings: &mut Findings) {
     let members = items(cluster, "members");
     let leaving: Vec<Arc<str>> = members

@@ -1,4 +1,4 @@
-//! What distinguishes machines: no two nodes may name the same.
+//! Identities of machines: no two nodes may name the same.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::identity;
 /// Reads a value in the one form in which it is compared; `None`: a placeholder.
 type Read = fn(&str) -> Option<Arc<str>>;
 
-/// What a document names of a machine: its kind in words, where it is written, and how it is read.
+/// The identity values in a document: kind in words, place, and parser.
 const VALUES: [(&str, Section, &[&str], Read); 3] = [
     ("UUID", Section::OutOfBand, &["oob", "uuid"], identity::uuid),
     (

@@ -135,7 +135,7 @@ fn check_names_of(
     findings.push(finding.hint("it is one of `ipmi`, `redfish`, `libvirt`, `manual`"));
 }
 
-/// What the controller of a machine needs of its document, where its backend reaches one.
+/// The fields of a document that the controller of a machine needs, where its backend reaches one.
 fn check_controller(data: &Node, node: &NodeDesign, design: &Design, findings: &mut Findings) {
     let oob = node.sections.get(&Section::OutOfBand);
     let Some(oob) = oob.and_then(|section| section.get("oob")) else {

@@ -1,18 +1,18 @@
 //! The rules that a design has to keep, beyond the schemas of its documents.
 //!
 //! Drydock's own rules come with the number that Drydock gives them, where it has one. Every rule is
-//! linear in what it looks at; what many nodes share is looked at once.
+//! linear in the values that it reads; values that many nodes share are read once.
 //!
 //! | code | what | Drydock |
 //! | --- | --- | --- |
 //! | `rule-node-name` | a name of a node that cannot be part of ids, refs and paths | |
 //! | `rule-host-name` | a name that is no host name, or too long with its domain | DD3003 |
-//! | `rule-group-name` | the same for a group | |
+//! | `rule-group-name` | a name of a group that cannot be part of ids, refs and paths | |
 //! | `rule-group-repeated` | two groups of one name | |
-//! | `rule-group-unknown` | a group depends on one that is not there | |
+//! | `rule-group-unknown` | a group depends on an unknown one | |
 //! | `rule-group-self` | a group depends on itself | |
 //! | `rule-group-cycle` | groups depend on each other in a circle | |
-//! | `rule-selector-unknown-node` | a selector names a node that is not there (warning) | |
+//! | `rule-selector-unknown-node` | a selector names an unknown node (warning) | |
 //! | `rule-selector-empty` | a selector means no node (warning) | |
 //! | `rule-node-without-group` | nodes that no group selects (warning) | |
 //! | `rule-minimum-unreachable` | a group wants more nodes than it has, or than do not retire (warning) | |
@@ -56,11 +56,11 @@
 //! | `rule-cleaning-tie` | two clean steps of one interface with the same priority | |
 //! | `rule-window-empty` | a maintenance window without time | |
 //! | `rule-backend-settings` | settings of another backend than the one chosen (warning) | |
-//! | `rule-simulated-nobody` | a fault or a workload of a simulator for nodes that are not there (warning) | |
+//! | `rule-simulated-nobody` | a fault or a workload of a simulator for unknown nodes (warning) | |
 //! | `rule-backend-name` | two nodes with the same name elsewhere | |
 //! | `rule-tls-unverified` | certificates that are not verified (warning) | |
 //! | `rule-one-document` | two documents of a kind that a site has one of | |
-//! | `reference-etcd-node`, `reference-retired-node`, `reference-backend-node`, `reference-cluster` | something named that is not there | |
+//! | `reference-etcd-node`, `reference-retired-node`, `reference-backend-node`, `reference-cluster` | a reference to an unknown node or cluster | |
 //!
 //! DD3001 (image and kernel are there) is asked of the backend when a run begins, not here.
 
@@ -100,7 +100,7 @@ fn check_selectors(list: &[Node], design: &Design, findings: &mut Findings) {
     }
 }
 
-/// Warns where a selector means no node, or names one that is not there.
+/// Warns where a selector means no node, or names an unknown one.
 fn check_selector(node: &Node, design: &Design, findings: &mut Findings) {
     let unknown = check_names(node, design, |name, node| {
         let message = format!("there is no node `{name}`");
@@ -120,7 +120,7 @@ fn check_selector(node: &Node, design: &Design, findings: &mut Findings) {
     }
 }
 
-/// Calls `report` for each name of a node that is not there; whether there was one.
+/// Calls `report` for each name of an unknown node; whether there was one.
 fn check_names(selector: &Node, design: &Design, mut report: impl FnMut(&str, &Node)) -> bool {
     let mut unknown = false;
     for node in items(selector, "node_names") {

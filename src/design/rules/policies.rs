@@ -205,7 +205,8 @@ fn check_hardware(hardware: &Node, data: &Node, design: &Design, findings: &mut 
     ];
     let is_off = |node: &&Node| node.as_bool() == Some(false);
     for verify in verified.into_iter().flatten().filter(is_off) {
-        let message = "certificates are not verified: anybody on the way can be the other end";
+        let message =
+            "certificates are not verified: an attacker on the network can be the other end";
         findings.push(
             Diagnostic::warning("rule-tls-unverified", verify.mark, message)
                 .hint("give the certificate that signed them as `ca`"),
@@ -231,7 +232,7 @@ fn check_hardware(hardware: &Node, data: &Node, design: &Design, findings: &mut 
     }
 }
 
-/// Warns of what a simulator is told about nodes that are not there. A node that has left the design may
+/// Warns of settings of a simulator for unknown nodes. A node that has left the design may
 /// still be torn down, so that it is no error.
 fn check_patterns(settings: &Node, list: &str, design: &Design, findings: &mut Findings) {
     for pattern in items(settings, list)
@@ -241,7 +242,7 @@ fn check_patterns(settings: &Node, list: &str, design: &Design, findings: &mut F
         let Some(text) = text_of(pattern) else {
             continue;
         };
-        // Whoever opens the simulator says what is no pattern.
+        // Opening the simulator reports invalid patterns.
         let Ok(glob) = globset::Glob::new(&text) else {
             continue;
         };

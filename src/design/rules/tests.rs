@@ -588,13 +588,13 @@ fn policies() {
                 "reference-cluster 15:46 `clusters` has no `mangement` (did you mean `management`?)",
                 "rule-backend-settings 15:58 these are settings of `sim`, and the backend is `metal3`",
                 "rule-selector-empty 16:26 this selector means no node",
-                "rule-tls-unverified 16:94 certificates are not verified: anybody on the way can be the other end (give the certificate that signed them as `ca`)",
+                "rule-tls-unverified 16:94 certificates are not verified: an attacker on the network can be the other end (give the certificate that signed them as `ca`)",
                 "rule-backend-name 18:41 two nodes are called `x` in ironic",
                 "reference-backend-node 18:60 there is no node `n3`",
             ],
         ),
         (
-            "what a simulator is told about nobody",
+            "settings of a simulator for unknown nodes",
             vec![
                 NODE,
                 OTHER,

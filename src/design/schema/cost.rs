@@ -1,4 +1,4 @@
-//! What a schema of a site costs, before it is compiled.
+//! The cost of a schema of a site, before it is compiled.
 //!
 //! A schema of a few lines whose definitions refer to each other twice stands for one that is written out
 //! over millions, and each of its parts is gone through for each value that it is held against. So a
@@ -22,10 +22,10 @@ const DEEPEST: usize = 250;
 /// The most references that are followed without a step down into the value.
 const MOST_IN_PLACE: usize = 30;
 
-/// What a pattern costs: compiled, it is as large as many plain parts.
+/// The cost of a pattern: compiled, it is as large as many plain parts.
 const PATTERN: u64 = 50;
 
-/// What a reference to the schema of schemas costs.
+/// The cost of a reference to the schema of schemas.
 const META_SCHEMA: u64 = 200;
 
 /// The patterns of a schema.
@@ -170,7 +170,7 @@ impl<'a> Measure<'a> {
         Ok(parts)
     }
 
-    /// What is held against a value below.
+    /// The part that is checked against a value below.
     fn down(
         &mut self,
         measure: impl FnOnce(&mut Self) -> Result<u64, TooMuch>,

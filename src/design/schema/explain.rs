@@ -1,4 +1,4 @@
-//! What a validator found, in words and at the place where it was written.
+//! Findings of a validator, in words and at the place where they were written.
 //!
 //! The path of a problem is walked in the document itself, so a field that is not known is shown at
 //! its key, a missing one at the map that lacks it, everything else at the value. Values are never
@@ -143,7 +143,7 @@ pub(super) fn too_large(data: &Node, too_much: &TooMuch) -> Diagnostic {
         ),
         TooMuch::Endless(reference) => (
             Some(reference),
-            format!("`{reference}` leads back to itself before any field or item is looked at"),
+            format!("`{reference}` leads back to itself before any field or item is checked"),
             "such a schema has no end; refer to it for a field or an item",
         ),
         TooMuch::Depth(reference) => (
@@ -164,7 +164,7 @@ pub(super) fn too_many_schemas(data: &Node, most: u64) -> Diagnostic {
     Diagnostic::error("schema-too-large", data.mark, message)
 }
 
-const COSTLY: &str = "a schema that refers to itself in several places looks at a value again and again, and a pattern \
+const COSTLY: &str = "a schema that refers to itself in several places checks a value again and again, and a pattern \
     with many repetitions at each character of a text";
 
 /// The error for a document that cannot be checked against a DataSchema in the steps that it has.
@@ -206,7 +206,7 @@ pub(super) fn wrong_type(node: &Node, name: &str, types: &[&str]) -> Diagnostic 
     let diagnostic = Diagnostic::error("schema-type", node.mark, message);
     let wants_text = types.contains(&"string");
     match &node.value {
-        Value::Null if types == ["list"] => diagnostic.hint("write `[]` where there is none"),
+        Value::Null if types == ["list"] => diagnostic.hint("write `[]` for an empty list"),
         Value::Null if types == ["map"] => diagnostic.hint("write `{}` where there is nothing"),
         Value::Bool(_) | Value::Integer(_) | Value::BigInteger(_) | Value::Float(_)
             if wants_text =>
@@ -263,7 +263,7 @@ fn unknown_field(place: &Place<'_>, field: &str, within: Option<&Json>) -> Diagn
     let diagnostic = Diagnostic::error(
         "schema-unknown-field",
         mark,
-        message.replacen("has no field", "knows no field", 1),
+        message.replacen("has no field", "has an unknown field", 1),
     )
     .did_you_mean(field, known.iter().copied());
     match &diagnostic.hint {
@@ -341,7 +341,7 @@ fn finish(
     }
 }
 
-/// What is wrong, as the rest of a sentence that begins with the field.
+/// The problem, as the rest of a sentence that begins with the field.
 fn sentence(kind: &Kind, source: Source) -> String {
     let items = |number: u64| if number == 1 { "item" } else { "items" };
     match kind {
@@ -391,7 +391,7 @@ fn likeliest<'a, 'b>(
 ) -> Option<&'a [ValidationError<'b>]> {
     let depth = |branch: &Vec<ValidationError<'_>>| {
         let depths = branch.iter().map(|error| match error.kind() {
-            // A wrong type here says that another form was meant.
+            // A wrong type here means that another form was meant.
             Kind::Type { .. } if error.instance_path() == here => 0,
             _ => error.instance_path().segments().count() + 1,
         });

@@ -18,7 +18,7 @@ use crate::diagnostic::{Mark, SourceId};
 use crate::document::{Entries, Map, Node, Value};
 use crate::render::search_cost;
 
-/// What a look at a text costs, beside the visit of it.
+/// The cost of a check of a text, beside the visit of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
     /// Whatever the text is.
@@ -78,7 +78,7 @@ impl Budget {
     }
 }
 
-/// A value that the validator looks at; without a budget it may do so as often as it wants.
+/// A value for the validator; without a budget it may be visited without limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visited<'a> {
     node: &'a Node,
@@ -208,7 +208,7 @@ impl<'a> JsonNode<'a, Documents> for Visited<'a> {
     }
 }
 
-/// A map that the validator looks at.
+/// A map for the validator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a> {
     map: &'a Map,
@@ -260,7 +260,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// A list that the validator looks at.
+/// A list for the validator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Items<'a> {
     list: &'a [Node],

@@ -59,11 +59,11 @@ const FEWEST_VISITS: u64 = 4 * cost::MOST_PARTS;
 /// The fewest visits where texts are searched for patterns.
 const FEWEST_WITH_PATTERNS: u64 = 4 * FEWEST_VISITS;
 
-/// What a look at a text or a key costs, and the fewest visits, where a pattern may go back.
+/// The cost of a check of a text or a key, and the fewest visits, where a pattern may go back.
 const TEXT_WITH_WAYS_BACK: u64 = 2_000;
 const FEWEST_WITH_WAYS_BACK: u64 = 4_000 * TEXT_WITH_WAYS_BACK;
 
-/// What a visit counts while it is told what is wrong, which makes more of each.
+/// The cost of a visit while problems are explained, which makes more of each.
 const VISIT_TO_EXPLAIN: u64 = 5;
 
 /// The most visits while it is told what is wrong: what is found there is kept.
@@ -75,7 +75,7 @@ const STACK: usize = 64 << 20;
 /// A schema, ready to be used.
 struct Schema {
     check: Check,
-    /// Who says so, in messages.
+    /// The author of the schema, in messages.
     source: Source,
 }
 
@@ -100,7 +100,7 @@ struct Compiled {
     json: serde_json::Value,
     /// Whether its patterns are searched by an engine that may go back.
     goes_back: bool,
-    /// What it searches texts and keys for.
+    /// The patterns that it searches texts and keys for.
     patterns: Patterns,
 }
 
@@ -148,7 +148,7 @@ pub(super) fn own_kinds() -> impl Iterator<Item = &'static str> {
     own::OWN.iter().map(|(kind, _)| *kind)
 }
 
-/// What a function makes of each item, in their order, on up to `threads` threads.
+/// Maps each item by a function, in their order, on up to `threads` threads.
 fn in_parts<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -238,7 +238,7 @@ fn compile(
     (schemas, diagnostics)
 }
 
-/// What trueup itself, or Deckhand, asks of a kind; compiled once.
+/// The schema that trueup itself, or Deckhand, has for a kind; compiled once.
 fn own_schema(name: &str) -> Option<Arc<Schema>> {
     static TEXT: OnceLock<Arc<Schema>> = OnceLock::new();
     static COMPILED: [OnceLock<Option<Arc<Schema>>>; own::OWN.len()] =
@@ -369,7 +369,7 @@ fn build(
     })
 }
 
-/// The type that a schema checks which does not look at anything but the type of the whole: `Some(None)`
+/// The type that a schema checks which checks only the type of the whole: `Some(None)`
 /// is none, and `None` a schema that looks further.
 fn plain_type(data: &Node) -> Option<Option<&'static str>> {
     const TYPES: [(&str, &str); 5] = [
@@ -422,7 +422,7 @@ impl Compiled {
     }
 }
 
-/// What a check of a document took.
+/// The cost of a check of a document.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     /// Visits.

@@ -1,8 +1,8 @@
-//! What all checks of a site against its DataSchemas may take together.
+//! The common limit of all checks of a site against its DataSchemas.
 //!
 //! Each document has a budget of its own ([`super::instance::Budget`]), which ten thousand documents have ten thousand times. So
 //! the visits that were taken are summed in the order of the documents, against an allowance that grows with the values that were
-//! looked at; where the sum is above it, no further document is checked. What a check takes depends on neither threads nor clocks, and so does the
+//! checked; where the sum is above it, no further document is checked. The cost of a check depends on neither threads nor clocks, and so does the
 //! place where they end: threads that were ahead of it have worked in vain.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::diagnostic::Diagnostic;
 pub(super) struct Purse {
     /// Those of any site.
     pub(super) any: u64,
-    /// As many more for each value that is looked at.
+    /// As many more for each value that is checked.
     pub(super) per_value: u64,
     /// The most.
     pub(super) most: u64,
@@ -50,7 +50,7 @@ const TURN: usize = 16;
 /// Below this a thread costs more than it brings.
 const FEWEST: usize = 8;
 
-/// What came of the check of a document.
+/// The result of the check of a document.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     pub(super) found: Vec<Diagnostic>,
@@ -65,7 +65,7 @@ impl Checked {
     }
 }
 
-/// What was taken up to a document.
+/// The visits up to a document.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     visits: u64,
@@ -82,7 +82,7 @@ impl Sum {
 /// How far all documents are checked from the first one on.
 #[derive(Default)]
 struct Progress {
-    /// What turns took that are done, where one before them is not.
+    /// The visits of turns that are done, where one before them is not.
     ahead: FxHashMap<usize, Vec<Taken>>,
     /// The first turn that is not done.
     next: usize,
@@ -106,7 +106,7 @@ impl Progress {
     }
 }
 
-/// What came of each document, in their order, up to the one at which the checks take too much.
+/// The results of the documents, in their order, up to the one at which the checks take too much.
 pub(super) fn in_turns(
     documents: &[Input<'_>],
     threads: usize,

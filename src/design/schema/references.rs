@@ -71,7 +71,7 @@ fn leads_somewhere(reference: &str, whole: &Json) -> bool {
     is_meta_schema(reference) || target(reference, whole).is_some()
 }
 
-/// What a reference leads to in a schema.
+/// The target of a reference in a schema.
 pub(super) fn target<'a>(reference: &str, whole: &'a Json) -> Option<&'a Json> {
     let pointer = percent_decoded(reference.strip_prefix('#')?)?;
     whole.pointer(&pointer)

@@ -1,4 +1,4 @@
-//! What each mistake in a document is called, and that the schemas are fit for people.
+//! The messages for mistakes in a document, and that the schemas are fit for people.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn every_mistake_is_named_at_its_place() {
             "groups:\n- name: a\n  critcal: true\n  depends_on: []\n  selectors: []",
             &[
                 "schema-missing-field 6:5 `data.groups[0]` has no field `critical` (`critical`: Whether the site action fails when this group does.)",
-                "schema-unknown-field 7:5 `data.groups[0]` knows no field `critcal` (did you mean `critical`?)",
+                "schema-unknown-field 7:5 `data.groups[0]` has an unknown field `critcal` (did you mean `critical`?)",
             ],
         ),
         (
@@ -41,8 +41,8 @@ fn every_mistake_is_named_at_its_place() {
             &[
                 "schema-type 6:12 `data.groups[0].name` must be a string, not an integer (YAML reads this as an integer; put it in quotes)",
                 "schema-type 6:25 `data.groups[0].critical` must be a boolean, not a string",
-                "schema-type 6:44 `data.groups[0].depends_on` must be a list, not null (write `[]` where there is none)",
-                "schema-unknown-field 6:63 `data.groups[0].selectors[0]` knows no field `node_label` (did you mean `node_labels`?)",
+                "schema-type 6:44 `data.groups[0].depends_on` must be a list, not null (write `[]` for an empty list)",
+                "schema-unknown-field 6:63 `data.groups[0].selectors[0]` has an unknown field `node_label` (did you mean `node_labels`?)",
                 "schema-value 6:126 `data.groups[0].success_criteria.percent_successful_nodes` must be at most 100",
             ],
         ),
@@ -61,7 +61,7 @@ fn every_mistake_is_named_at_its_place() {
             kind::NODE,
             "host_profle: a\nmetadata: {tags: masters}\nplatform: {kernel_params: {'!quiet': null, x: true}}\nstorage: {physical_devices: {'!sda': {}, sdb: {partitions: [{name: '!a'}, {size: 1g}]}}}",
             &[
-                "schema-unknown-field 5:3 `data` knows no field `host_profle` (did you mean `host_profile`?)",
+                "schema-unknown-field 5:3 `data` has an unknown field `host_profle` (did you mean `host_profile`?)",
                 "schema-type 6:20 `data.metadata.tags` must be a list, not a string",
                 "schema-missing-field 8:77 `data.storage.physical_devices.sdb.partitions[1]` has no field `name` (`name`: Its name, by which it meets the one of the profile above; `!name` removes that one.)",
             ],
@@ -93,7 +93,7 @@ fn every_mistake_is_named_at_its_place() {
             &[
                 "schema-value 5:33 `data.clusters[0].members` must not be empty",
                 "schema-type 5:56 `data.clusters[0].credentials.key` must be a map, not a string (for example `{\"env\":\"BMC_PASSWORD\"}`)",
-                "schema-unknown-field 5:75 `data.clusters[0].credentials.ca` knows no field `fil` (did you mean `file`?)",
+                "schema-unknown-field 5:75 `data.clusters[0].credentials.ca` has an unknown field `fil` (did you mean `file`?)",
                 "schema-value 5:90 `data.clusters[0].credentials.cert` must have one field only",
             ],
         ),
@@ -209,7 +209,7 @@ fn the_schemas_of_a_site_apply_beside_trueups_own() {
             "{locaton: {}}",
             &[
                 "schema-missing-field 9:3 `data` has no field `labels`",
-                "schema-unknown-field 9:4 `data` knows no field `locaton` (did you mean `location`?)",
+                "schema-unknown-field 9:4 `data` has an unknown field `locaton` (did you mean `location`?)",
             ],
         ),
     ];

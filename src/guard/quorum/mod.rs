@@ -3,15 +3,15 @@
 //! Pure functions over an [`EtcdCluster`] as it is designed and an [`EtcdSeen`], in which each designed
 //! member was asked for itself. The same functions judge a plan and the instant of the removal.
 //!
-//! Who is counted:
+//! Counted members:
 //!
 //! - The *voters* are the members of the live cluster that are no learners, whether they run or not.
 //! - A voter is *healthy* when it answered for itself, reads through the quorum, knows a leader, reports no
 //!   error, and is in the membership that the others report. A voter that cannot be reached from here is
 //!   not healthy, although it may well run: the count errs on the safe side.
 //! - A live member belongs to the machine whose designed member has its name *and* one of its peer URLs;
-//!   a member that never started has no name, so its peer URL decides. Where the two disagree nobody can
-//!   say which machine loses what, and nothing is removed until the document says what is true.
+//!   a member that never started has no name, so its peer URL decides. Where the two disagree it is undecidable
+//!   which machine loses what, and nothing is removed until the document is corrected.
 //!
 //! A healthy voter may go when, counted without it, the healthy voters are a majority of the voters that
 //! remain and at least the document's `minimum_healthy`.
@@ -81,7 +81,7 @@ impl fmt::Display for Health {
     }
 }
 
-/// What a plan relies on in an etcd cluster: by ids, in hexadecimal digits.
+/// The facts of an etcd cluster that a plan relies on: by ids, in hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdFacts {
     /// The cluster.
@@ -301,7 +301,7 @@ pub fn needed(cluster: &EtcdCluster, seen: &EtcdSeen, removals: &[EtcdRemoval]) 
     }
 }
 
-/// What would be seen of a cluster when removals have been made, and everything else stays as it is.
+/// The predicted state of a cluster after removals, with everything else as it is.
 #[must_use]
 pub fn without(seen: &EtcdSeen, removals: &[EtcdRemoval]) -> EtcdSeen {
     let is_gone = |id: &str| removals.iter().any(|removal| *removal.member_id == *id);
@@ -315,7 +315,7 @@ pub fn without(seen: &EtcdSeen, removals: &[EtcdRemoval]) -> EtcdSeen {
                 answer.members.retain(|member| !is_gone(&member.id));
                 answer.alarms.retain(|alarm| !is_gone(&alarm.member));
                 if answer.leader.as_deref().is_some_and(is_gone) {
-                    // Whoever is elected; all survivors name the same one.
+                    // Any elected member; all survivors name the same one.
                     let voter = answer.members.iter().find(|member| !member.learner);
                     answer.leader = voter.map(|member| member.id.clone());
                 }
@@ -338,9 +338,9 @@ pub struct Member<'a> {
     pub designed: Option<&'a EtcdMember>,
     /// The member of the live cluster; `None` where it has none.
     pub live: Option<&'a EtcdMemberSeen>,
-    /// What it said when it was asked for itself.
+    /// Its own answer.
     pub answer: Option<&'a EtcdAnswer>,
-    /// What keeps it from being a healthy voter, as the end of a sentence about it.
+    /// The reason why it is no healthy voter, as the end of a sentence about it.
     pub problem: Option<String>,
 }
 
@@ -376,7 +376,7 @@ pub fn members<'a>(cluster: &'a EtcdCluster, seen: &'a EtcdSeen) -> Vec<Member<'
     designed.chain(strangers).collect()
 }
 
-/// What a machine still lacks to be a started voter of a cluster again; `None` where it lacks nothing,
+/// The condition that a machine still lacks to be a started voter of a cluster again; `None` where it lacks nothing,
 /// or is no designed member of it.
 #[must_use]
 pub fn missing(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> Option<String> {
@@ -402,7 +402,7 @@ pub fn missing(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> Optio
     })
 }
 
-/// What keeps a cluster from being healthy: its alarms, and the members that are not healthy, those of
+/// The reasons why a cluster is unhealthy: its alarms, and the members that are not healthy, those of
 /// a machine left out where one is to be ignored.
 #[must_use]
 pub fn problems(
@@ -425,7 +425,7 @@ pub fn problems(
     problems
 }
 
-/// What keeps a designed member from being a healthy voter, as the end of a sentence about it
+/// The reason why a designed member is no healthy voter, as the end of a sentence about it
 /// (`does not answer: connection refused`); `None` where nothing does.
 #[must_use]
 pub fn problem(cluster: &EtcdCluster, seen: &EtcdSeen, member: &str) -> Option<String> {

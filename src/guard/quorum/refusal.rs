@@ -7,7 +7,7 @@ use crate::design::{ClusterName, NodeName};
 /// Why nothing may be removed from an etcd cluster now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is the only member, and nobody chose to lose the cluster.
+    /// It is the only member, and no document allows to lose the cluster.
     #[error("etcd cluster `{cluster}` has no other member and would be lost")]
     OnlyMember {
         /// Which cluster.
@@ -21,7 +21,7 @@ pub enum Refusal {
     Silent {
         /// Which cluster.
         cluster: ClusterName,
-        /// Who does not answer and why.
+        /// The members without an answer and why.
         unwell: Vec<String>,
     },
     /// Survivors are of different clusters.
@@ -86,10 +86,10 @@ pub enum Refusal {
         /// The designed member.
         member: Arc<str>,
     },
-    /// Somebody else answers at a member's client URL.
+    /// Another member answers at a member's client URL.
     #[error(
         "at {client_url}, where member {member} of etcd cluster `{cluster}` should be, answers {}",
-        found.as_deref().unwrap_or("somebody who is no member")
+        found.as_deref().unwrap_or("a server that is no member")
     )]
     Elsewhere {
         /// Which cluster.
@@ -101,19 +101,19 @@ pub enum Refusal {
         /// The member that answered.
         found: Option<Arc<str>>,
     },
-    /// No survivor reads through a quorum, so that nobody knows who is a member.
+    /// No survivor reads through a quorum, so that the membership is unknown.
     #[error(
-        "etcd cluster `{cluster}` has no quorum to say who is in it{}",
+        "etcd cluster `{cluster}` has no quorum, so its membership is unknown{}",
         list(unwell)
     )]
     Undecided {
         /// Which cluster.
         cluster: ClusterName,
-        /// Who is not healthy and why.
+        /// The unhealthy members and why.
         unwell: Vec<String>,
     },
-    /// A survivor knows no leader.
-    #[error("member {member} of etcd cluster `{cluster}` knows no leader")]
+    /// A survivor has no leader.
+    #[error("member {member} of etcd cluster `{cluster}` has no leader")]
     NoLeader {
         /// Which cluster.
         cluster: ClusterName,
@@ -137,7 +137,7 @@ pub enum Refusal {
         cluster: ClusterName,
         /// `NOSPACE` or `CORRUPT`.
         kind: Arc<str>,
-        /// Who raised it, by name where it has one.
+        /// The member that raised it, by name where it has one.
         member: Arc<str>,
     },
     /// A learner on another machine.
@@ -166,7 +166,7 @@ pub enum Refusal {
         healthy: usize,
         /// Voters of which they must be a majority.
         voters: usize,
-        /// Who is not healthy and why.
+        /// The unhealthy members and why.
         unwell: Vec<String>,
     },
     /// Fewer healthy members would be left than the document wants.
@@ -183,7 +183,7 @@ pub enum Refusal {
         healthy: usize,
         /// Those that are wanted.
         minimum: usize,
-        /// Who is not healthy and why.
+        /// The unhealthy members and why.
         unwell: Vec<String>,
     },
 }

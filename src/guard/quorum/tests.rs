@@ -9,7 +9,7 @@ use super::*;
 use crate::design::{ClusterName, EtcdMember};
 use crate::diagnostic::{Mark, SourceId};
 
-/// What becomes of a member of [`World`].
+/// The state of a member of [`World`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Healthy,
@@ -156,7 +156,7 @@ impl World {
     }
 }
 
-/// What a member answers otherwise.
+/// Changes an answer of a member.
 type Change = fn(&mut EtcdAnswer);
 
 /// Changes what one member answered.
@@ -506,7 +506,7 @@ fn a_member_is_back_when_it_votes_and_answers_for_itself() {
         (Learner, Some("is a learner")),
         (Unstarted, Some("does not answer: connection refused")),
         (Absent, Some("is not a member")),
-        (CutOff, Some("knows no leader")),
+        (CutOff, Some("has no leader")),
     ];
     for (state, expected) in cases {
         let world = world(&[Healthy, Healthy, state]);
@@ -571,7 +571,7 @@ proptest! {
                 }
                 Ok(removals) => {
                     prop_assert_eq!(removals.len(), 1);
-                    prop_assert!(before.has_quorum(), "nobody could have agreed to it");
+                    prop_assert!(before.has_quorum(), "no quorum could have agreed to it");
                     let state = std::mem::replace(&mut world.states[position - 1], Absent);
                     prop_assert!(world.voters() > 0, "the last voter went");
                     prop_assert!(world.has_quorum(), "{before:?} lost its quorum with {position}");
@@ -584,7 +584,7 @@ proptest! {
                     prop_assert!(state == Learner || world.count(&[Learner]) == 0);
                     let needed = needed(&before.cluster(), &before.seen(), &removals);
                     prop_assert!(before.count(&[Healthy]) >= needed, "{needed} needed of {before:?}");
-                    // What is forecast is what is seen then, but for who leads and who does not answer.
+                    // The forecast equals the observed state then, but for the leader and the members that do not answer.
                     let forecast = without(&before.seen(), &removals);
                     let (cluster, seen) = (world.cluster(), world.seen());
                     prop_assert_eq!(standing(&cluster, &forecast), standing(&cluster, &seen));

@@ -1,4 +1,4 @@
-//! An etcd cluster as it was seen, laid over its design: who is who, who is healthy, who agrees.
+//! The observed state of an etcd cluster, matched with its design: identities, health, agreement of members.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::Refusal;
 use crate::design::{EtcdCluster, EtcdMember, NodeName, quorum};
 use crate::observed::{EtcdAlarm, EtcdAnswer, EtcdMemberSeen, EtcdSeen, Fact};
 
-/// The two beside each other, by what all machines but one say.
+/// Design and observed state, by the answers of all machines but one.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     cluster: &'a EtcdCluster,
@@ -32,7 +32,7 @@ fn same_members(one: &EtcdAnswer, other: &EtcdAnswer) -> bool {
 }
 
 impl<'a> View<'a> {
-    /// `without`: the machine that nobody asks, since it is about to go.
+    /// `without`: the machine that is not asked, since it is about to go.
     pub(super) fn new(
         cluster: &'a EtcdCluster,
         seen: &'a EtcdSeen,
@@ -60,14 +60,14 @@ impl<'a> View<'a> {
         fact.known().filter(|_| !self.is_invalid(member))
     }
 
-    /// What the members on other machines answered.
+    /// The answers of members on other machines.
     fn answers(self) -> impl Iterator<Item = (&'a EtcdMember, &'a EtcdAnswer)> {
         let others = self.others();
         others.filter_map(move |member| Some((member, self.answer(member)?)))
     }
 
     /// The answer that knows most: one through the quorum before one from memory, then the latest. A
-    /// learner does not say who the members are.
+    /// learner does not list the members.
     pub(super) fn latest(self) -> Option<&'a EtcdAnswer> {
         let age = |answer: &EtcdAnswer| (answer.decides, answer.raft_term, answer.raft_index);
         let answers = self.answers().map(|(_, answer)| answer);
@@ -80,7 +80,7 @@ impl<'a> View<'a> {
         Some(&*self.latest()?.members)
     }
 
-    /// All alarms that anybody told of.
+    /// All alarms of any member.
     pub(super) fn alarms(self) -> BTreeSet<&'a EtcdAlarm> {
         let answers = self.answers();
         answers.flat_map(|(_, answer)| &answer.alarms).collect()
@@ -269,7 +269,7 @@ impl<'a> View<'a> {
         name.unwrap_or(id).clone()
     }
 
-    /// What keeps a designed member from being a healthy voter, as the end of a sentence about it.
+    /// The reason why a designed member is no healthy voter, as the end of a sentence about it.
     pub(super) fn problem(self, member: &EtcdMember) -> Option<String> {
         if let Some(said) = self.seen.invalid.get(&member.name) {
             return Some(format!("answers, but not as etcd does: {said}"));
@@ -308,7 +308,7 @@ impl<'a> View<'a> {
             return Some("has not started".to_owned());
         }
         if answer.leader.is_none() {
-            return Some("knows no leader".to_owned());
+            return Some("has no leader".to_owned());
         }
         if !answer.decides {
             return Some("cannot read through the quorum".to_owned());

@@ -6,7 +6,7 @@
 //! once, then reads, writes or removes as often as one likes. Writes copy only the way down to what
 //! they write, so a tree that is shared with other documents never changes for them.
 //!
-//! What differs from Deckhand on purpose: a quoted key may hold dots also where it is created, an index
+//! Differences from Deckhand on purpose: a quoted key may hold dots also where it is created, an index
 //! reads lists only (not the characters of a string), and removal removes what the path names instead of the
 //! first value that is equal to it.
 
@@ -83,7 +83,7 @@ pub enum PathError {
     /// A bracket whose content is neither an index, nor a slice, `*` or keys.
     #[error("`[{content}]` is neither an index, nor a slice, `*` or a quoted key")]
     Bracket {
-        /// What is between the brackets.
+        /// The text between the brackets.
         content: String,
     },
     /// An index beyond [`MAX_INDEX`].

@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What may follow a dot: keys, `*`, or a bracket.
+    /// The segments after a dot: keys, `*`, or a bracket.
     fn member(&mut self) -> Result<Segment, PathError> {
         match self.peek() {
             None => Err(PathError::Unfinished),

@@ -29,17 +29,17 @@ pub enum WriteError {
     /// A key below a value that is no map, or an index below a value that is no list.
     #[error("{wanted} is wanted where a {found} is")]
     Through {
-        /// What must be there: `a map` or `a list`.
+        /// The required kind: `a map` or `a list`.
         wanted: &'static str,
-        /// What is there.
+        /// The actual kind.
         found: &'static str,
     },
 }
 
 impl Path {
-    /// Writes a value to all places that the path leads to, or creates the place; says how many places there were.
+    /// Writes a value to all places that the path leads to, or creates the place; returns the number of places.
     ///
-    /// What is created on the way (maps, padding of lists) is marked as written at `created`.
+    /// Maps and padding of lists that are created on the way are marked as written at `created`.
     ///
     /// # Errors
     ///
@@ -61,11 +61,11 @@ impl Path {
         Ok(locations.len())
     }
 
-    /// Hands every value that the path leads to to `change`; says how many there were.
+    /// Hands every value that the path leads to to `change`; returns their number.
     ///
     /// # Errors
     ///
-    /// What `change` returns, at once; earlier places stay changed.
+    /// The error of `change`, at once; earlier places stay changed.
     pub fn update<E>(
         &self,
         root: &mut Node,
@@ -80,7 +80,7 @@ impl Path {
         Ok(locations.len())
     }
 
-    /// Removes everything that the path leads to; says how much that was. The root becomes `{}`.
+    /// Removes everything that the path leads to; returns the number of places. The root becomes `{}`.
     pub fn remove(&self, root: &mut Node) -> usize {
         let locations = self.locate(root);
         // Last first, so that what is removed moves nothing that is still to be removed.
@@ -153,7 +153,7 @@ fn create<'a>(
     Ok(node)
 }
 
-/// What is created for the step that goes on from it.
+/// The value that is created for the step after it.
 fn fresh(next: Option<&Segment>) -> Value {
     match next {
         Some(Segment::Index(_)) => Value::List(Arc::default()),

@@ -4,8 +4,8 @@
 //! time is linear in the text, so what needs backtracking (look-around, backreferences, `$` in the middle) is
 //! refused by name. A pattern without special characters never becomes a regular expression at all.
 //!
-//! What is accepted means what it means in Python, but for one thing: where a pattern prefers to match nothing
-//! (`a??`), Python replaces the nothing and then looks for something at the same place; here it goes on to the
+//! An accepted pattern means the same as in Python, but for one thing: where a pattern prefers to match nothing
+//! (`a??`), Python replaces the nothing and then searches at the same place; here it continues at the
 //! next character.
 
 mod size;
@@ -28,7 +28,7 @@ pub(super) enum PatternError {
     /// Something that Python has, and that cannot be matched in linear time.
     #[error("{0} cannot be matched in linear time")]
     Unsupported(&'static str),
-    /// What Python's `re` would not accept either.
+    /// Python's `re` would not accept it either.
     #[error("{0}")]
     Invalid(String),
     /// The compiled expression would be too large.
@@ -36,7 +36,7 @@ pub(super) enum PatternError {
     TooLarge,
 }
 
-/// What replacing a pattern takes.
+/// The cost of replacing a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
     /// A search of that cost.
@@ -95,7 +95,7 @@ impl Pattern {
                 .build()
                 .map_err(|error| match error {
                     regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
-                    // The last line says what is wrong, those before it draw the translated text.
+                    // The last line holds the problem, those before it draw the translated text.
                     error => {
                         let text = error.to_string();
                         let line = text.lines().last().unwrap_or_default();
@@ -127,7 +127,7 @@ impl Pattern {
         self.size
     }
 
-    /// What it may cost to search so many bytes for it.
+    /// The cost of searching so many bytes for it.
     pub(super) fn cost(&self, bytes: usize) -> u64 {
         search_cost(self.size, bytes)
     }
@@ -403,7 +403,7 @@ mod tests {
             Ok::<(), ()>(())
         });
         assert_eq!(result, Ok(Some("b".repeat(1_000))));
-        // Each of a thousand matches looks at the rest of the text.
+        // Each of a thousand matches visits the rest of the text.
         assert!(searched > 1_000 * 1_000 / 2 * pattern.size() / 32);
     }
 

@@ -1,13 +1,13 @@
 //! How large a pattern is when its repetitions are written out.
 //!
-//! An engine whose time is linear in the text still looks, in the worst case, at each place of the pattern for each
+//! An engine whose time is linear in the text still visits, in the worst case, each place of the pattern for each
 //! character: `[ab]*a[ab]{6000}c` is short, and costs six thousand steps a character. The size says so beforehand, whatever the dialect.
 //! It never is too small; where the text of a pattern can be read in two ways the larger one counts.
 
 /// Steps of an engine that cost as much as the visit of a value.
 const STEPS: u64 = 16;
 
-/// What it may cost to search a text for a pattern of a size, in visits of a value.
+/// The cost of a search of a text for a pattern of a size, in visits of a value.
 #[must_use]
 pub fn search_cost(size: u64, bytes: usize) -> u64 {
     size.saturating_mul(bytes as u64) / STEPS
@@ -102,7 +102,7 @@ fn largest(pattern: &str) -> u64 {
     })
 }
 
-/// What follows an escape.
+/// The text behind an escape.
 fn escaped(text: &str) -> &str {
     let mut characters = text.chars();
     let letter = characters.next();
@@ -115,7 +115,7 @@ fn escaped(text: &str) -> &str {
     }
 }
 
-/// What follows a class, which ends as early as it may in any dialect.
+/// The text behind a class, which ends as early as it may in any dialect.
 fn class(text: &str) -> &str {
     let mut is_escaped = false;
     for (at, character) in text.char_indices() {

@@ -28,7 +28,7 @@ pub(crate) enum TemplateError {
     NoSuchGroup,
 }
 
-/// What a backslash and a character mean together; `None`: both stay.
+/// The meaning of a backslash and a character together; `None`: both stay.
 fn escaped(character: char) -> Result<Option<char>, TemplateError> {
     Ok(Some(match character {
         'a' => '\u{7}',
@@ -115,7 +115,7 @@ impl Template {
     }
 }
 
-/// What a backslash with digits stands for.
+/// The meaning of a backslash with digits.
 pub(super) enum Digits {
     Character(char),
     Group(usize),

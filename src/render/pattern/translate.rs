@@ -262,7 +262,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// What a backslash stands for both within and outside classes.
+    /// The meaning of a backslash both within and outside classes.
     fn character_escape(&mut self) -> Result<Escape, PatternError> {
         let ends = || PatternError::Invalid("a backslash ends the pattern".to_owned());
         let character = self.next().ok_or_else(ends)?;
@@ -405,7 +405,7 @@ fn is_last(mut rest: &str) -> bool {
     }
 }
 
-/// What is left from the bracket on that closes the group that `text` is in.
+/// The rest from the bracket on that closes the group that `text` is in.
 fn after_alternatives(text: &str) -> &str {
     let mut depth = 0_usize;
     let mut class = None;

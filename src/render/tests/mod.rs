@@ -10,7 +10,7 @@ use crate::diagnostic::{Severity, SourceId, Sources};
 use crate::document::{Limits, LoadSettings, load, load_values};
 
 /// A document in Deckhand's form. `metadata` is more of it in flow style: fields of the layering definition, `;`, then
-/// other fields; `abstract` before and `encrypted` after the `;` say what they say.
+/// other fields; `abstract` before and `encrypted` after the `;` mean the same as in Deckhand.
 fn document(schema: &str, name: &str, layer: &str, metadata: &str, data: &str) -> String {
     let (definition, metadata) = metadata.split_once(';').unwrap_or(("", metadata));
     let (is_abstract, definition) = match definition.strip_prefix("abstract") {

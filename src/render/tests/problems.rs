@@ -1,4 +1,4 @@
-//! What is reported: all of it, once, at its place, with the way out.
+//! Problems are reported: all of them, once, at their place, with the way out.
 
 use super::{Site, child, codes, document, link, messages, outcome, value};
 use crate::render::{Options, render};
@@ -246,7 +246,7 @@ fn texts_that_are_taken_often_and_patterns_that_are_slow_are_paid_for() {
             &*slow,
             vec!["render-too-large"],
         ),
-        // Each of the matches looks at the rest of the text.
+        // Each of the matches visits the rest of the text.
         (
             &short,
             "{path: .a, pattern: 'a(.*c)?'}",

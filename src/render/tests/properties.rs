@@ -1,4 +1,4 @@
-//! What holds for every site: nothing is changed, the order does not count, only dependencies do.
+//! Properties of every site: nothing is changed, the order does not count, only dependencies do.
 
 use proptest::prelude::*;
 use proptest::sample::select;

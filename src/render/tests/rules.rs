@@ -1,4 +1,4 @@
-//! What parents, actions, substitutions and replacements do, one table each.
+//! The effects of parents, actions, substitutions and replacements, one table each.
 
 use super::{POLICY, Site, child, codes, document, expectation, messages, outcome, parent, value};
 use crate::render::{Options, render};
