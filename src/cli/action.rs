@@ -17,28 +17,28 @@ use super::{Failure, FailureKind};
 /// What belongs to actions on nodes.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct ActionArguments {
-    /// Bound of a drain, in seconds [default: the DeploymentConfiguration's, else 3600]
+    /// Timeout of a drain, in seconds [default: the DeploymentConfiguration's, else 3600]
     #[arg(long, value_name = "SECONDS")]
     drain_node_timeout: Option<u64>,
-    /// What a drain gives pods to end, in seconds, less than its timeout [default: the DeploymentConfiguration's, else 1800]
+    /// Grace period of pods in a drain, in seconds, less than its timeout [default: the DeploymentConfiguration's, else 1800]
     #[arg(long, value_name = "SECONDS")]
     drain_node_grace_period: Option<u64>,
-    /// Bound of clear-labels, in seconds [default: the DeploymentConfiguration's, else 1800]
+    /// Timeout of clear-labels, in seconds [default: the DeploymentConfiguration's, else 1800]
     #[arg(long, value_name = "SECONDS")]
     clear_labels_timeout: Option<u64>,
-    /// Bound of remove-etcd, in seconds [default: the DeploymentConfiguration's, else 1800]
+    /// Timeout of remove-etcd, in seconds [default: the DeploymentConfiguration's, else 1800]
     #[arg(long, value_name = "SECONDS")]
     remove_etcd_timeout: Option<u64>,
-    /// How long etcd clusters have to be healthy again, in seconds [default: the DeploymentConfiguration's, else 600]
+    /// Timeout for etcd clusters to be healthy again, in seconds [default: the DeploymentConfiguration's, else 600]
     #[arg(long, value_name = "SECONDS")]
     etcd_ready_timeout: Option<u64>,
-    /// What happens to pods that are left when a drain's time is up
+    /// Handling of pods that are left at the drain's timeout
     #[arg(long, value_enum, value_name = "WHAT")]
     on_drain_timeout: Option<OnTimeout>,
     /// Erase and write the disk of the operating system only
     #[arg(long)]
     preserve_local_storage: bool,
-    /// Of which revision nodes are built [default: successful-site-action]
+    /// Revision that nodes are built of [default: successful-site-action]
     #[arg(long, value_enum, value_name = "REVISION")]
     target_revision: Option<TargetRevision>,
     /// Let this etcd cluster of one member end with its machine
@@ -50,10 +50,10 @@ pub(super) struct ActionArguments {
     /// This machine is gone for good: nothing of it is waited for
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     node_is_gone: Vec<String>,
-    /// With --node-is-gone: it was not seen off, and somebody has checked that it is
+    /// With --node-is-gone: you have checked that the machine is off, which could not be observed
     #[arg(long)]
     i_have_checked: bool,
-    /// What moves a retired machine forgets it when it is torn down; the records keep that it is retired
+    /// Delete a retired machine in its provisioner when it is torn down; the records keep it as retired
     #[arg(long)]
     forget: bool,
     /// A clean step, as interface.step, with its arguments as JSON behind `=`; given again, they run in that order
@@ -74,7 +74,7 @@ pub(super) struct ActionArguments {
     /// Attempts in all to bring a machine back [default: the policy's, else 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
     attempts: Option<u32>,
-    /// How the node of a machine that was switched off is released [default: the policy's, else delete-node]
+    /// Way to release the node of a machine that was switched off [default: the policy's, else delete-node]
     #[arg(long, value_enum, value_name = "HOW")]
     release_node: Option<ReleaseNode>,
 }
@@ -91,9 +91,9 @@ enum ReleaseNode {
 enum OnTimeout {
     /// The drain fails.
     Fail,
-    /// They are deleted, whatever their budgets say.
+    /// They are deleted, in spite of their budgets.
     ForceDelete,
-    /// The drain ends well; they are deleted once the machine was seen off.
+    /// The drain succeeds; they are deleted once the machine is off.
     Continue,
 }
 

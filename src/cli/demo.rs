@@ -14,11 +14,11 @@ use super::init::{CONTROL_PLANE, EDGE, Example, commit, write_site};
 
 #[derive(Debug, Args)]
 pub(super) struct DemoCommand {
-    /// Which story to tell
+    /// Story to play
     #[arg(long, value_enum, default_value_t = Tale::Site)]
     story: Tale,
 
-    /// Keep the folder, to look around in it
+    /// Keep the folder
     #[arg(long)]
     keep: bool,
 }
@@ -26,7 +26,7 @@ pub(super) struct DemoCommand {
 /// What can be told.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Tale {
-    /// A site of three machines: deploy it, change it, see a failure and mend it
+    /// A site of three machines: deploy it, change it, see a failure and repair it
     Site,
     /// A control plane with etcd: redeploy its machines, and see what is refused
     Redeploy,

@@ -12,16 +12,16 @@ use super::revision::{ReadArguments, load_sound};
 
 #[derive(Debug, Args)]
 pub(super) struct DiffCommand {
-    /// From which revision: worktree, committed, successful-site-action, last-site-action, or git's words
+    /// Base revision: worktree, committed, successful-site-action, last-site-action, or any that git understands
     #[arg(long, value_name = "R", default_value = "committed")]
     base: String,
-    /// To which revision
+    /// Target revision
     #[arg(long = "diff", value_name = "R", default_value = "worktree")]
     revision: String,
     /// Compare the rendered documents instead of the written ones
     #[arg(long)]
     rendered: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
     format: DiffFormat,
     #[command(flatten)]

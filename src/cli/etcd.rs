@@ -25,13 +25,13 @@ pub(super) struct EtcdCommand {
     /// A cluster; none: all
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
+    /// Revision: worktree, committed, successful-site-action, last-site-action, or any that git understands
     #[arg(long, value_name = "R", default_value = "worktree")]
     rev: String,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = EtcdFormat::Text)]
     format: EtcdFormat,
-    /// A substitution whose source is not there is a warning
+    /// Make a substitution whose source is not found a warning
     #[arg(long)]
     allow_missing_sources: bool,
 }

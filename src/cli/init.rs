@@ -90,7 +90,7 @@ const SCHEMAS: &str = ".schemas/";
 
 #[derive(Debug, Args)]
 pub(super) struct InitCommand {
-    /// A folder that is empty or not there yet
+    /// An empty or new folder
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
 }

@@ -37,7 +37,7 @@ pub(super) struct UnlockCommand {
     /// Also release a lock of another machine that has not moved for ten minutes, which is waited for
     #[arg(long, conflicts_with = "force")]
     take_over_dead: bool,
-    /// Release it whatever its process does; asks for the id of the run on a terminal
+    /// Release it even if its process may be running; asks for the id of the run on a terminal
     #[arg(long)]
     force: bool,
     #[command(flatten)]

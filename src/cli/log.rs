@@ -24,7 +24,7 @@ const TAGS_AT_ONCE: usize = 500;
 
 #[derive(Debug, Args)]
 pub(super) struct LogCommand {
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     format: LogFormat,
     /// Only the newest so many

@@ -9,7 +9,7 @@ use super::{Failure, command};
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsCommand {
-    /// For which shell
+    /// Shell
     #[arg(value_enum)]
     shell: clap_complete::Shell,
 }

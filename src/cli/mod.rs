@@ -41,7 +41,7 @@ use crate::report::Visible;
 pub use crate::workflow::{Failure, FailureKind};
 use context::Context;
 
-/// Brings a bare-metal site true to its design.
+/// Reconciles a bare-metal site with its design.
 #[derive(Debug, Parser)]
 #[command(name = "trueup", version, about, long_about = None, propagate_version = true)]
 struct CommandLine {
@@ -66,7 +66,7 @@ pub struct GlobalArguments {
     /// Take Backends, Policy, EtcdClusters, NodeRetirement and CleaningPolicy from this revision, and trust it: a commit id, a full ref, or a remote's branch such as `origin/main`
     #[arg(long, value_name = "REV", global = true)]
     backends_from: Option<String>,
-    /// Tell what is done, on stderr; twice: also every request; three times: also every file and wait
+    /// Log progress to stderr; twice: also every request; three times: also every file and wait
     #[arg(short = 'v', long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
 }
@@ -92,29 +92,29 @@ enum Command {
     Render(render::RenderArguments),
     /// Compare two revisions, per document and field
     Diff(diff::DiffCommand),
-    /// Show the whole way from what was applied to what is designed
+    /// Show all changes and steps from the applied to the designed state
     Plan(Box<plan::PlanCommand>),
-    /// Carry a plan out, or go on with an interrupted run
+    /// Apply a plan, or resume an interrupted run
     Apply(Box<apply::ApplyCommand>),
     /// List the site actions
     Log(log::LogCommand),
     /// Show a saved plan or a past run
     Show(log::ShowCommand),
-    /// Show each node as design, records, machines and cluster see it
+    /// Show the design, record and observed state of each node
     Status(status::StatusCommand),
     /// List the nodes that names, groups and flags select
     Nodes(nodes::NodesCommand),
-    /// Show how healthy the etcd clusters are, and what they can lose
+    /// Show the health of the etcd clusters, and the members that they can lose
     Etcd(etcd::EtcdCommand),
-    /// Record that the machine that is there now is the one of the document
+    /// Record that the present machine is the one of the document
     Accept(accept::AcceptCommand),
-    /// Give an interrupted run up, and say what stays half-done
+    /// Abort an interrupted run, and list what stays half-done
     Abort(interrupted::AbortCommand),
-    /// Release the lock that a dead run left
+    /// Release the lock of a crashed run
     Unlock(interrupted::UnlockCommand),
-    /// Show what the documents of a site let trueup use, and record that you trust it
+    /// Show the endpoints, files and programs that the documents of a site name, and trust them
     Trust(trust::TrustCommand),
-    /// Tell the whole story on the simulator, in a throwaway folder
+    /// Play a demonstration on the simulator, in a throwaway folder
     Demo(demo::DemoCommand),
     /// Print completions for a shell
     Completions(manual::CompletionsCommand),

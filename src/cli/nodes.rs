@@ -32,7 +32,7 @@ pub(super) struct NodesCommand {
     /// Ask the machines which clean steps they offer, and show those in the order in which they run
     #[arg(long)]
     clean_steps: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = NodesFormat::Text)]
     format: NodesFormat,
 }

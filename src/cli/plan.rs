@@ -21,18 +21,18 @@ use crate::workflow::Planner;
 
 #[derive(Debug, Args)]
 pub(super) struct PlanCommand {
-    /// What to do, `update` where nothing is named, and the nodes to do it to: names, globs, groups, racks or tags
+    /// Action, `update` by default, and its nodes: names, globs, groups, racks or tags
     #[arg(value_name = "ACTION NODE")]
     words: Vec<String>,
     #[command(flatten)]
     arguments: PlanArguments,
-    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words [default: worktree, and for actions on nodes committed]
+    /// Revision: worktree, committed, successful-site-action, last-site-action, or any that git understands [default: worktree, and for actions on nodes committed]
     #[arg(long, value_name = "R")]
     rev: Option<String>,
     /// Save the plan, to be applied as it is
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Save what was seen of the site, for `--observed` elsewhere
+    /// Save the observed state of the site, for `--observed` elsewhere
     #[arg(long, value_name = "FILE", conflicts_with = "observed")]
     save_observed: Option<PathBuf>,
     /// Exit with 2 where there are changes, 3 where some are destructive
@@ -45,13 +45,13 @@ pub(super) struct PlanCommand {
 /// How a plan is shown.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ViewArguments {
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
     format: PlanFormat,
     /// Show every step
     #[arg(long)]
     steps: bool,
-    /// Fold nothing
+    /// Show everything, without folding
     #[arg(long)]
     pub(super) full: bool,
     /// The longest markdown, in bytes

@@ -31,10 +31,10 @@ pub(in crate::cli) struct PlanArguments {
     /// Tear these nodes down where they have left the design, or `all`
     #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
     allow_destroy: Vec<String>,
-    /// Take these machines as they are and write their records, or `all`
+    /// Adopt these machines as they are, by writing their records, or `all`
     #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
     adopt: Vec<String>,
-    /// Change these machines though nothing proves that they are the ones that are meant, or `all`
+    /// Change these machines without a proof of their identity, or `all`
     #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
     allow_unverified: Vec<String>,
     /// Leave blocked changes out and carry out the rest
@@ -64,10 +64,10 @@ pub(in crate::cli) struct PlanArguments {
     /// The day that retirement is judged by [default: today, UTC]
     #[arg(long, value_name = "YYYY-MM-DD")]
     as_of: Option<jiff::civil::Date>,
-    /// Read what was seen from a file, or `none`: plan on records alone
+    /// Read the observed state from a file, or `none`: plan on records alone
     #[arg(long, visible_alias = "observations", value_name = "FILE|none")]
     observed: Option<PathBuf>,
-    /// A substitution whose source is not there is a warning
+    /// Make a substitution whose source is not found a warning
     #[arg(long)]
     allow_missing_sources: bool,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub(in crate::cli) struct RemoteArguments {
     /// The remote that records, tags and the lock are shared through [default: the branch's]
     #[arg(long, value_name = "NAME")]
     remote: Option<String>,
-    /// Ask no remote; a plan can be made, not applied
+    /// Do not contact the remote; a plan can be made, not applied
     #[arg(long)]
     offline: bool,
     /// Publish neither records nor tags

@@ -16,7 +16,7 @@ use super::revision::{RevisionArguments, load_sound};
 pub(super) struct RenderArguments {
     #[command(flatten)]
     revision: RevisionArguments,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = RenderFormat::Yaml)]
     format: RenderFormat,
     /// Print secrets too

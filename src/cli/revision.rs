@@ -11,7 +11,7 @@ use super::context::Context;
 /// How documents are read.
 #[derive(Debug, Args)]
 pub(super) struct ReadArguments {
-    /// A substitution whose source is not there is a warning
+    /// Make a substitution whose source is not found a warning
     #[arg(long)]
     pub(super) allow_missing_sources: bool,
 }
@@ -30,7 +30,7 @@ impl ReadArguments {
 /// Which documents are read, and how.
 #[derive(Debug, Args)]
 pub(super) struct RevisionArguments {
-    /// Which revision: worktree, committed, successful-site-action, last-site-action, or git's words
+    /// Revision: worktree, committed, successful-site-action, last-site-action, or any that git understands
     #[arg(long, value_name = "R", default_value = "worktree")]
     rev: String,
     #[command(flatten)]

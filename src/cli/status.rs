@@ -25,15 +25,15 @@ use crate::workflow::{Planned, Planner, Wish};
 pub(super) struct StatusCommand {
     #[command(flatten)]
     selection: SelectionArguments,
-    /// Only those that are not as designed
+    /// Only those that differ from the design
     #[arg(long)]
     differing: bool,
     #[command(flatten)]
     revision: RevisionArguments,
-    /// Read what was seen from a file, or `none`: by records alone
+    /// Read the observed state from a file, or `none`: by records alone
     #[arg(long, value_name = "FILE|none")]
     observed: Option<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = StatusFormat::Text)]
     format: StatusFormat,
     #[command(flatten)]

@@ -15,7 +15,7 @@ use super::{Failure, FailureKind};
 pub(super) struct ValidateArguments {
     #[command(flatten)]
     revision: RevisionArguments,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ValidateFormat::Text)]
     format: ValidateFormat,
 }

@@ -32,7 +32,7 @@ pub(in crate::cli) use process::{ProcessClock, actor};
 
 #[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct ApplyCommand {
-    /// A saved plan, or what to do and the nodes to do it to; without any, the committed documents are planned first
+    /// A saved plan, or an action and its nodes; without any, the committed documents are planned first
     #[arg(value_name = "PLAN or ACTION NODE", conflicts_with = "resume")]
     words: Vec<String>,
     #[command(flatten)]
@@ -43,28 +43,28 @@ pub(in crate::cli) struct ApplyCommand {
     /// With a PLAN or --resume: allow what the plan allows, where this is its effect, as `plan` and `show` print it
     #[arg(long, value_name = "DIGEST")]
     effect: Option<String>,
-    /// Go on with the interrupted run
+    /// Resume the interrupted run
     #[arg(long)]
     resume: bool,
-    /// With --resume: what came of a step that nobody can tell about from outside
+    /// With --resume: decide a step whose state could not be observed
     #[arg(long, value_name = "STEP=done|not-begun", requires = "resume")]
     decide: Vec<String>,
     /// With --resume: take the lock of a run elsewhere that has not moved for ten minutes
     #[arg(long, requires = "resume")]
     take_over_dead: bool,
-    /// Give an interrupted run up for this one
+    /// Abort an interrupted run in favour of this one
     #[arg(long, conflicts_with = "resume")]
     supersede: bool,
-    /// How to print what happens
+    /// Output format of events
     #[arg(long, value_enum, default_value_t = ApplyFormat::Text)]
     format: ApplyFormat,
-    /// How long what runs is waited for after the first Ctrl-C, in seconds [default: without limit on a terminal, else 5]
+    /// Time to wait for running steps after the first Ctrl-C, in seconds [default: without limit on a terminal, else 5]
     #[arg(long, value_name = "SECONDS")]
     stop_grace: Option<u64>,
     /// Stop as at the first Ctrl-C after so many seconds
     #[arg(long, value_name = "SECONDS")]
     stop_after: Option<u64>,
-    /// Run outside the maintenance windows of the policy
+    /// Run outside of the maintenance windows of the policy
     #[arg(long)]
     outside_windows: bool,
     #[command(flatten)]
@@ -79,13 +79,13 @@ pub(in crate::cli) struct ApplyCommand {
 /// How failed machines are watched for.
 #[derive(Clone, Debug, Default, Args)]
 struct Watching {
-    /// With `remediate`: stay, and remediate what asks for it
+    /// With `remediate`: stay, and remediate machines with a request
     #[arg(long, conflicts_with_all = ["resume", "supersede", "stop_after"])]
     watch: bool,
     /// With --watch: where `/healthz`, `/readyz` and `/metrics` are answered, such as `0.0.0.0:8080`
     #[arg(long, value_name = "ADDRESS:PORT", requires = "watch")]
     listen: Option<String>,
-    /// With --watch: the name of the Lease of which one watcher holds it
+    /// With --watch: name of the Lease that the active watcher holds
     #[arg(
         long,
         value_name = "NAME",
@@ -93,7 +93,7 @@ struct Watching {
         default_value = "trueup-remediation"
     )]
     lease: String,
-    /// With --watch: after how many seconds without a sign the active watcher is taken for dead
+    /// With --watch: seconds without a renewal after which another watcher takes the Lease over
     #[arg(long, value_name = "SECONDS", requires = "watch", default_value_t = 15,
         value_parser = clap::value_parser!(u64).range(2..=3600))]
     lease_duration: u64,

@@ -21,7 +21,7 @@ pub(super) use gate::TrustGate;
 
 #[derive(Debug, Args)]
 pub(super) struct TrustCommand {
-    /// Which revision: worktree, committed, or any revision that git understands
+    /// Revision: worktree, committed, or any revision that git understands
     #[arg(long, value_name = "R", default_value = "worktree")]
     rev: String,
     /// List what is trusted, of all repositories and sites
@@ -33,7 +33,7 @@ pub(super) struct TrustCommand {
     /// Record it without asking
     #[arg(short, long)]
     yes: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = TrustFormat::Text)]
     format: TrustFormat,
 }
