@@ -109,7 +109,7 @@ fn document(schema: &str, name: &str, layer: &str, more: &str, data: &str) -> St
 }
 
 fn definition() -> String {
-    let data = "revision: v1.0\nsite_type: none";
+    let data = "revision: v1.0";
     document("pegleg/SiteDefinition/v1", "large", "site", "", data)
 }
 

@@ -12,11 +12,11 @@ use crate::guard::quorum::{Health, health, problems};
 use crate::observed::EtcdSeen;
 use crate::report::airship::Reason;
 use crate::report::etcd::{self, Row};
-use crate::site::{Depth, Detail, Settings};
+use crate::site::{Depth, Detail};
 
 use super::apply::airship;
 use super::context::Context;
-use super::revision::load_sound;
+use super::revision::{ReadArguments, load_sound};
 use super::{Failure, FailureKind};
 use crate::workflow::{Client, backend_failure, runtime};
 
@@ -31,9 +31,8 @@ pub(super) struct EtcdCommand {
     /// Output format
     #[arg(long, value_enum, default_value_t = EtcdFormat::Text)]
     format: EtcdFormat,
-    /// Make a substitution whose source is not found a warning
-    #[arg(long)]
-    allow_missing_sources: bool,
+    #[command(flatten)]
+    read: ReadArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,11 +67,7 @@ fn look(
     let at = checkout.resolve(&command.rev)?;
     let location = checkout.location_at(at)?;
     let mut loader = checkout.loader()?;
-    let settings = Settings {
-        depth: Depth::Typed,
-        detail: Detail::Designs,
-        allow_missing_sources: command.allow_missing_sources,
-    };
+    let settings = command.read.settings(Depth::Typed, Detail::Designs);
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let clusters = select(command, &site.design)?;
     let backends = context.backends(&checkout, &location)?;

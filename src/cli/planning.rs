@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::revision::ReadArguments;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::plan::{Allowance, Options, Request};
@@ -14,7 +15,7 @@ use crate::record::Store;
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
 use crate::site::At;
-use crate::workflow::{Checkout, Failure, FailureKind, Observed, Wish, follow};
+use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, Wish, follow};
 
 /// What shapes a plan.
 #[derive(Debug, Clone, Default, Args)]
@@ -67,9 +68,8 @@ pub(in crate::cli) struct PlanArguments {
     /// Read the observed state from a file, or `none`: plan on records alone
     #[arg(long, visible_alias = "observations", value_name = "FILE|none")]
     observed: Option<PathBuf>,
-    /// Make a substitution whose source is not found a warning
-    #[arg(long)]
-    allow_missing_sources: bool,
+    #[command(flatten)]
+    read: ReadArguments,
     #[command(flatten)]
     pub(in crate::cli) action: ActionArguments,
     #[command(flatten)]
@@ -169,7 +169,7 @@ impl PlanArguments {
             options: self.given(context),
             allowed: None,
             observed: observed(context, self.observed.as_ref()),
-            allow_missing_sources: self.allow_missing_sources,
+            accept: self.read.accept(),
             without_forecast: false,
             gives_times: self.action.gives_times(),
         }
@@ -190,7 +190,7 @@ impl PlanArguments {
             },
             allowed: (!is_confirmed).then(|| self.given(context)),
             observed: Observed::Now,
-            allow_missing_sources: true,
+            accept: AS_APPLIED.accept,
             without_forecast: false,
             gives_times: false,
         }

@@ -2,27 +2,38 @@
 
 use clap::Args;
 
-use crate::site::{At, Depth, Detail, Loader, Location, Settings, Site};
+use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 use crate::workflow::{Checkout, sound};
 
 use super::Failure;
 use super::context::Context;
 
 /// How documents are read.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Copy, Default, Args)]
 pub(super) struct ReadArguments {
     /// Make a substitution whose source is not found a warning
     #[arg(long)]
-    pub(super) allow_missing_sources: bool,
+    allow_missing_sources: bool,
+    /// Make a key that is twice in a map a warning; the last value counts
+    #[arg(long)]
+    allow_duplicate_keys: bool,
 }
 
 impl ReadArguments {
+    /// What is accepted of the documents.
+    pub(super) fn accept(self) -> Accept {
+        Accept {
+            missing_sources: self.allow_missing_sources,
+            duplicate_keys: self.allow_duplicate_keys,
+        }
+    }
+
     /// The settings to load a site with.
-    pub(super) fn settings(&self, depth: Depth, detail: Detail) -> Settings {
+    pub(super) fn settings(self, depth: Depth, detail: Detail) -> Settings {
         Settings {
             depth,
             detail,
-            allow_missing_sources: self.allow_missing_sources,
+            accept: self.accept(),
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     let connection = command.remote.connection(&repository)?;
     let wish = Wish {
         observed: planning::observed(context, command.observed.as_ref()),
-        allow_missing_sources: command.revision.read.allow_missing_sources,
+        accept: command.revision.read.accept(),
         without_forecast: true,
         ..PlanArguments::default().wish(context)
     };

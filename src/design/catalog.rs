@@ -30,6 +30,11 @@ impl<'a> Catalog<'a> {
         Self { kinds }
     }
 
+    /// The schemas that occur.
+    pub(super) fn schemas(&self) -> impl Iterator<Item = &'a str> + use<'a, '_> {
+        self.kinds.keys().copied()
+    }
+
     /// All documents of a schema, by name.
     pub(super) fn of(&self, schema: &str) -> impl Iterator<Item = Input<'a>> + use<'a, '_> {
         self.kinds

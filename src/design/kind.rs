@@ -11,7 +11,8 @@ pub(super) const CONFIGURATION: &str = "shipyard/DeploymentConfiguration/v1";
 pub(super) const ETCD_CLUSTERS: &str = "promenade/EtcdClusters/v1";
 pub(super) const RETIREMENT: &str = "trueup/NodeRetirement/v1";
 pub(super) const CLEANING: &str = "trueup/CleaningPolicy/v1";
-pub(super) const POLICY: &str = "trueup/Policy/v1";
+/// The limits of a run on a site.
+pub const POLICY: &str = "trueup/Policy/v1";
 pub(super) const BACKENDS: &str = "trueup/Backends/v1";
 /// The kinds of documents that guard a site: who is contacted, what is protected, which quorum counts.
 pub const GUARDS: [&str; 5] = [BACKENDS, CLEANING, ETCD_CLUSTERS, POLICY, RETIREMENT];

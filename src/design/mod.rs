@@ -47,7 +47,7 @@ pub use build::{Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Digests, NoDigest, SectionDigest};
-pub use kind::{GUARDS, SITE_DEFINITION};
+pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use own::{Addresses, Fields, Sections};

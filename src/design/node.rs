@@ -51,9 +51,18 @@ pub(super) fn add_nodes(catalog: &Catalog<'_>, design: &mut Design, findings: &m
         shared: Shared::default(),
     };
     let mut profiles = Profiles::new(catalog);
-    for input in catalog.of(kind::HOST_PROFILE) {
-        let profile = profiles.resolve(input, findings);
-        builder.look_up(&profile.parts, findings);
+    let used = profiles.used();
+    let (used, spare): (Vec<_>, Vec<_>) = catalog
+        .of(kind::HOST_PROFILE)
+        .partition(|(document, _)| used.contains(&*document.id.name));
+    // What machines use goes first: a problem that a spare profile shares with one of these is theirs.
+    for (inputs, is_used) in [(used, true), (spare, false)] {
+        let mut found = Findings::default();
+        for input in inputs {
+            let profile = profiles.resolve(input, &mut found);
+            builder.look_up(&profile.parts, &mut found);
+        }
+        findings.take(found, is_used);
     }
     for (document, data) in catalog.of(kind::NODE) {
         let profile = profiles.named_in(data, findings);

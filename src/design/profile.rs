@@ -6,11 +6,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::catalog::{Catalog, Input};
 use super::part::{Parts, inherit_parts};
-use super::read::{Findings, text_of};
+use super::read::{Findings, text, text_of};
 use super::{Dependence, kind};
 use crate::diagnostic::Diagnostic;
 use crate::document::{DocumentId, Node};
@@ -43,6 +43,23 @@ impl<'a> Profiles<'a> {
             catalog,
             resolved: FxHashMap::default(),
         }
+    }
+
+    /// The names of the profiles that machines inherit from.
+    pub(super) fn used(&self) -> FxHashSet<Arc<str>> {
+        let mut used = FxHashSet::default();
+        let machines = self.catalog.of(kind::NODE);
+        let mut next: Vec<Arc<str>> = machines
+            .filter_map(|(_, data)| text(data, "host_profile"))
+            .collect();
+        while let Some(name) = next.pop() {
+            if used.insert(name.clone())
+                && let Some((_, data)) = self.catalog.get(kind::HOST_PROFILE, &name)
+            {
+                next.extend(text(data, "host_profile"));
+            }
+        }
+        used
     }
 
     /// The profile that the `host_profile` of some data names.

@@ -77,6 +77,17 @@ impl Findings {
         }
     }
 
+    /// Adds what was found in something that machines use, or in something spare, which may name what is absent.
+    pub(super) fn take(&mut self, found: Self, is_used: bool) {
+        for finding in found.list {
+            let is_reference = finding.code.0.starts_with("reference-");
+            self.push(match is_reference && !is_used {
+                true => finding.as_warning(),
+                false => finding,
+            });
+        }
+    }
+
     /// All of them.
     pub(super) fn into_diagnostics(self) -> Diagnostics {
         self.list

@@ -134,6 +134,13 @@ impl Diagnostic {
         self
     }
 
+    /// The same as a warning.
+    #[must_use]
+    pub fn as_warning(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
+    }
+
     /// The same with `did you mean` where one of `candidates` is near to `wrong`.
     #[must_use]
     pub fn did_you_mean<'a>(

@@ -54,6 +54,9 @@ struct Size {
     height: usize,
 }
 
+/// The code of a key that is twice in a map.
+pub const DUPLICATE_KEY: &str = "yaml-duplicate-key";
+
 /// Builds the values of the documents of one file, one after the other.
 pub(super) struct Builder<'a> {
     limits: &'a Limits,
@@ -230,7 +233,7 @@ impl<'a> Builder<'a> {
                 let (map, doubled) = Map::of_fields(self.fields.drain(open.start..));
                 for (key, mark, first) in doubled {
                     let message = format!("key `{}` is there twice in this map", key.text);
-                    let diagnostic = Diagnostic::error("yaml-duplicate-key", mark, message);
+                    let diagnostic = Diagnostic::error(DUPLICATE_KEY, mark, message);
                     self.report(diagnostic.related(first, "first written here"));
                 }
                 Value::Map(Arc::new(match merged {
@@ -384,6 +387,8 @@ impl<'a> Builder<'a> {
         let hint = match value {
             None => "put it in quotes".to_owned(),
             Some(Value::Bool(truth)) => format!("write `{truth}`, or put it in quotes"),
+            // Most are permissions of files, which are numbers.
+            Some(Value::Integer(number)) if text.starts_with('0') => format!("write `{number}`"),
             Some(other) => format!(
                 "write `{}`, or put it in quotes",
                 other.scalar_text().unwrap_or_default()
@@ -473,19 +478,17 @@ pub(super) fn key_of(node: &Node) -> Option<Key> {
 
 /// Takes the value of a merge key in: a map, or a list of maps of which the first wins.
 fn merge(merged: &mut Option<(Mark, Map)>, node: &Node, mark: Mark) -> Option<Diagnostic> {
-    if let Some((first, _)) = merged {
+    let doubled = merged.as_ref().map(|(first, _)| {
         let message = "key `<<` is there twice in this map";
-        return Some(
-            Diagnostic::error("yaml-duplicate-key", mark, message)
-                .related(*first, "first written here")
-                .hint("give it a list, such as `<<: [*a, *b]`"),
-        );
-    }
+        Diagnostic::error(DUPLICATE_KEY, mark, message)
+            .related(*first, "first written here")
+            .hint("give it a list, such as `<<: [*a, *b]`")
+    });
     let parts = match &node.value {
         Value::List(list) => list.as_slice(),
         _ => std::slice::from_ref(node),
     };
-    let mut map = Map::new();
+    let (mark, mut map) = merged.take().unwrap_or((mark, Map::new()));
     for part in parts.iter().rev() {
         let Some(part) = part.as_map() else {
             let message = format!(
@@ -503,7 +506,7 @@ fn merge(merged: &mut Option<(Mark, Map)>, node: &Node, mark: Mark) -> Option<Di
         }
     }
     *merged = Some((mark, map));
-    None
+    doubled
 }
 
 /// Shares equal short texts, so that `name` is stored once rather than a thousand times.

@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use crate::diagnostic::Mark;
 
+pub use build::DUPLICATE_KEY;
 pub use canonical::{digest, write_canonical};
 pub use decode::decode;
 pub use envelope::from_envelope;

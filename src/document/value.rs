@@ -258,8 +258,8 @@ impl Map {
         self.insert(Key::string(key), field);
     }
 
-    /// A map of exactly these fields. Of equal keys the first stays; the others are handed back
-    /// with their place and that of the first.
+    /// A map of exactly these fields. Of equal keys the last counts, as PyYAML has it; all but the first are
+    /// handed back with their place and that of the first.
     pub(super) fn of_fields(
         fields: impl ExactSizeIterator<Item = (Key, Field)>,
     ) -> (Self, Vec<(Key, Mark, Mark)>) {
@@ -268,7 +268,14 @@ impl Map {
         for (key, field) in fields {
             match map.at(&key).map(|first| first.key_mark) {
                 None => map.push(key, field),
-                Some(first) => doubled.push((key, field.key_mark, first)),
+                Some(first) => {
+                    doubled.push((key.clone(), field.key_mark, first));
+                    let field = Field {
+                        key_mark: first,
+                        ..field
+                    };
+                    map.insert(key, field);
+                }
             }
         }
         (map, doubled)

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::entry::{
     Entry, Mode, Problem, Reason, Selection, Stamp, Tree, is_document_name, is_hidden,
 };
@@ -92,12 +94,26 @@ pub(super) fn list(
         walk.prefix(prefix)?;
     }
     walk.entries.sort_by(|one, other| one.path.cmp(&other.path));
+    read_once(&mut walk.entries);
     walk.problems.sort();
     Ok(Tree {
         revision,
         entries: walk.entries,
         problems: walk.problems,
     })
+}
+
+/// Leaves out the files that a link to a folder leads to, and that are selected by another path as well.
+fn read_once(entries: &mut Vec<Entry>) {
+    if entries.iter().all(|entry| entry.leads_to.is_none()) {
+        return;
+    }
+    let real = entries.iter().filter(|entry| entry.leads_to.is_none());
+    let mut read: FxHashSet<Arc<str>> = real.map(|entry| entry.path.clone()).collect();
+    entries.retain(|entry| match &entry.leads_to {
+        Some(real) if entry.mode != Mode::Link => read.insert(real.clone()),
+        _ => true,
+    });
 }
 
 /// The names of the folders in a folder, links to folders of the repository among them, in any order;

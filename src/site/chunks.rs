@@ -157,7 +157,7 @@ impl Rest<'_> {
         for diagnostic in found {
             let finding = finding(&diagnostic)?;
             let is_error = diagnostic.severity == Severity::Error;
-            match warnings.get_mut(&finding.1.source) {
+            match warnings.get_mut(&finding.2.source) {
                 Some(_) if is_error => return None,
                 Some(warnings) => *warnings += 1,
                 None if self.without.contains(&finding) => {}

@@ -81,7 +81,8 @@ fn key(repository: &Repository, location: &Location, settings: Settings) -> Key 
     let mut key = vec![
         vec![
             u8::from(location.is_flat),
-            u8::from(settings.allow_missing_sources),
+            u8::from(settings.accept.missing_sources),
+            u8::from(settings.accept.duplicate_keys),
         ],
         location.site.as_str().as_bytes().to_vec(),
         location.definition.as_bytes().to_vec(),

@@ -15,11 +15,12 @@ use rustc_hash::FxHashSet;
 
 use crate::design::{self, Design, MACHINE, NodeName, Nodes};
 use crate::diagnostic::{Diagnostics, Mark, Sources};
-use crate::document::{Document, LoadedFile};
+use crate::document::{DUPLICATE_KEY, Document, LoadedFile, Node};
 use crate::render::{Rendering, render};
 use crate::repository::{BlobId, CommitId, Entry, Moment, Repository, Tree};
 
 use super::consequence::Lost;
+use super::definition;
 use super::files::{Files, THREADS, unusable};
 use super::guards::Guards;
 use super::kept;
@@ -368,10 +369,15 @@ impl<'a> Loader<'a> {
         let load_settings = load_settings(location);
         let (files, loaded) = self.files.load(entries, &load_settings, &mut diagnostics)?;
 
-        for content in &loaded {
-            diagnostics.extend(content.diagnostics.iter().cloned());
-        }
         let documents = own_documents(location, &files, &loaded);
+        let accepts_duplicates = settings.accept.duplicate_keys || accepts_duplicates(&documents);
+        for content in &loaded {
+            let found = content.diagnostics.iter().cloned();
+            diagnostics.extend(found.map(|each| match each.code.0 == DUPLICATE_KEY {
+                true if accepts_duplicates => each.as_warning(),
+                _ => each,
+            }));
+        }
         let lost = Lost::of(&diagnostics);
         let is_broken = diagnostics.has_errors();
         let mut rendering = render(&documents, &options(location, settings));
@@ -412,6 +418,8 @@ impl<'a> Loader<'a> {
             documents.iter().map(|document| &**document),
             &rendering,
         );
+        let repository = self.files.repository;
+        diagnostics = definition::judged(diagnostics, repository, wanted, tree, (&files, &loaded))?;
         if at == At::Worktree {
             diagnostics = self.files.unquoted(diagnostics, tree)?;
         }
@@ -425,6 +433,17 @@ impl<'a> Loader<'a> {
             diagnostics,
         })
     }
+}
+
+/// Whether a policy of the site accepts keys that are twice in a map.
+fn accepts_duplicates(documents: &[Arc<Document>]) -> bool {
+    let mut policies = documents
+        .iter()
+        .filter(|document| *document.id.schema == *design::POLICY);
+    policies.any(|policy| {
+        let field = policy.data.get("allow_duplicate_keys");
+        field.and_then(Node::as_bool) == Some(true)
+    })
 }
 
 /// Whether a document takes something from a machine of a unit.

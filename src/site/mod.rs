@@ -5,6 +5,7 @@
 
 mod chunks;
 mod consequence;
+mod definition;
 mod files;
 mod find;
 mod guards;
@@ -219,6 +220,15 @@ pub struct Settings {
     pub depth: Depth,
     /// How much stays.
     pub detail: Detail,
-    /// A substitution whose source is not there is a warning.
-    pub allow_missing_sources: bool,
+    /// What is accepted.
+    pub accept: Accept,
+}
+
+/// What is a warning instead of an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accept {
+    /// A substitution whose source was not found.
+    pub missing_sources: bool,
+    /// A key that is twice in a map, of which the last counts.
+    pub duplicate_keys: bool,
 }

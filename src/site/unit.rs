@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::SiteFile;
 use crate::design::NodeDesign;
-use crate::diagnostic::{Diagnostic, Mark, SourceId};
+use crate::diagnostic::{Diagnostic, Mark, Severity, SourceId};
 
 /// A problem, as far as it is told from others.
-pub(super) type Finding = (&'static str, Mark);
+pub(super) type Finding = (&'static str, Severity, Mark);
 
 pub(super) fn finding(diagnostic: &Diagnostic) -> Option<Finding> {
-    Some((diagnostic.code.0, diagnostic.mark?))
+    Some((diagnostic.code.0, diagnostic.severity, diagnostic.mark?))
 }
 
 /// Where the designs of a unit are.

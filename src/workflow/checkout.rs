@@ -5,13 +5,16 @@ use std::sync::{Arc, OnceLock};
 use super::Failure;
 use crate::record::Store;
 use crate::repository::{CommitId, Repository};
-use crate::site::{At, Depth, Detail, Guards, Loader, Location, Settings, locate};
+use crate::site::{Accept, At, Depth, Detail, Guards, Loader, Location, Settings, locate};
 
 /// How a revision is read that was checked when it was applied.
 pub const AS_APPLIED: Settings = Settings {
     depth: Depth::Typed,
     detail: Detail::Designs,
-    allow_missing_sources: true,
+    accept: Accept {
+        missing_sources: true,
+        duplicate_keys: true,
+    },
 };
 
 /// A site's state ref, its location and its repository: what a revision word is looked up with.

@@ -20,9 +20,9 @@ use crate::plan::{
     self, Action, Base, ClusterSteps, IntermediateCommit, Options, Plan, Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State, Store};
-use crate::repository::{CommitId, Links, Tree, open_file};
+use crate::repository::{CommitId, Links, ReadError, Tree, open_file};
 use crate::run::{Connection, History, intermediate_commits};
-use crate::site::{At, Depth, Detail, Loader, Location, Settings, Site};
+use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 
 /// Where what is known of machines and clusters comes from.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +46,8 @@ pub struct Wish {
     pub allowed: Option<Options>,
     /// Where what is known of machines comes from.
     pub observed: Observed,
-    /// A substitution whose source is not there is a warning.
-    pub allow_missing_sources: bool,
+    /// What is accepted of the documents.
+    pub accept: Accept,
     /// No pods are looked at, nor rights: nothing is forecast.
     pub without_forecast: bool,
     /// Times of drains were given, which may contradict each other or the documents.
@@ -187,7 +187,7 @@ impl<'a> Planner<'a> {
             let settings = Settings {
                 depth: Depth::Checked,
                 detail: Detail::Designs,
-                allow_missing_sources: self.wish.allow_missing_sources,
+                accept: self.wish.accept,
             };
             let site = loader.load(&location, self.at, settings);
             (joined(ground), joined(snapshot), joined(head), site)
@@ -321,7 +321,10 @@ impl<'a> Planner<'a> {
                 chain(error)
             ))
         };
-        let (file, _) = open_file(path, Links::Followed).map_err(|error| unreadable(&error))?;
+        let (file, size) = open_file(path, Links::Followed).map_err(|error| unreadable(&error))?;
+        if size > observed::LARGEST {
+            return Err(unreadable(&ReadError::TooLarge(size)));
+        }
         let observations = observed::read(file).map_err(|error| unreadable(&error))?;
         Ok(Some(Some(observations)))
     }

@@ -10,6 +10,7 @@ use super::world::World;
 const BY_HAND: &[&str] = &[
     "adopt",
     "allow-destroy",
+    "allow-duplicate-keys",
     "allow-intermediate-commits",
     "allow-missing-sources",
     "allow-redeploy",

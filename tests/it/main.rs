@@ -1,6 +1,8 @@
 //! Integration tests, one binary for all.
 
 #[cfg(test)]
+mod accepted;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod checkout_files;

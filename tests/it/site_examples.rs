@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use trueup::backend::{Clock, Context, choose, clock};
-use trueup::site::{At, Depth, Detail, Loader, Settings, locate};
+use trueup::site::{Accept, At, Depth, Detail, Loader, Settings, locate};
 
 use crate::git::Checkout;
 
@@ -56,7 +56,7 @@ fn each_example_is_a_site_without_a_problem() {
         let settings = Settings {
             depth: Depth::Checked,
             detail: Detail::Documents,
-            allow_missing_sources: false,
+            accept: Accept::default(),
         };
         let site = loader.load(&location, At::Worktree, settings).unwrap();
         let problems: Vec<String> = site

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use trueup::design::{Design, NodeDesign, NodeName, Section};
 use trueup::repository::Repository;
-use trueup::site::{At, Depth, Detail, Loader, Location, Settings, Site, Sizes, locate};
+use trueup::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site, Sizes, locate};
 
 use super::git::Checkout;
 
@@ -19,7 +19,10 @@ use generator::{Size, files};
 const SETTINGS: Settings = Settings {
     depth: Depth::Checked,
     detail: Detail::Designs,
-    allow_missing_sources: false,
+    accept: Accept {
+        missing_sources: false,
+        duplicate_keys: false,
+    },
 };
 const SIZES: Sizes = Sizes {
     fewest: 10,
@@ -552,8 +555,13 @@ fn the_design_and_the_warnings_are_those_of_the_whole() {
             false,
         ),
         (
-            "a profile's network",
+            "a profile's primary network",
             other(profile, "primary_network: oam", "primary_network: none"),
+            true,
+        ),
+        (
+            "the hardware of a profile that only machines of units use",
+            other(base, "hardware_profile: ", "hardware_profile: no-"),
             false,
         ),
         (

@@ -1,12 +1,12 @@
 //! Networks, their ranges and routes, and the addresses on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::read::{Findings, items, text_of};
+use super::super::read::{Findings, items, text, text_of, texts};
 use super::{Catalog, Design, kind};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::Node;
@@ -77,6 +77,7 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
         check_routes(data, &network, findings);
         networks.insert(&document.id.name, network);
     }
+    check_overlaps(catalog, &networks, findings);
     let mut seen: FxHashMap<IpAddr, (Mark, Arc<str>)> = FxHashMap::default();
     for node in design.nodes.values() {
         let Some((_, data)) = catalog.get(kind::NODE, node.name.as_str()) else {
@@ -127,6 +128,51 @@ fn cidr_of(data: &Node, findings: &mut Findings) -> Option<Cidr> {
         findings.push(Diagnostic::error("rule-cidr-host-bits", node.mark, message).hint(hint));
     }
     Some(cidr)
+}
+
+/// Networks on one link, and those of one routing domain, have ranges of their own.
+fn check_overlaps(
+    catalog: &Catalog<'_>,
+    networks: &BTreeMap<&str, Network<'_>>,
+    findings: &mut Findings,
+) {
+    let links = catalog.of(kind::NETWORK_LINK);
+    let mut together: Vec<BTreeSet<Arc<str>>> = links
+        .map(|(_, data)| texts(data, "allowed_networks").collect())
+        .collect();
+    let mut domains: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+    for (document, data) in catalog.of(kind::NETWORK) {
+        if let Some(domain) = text(data, "routedomain") {
+            let members = domains.entry(domain).or_default();
+            members.insert(document.id.name.clone());
+        }
+    }
+    together.extend(domains.into_values());
+    for names in together {
+        let named = names.iter().filter_map(|name| networks.get(&**name));
+        let mut ranges: Vec<(Cidr, &Network<'_>)> = named
+            .filter_map(|network| Some((network.cidr?, network)))
+            .collect();
+        // Of two ranges one is in the other, or they have nothing in common.
+        ranges.sort_by_key(|(cidr, _)| (cidr.network, cidr.prefix));
+        let mut widest: Option<(Cidr, &Network<'_>)> = None;
+        for (cidr, network) in ranges {
+            match widest {
+                Some((outer, other)) if outer.contains(cidr.network) => {
+                    let message = format!(
+                        "the range of network `{}` overlaps that of network `{}`, which is `{}/{}`",
+                        network.name, other.name, outer.network, outer.prefix
+                    );
+                    findings.push(
+                        Diagnostic::error("rule-cidr-overlap", network.mark, message)
+                            .hint("networks on one link, or in one routing domain, need ranges of their own")
+                            .related(other.mark, "the other range is here"),
+                    );
+                }
+                _ => widest = Some((cidr, network)),
+            }
+        }
+    }
 }
 
 fn address_of(node: &Node, findings: &mut Findings) -> Option<IpAddr> {

@@ -19,20 +19,22 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
     for (_, data) in catalog.of(kind::NETWORK) {
         check_mtu(data, findings);
     }
+    let used = check_nodes(catalog, design, findings);
     for (document, data) in catalog.of(kind::NETWORK_LINK) {
-        check_mtu(data, findings);
-        check_bonding(data, findings);
-        check_trunking(data, document.mark, catalog, findings);
+        let mut found = Findings::default();
+        check_mtu(data, &mut found);
+        check_bonding(data, &mut found);
+        check_trunking(data, document.mark, catalog, &mut found);
         for entry in items(data, "allowed_networks") {
             let Some(name) = text_of(entry) else {
                 continue;
             };
-            check_networks_mtu(entry, &name, data, catalog, findings);
+            check_networks_mtu(entry, &name, data, catalog, &mut found);
             let link = &document.id.name;
             match on_link.get(&name) {
                 Some((first, other)) if other != link => {
                     let message = format!("network `{name}` is also allowed on link `{other}`");
-                    findings.push(
+                    found.push(
                         Diagnostic::error("rule-network-on-two-links", entry.mark, message)
                             .hint("a network is on one link only")
                             .related(*first, "it is allowed here"),
@@ -44,7 +46,17 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
                 }
             }
         }
+        findings.take(found, used.contains(&document.id.name));
     }
+}
+
+/// Checks the interfaces of all machines; the links that they are on.
+fn check_nodes(
+    catalog: &Catalog<'_>,
+    design: &Design,
+    findings: &mut Findings,
+) -> FxHashSet<Arc<str>> {
+    let mut used = FxHashSet::default();
     let mut seen = FxHashSet::default();
     for node in design.nodes.values() {
         let interfaces = node.sections.get(&Section::Network);
@@ -53,8 +65,11 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
             && seen.insert(Arc::as_ptr(map))
         {
             check_interfaces(map, catalog, findings);
+            let interfaces = map.iter().map(|(_, field)| &field.node);
+            used.extend(interfaces.filter_map(|each| text(each, "device_link")));
         }
     }
+    used
 }
 
 fn check_mtu(data: &Node, findings: &mut Findings) {
@@ -191,7 +206,18 @@ fn check_trunking(data: &Node, whole: Mark, catalog: &Catalog<'_>, findings: &mu
 
 fn check_interfaces(interfaces: &Map, catalog: &Catalog<'_>, findings: &mut Findings) {
     for (name, field) in interfaces.iter() {
-        let Some(link) = text(&field.node, "device_link") else {
+        let Some(link) = text(&field.node, "device_link").filter(|link| !link.is_empty()) else {
+            if let Some(first) = items(&field.node, "networks").first() {
+                let message = format!(
+                    "interface `{}` has networks, and no `device_link`",
+                    name.text
+                );
+                findings.push(Diagnostic::error(
+                    "rule-network-not-on-link",
+                    first.mark,
+                    message,
+                ));
+            }
             continue;
         };
         let Some((_, data)) = catalog.get(kind::NETWORK_LINK, &link) else {

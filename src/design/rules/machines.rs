@@ -34,6 +34,7 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
             check_huge_pages(map, findings);
         }
     }
+    check_primary(catalog, findings);
     check_boot_actions(catalog, design, findings);
 }
 
@@ -81,7 +82,40 @@ fn check_name(
 /// How a management controller is reached.
 const CONTROLLERS: [&str; 4] = ["ipmi", "redfish", "libvirt", "manual"];
 
-/// The networks that a machine names, and the type of its controller. Machines that inherit them from one
+/// Warns of primary networks that are unknown: Drydock gives the machines its own domain then.
+fn check_primary(catalog: &Catalog<'_>, findings: &mut Findings) {
+    let documents = catalog.of(kind::NODE).chain(catalog.of(kind::HOST_PROFILE));
+    for (_, data) in documents {
+        let named = data.get("primary_network");
+        let named = named.filter(|field| {
+            let text = field.as_str().unwrap_or_default();
+            !text.is_empty() && !text.starts_with('!')
+        });
+        if let Some(mut finding) = named.and_then(|field| unknown_network(field, catalog)) {
+            finding
+                .message
+                .push_str("; the domain of the machines is `local`");
+            findings.push(finding.as_warning());
+        }
+    }
+}
+
+/// The error for a network that is not there.
+fn unknown_network(field: &Node, catalog: &Catalog<'_>) -> Option<Diagnostic> {
+    let name = text_of(field)?;
+    if catalog.get(kind::NETWORK, &name).is_some() {
+        return None;
+    }
+    if field.secret {
+        let message = "there is no such network";
+        return Some(Diagnostic::error("reference-network", field.mark, message));
+    }
+    let message = format!("there is no network `{name}`");
+    let finding = Diagnostic::error("reference-network", field.mark, message);
+    Some(finding.did_you_mean(&name, catalog.names(kind::NETWORK)))
+}
+
+/// The network and the type of the controller of a machine. Machines that inherit them from one
 /// profile share one finding.
 fn check_names_of(
     node: &NodeDesign,
@@ -89,25 +123,13 @@ fn check_names_of(
     seen: &mut FxHashSet<Mark>,
     findings: &mut Findings,
 ) {
-    let primary = node.sections.get(&Section::Network);
-    let primary = primary.and_then(|section| section.get("primary_network"));
     let oob = node.sections.get(&Section::OutOfBand);
     let oob = oob.and_then(|section| section.get("oob"));
-    let of_controller = oob.and_then(|oob| oob.get("network"));
-    for field in [primary, of_controller].into_iter().flatten() {
-        let Some(name) = text_of(field).filter(|_| !is_blank(field)) else {
-            continue;
-        };
-        if catalog.get(kind::NETWORK, &name).is_some() || !seen.insert(field.mark) {
-            continue;
-        }
-        let finding = if field.secret {
-            Diagnostic::error("reference-network", field.mark, "there is no such network")
-        } else {
-            let message = format!("there is no network `{name}`");
-            Diagnostic::error("reference-network", field.mark, message)
-                .did_you_mean(&name, catalog.names(kind::NETWORK))
-        };
+    let network = oob.and_then(|oob| oob.get("network"));
+    if let Some(network) = network.filter(|network| !is_blank(network))
+        && seen.insert(network.mark)
+        && let Some(finding) = unknown_network(network, catalog)
+    {
         findings.push(finding);
     }
     let Some(field) = oob
@@ -272,7 +294,7 @@ fn check_boot_actions(catalog: &Catalog<'_>, design: &Design, findings: &mut Fin
     }
 }
 
-/// A list of packages is a map of names to versions, written as text; what a template or a download
+/// A list of packages is a map of names to versions, or the text of one; what a template or a download
 /// will make of it cannot be known here.
 fn check_packages(asset: &Node, findings: &mut Findings) {
     const CODE: &str = "rule-package-list";
@@ -287,12 +309,15 @@ fn check_packages(asset: &Node, findings: &mut Findings) {
         findings.push(Diagnostic::error(CODE, asset.mark, message));
         return;
     };
-    let Some(written) = data.as_str() else {
-        return;
+    let read = match data.as_str() {
+        None => Some(data.clone()),
+        Some(written) => {
+            let (mut values, problems) = load_values(data.mark.source, written, &Limits::default());
+            let is_one = !problems.has_errors() && values.len() == 1;
+            values.pop().filter(|_| is_one)
+        }
     };
-    let (values, problems) = load_values(data.mark.source, written, &Limits::default());
-    let packages = values.first().and_then(Node::as_map);
-    let Some(packages) = packages.filter(|_| !problems.has_errors() && values.len() == 1) else {
+    let Some(packages) = read.as_ref().and_then(Node::as_map) else {
         let message = "this is no map of packages to versions";
         findings.push(Diagnostic::error(CODE, data.mark, message));
         return;

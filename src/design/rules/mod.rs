@@ -5,6 +5,7 @@
 //!
 //! | code | what | Drydock |
 //! | --- | --- | --- |
+//! | `rule-unknown-kind` | an unknown kind in a namespace whose kinds are known | |
 //! | `rule-node-name` | a name of a node that cannot be part of ids, refs and paths | |
 //! | `rule-host-name` | a name that is no host name, or too long with its domain | DD3003 |
 //! | `rule-group-name` | a name of a group that cannot be part of ids, refs and paths | |
@@ -19,6 +20,7 @@
 //! | `rule-drain-grace` | the grace period of a drain is not less than its timeout | |
 //! | `rule-cidr` | no range of addresses | |
 //! | `rule-cidr-host-bits` | a range with host bits | DD2006 |
+//! | `rule-cidr-overlap` | two networks of one VLAN whose ranges overlap | |
 //! | `rule-address` | no address | |
 //! | `rule-address-outside` | an address outside its network | DD2002 |
 //! | `rule-address-repeated` | one address twice | DD2005 |
@@ -28,9 +30,9 @@
 //! | `rule-trunking` | networks on a link that cannot be told apart | DD2004 |
 //! | `rule-bonding` | bonding options that do not fit the mode | DD1006 |
 //! | `rule-network-on-two-links` | a network that is allowed on two links | DD1007 |
-//! | `rule-network-not-on-link` | a network of an interface that its link does not allow | DD1007 |
+//! | `rule-network-not-on-link` | a network of an interface that its link does not allow, or without a link | DD1007 |
 //! | `rule-root-missing` | disks without a root partition | DD1001 |
-//! | `rule-root-size`, `rule-boot-size` | a partition that is too small | DD1001 |
+//! | `rule-root-size`, `rule-boot-size` | a partition that is too small, or whose size in bytes is unknown | DD1001 |
 //! | `rule-size` | no size | |
 //! | `rule-disk-use` | a disk with both partitions and a volume group, or neither | DD2002 |
 //! | `rule-partition-use` | a partition with both a file system and a volume group | DD2002 |
@@ -68,6 +70,7 @@ mod addresses;
 mod clusters;
 mod groups;
 mod identity;
+mod kinds;
 mod labels;
 mod links;
 mod machines;
@@ -82,6 +85,7 @@ use crate::document::Node;
 
 /// Checks all rules.
 pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+    kinds::check(catalog, findings);
     groups::check(catalog, design, findings);
     addresses::check(catalog, design, findings);
     links::check(catalog, design, findings);

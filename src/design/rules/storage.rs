@@ -135,6 +135,7 @@ impl Checker<'_> {
             }
             self.used.extend(group.and_then(text_of));
             self.volume(partition);
+            self.size_in_bytes(partition);
         }
     }
 
@@ -186,6 +187,24 @@ impl Checker<'_> {
                 self.error("rule-boot-size", mark, "`/boot` needs at least 1 GB");
             }
             Some(_) => {}
+        }
+    }
+
+    /// Drydock compares the sizes of these partitions with the least that they need.
+    fn size_in_bytes(&mut self, partition: &Node) {
+        let (code, least) = match text(partition, "name").as_deref() {
+            Some("root") => ("rule-root-size", ">20g"),
+            Some("boot") => ("rule-boot-size", ">1g"),
+            _ => return,
+        };
+        let Some(size) = partition.get("size").filter(|node| !is_blank(node)) else {
+            return;
+        };
+        if let Some(Size::Percent(_)) = text_of(size).and_then(|text| Size::parse(&text)) {
+            let message = "the size of this partition is in percent, and must be in bytes";
+            let finding = Diagnostic::error(code, size.mark, message);
+            self.findings
+                .push(finding.hint(format!("for example `{least}`")));
         }
     }
 

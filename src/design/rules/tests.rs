@@ -326,6 +326,7 @@ fn storage() {
                 "storage: {physical_devices: {sda: {partitions: [{name: root, size: 50%, filesystem: {mountpoint: /}}, {name: b, size: 50%, filesystem: {mountpoint: /}}]}}}",
             ),
             &[
+                "rule-root-size 5:70 the size of this partition is in percent, and must be in bytes (for example `>20g`)",
                 "rule-percent 5:121 together these are 100 %, and 99 % is what can be given away",
                 "rule-mount-point 5:151 `/` is mounted twice",
             ],

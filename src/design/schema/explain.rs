@@ -19,6 +19,9 @@ use crate::document::{Node, Value};
 /// Most values of an enumeration that are listed.
 const MOST_VALUES: usize = 12;
 
+/// The keyword of maps that are open in the system that reads them: an unknown field is kept, and is probably a slip.
+const OPEN: &str = "x-unknown-fields";
+
 /// Where a problem is: the value, and how a person calls it.
 struct Place<'a> {
     node: &'a Node,
@@ -112,6 +115,13 @@ fn no_form(
             finish("schema-value", place, what, within)
         }
     }
+}
+
+/// The warning for a DataSchema whose data is not a schema.
+pub(super) fn not_a_map(data: &Node) -> Diagnostic {
+    let is = article(data.value.type_name());
+    let message = format!("this DataSchema is {is}, not a map, and checks nothing");
+    Diagnostic::warning("schema-unused", data.mark, message)
 }
 
 /// The error for a DataSchema that cannot be used.
@@ -266,9 +276,13 @@ fn unknown_field(place: &Place<'_>, field: &str, within: Option<&Json>) -> Diagn
         message.replacen("has no field", "has an unknown field", 1),
     )
     .did_you_mean(field, known.iter().copied());
-    match &diagnostic.hint {
+    let diagnostic = match &diagnostic.hint {
         None if !known.is_empty() => diagnostic.hint(format!("known are {}", listed(&known))),
         _ => diagnostic,
+    };
+    match within.is_some_and(|schema| schema.get(OPEN).is_some()) {
+        true => diagnostic.as_warning(),
+        false => diagnostic,
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `schema-value` | a value that the schema does not allow |
 //! | `schema-too-many` | more problems in one document than are listed |
 //! | `schema-invalid` | a DataSchema that is no JSON Schema |
+//! | `schema-unused` | a DataSchema that is not a map, and checks nothing (warning) |
 //! | `schema-reference` | a DataSchema that refers to something outside itself, or not in it (warning) |
 //! | `schema-too-large` | a DataSchema that is larger than is allowed with its references written out, or has no end |
 //! | `schema-too-costly` | a document, or a site, whose check against DataSchemas takes more steps than are allowed |
@@ -143,9 +144,8 @@ fn validate_within(documents: &[Input<'_>], threads: usize, purse: Purse) -> Dia
 }
 
 /// The kinds of documents that trueup has a schema for.
-#[cfg(test)]
 pub(super) fn own_kinds() -> impl Iterator<Item = &'static str> {
-    own::OWN.iter().map(|(kind, _)| *kind)
+    own::OWN.iter().map(|(kind, _)| *kind).chain(own::TEXTS)
 }
 
 /// Maps each item by a function, in their order, on up to `threads` threads.
@@ -205,15 +205,24 @@ fn compile(
     }
     let is_used = |document: &Document| {
         let name = &document.id.name;
-        let is_schema = &*document.id.schema == kind::DATA_SCHEMA;
-        is_schema && schemas.contains_key(name) && !own::TEXTS.contains(&&**name)
+        schemas.contains_key(name) && !own::TEXTS.contains(&&**name)
     };
-    let of_site: Vec<_> = documents
+    let of_site = documents
         .iter()
+        .filter(|(document, _)| *document.id.schema == *kind::DATA_SCHEMA);
+    let (of_site, unusable): (Vec<_>, Vec<_>) =
+        of_site.partition(|(_, data)| data.as_map().is_some());
+    let of_site: Vec<_> = of_site
+        .into_iter()
         .filter(|(document, _)| is_used(document))
         .collect();
     let drafts = in_parts(&of_site, threads, |(_, data)| draft(data));
     let mut diagnostics = Diagnostics::new();
+    diagnostics.extend(
+        unusable
+            .into_iter()
+            .map(|(_, data)| explain::not_a_map(data)),
+    );
     let mut jobs = Vec::with_capacity(of_site.len());
     let mut parts = 0;
     for ((document, data), (draft, found)) in of_site.into_iter().zip(drafts) {
@@ -223,7 +232,7 @@ fn compile(
         };
         parts += draft.parts();
         match parts {
-            0..=MOST_PARTS => jobs.push((&document.id.name, *data, draft)),
+            0..=MOST_PARTS => jobs.push((&document.id.name, data, draft)),
             _ => diagnostics.push(explain::too_many_schemas(data, MOST_PARTS)),
         }
     }

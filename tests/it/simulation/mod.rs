@@ -37,7 +37,7 @@ use trueup::run::{
     Committer, Connection, Error, Finished, Interrupted, Process, RunReport, Session,
     SiteRepository, Timekeeper, find_interrupted, look_out,
 };
-use trueup::site::{At, Location};
+use trueup::site::{Accept, At, Location};
 use trueup::workflow::{
     self, AbortRequest, ApplyRequest, Caller, Carried, Checkout, Client, Execution, Failure,
     FailureKind, Host, Limits, Observed, Observing, PlanFile, Planner, ResumeRequest, Steps, Wish,
@@ -348,7 +348,7 @@ impl Stage {
             options,
             allowed: None,
             observed: Observed::Now,
-            allow_missing_sources: false,
+            accept: Accept::default(),
             without_forecast: false,
             gives_times: true,
         };

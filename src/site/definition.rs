@@ -1,0 +1,148 @@
+//! Problems of a site as a whole: what its definition names and is not there, and files of another tool.
+//!
+//! Nearly everything else that is found in such a site follows from them, and is left out.
+
+use std::sync::Arc;
+
+use super::wanted::Wanted;
+use super::{At, Error, SiteFile};
+use crate::design;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::document::{Document, LoadedFile};
+use crate::repository::{Repository, Tree};
+
+/// Files by which kustomize knows its folders.
+const KUSTOMIZE: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+/// The problems of a site, or instead of them those of the site as a whole.
+pub(super) fn judged(
+    found: Diagnostics,
+    repository: &Repository,
+    wanted: &Wanted<'_>,
+    tree: &Tree,
+    content: (&[SiteFile], &[Arc<LoadedFile>]),
+) -> Result<Diagnostics, Error> {
+    let definition = definition(wanted, content);
+    let missing_type = match definition {
+        Some(definition) => missing_type(definition, repository, wanted, tree)?,
+        None => None,
+    };
+    if let Some(problem) = missing_type {
+        return Ok(instead(found, vec![problem]));
+    }
+    if !found.has_errors() {
+        return Ok(found);
+    }
+    if let Some(path) = kustomization(tree) {
+        let message = "this is a file of kustomize, and the documents beside it are not a site's";
+        let problem = Diagnostic::error_in("file-other-tool", Some(path), message)
+            .hint("documents of a site have `schema`, `metadata` and `data`");
+        return Ok([problem].into_iter().collect());
+    }
+    let repositories = definition.map(missing_repositories).unwrap_or_default();
+    Ok(match repositories.is_empty() || !has_follow_ons(&found) {
+        true => found,
+        false => instead(found, repositories),
+    })
+}
+
+/// The problems of the site as a whole, and those that cannot follow from them.
+fn instead(found: Diagnostics, problems: Vec<Diagnostic>) -> Diagnostics {
+    let own = found.into_iter().filter(|each| !is_follow_on(each));
+    problems.into_iter().chain(own).collect()
+}
+
+fn has_follow_ons(found: &Diagnostics) -> bool {
+    let mut errors = found.iter().filter(|each| each.severity == Severity::Error);
+    errors.any(is_follow_on)
+}
+
+/// Whether a problem may come from documents that are absent: all but those of one document alone.
+fn is_follow_on(problem: &Diagnostic) -> bool {
+    let code = problem.code.0;
+    !["file-", "yaml-", "envelope-", "schema-"]
+        .iter()
+        .any(|kind| code.starts_with(kind))
+}
+
+/// The document that makes a folder a site.
+fn definition<'a>(
+    wanted: &Wanted<'_>,
+    (files, loaded): (&[SiteFile], &'a [Arc<LoadedFile>]),
+) -> Option<&'a Document> {
+    let path = &wanted.location.definition;
+    let position = files.iter().position(|file| file.path == *path)?;
+    let documents = &loaded.get(position)?.documents;
+    let mut named = documents
+        .iter()
+        .filter(|document| *document.id.schema == *design::SITE_DEFINITION);
+    named.next().map(|document| &**document)
+}
+
+/// The error for a type of site that has no folder.
+fn missing_type(
+    definition: &Document,
+    repository: &Repository,
+    wanted: &Wanted<'_>,
+    tree: &Tree,
+) -> Result<Option<Diagnostic>, Error> {
+    let location = wanted.location;
+    let field = definition.data.get("site_type");
+    let repositories = definition.data.get("repositories");
+    let Some((field, name)) = field.and_then(|field| Some((field, field.as_str()?))) else {
+        return Ok(None);
+    };
+    // Pegleg's `site/NAME/site-definition.yaml`, in the base.
+    let base = location.definition.rsplitn(4, '/').nth(3);
+    let types = match base {
+        Some(base) => format!("{base}/type"),
+        None => "type".to_owned(),
+    };
+    let folder = format!("{types}/{name}/");
+    let is_there = tree
+        .entries
+        .iter()
+        .any(|entry| entry.path.starts_with(&folder));
+    if location.is_flat || repositories.is_some() || is_there {
+        return Ok(None);
+    }
+    let known = match wanted.at {
+        At::Worktree => repository.worktree_folders(&types)?,
+        At::Commit(commit) => repository.folders_in(commit, &types)?,
+    };
+    if known.iter().any(|known| known == name) {
+        return Ok(None);
+    }
+    let message = format!("the type of this site is `{name}`, and there is no folder `{folder}`");
+    let problem = Diagnostic::error("reference-site-type", field.mark, message);
+    let problem = problem.did_you_mean(name, known.iter().map(String::as_str));
+    Ok(Some(match problem.hint {
+        None if !known.is_empty() => problem.hint(format!("the types are {}", known.join(", "))),
+        _ => problem,
+    }))
+}
+
+/// The errors for the other repositories that a site has documents in.
+fn missing_repositories(definition: &Document) -> Vec<Diagnostic> {
+    let repositories = definition.data.get("repositories");
+    let named = repositories.and_then(|node| node.as_map());
+    let named = named.into_iter().flat_map(|map| map.iter());
+    let problem = |(name, mark)| {
+        let message =
+            format!("documents of this site may be in repository `{name}`, which is not read");
+        Diagnostic::error("reference-repository", mark, message)
+            .hint("names that are missing are looked for in this repository only; put its documents beside this site's")
+    };
+    named
+        .map(|(key, field)| problem((&*key.text, field.key_mark)))
+        .collect()
+}
+
+fn kustomization(tree: &Tree) -> Option<&str> {
+    let is_one = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        KUSTOMIZE.contains(&name)
+    };
+    let mut paths = tree.entries.iter().map(|entry| &*entry.path);
+    paths.find(is_one)
+}
