@@ -14,7 +14,7 @@ use crate::guard::quorum;
 use crate::observed::Observations;
 use crate::plan::{self, Action, Plan, Precondition, Sources};
 use crate::remediation::MaxUnhealthy;
-use crate::step::{EtcdRemoval, StepIndex, StepKind};
+use crate::step::{EtcdRemoval, FailureReason, StepIndex, StepKind};
 
 /// What the steps of a plan rely on.
 pub struct StillHolds {
@@ -237,7 +237,7 @@ impl Preconditions for StillHolds {
             // A cluster that would break says so itself, whatever else has changed.
             if let Some(removal) = removal {
                 let refused = self.guard(removal, &seen);
-                refused.map_err(|refusal| format!("RemoveEtcdError: {refusal}"))?;
+                refused.map_err(|refusal| FailureReason::RemoveEtcdError.message(refusal))?;
             }
             let broken = preconditions
                 .find_map(|precondition| plan::broken(precondition, &seen, &self.clusters));

@@ -10,7 +10,6 @@ use crate::design::{Design, EtcdCluster};
 use crate::diagnostic::nearest;
 use crate::guard::quorum::{Health, health, problems};
 use crate::observed::EtcdSeen;
-use crate::report::airship::Reason;
 use crate::report::etcd::{self, Row};
 use crate::site::{Depth, Detail};
 
@@ -18,6 +17,7 @@ use super::apply::airship;
 use super::context::Context;
 use super::revision::{ReadArguments, load_sound};
 use super::{Failure, FailureKind};
+use crate::step::FailureReason;
 use crate::workflow::{Client, backend_failure, runtime};
 
 #[derive(Debug, Args)]
@@ -109,7 +109,7 @@ fn look(
             FailureKind::Failed,
             format!(
                 "{}: etcd cluster `{}`: {}",
-                Reason::EtcdNotAccessible,
+                FailureReason::EtcdNotAccessible,
                 row.cluster.name,
                 problems(row.cluster, row.seen, None).join("; ")
             ),

@@ -9,90 +9,7 @@ use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use super::json;
-
-/// Why something ended as it did: the reasons of the specification, each with its code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// It ended well.
-    Success,
-    /// The request cannot work.
-    BadRequest,
-    /// The subject was not found.
-    NotFound,
-    /// A rule forbids it now.
-    Conflict,
-    /// A step of a teardown failed.
-    DisassociateStepFailure,
-    /// The drain failed.
-    DrainNodeError,
-    /// Labels could not be taken off.
-    ClearLabelsError,
-    /// A member could not be removed from its etcd cluster.
-    RemoveEtcdError,
-    /// An etcd cluster gave an invalid answer.
-    EtcdNotAccessible,
-    /// The kubelet could not be shut down.
-    ShutdownKubeletError,
-    /// The Kubernetes node could not be deleted.
-    DeleteNodeError,
-}
-
-impl Reason {
-    /// The word of the specification.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        self.row().0
-    }
-
-    /// All reasons.
-    const ALL: [Self; 11] = [
-        Self::Success,
-        Self::BadRequest,
-        Self::NotFound,
-        Self::Conflict,
-        Self::DisassociateStepFailure,
-        Self::DrainNodeError,
-        Self::ClearLabelsError,
-        Self::RemoveEtcdError,
-        Self::EtcdNotAccessible,
-        Self::ShutdownKubeletError,
-        Self::DeleteNodeError,
-    ];
-
-    /// The reason of a word of the specification.
-    #[must_use]
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
-    }
-
-    /// The code that HTTP would have for it.
-    #[must_use]
-    pub const fn code(self) -> u16 {
-        self.row().1
-    }
-
-    const fn row(self) -> (&'static str, u16) {
-        match self {
-            Self::Success => ("Success", 200),
-            Self::BadRequest => ("BadRequest", 400),
-            Self::NotFound => ("NotFound", 404),
-            Self::Conflict => ("Conflict", 409),
-            Self::DisassociateStepFailure => ("DisassociateStepFailure", 500),
-            Self::DrainNodeError => ("DrainNodeError", 500),
-            Self::ClearLabelsError => ("ClearLabelsError", 500),
-            Self::RemoveEtcdError => ("RemoveEtcdError", 500),
-            Self::EtcdNotAccessible => ("EtcdNotAccessible", 500),
-            Self::ShutdownKubeletError => ("ShutdownKubeletError", 500),
-            Self::DeleteNodeError => ("DeleteNodeError", 500),
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+use crate::step::FailureReason;
 
 /// The kinds of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -121,7 +38,7 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Why.
-    pub reason: Reason,
+    pub reason: FailureReason,
     /// The text, one sentence.
     pub message: String,
     /// Its parts, in the order in which they are to be shown.
@@ -224,7 +141,7 @@ mod tests {
     #[test]
     fn a_status_has_the_shape_that_scripts_for_airship_know() {
         let status = Status {
-            reason: Reason::RemoveEtcdError,
+            reason: FailureReason::RemoveEtcdError,
             message: "etcd would be lost".to_owned(),
             messages: vec![
                 Message {
@@ -273,7 +190,7 @@ mod tests {
     #[test]
     fn a_reason_below_400_is_a_success() {
         let status = Status {
-            reason: Reason::Success,
+            reason: FailureReason::Success,
             message: String::new(),
             messages: Vec::new(),
         };

@@ -4,12 +4,13 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-use super::airship::{Message, MessageKind, Reason, Status};
+use super::airship::{Message, MessageKind, Status};
 use super::table::{Cell, Table};
 use super::{Palette, Role, Visible};
 use crate::design::EtcdCluster;
 use crate::guard::quorum::{self, Health, Member};
 use crate::observed::EtcdSeen;
+use crate::step::FailureReason;
 
 /// A cluster of the design, and its observed state.
 #[derive(Clone, Copy, Debug)]
@@ -184,10 +185,16 @@ pub fn status(rows: &[Row<'_>]) -> Status {
     let invalid = rows.iter().filter(|row| row.health() == Health::Invalid);
     let invalid: Vec<&str> = invalid.map(|row| row.cluster.name.as_str()).collect();
     let (reason, message) = match (rows.len(), &*invalid) {
-        (0, _) => (Reason::Success, "The site has no etcd clusters".to_owned()),
-        (_, []) => (Reason::Success, "The etcd clusters were asked".to_owned()),
+        (0, _) => (
+            FailureReason::Success,
+            "The site has no etcd clusters".to_owned(),
+        ),
+        (_, []) => (
+            FailureReason::Success,
+            "The etcd clusters were asked".to_owned(),
+        ),
         (_, names) => (
-            Reason::EtcdNotAccessible,
+            FailureReason::EtcdNotAccessible,
             format!("invalid answers from etcd cluster {}", names.join(", ")),
         ),
     };

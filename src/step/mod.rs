@@ -7,6 +7,7 @@ mod cleaning;
 mod id;
 mod kind;
 mod parameters;
+mod reason;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ pub use cleaning::{CleanStep, Cleaning, DeployStep, clean_step_begins, clean_ste
 pub use id::{NoStepId, StepId};
 pub use kind::{Actor, Effect, Facts, StepKind};
 pub use parameters::{EtcdRemoval, OnDrainTimeout, Parameters};
+pub use reason::FailureReason;
 
 /// A step by its position in the plan's list of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -4,21 +4,22 @@ use crate::journal::StepOutcome;
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report;
-use crate::report::airship::{Message, MessageKind, Reason, Status};
+use crate::report::airship::{Message, MessageKind, Status};
 use crate::run::{EventKind, RunEvent, RunReport};
+use crate::step::FailureReason;
 
 use super::super::{Failure, FailureKind};
 
 /// The reason of a step that failed, by the action whose part it was: a composite has one for all. Etcd
 /// clusters that answer, and are not healthy, are a step that failed, and not inaccessible.
-fn failed(action: Option<Action>) -> Reason {
+fn failed(action: Option<Action>) -> FailureReason {
     match action {
-        Some(Action::Drain) => Reason::DrainNodeError,
-        Some(Action::ClearLabels) => Reason::ClearLabelsError,
-        Some(Action::RemoveEtcd) => Reason::RemoveEtcdError,
-        Some(Action::ShutdownKubelet) => Reason::ShutdownKubeletError,
-        Some(Action::RemoveFromCluster) => Reason::DeleteNodeError,
-        _ => Reason::DisassociateStepFailure,
+        Some(Action::Drain) => FailureReason::DrainNodeError,
+        Some(Action::ClearLabels) => FailureReason::ClearLabelsError,
+        Some(Action::RemoveEtcd) => FailureReason::RemoveEtcdError,
+        Some(Action::ShutdownKubelet) => FailureReason::ShutdownKubeletError,
+        Some(Action::RemoveFromCluster) => FailureReason::DeleteNodeError,
+        _ => FailureReason::DisassociateStepFailure,
     }
 }
 
@@ -33,9 +34,9 @@ fn is_single(action: Action) -> bool {
 /// What a failure before or beside the run is. `action`: `None` where what was asked for is no action.
 pub(in crate::cli) fn of_failure(action: Option<Action>, failure: &Failure) -> Status {
     let reason = match failure.kind {
-        FailureKind::Usage | FailureKind::Error => Reason::BadRequest,
-        FailureKind::NotFound => Reason::NotFound,
-        FailureKind::Guard | FailureKind::Stale | FailureKind::Locked => Reason::Conflict,
+        FailureKind::Usage | FailureKind::Error => FailureReason::BadRequest,
+        FailureKind::NotFound => FailureReason::NotFound,
+        FailureKind::Guard | FailureKind::Stale | FailureKind::Locked => FailureReason::Conflict,
         FailureKind::Failed | FailureKind::Interrupted | FailureKind::Unpublished => failed(action),
     };
     let messages = failure
@@ -66,7 +67,7 @@ pub(super) fn of_nothing(action: Action, plan: &Plan) -> Status {
         simple(reasons.join("; "), false, Some(change.node.to_string()))
     });
     Status {
-        reason: Reason::Success,
+        reason: FailureReason::Success,
         message: format!("`{action}` has nothing to do"),
         messages: messages.collect(),
     }
@@ -77,7 +78,7 @@ pub(super) fn of_nothing(action: Action, plan: &Plan) -> Status {
 pub(super) struct Heard {
     messages: Vec<Message>,
     /// The reason that the first step that failed gave.
-    reason: Option<Reason>,
+    reason: Option<FailureReason>,
 }
 
 impl Heard {
@@ -99,10 +100,7 @@ impl Heard {
         let (text, error) = match outcome {
             StepOutcome::Succeeded => (format!("{step} succeeded"), false),
             StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
-                self.reason = self.reason.or_else(|| {
-                    let (word, _) = message.split_once(':')?;
-                    Reason::named(word)
-                });
+                self.reason = self.reason.or_else(|| FailureReason::of_message(message));
                 (format!("{step} failed: {message}"), true)
             }
             StepOutcome::Skipped { reason } => (format!("{step} was skipped: {reason}"), false),
@@ -113,9 +111,9 @@ impl Heard {
     }
 
     /// Why an action ended as it did.
-    pub(super) fn reason(&self, action: Action, outcome: Outcome) -> Reason {
+    pub(super) fn reason(&self, action: Action, outcome: Outcome) -> FailureReason {
         match outcome {
-            Outcome::Succeeded => Reason::Success,
+            Outcome::Succeeded => FailureReason::Success,
             Outcome::Interrupted | Outcome::Running => failed(Some(action)),
             _ => {
                 let own = self.reason.filter(|_| is_single(action));

@@ -17,10 +17,10 @@ use crate::design::RunId;
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report;
-use crate::report::airship::Reason;
 use crate::report::run::Reporter;
 use crate::repository::CommitId;
 use crate::run::{Finished, Process, Publication, RunEvent, Session, SiteRepository, StopHandle};
+use crate::step::FailureReason;
 use crate::workflow::{
     self, ApplyRequest, Caller, Carried, Equipped, Execution, Host, Limits, PlanFile, Steps,
     drive_on,
@@ -190,9 +190,9 @@ impl<'a> Listening<'a> {
         }
         match reason {
             // What a step found out is what a plan would have found, and exits like it.
-            Some(Reason::NotFound) => Err(Failure::shown(FailureKind::NotFound)),
-            Some(Reason::Conflict) => Err(Failure::shown(FailureKind::Guard)),
-            Some(Reason::BadRequest) => Err(Failure::shown(FailureKind::Error)),
+            Some(FailureReason::NotFound) => Err(Failure::shown(FailureKind::NotFound)),
+            Some(FailureReason::Conflict) => Err(Failure::shown(FailureKind::Guard)),
+            Some(FailureReason::BadRequest) => Err(Failure::shown(FailureKind::Error)),
             _ => exit_code(outcome),
         }
     }

@@ -18,7 +18,7 @@ use crate::backend::{ActError, Order, Probe};
 use crate::design::{EtcdCluster, EtcdMember, NodeName};
 use crate::guard::quorum::{Refusal, knowing, problem, removal};
 use crate::observed::EtcdSeen;
-use crate::step::EtcdRemoval;
+use crate::step::{EtcdRemoval, FailureReason};
 
 /// etcd counts a member as connected only after five seconds, and refuses changes until enough are.
 const UNTIL_CONNECTED: Duration = Duration::from_secs(6);
@@ -54,7 +54,7 @@ impl Etcd {
             };
             removed
                 .await
-                .map_err(|error| error.map(|text| Arc::from(format!("RemoveEtcdError: {text}"))))?;
+                .map_err(|error| error.map(|text| FailureReason::RemoveEtcdError.message(text)))?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::gateway::Gateway;
 use crate::backend::{ActError, Order};
 use crate::design::NodeName;
 use crate::guard::quorum::{Health, health, missing, problems};
-use crate::step::StepKind;
+use crate::step::{FailureReason, StepKind};
 
 /// Between two checks of the health of clusters ("Promenade Check etcd": every 30 s).
 const BETWEEN_CHECKS: Duration = Duration::from_secs(30);
@@ -110,12 +110,11 @@ struct Lack {
 /// specification's reason for it; one of clusters that answer, and are unhealthy, does not.
 fn too_late(order: &Order, lack: &Lack) -> ActError {
     let is_check = order.step.id.kind == StepKind::CheckEtcd;
-    let reason = match is_check && lack.is_inaccessible {
-        true => "EtcdNotAccessible: ",
-        false => "",
-    };
-    let (seconds, text) = (order.step.timeout, &lack.text);
-    ActError::Permanent(Arc::from(format!("{reason}not within {seconds} s: {text}")))
+    let text = format!("not within {} s: {}", order.step.timeout, lack.text);
+    ActError::Permanent(match is_check && lack.is_inaccessible {
+        true => FailureReason::EtcdNotAccessible.message(text),
+        false => Arc::from(text),
+    })
 }
 
 /// The condition that a machine's member still lacks; `None` where it votes.

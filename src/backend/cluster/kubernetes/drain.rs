@@ -31,7 +31,7 @@ use crate::backend::api_server::{ApiError, Event, Watch};
 use crate::backend::retry::Waits;
 use crate::backend::{ActError, Pending, Probe};
 use crate::observed::PodName;
-use crate::step::OnDrainTimeout;
+use crate::step::{FailureReason, OnDrainTimeout};
 
 /// Seconds that pods are given to end, where nothing else is said (airship-node-teardown).
 const GRACE: u64 = 1800;
@@ -110,10 +110,10 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     let grace = step.parameters.grace_period.unwrap_or(GRACE);
     let timeout = step.timeout();
     if timeout > 0 && grace >= timeout {
-        let text = format!(
-            "BadRequest: pods have {grace} s to end, which must be less than the {timeout} s of the drain"
+        let text = format_args!(
+            "pods have {grace} s to end, which must be less than the {timeout} s of the drain"
         );
-        return Err(ActError::Permanent(text.into()));
+        return Err(ActError::Permanent(FailureReason::BadRequest.message(text)));
     }
     let node = step.present().await?;
     if step.parameters.node_is_gone {

@@ -9,6 +9,7 @@ use super::owed::{give_back, is_owed};
 use super::shutdown::{is_marked, retire};
 use crate::backend::api_server::ApiError;
 use crate::backend::{ActError, Probe};
+use crate::step::FailureReason;
 
 /// Cordons a node, and marks it with the run; a cordon of another actor stays.
 pub(super) async fn cordon(step: &NodeStep<'_>, node: &Node) -> Result<(), ApiError> {
@@ -38,12 +39,12 @@ pub(super) async fn probe_uncordon(step: &NodeStep<'_>) -> Result<Probe, ApiErro
 pub(super) async fn uncordon(step: &NodeStep<'_>) -> Result<(), ActError> {
     let node = step.present().await?;
     if node.spec.unschedulable && node.metadata.annotations.cordoned_by.is_none() {
-        let text = format!(
-            "Conflict: node `{node}` was not cordoned by trueup, which therefore leaves it so; \
+        let text = format_args!(
+            "node `{node}` was not cordoned by trueup, which therefore leaves it so; \
              `kubectl uncordon {node}` undoes it",
             node = step.node
         );
-        return Err(ActError::Permanent(text.into()));
+        return Err(ActError::Permanent(FailureReason::Conflict.message(text)));
     }
     if is_marked(&node) {
         // Its kubelet was to be stopped, and is not to be any more.

@@ -12,7 +12,7 @@ use super::object::{Node, Pod};
 use super::{NODES, PODS};
 use crate::backend::api_server::{ApiError, Connection, OUTAGE, Server};
 use crate::backend::{ActError, Order, Probe};
-use crate::step::{OnDrainTimeout, Parameters, StepKind};
+use crate::step::{FailureReason, OnDrainTimeout, Parameters, StepKind};
 
 /// The interval between two polls of a slow operation.
 pub(super) const PACE: Duration = Duration::from_secs(2);
@@ -131,16 +131,16 @@ impl<'a> NodeStep<'a> {
     pub(super) async fn present(&self) -> Result<Node, ActError> {
         match self.look().await.map_err(|error| self.act_error(error))? {
             None => Err(ActError::Permanent(
-                format!("NotFound: the cluster has no node `{}`", self.node).into(),
+                FailureReason::NotFound
+                    .message(format_args!("the cluster has no node `{}`", self.node)),
             )),
             Some(node) if self.means(&node) => Ok(node),
-            Some(node) => Err(ActError::Permanent(
-                format!(
-                    "Conflict: node `{}` was made anew: its UID is {}, and not the one that is meant",
+            Some(node) => Err(ActError::Permanent(FailureReason::Conflict.message(
+                format_args!(
+                    "node `{}` was made anew: its UID is {}, and not the one that is meant",
                     self.node, node.metadata.uid
-                )
-                .into(),
-            )),
+                ),
+            ))),
         }
     }
 
@@ -190,17 +190,16 @@ pub(super) fn conflict(step: &NodeStep<'_>, why: &str) -> ActError {
         StepKind::ShutdownKubelet => "shut down",
         _ => "removed",
     };
-    let text = format!("Conflict: node `{}` cannot be {what}: {why}", step.node);
-    ActError::Permanent(text.into())
+    let text = format_args!("node `{}` cannot be {what}: {why}", step.node);
+    ActError::Permanent(FailureReason::Conflict.message(text))
 }
 
 /// How the error of a kind of step begins, as the specification calls it where it does.
 fn reason(kind: StepKind) -> &'static str {
+    if let Some(reason) = FailureReason::of_step(kind) {
+        return reason.as_str();
+    }
     match kind {
-        StepKind::Drain => "DrainNodeError",
-        StepKind::ClearLabels => "ClearLabelsError",
-        StepKind::ShutdownKubelet => "ShutdownKubeletError",
-        StepKind::RemoveFromCluster => "DeleteNodeError",
         StepKind::Uncordon => "the node cannot be uncordoned",
         StepKind::Relabel => "the labels cannot be set",
         StepKind::SetOutOfService => "the node cannot be marked as out of service",

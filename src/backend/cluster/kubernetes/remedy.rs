@@ -18,6 +18,7 @@ use super::volumes::release;
 use crate::backend::api_server::{ApiError, Server, or_empty};
 use crate::backend::{ActError, LiveNode, Probe};
 use crate::remediation::{Backup, Taint};
+use crate::step::FailureReason;
 
 /// The value and effect with which it is set.
 const SHUT_DOWN: (&str, &str) = ("nodeshutdown", "NoExecute");
@@ -110,8 +111,8 @@ async fn write(
     let error = |error| step.act_error(error);
     for _ in 0..WRITES {
         let Some(now) = whole(&step.server, &step.node).await.map_err(error)? else {
-            let text = format!("NotFound: the cluster has no node `{}`", step.node);
-            return Err(ActError::Passing(text.into()));
+            let text = format_args!("the cluster has no node `{}`", step.node);
+            return Err(ActError::Passing(FailureReason::NotFound.message(text)));
         };
         let meant = step.parameters.node_uid.as_ref();
         if meant.is_some_and(|uid| *uid != now.node.metadata.uid) {

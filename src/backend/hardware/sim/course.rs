@@ -19,7 +19,7 @@ use crate::guard::api_servers_left;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::ClusterNode;
 use crate::remediation::Backup;
-use crate::step::{Actor, OnDrainTimeout, Parameters, StepKind};
+use crate::step::{Actor, FailureReason, OnDrainTimeout, Parameters, StepKind};
 
 /// How long a drain may take where the step has no bound, in seconds (airship-node-teardown).
 const DRAIN_TIMEOUT: u64 = 3600;
@@ -197,10 +197,10 @@ fn on_node(
 ) -> Result<Vec<Effect>, ActError> {
     Ok(match order.step.id.kind {
         StepKind::Uncordon if cluster.unschedulable && cluster.cordoned_by.is_none() => {
-            return permanent(format!(
-                "Conflict: node `{}` was not cordoned by trueup, which therefore leaves it so",
+            return permanent(FailureReason::Conflict.message(format_args!(
+                "node `{}` was not cordoned by trueup, which therefore leaves it so",
                 node.name
-            ));
+            )));
         }
         StepKind::Uncordon => {
             let owed = put_back(order, cluster).into_iter();
@@ -233,7 +233,7 @@ fn keep_api_server(
         .filter(|(name, each)| runs_server(settings, name, each))
         .count();
     let here = usize::from(runs_server(settings, &node.name, machine));
-    api_servers_left(ready, here).or_else(|why| permanent(format!("Conflict: {why}")))
+    api_servers_left(ready, here).or_else(|why| permanent(FailureReason::Conflict.message(why)))
 }
 
 /// Labels, taints and annotations of the node before, as far as a simulated node has them.
@@ -296,13 +296,14 @@ fn found<'a>(
     machine: &'a Machine,
 ) -> Result<&'a ClusterNode, ActError> {
     let Some(cluster) = &machine.cluster else {
-        return permanent(format!("NotFound: the cluster has no node `{}`", node.name));
+        let text = format_args!("the cluster has no node `{}`", node.name);
+        return permanent(FailureReason::NotFound.message(text));
     };
     if !is_meant(cluster, order.step.parameters.as_deref()) {
-        return permanent(format!(
-            "Conflict: node `{}` was made anew: its UID is {}, and not the one that is meant",
+        return permanent(FailureReason::Conflict.message(format_args!(
+            "node `{}` was made anew: its UID is {}, and not the one that is meant",
             node.name, cluster.uid
-        ));
+        )));
     }
     Ok(cluster)
 }
@@ -354,15 +355,14 @@ fn removals(
                 effect: Effect::MemberRemoved(Box::new(MemberRemoved { cluster, id })),
             }),
             Err(etcd::Refused::Unhealthy) => {
-                return permanent(format!(
-                    "RemoveEtcdError: cluster `{cluster}`: etcdserver: unhealthy cluster"
-                ));
+                let text = format_args!("cluster `{cluster}`: etcdserver: unhealthy cluster");
+                return permanent(FailureReason::RemoveEtcdError.message(text));
             }
             Err(etcd::Refused::NoLeader) => {
-                let message = format!(
-                    "RemoveEtcdError: cluster `{cluster}` does not answer: etcdserver: no leader"
-                );
-                return Err(ActError::Passing(Arc::from(message)));
+                let text =
+                    format_args!("cluster `{cluster}` does not answer: etcdserver: no leader");
+                let message = FailureReason::RemoveEtcdError.message(text);
+                return Err(ActError::Passing(message));
             }
         }
     }
@@ -406,10 +406,10 @@ fn leftovers(
         missing.push(why.to_owned());
     }
     if !missing.is_empty() {
-        return permanent(format!(
-            "Conflict: node `{name}` cannot be removed: {}",
+        return permanent(FailureReason::Conflict.message(format_args!(
+            "node `{name}` cannot be removed: {}",
             missing.join("; ")
-        ));
+        )));
     }
     let deleted = left.into_iter().map(Box::new).map(Effect::PodDeleted);
     let at = change.now;

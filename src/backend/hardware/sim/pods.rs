@@ -12,7 +12,7 @@ use super::ledger::{Effect, Stage};
 use super::machine::{Machine, hexadecimal, uuid_of};
 use crate::design::{NodeName, RunId};
 use crate::observed::{Attachment, BlockedBudget, LocalData, NodePods, PodName};
-use crate::step::{OnDrainTimeout, StepKind};
+use crate::step::{FailureReason, OnDrainTimeout, StepKind};
 
 /// A pod that is there.
 struct Pod<'a> {
@@ -301,7 +301,7 @@ impl Drain<'_> {
                 let seconds = at.saturating_sub(self.now) / 1000;
                 vec![Effect::Failed {
                     kind: StepKind::Drain,
-                    message: Arc::from(undrained(left, holding, seconds)),
+                    message: undrained(left, holding, seconds),
                 }]
             }
         };
@@ -314,7 +314,7 @@ impl Drain<'_> {
 }
 
 /// Why a drain failed, naming pods and budgets.
-fn undrained(left: &[PodName], holding: &BTreeSet<String>, seconds: u64) -> String {
+fn undrained(left: &[PodName], holding: &BTreeSet<String>, seconds: u64) -> Arc<str> {
     const SHOWN: usize = 3;
     let names: Vec<String> = left
         .iter()
@@ -336,9 +336,9 @@ fn undrained(left: &[PodName], holding: &BTreeSet<String>, seconds: u64) -> Stri
     } else {
         "pods are"
     };
-    format!(
-        "DrainNodeError: {} {pods} left after {seconds} s ({}{more}): {why}",
+    FailureReason::DrainNodeError.message(format_args!(
+        "{} {pods} left after {seconds} s ({}{more}): {why}",
         left.len(),
         names.join(", ")
-    )
+    ))
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::backend::{ActError, Order, Probe, fence};
 use crate::design::NodeDesign;
 use crate::remediation::Note;
-use crate::step::{Actor, StepKind};
+use crate::step::{Actor, FailureReason, StepKind};
 
 /// How often a cluster is asked how it is.
 const POLL: Duration = Duration::from_secs(30);
@@ -42,15 +42,10 @@ enum StepState {
 /// The message of a failed step, after the reason that the specification gives it
 /// (airship-node-teardown, "Responses").
 fn with_reason(kind: StepKind, message: Arc<str>) -> Arc<str> {
-    let reason = match kind {
-        StepKind::Drain => "DrainNodeError",
-        StepKind::ClearLabels => "ClearLabelsError",
-        StepKind::RemoveEtcd => "RemoveEtcdError",
-        StepKind::ShutdownKubelet => "ShutdownKubeletError",
-        StepKind::RemoveFromCluster => "DeleteNodeError",
-        _ => return message,
-    };
-    Arc::from(format!("{reason}: {message}"))
+    match FailureReason::of_step(kind) {
+        Some(reason) => reason.message(message),
+        None => message,
+    }
 }
 
 /// Lets a course fail: what announces it stays, and nothing that it was asked for takes place.
