@@ -8,6 +8,7 @@
 mod course;
 mod limits;
 mod memory;
+mod progress;
 mod refusal;
 mod table;
 #[cfg(test)]
@@ -16,5 +17,6 @@ mod tests;
 pub use course::{MachineSeen, NodeSeen, Power, Task, next, way};
 pub use limits::{Broken, Limits, MaxUnhealthy, Release, Tried, after_failure, breaker};
 pub use memory::{Backup, Memory, Note, Taint};
+pub use progress::{Activity, AttemptProgress, NoProgress};
 pub use refusal::{HostState, Refusal, refusal};
 pub use table::{Facts, Row, TABLE, TableAction, action};

@@ -1,7 +1,6 @@
 //! The loop of one remediation: one task after the other, each with its bound, until the machine is back or the last attempt failed.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,8 @@ use super::holder::{Holder, HostSeen};
 use crate::backend::{ActError, Cluster, Order};
 use crate::design::NodeDesign;
 use crate::remediation::{
-    Limits, MachineSeen, Memory, NodeSeen, Note, Power, Release, Task, Tried, after_failure, next,
+    AttemptProgress, Limits, MachineSeen, Memory, NodeSeen, Note, Power, Release, Task, Tried,
+    after_failure, next,
 };
 use crate::step::{Parameters, Step, StepId, StepKind};
 
@@ -403,27 +403,15 @@ impl Walk<'_> {
     }
 
     fn say(&self, task: &Task, sight: &Sight) {
-        let words: &dyn fmt::Display = match task {
-            Task::Hold => &"fencing it (power off)",
-            Task::AwaitOff => &"waiting until it is off",
-            Task::BackUp(_) => &"backing up labels, taints and annotations of its node",
-            Task::Release(_) => match self.limits.method {
-                Release::DeleteNode => &"deleting its node",
-                Release::OutOfService => &"marking its node as out of service",
-            },
-            Task::Unmark => &"it is safe: remediation is asked for no more",
-            Task::LetGo => &"unfencing it (power on)",
-            Task::AwaitOn => &"waiting until it is on",
-            Task::AwaitNode => &"waiting for its node",
-            Task::Restore => &"giving its node back what it carried",
-            Task::AwaitReady => &"waiting until its node is Ready",
-            Task::Stuck => &"it is off, and not held",
-            Task::Nothing => return,
+        let Some(activity) = task.activity(self.limits.method) else {
+            return;
         };
-        let facts = sight.seen.facts();
-        let attempt = self.memory.attempt;
-        let text = format!("attempt {attempt}, row {facts}: {words}");
-        self.order.reporter.progress(text);
+        let progress = AttemptProgress {
+            attempt: self.memory.attempt,
+            facts: sight.seen.facts(),
+            activity,
+        };
+        self.order.reporter.progress(progress.to_string());
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::backend::Watched;
 use crate::journal::StepOutcome;
+use crate::remediation::{Activity, AttemptProgress};
 use crate::run::{EventKind, RunEvent};
 use crate::step::StepKind;
 
@@ -68,12 +69,12 @@ impl Metrics {
                 attempt: 1,
                 ..
             } => add(&self.begun),
-            // Each attempt is told once that it holds the machine off.
-            EventKind::StepProgress { step, message }
-                if step.kind == StepKind::Remediate
-                    && message.ends_with("fencing it (power off)") =>
-            {
-                add(&self.attempts);
+            // Each attempt reports once that it fences the machine.
+            EventKind::StepProgress { step, message } if step.kind == StepKind::Remediate => {
+                let progress = message.parse::<AttemptProgress>();
+                if progress.is_ok_and(|progress| progress.activity == Activity::Hold) {
+                    add(&self.attempts);
+                }
             }
             EventKind::StepFinished {
                 kind: StepKind::Remediate,
@@ -217,26 +218,35 @@ impl Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::StepId;
     use std::sync::Arc;
 
-    fn finished(outcome: StepOutcome, seconds: u64) -> RunEvent {
-        let step = crate::step::StepId {
-            kind: StepKind::Remediate,
-            group: None,
-            node: Some(crate::design::NodeName::from("n1")),
-            wave: None,
-        };
+    fn event(kind: impl FnOnce(StepId) -> EventKind) -> RunEvent {
         RunEvent {
             time: Arc::from(""),
             elapsed_ms: 0,
-            kind: EventKind::StepFinished {
-                node: step.node.clone(),
-                kind: step.kind,
-                step,
-                outcome,
-                duration_ms: seconds * 1000,
-            },
+            kind: kind(StepId {
+                kind: StepKind::Remediate,
+                group: None,
+                node: Some(crate::design::NodeName::from("n1")),
+                wave: None,
+            }),
         }
+    }
+
+    fn progress(message: &str) -> RunEvent {
+        let message = Arc::from(message);
+        event(|step| EventKind::StepProgress { step, message })
+    }
+
+    fn finished(outcome: StepOutcome, seconds: u64) -> RunEvent {
+        event(|step| EventKind::StepFinished {
+            node: step.node.clone(),
+            kind: step.kind,
+            step,
+            outcome,
+            duration_ms: seconds * 1000,
+        })
     }
 
     #[test]
@@ -246,6 +256,8 @@ mod tests {
         metrics.names(Watched::Machines, 3);
         metrics.names(Watched::Nodes, 2);
         metrics.hear(&finished(StepOutcome::Succeeded, 100));
+        metrics.hear(&progress("attempt 1, row 1110: fencing it (power off)"));
+        metrics.hear(&progress("attempt 1, row 1111: waiting until it is off"));
         let message = Arc::from("not Ready");
         metrics.hear(&finished(StepOutcome::Failed { message }, 700));
         let text = metrics.text();
@@ -253,6 +265,7 @@ mod tests {
             "trueup_leader 1",
             "trueup_asking{kind=\"machine\"} 3",
             "trueup_nodes_not_ready 2",
+            "trueup_remediation_attempts_total 1",
             "trueup_remediations_total{outcome=\"succeeded\"} 1",
             "trueup_remediations_total{outcome=\"given_up\"} 1",
             "trueup_remediation_duration_seconds_bucket{le=\"60\"} 0",

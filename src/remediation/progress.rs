@@ -1,0 +1,156 @@
+//! How far a remediation is, as its step reports it: a line for people that programs can read back.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Facts, Release, Task};
+
+/// What a remediation does or waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// The reboot annotation is put on its host.
+    Hold,
+    /// It is waited until it is off.
+    AwaitOff,
+    /// Labels, taints and annotations of its Node are backed up.
+    BackUp,
+    /// Its Node is deleted.
+    DeleteNode,
+    /// Its Node is marked as out of service.
+    MarkOutOfService,
+    /// The annotation that asks for remediation is taken off its Machine.
+    Unmark,
+    /// The reboot annotation is taken off its host.
+    LetGo,
+    /// It is waited until it is on.
+    AwaitOn,
+    /// It is waited for a new Node.
+    AwaitNode,
+    /// Its Node gets back what the one before carried.
+    Restore,
+    /// It is waited until its Node is Ready.
+    AwaitReady,
+    /// It is off, and not by us.
+    Stuck,
+}
+
+/// Each activity, and how it is reported.
+const ACTIVITIES: [(Activity, &str); 12] = [
+    (Activity::Hold, "fencing it (power off)"),
+    (Activity::AwaitOff, "waiting until it is off"),
+    (
+        Activity::BackUp,
+        "backing up labels, taints and annotations of its node",
+    ),
+    (Activity::DeleteNode, "deleting its node"),
+    (
+        Activity::MarkOutOfService,
+        "marking its node as out of service",
+    ),
+    (
+        Activity::Unmark,
+        "it is safe: remediation is asked for no more",
+    ),
+    (Activity::LetGo, "unfencing it (power on)"),
+    (Activity::AwaitOn, "waiting until it is on"),
+    (Activity::AwaitNode, "waiting for its node"),
+    (Activity::Restore, "giving its node back what it carried"),
+    (Activity::AwaitReady, "waiting until its node is Ready"),
+    (Activity::Stuck, "it is off, and not held"),
+];
+
+/// How far a remediation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptProgress {
+    /// Which attempt, from 1 on.
+    pub attempt: u32,
+    /// The row of the table.
+    pub facts: Facts,
+    /// What is done.
+    pub activity: Activity,
+}
+
+impl Task {
+    /// The task as it is reported, where there is anything to report.
+    #[must_use]
+    pub fn activity(&self, method: Release) -> Option<Activity> {
+        Some(match self {
+            Self::Hold => Activity::Hold,
+            Self::AwaitOff => Activity::AwaitOff,
+            Self::BackUp(_) => Activity::BackUp,
+            Self::Release(_) => match method {
+                Release::DeleteNode => Activity::DeleteNode,
+                Release::OutOfService => Activity::MarkOutOfService,
+            },
+            Self::Unmark => Activity::Unmark,
+            Self::LetGo => Activity::LetGo,
+            Self::AwaitOn => Activity::AwaitOn,
+            Self::AwaitNode => Activity::AwaitNode,
+            Self::Restore => Activity::Restore,
+            Self::AwaitReady => Activity::AwaitReady,
+            Self::Stuck => Activity::Stuck,
+            Self::Nothing => return None,
+        })
+    }
+}
+
+impl fmt::Display for AttemptProgress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attempt, facts, .. } = self;
+        let own = ACTIVITIES.iter().find(|(own, _)| *own == self.activity);
+        let text = own.map_or("", |(_, text)| text);
+        write!(out, "attempt {attempt}, row {facts}: {text}")
+    }
+}
+
+/// A report that is not one of a remediation's progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no progress of a remediation")]
+pub struct NoProgress;
+
+impl FromStr for AttemptProgress {
+    type Err = NoProgress;
+
+    fn from_str(text: &str) -> Result<Self, NoProgress> {
+        let parts = || {
+            let (attempt, rest) = text.strip_prefix("attempt ")?.split_once(", row ")?;
+            let (facts, activity) = rest.split_once(": ")?;
+            let facts = u8::from_str_radix(facts, 2).ok().filter(|row| *row < 16)?;
+            Some(Self {
+                attempt: attempt.parse().ok()?,
+                facts: Facts::of_number(facts),
+                activity: ACTIVITIES.iter().find(|(_, own)| *own == activity)?.0,
+            })
+        };
+        parts().ok_or(NoProgress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_progress_is_read_back_as_it_was_reported() {
+        for (number, (activity, _)) in ACTIVITIES.into_iter().enumerate() {
+            let progress = AttemptProgress {
+                attempt: 3,
+                facts: Facts::of_number(u8::try_from(number).unwrap()),
+                activity,
+            };
+            assert_eq!(progress.to_string().parse(), Ok(progress));
+        }
+        let held = "attempt 2, row 1110: fencing it (power off)";
+        let read: AttemptProgress = held.parse().unwrap();
+        assert_eq!((read.attempt, read.activity), (2, Activity::Hold));
+        assert_eq!(read.to_string(), held);
+        for other in [
+            "",
+            "fencing it (power off)",
+            "attempt 2, row 10000: fencing it (power off)",
+            "attempt 2, row 1110: fencing",
+        ] {
+            assert_eq!(other.parse::<AttemptProgress>(), Err(NoProgress), "{other}");
+        }
+    }
+}
