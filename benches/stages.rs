@@ -17,7 +17,7 @@ use trueup::diff::{NodeReasons, Reasons, Revision, documents};
 use trueup::document::{Document, LoadSettings, load};
 use trueup::plan::{self, Plan};
 use trueup::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
-use trueup::render::{Options, Rendering, render};
+use trueup::render::{RenderOptions, Rendering, render};
 use trueup::repository::{Repository, Signature};
 
 const SIZES: [usize; 2] = [1_000, 10_000];
@@ -42,7 +42,7 @@ struct Built {
 
 impl Built {
     fn new(documents: Vec<Arc<Document>>) -> Self {
-        let rendering = render(&documents, &Options::default());
+        let rendering = render(&documents, &RenderOptions::default());
         assert!(!rendering.diagnostics.has_errors());
         let (design, problems) = design::check("large".into(), &inputs(&rendering), 2);
         let first = problems.iter().next();
@@ -123,7 +123,7 @@ fn parse_a_hundred_nodes_a_file(bencher: Bencher<'_, '_>, nodes: usize) {
 #[divan::bench(args = SIZES, sample_count = 10)]
 fn render_all(bencher: Bencher<'_, '_>, nodes: usize) {
     let site = site(nodes);
-    bencher.bench_local(|| render(&site.before.documents, &Options::default()));
+    bencher.bench_local(|| render(&site.before.documents, &RenderOptions::default()));
 }
 
 #[divan::bench(args = SIZES, sample_count = 10)]
@@ -357,5 +357,5 @@ fn parse_a_real_site(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 20)]
 fn render_a_real_site(bencher: Bencher<'_, '_>) {
     let documents = parse(&real_files(), &mut Sources::new()).concat();
-    bencher.bench_local(|| render(&documents, &Options::default()));
+    bencher.bench_local(|| render(&documents, &RenderOptions::default()));
 }

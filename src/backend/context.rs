@@ -12,7 +12,7 @@ use crate::identity::Registry;
 
 /// Inputs of the backends that no document holds.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct BackendContext {
     /// The file of the simulated site, where the document names none.
     pub simulated_state: PathBuf,
     /// Resolves references to secrets.
@@ -25,7 +25,7 @@ pub struct Context {
     pub identities: Arc<Registry>,
 }
 
-impl Context {
+impl BackendContext {
     /// A context for tests and tools that decide themselves what is contacted.
     #[must_use]
     pub fn trusting(simulated_state: PathBuf, secrets: Arc<dyn Secrets>) -> Self {

@@ -28,13 +28,13 @@ const SHORT_LINE: usize = 16;
 const FEW: usize = 32;
 
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     all: BTreeSet<String>,
     together: Option<AhoCorasick>,
     since: Vec<String>,
 }
 
-static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
+static KNOWN: LazyLock<RwLock<KnownSecrets>> = LazyLock::new(RwLock::default);
 
 /// Secrets of one exchange, in all their forms, the longer ones first. Shows none of them.
 #[derive(Clone, Default, PartialEq, Eq)]

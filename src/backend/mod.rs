@@ -33,7 +33,7 @@ use crate::observed::{
 use crate::step::StepKind;
 
 pub use clock::Clock;
-pub use context::{AppliedAddresses, Context, controller_address};
+pub use context::{AppliedAddresses, BackendContext, controller_address};
 pub use error::Error;
 pub use fence::{Fence, LeaseClock};
 pub use hardware::{LeaseSettings, WatchListener, Watched, Watcher, clock, longest_request};

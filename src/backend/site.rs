@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Context;
+use super::BackendContext;
 use super::hardware::sim::Simulators;
 use super::{
     ActError, Cluster, Error, Hardware, Look, Order, Pending, Probe, cluster, hardware, remediation,
@@ -19,7 +19,7 @@ use crate::step::{Actor, StepKind};
 ///
 /// Its reach is not trusted, no document names one, a setting does not fit, this build has no such backend, or the file of the
 /// simulated site cannot be used.
-pub fn choose(design: &Design, context: &Context) -> Result<Arc<Backends>, Error> {
+pub fn choose(design: &Design, context: &BackendContext) -> Result<Arc<Backends>, Error> {
     context.admit(design)?;
     let mut simulators = Simulators::new(design, context)?;
     Ok(Arc::new(Backends {

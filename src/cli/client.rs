@@ -31,7 +31,7 @@ impl Client for Context {
         &self,
         checkout: &Checkout<'_>,
         location: &Location,
-    ) -> Result<backend::Context, Failure> {
+    ) -> Result<backend::BackendContext, Failure> {
         let repository = checkout.repository;
         let mut secrets = ProcessSecrets::new(repository.root());
         let mut named = None;
@@ -42,7 +42,7 @@ impl Client for Context {
         }
         let (site, printer) = (location.site.as_str(), self.printer);
         let gate = TrustGate::new(repository, self.directory(), site, printer, named);
-        Ok(backend::Context {
+        Ok(backend::BackendContext {
             gate: Arc::new(gate),
             applied: Arc::default(),
             simulated_state: repository

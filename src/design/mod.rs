@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Mark;
 use crate::document::{DocumentId, Node};
-use crate::remediation::{Limits, MaxUnhealthy};
+use crate::remediation::{MaxUnhealthy, RemediationLimits};
 
 pub use build::{Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
@@ -454,7 +454,7 @@ pub struct RemediationPolicy {
     /// With more unhealthy machines than this, none is remediated.
     pub max_unhealthy: MaxUnhealthy,
     /// The bounds of each.
-    pub limits: Limits,
+    pub limits: RemediationLimits,
 }
 
 /// The requirement of a change that needs a redeploy.

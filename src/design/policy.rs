@@ -11,7 +11,7 @@ use super::{
 };
 use crate::diagnostic::Diagnostic;
 use crate::document::{Map, Node};
-use crate::remediation::{Limits, Release};
+use crate::remediation::{Release, RemediationLimits};
 
 /// Puts the documents of the kinds `trueup/*` into the design.
 pub(super) fn add_policies(catalog: &Catalog<'_>, design: &mut Design, findings: &mut Findings) {
@@ -134,7 +134,7 @@ fn read_remediation(data: &Node) -> RemediationPolicy {
     RemediationPolicy {
         max_at_once: size(data, "max_at_once"),
         max_unhealthy: max_unhealthy.unwrap_or(own.max_unhealthy),
-        limits: Limits {
+        limits: RemediationLimits {
             attempts: attempts.unwrap_or(limits.attempts),
             power_off: seconds("power_off_timeout", limits.power_off),
             power_on: seconds("power_on_timeout", limits.power_on),
@@ -292,11 +292,11 @@ mod tests {
         let policy = site(&text).design.policy.remediation;
         assert_eq!(policy.max_at_once, Some(2));
         assert_eq!(policy.max_unhealthy, MaxUnhealthy::Machines(3));
-        let limits = Limits {
+        let limits = RemediationLimits {
             attempts: 4,
             ready: 90,
             method: Release::OutOfService,
-            ..Limits::default()
+            ..RemediationLimits::default()
         };
         assert_eq!(policy.limits, limits);
         let plain = site(&document(kind::POLICY, "a", "wipe: skip"));

@@ -120,7 +120,7 @@ pub fn render(data: &[u8]) {
         return;
     };
     let rendered = |documents: &[Arc<Document>]| {
-        let rendering = render::render(documents, &render::Options::default());
+        let rendering = render::render(documents, &render::RenderOptions::default());
         let texts = rendering.documents.iter().map(|rendered| {
             let mut text = format!("{} {}\n", rendered.id().schema, rendered.id().name);
             write_yaml(&rendered.data, true, &mut text);

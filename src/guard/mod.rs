@@ -9,7 +9,7 @@ pub mod windows;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain};
 pub use waves::{
-    CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, Limits, has_control_plane_label, is_control_plane,
+    CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, WaveLimits, has_control_plane_label, is_control_plane,
 };
 
 /// Why the last API server is not taken away.

@@ -64,7 +64,7 @@ enum About<'a> {
 /// [`is_control_plane`], or as a member of an etcd cluster) and ten others. The policy's limits by rack
 /// and tag hold beside any of these, and so does the number of healthy members of each etcd cluster.
 #[derive(Debug)]
-pub struct Limits<'a> {
+pub struct WaveLimits<'a> {
     design: &'a Design,
     flag: Option<usize>,
     /// By node, the clusters of which it is a member, each with the members that it can lose.
@@ -73,7 +73,7 @@ pub struct Limits<'a> {
     held: FxHashMap<(u8, String), Vec<String>>,
 }
 
-impl<'a> Limits<'a> {
+impl<'a> WaveLimits<'a> {
     /// The limits of a design under `--max-unavailable`.
     #[must_use]
     pub fn new(design: &'a Design, flag: Option<usize>) -> Self {

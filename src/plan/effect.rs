@@ -87,7 +87,7 @@ struct NodeEffect<'p> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     deploy_steps: &'p [DeployStep],
     #[serde(skip_serializing_if = "Option::is_none")]
-    remediation: Option<remediation::Limits>,
+    remediation: Option<remediation::RemediationLimits>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_drain_timeout: Option<OnDrainTimeout>,
     /// Seconds that its pods are given to end.

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Action, Contradiction, Plan};
 use crate::design::{Design, GroupName, NodeName};
-use crate::guard::{Limits, is_control_plane};
+use crate::guard::{WaveLimits, is_control_plane};
 use crate::step::{Step, StepIndex, StepKind, Wait};
 
 /// Finds a step that does not wait for what it has to.
@@ -39,7 +39,7 @@ pub fn check_limits(plan: &Plan, design: &Design) -> Result<(), Contradiction> {
     // Etcd is judged by what it says itself when a member is taken out.
     let clusters = design.etcd_clusters.iter();
     let clusters = clusters.map(|cluster| (cluster.name.as_str(), usize::MAX));
-    let limits = Limits::new(design, flag).with_etcd(clusters);
+    let limits = WaveLimits::new(design, flag).with_etcd(clusters);
     for wave in waves(plan) {
         let nodes = wave.nodes.iter().filter_map(|node| design.nodes.get(*node));
         let is_canary = plan.options.canary && wave.is_first;

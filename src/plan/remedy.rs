@@ -8,7 +8,7 @@ use super::options::Options;
 use super::subject::{Membership, Subject};
 use crate::design::{Design, EtcdCluster};
 use crate::observed::{Fact, Observations};
-use crate::remediation::{Broken, Limits, MaxUnhealthy, Memory, breaker};
+use crate::remediation::{Broken, MaxUnhealthy, Memory, RemediationLimits, breaker};
 
 /// Machines remediated at the same time, where neither flag nor policy says otherwise.
 const AT_ONCE: usize = 1;
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 1;
 pub(super) struct Remedy<'a> {
     pub(super) max_at_once: usize,
     max_unhealthy: MaxUnhealthy,
-    pub(super) limits: Limits,
+    pub(super) limits: RemediationLimits,
     /// The version of the cluster that the nodes are in.
     pub(super) version: Option<&'a str>,
     pub(super) etcd: &'a [EtcdCluster],
@@ -37,7 +37,7 @@ impl<'a> Remedy<'a> {
         Self {
             max_at_once: at_once(input.after, options),
             max_unhealthy: given.max_unhealthy.unwrap_or(policy.max_unhealthy),
-            limits: Limits {
+            limits: RemediationLimits {
                 attempts: given.attempts.unwrap_or(policy.limits.attempts),
                 method: given.release_node.unwrap_or(policy.limits.method),
                 ..policy.limits

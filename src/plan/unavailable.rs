@@ -4,15 +4,15 @@ use rustc_hash::FxHashSet;
 
 use super::item::Item;
 use crate::design::{NodeDesign, NodeName};
-use crate::guard::Limits;
+use crate::guard::WaveLimits;
 
 /// Counts the machines that are down and that this plan does not tear down, and blocks those that find
 /// no place beside them. A machine that is down itself takes no place that it does not have already.
 pub(super) fn judge<'i, 'l>(
     mut items: Vec<Item<'i>>,
-    mut limits: Limits<'l>,
+    mut limits: WaveLimits<'l>,
     down: &[(&NodeDesign, &'static str)],
-) -> (Vec<Item<'i>>, Limits<'l>) {
+) -> (Vec<Item<'i>>, WaveLimits<'l>) {
     let tears_down = |item: &&Item<'_>| item.work.tears_down() && item.change.blocked.is_none();
     let leaving: FxHashSet<&NodeName> = items
         .iter()

@@ -57,7 +57,7 @@ impl fmt::Display for Release {
 /// The bounds of one remediation. Times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct RemediationLimits {
     /// Attempts in all.
     pub attempts: u32,
     /// How long a machine has to go off.
@@ -78,7 +78,7 @@ pub struct Limits {
     pub method: Release,
 }
 
-impl Default for Limits {
+impl Default for RemediationLimits {
     fn default() -> Self {
         Self {
             attempts: 2,
@@ -99,7 +99,7 @@ const LONGEST_BACKOFF: u64 = 3600;
 /// What one attempt may take beyond its waits: looks, patches, backup.
 const SPARE: u64 = 60;
 
-impl Limits {
+impl RemediationLimits {
     /// The wait before an attempt, which the second is the first to have.
     #[must_use]
     pub fn backoff_before(&self, attempt: u32) -> Duration {
@@ -146,7 +146,7 @@ pub enum Tried {
 
 /// What comes after this attempt failed. Never another one where the limit is below what was tried already.
 #[must_use]
-pub fn after_failure(attempt: u32, limits: &Limits) -> Tried {
+pub fn after_failure(attempt: u32, limits: &RemediationLimits) -> Tried {
     if attempt >= limits.attempts {
         return Tried::Enough;
     }

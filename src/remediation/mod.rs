@@ -15,7 +15,7 @@ mod table;
 mod tests;
 
 pub use course::{MachineSeen, NodeSeen, Power, Task, next, way};
-pub use limits::{Broken, Limits, MaxUnhealthy, Release, Tried, after_failure, breaker};
+pub use limits::{Broken, MaxUnhealthy, Release, RemediationLimits, Tried, after_failure, breaker};
 pub use memory::{Backup, Memory, Note, Taint};
 pub use progress::{Activity, AttemptProgress, NoProgress};
 pub use refusal::{HostState, Refusal, refusal};

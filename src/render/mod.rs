@@ -39,7 +39,7 @@
 //! | `render-path` | a path is not in the path language |
 //! | `render-path-write` | a path leads through something that is no map or list |
 //! | `render-action` | an action finds nothing at its path |
-//! | `render-source-missing` | the source of a substitution was not found (a warning with [`Options::allow_missing_sources`]) |
+//! | `render-source-missing` | the source of a substitution was not found (a warning with [`RenderOptions::allow_missing_sources`]) |
 //! | `render-pattern` | a pattern, a group or a replacement text cannot be used, or matches nothing (a warning) |
 //! | `render-pattern-target` | a pattern is applied to something that is no string |
 //! | `render-too-large` | the result is too large or too deep |
@@ -73,7 +73,7 @@ use survey::Survey;
 
 /// How to render.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RenderOptions {
     /// A substitution without a source is a warning and leaves its destination as it was,
     /// instead of being an error.
     pub allow_missing_sources: bool,
@@ -164,7 +164,7 @@ impl Rendering {
 ///
 /// The documents are those of one site at one revision. Nothing of them is changed, and their order does not count.
 #[must_use]
-pub fn render(documents: &[Arc<Document>], options: &Options) -> Rendering {
+pub fn render(documents: &[Arc<Document>], options: &RenderOptions) -> Rendering {
     let mut inputs = documents.to_vec();
     inputs.sort_by(|left, right| survey::sort_key(left).cmp(&survey::sort_key(right)));
     let mut by_mark: Vec<_> = inputs

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Document, Value};
 
-use super::Options;
+use super::RenderOptions;
 use super::survey::{Survey, metadata_mark};
 
 const CODE: &str = "render-layering-policy";
@@ -15,7 +15,10 @@ const SCHEMA: &str = "deckhand/LayeringPolicy/";
 /// The layers from the most general to the most specific; `None`, with an error, where no policy defines them.
 ///
 /// Of several policies the first by name counts; that is an error unless all say the same.
-pub(super) fn layer_order(survey: &mut Survey<'_>, options: &Options) -> Option<Vec<Arc<str>>> {
+pub(super) fn layer_order(
+    survey: &mut Survey<'_>,
+    options: &RenderOptions,
+) -> Option<Vec<Arc<str>>> {
     let documents = survey.documents;
     let mut policies = (0..documents.len())
         .filter(|at| documents[*at].id.schema.starts_with(SCHEMA) && survey.is_sound(*at))

@@ -15,14 +15,14 @@ use super::dependencies::DocumentIndex;
 use super::path::{Path, PathError};
 use super::pattern::{Pattern, PatternError, Template};
 use super::survey::Survey;
-use super::{Options, Outcome, python};
+use super::{Outcome, RenderOptions, python};
 
 /// For how many missing documents a near name is looked for; it costs a walk over all names.
 const MAX_SUGGESTIONS: usize = 20;
 
 /// The common state of all substitutions of a rendering: parsed paths, compiled patterns, the budget.
 pub(super) struct Substituter<'a> {
-    options: &'a Options,
+    options: &'a RenderOptions,
     sources: &'a FxHashMap<&'a DocumentId, usize>,
     paths: FxHashMap<Arc<str>, Result<Arc<Path>, PathError>>,
     patterns: FxHashMap<Arc<str>, Result<Arc<Pattern>, PatternError>>,
@@ -47,7 +47,7 @@ impl From<Diagnostic> for Problem {
 
 impl<'a> Substituter<'a> {
     pub(super) fn new(
-        options: &'a Options,
+        options: &'a RenderOptions,
         sources: &'a FxHashMap<&'a DocumentId, usize>,
         documents: usize,
     ) -> Self {

@@ -32,8 +32,8 @@ pub(super) fn load_settings(location: &Location) -> LoadSettings {
 }
 
 /// How documents are rendered.
-pub(super) fn options(location: &Location, settings: Settings) -> render::Options {
-    render::Options {
+pub(super) fn options(location: &Location, settings: Settings) -> render::RenderOptions {
+    render::RenderOptions {
         allow_missing_sources: settings.accept.missing_sources,
         default_layers: location.is_flat.then(|| vec![Arc::from("site")]),
     }

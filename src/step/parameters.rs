@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{CleanStep, DeployStep};
 use crate::design::{ClusterName, NodeName};
 use crate::identity::Identity;
-use crate::remediation::{Backup, Limits, Memory};
+use crate::remediation::{Backup, Memory, RemediationLimits};
 
 /// What a step needs to know beyond its node's design.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct Parameters {
     pub backup: Option<Box<Backup>>,
     /// How often and how long, for remediate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remediation: Option<Limits>,
+    pub remediation: Option<RemediationLimits>,
     /// What is remembered of a remediation that another run began, for remediate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remembered: Option<Box<Memory>>,

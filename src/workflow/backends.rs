@@ -13,7 +13,7 @@ use crate::site::{Loader, Site};
 /// Lets the controllers be contacted whose addresses were applied: those of nodes whose designs are as
 /// recorded, and those of `applied`, the designs that were applied last of the others.
 pub fn allow_applied(
-    backends: &backend::Context,
+    backends: &backend::BackendContext,
     design: &Design,
     records: &BTreeMap<NodeName, NodeRecord>,
     applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
@@ -64,7 +64,7 @@ pub fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
 pub fn choose(
     loader: &mut Loader<'_>,
     site: &Site,
-    backends: &backend::Context,
+    backends: &backend::BackendContext,
 ) -> Result<Arc<Backends>, Failure> {
     let mut chosen = backend::choose(&site.design, backends);
     let is_at_fault = |error: &backend::Error| error.diagnostic().is_some();

@@ -33,7 +33,7 @@ pub struct Execution<'a> {
     /// Steps that are found out about and never begun, by their positions, and why.
     pub refused: &'a BTreeMap<usize, Arc<str>>,
     /// How long it may take.
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 impl Execution<'_> {
@@ -52,7 +52,7 @@ impl Execution<'_> {
 
 /// How long a run may take.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
+pub struct RunLimits {
     /// How long what runs is waited for after the first request to stop; `None`: without limit.
     pub stop_grace: Option<Duration>,
     /// Ask for a stop after so long.
@@ -65,7 +65,7 @@ pub struct Limits {
 pub type Steps<'a> = Pin<Box<dyn Future<Output = Result<Finished, apply::Error>> + 'a>>;
 
 /// The process that a run lives in. What has a default is replaced by tests that inject faults.
-pub trait Host {
+pub trait RunHost {
     /// The time of events.
     fn clock(&self) -> &dyn EventClock;
 
@@ -103,7 +103,7 @@ pub trait Host {
 /// Who calls a workflow.
 pub struct Caller<'a> {
     /// The process that the run lives in.
-    pub host: &'a dyn Host,
+    pub host: &'a dyn RunHost,
     /// Hears the events of the run.
     pub events: &'a mut dyn FnMut(&Session<'_>, &RunEvent),
 }
@@ -202,7 +202,7 @@ fn stop_after(process: Process<'_>, execution: &Execution<'_>) -> Option<Duratio
 }
 
 /// The first event of a run.
-fn run_started(session: &Session<'_>, plan: &Plan, host: &dyn Host, resumed: bool) -> RunEvent {
+fn run_started(session: &Session<'_>, plan: &Plan, host: &dyn RunHost, resumed: bool) -> RunEvent {
     RunEvent {
         time: host.clock().now(),
         elapsed_ms: 0,

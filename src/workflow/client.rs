@@ -30,7 +30,7 @@ pub trait Client: Sync {
         &self,
         checkout: &Checkout<'_>,
         location: &Location,
-    ) -> Result<backend::Context, Failure>;
+    ) -> Result<backend::BackendContext, Failure>;
 
     /// Who asks.
     ///

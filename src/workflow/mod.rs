@@ -3,7 +3,7 @@
 //!
 //! The command line, the watcher and the tests call these, so that all of them go the same way. A workflow reads no
 //! flags, no environment, no clock and no terminal of its own: a [`Client`] gives what only a process has, the
-//! [`Process`](crate::run::Process) is who works on a site, and the [`Host`] drives the steps of a run and hears its events.
+//! [`Process`](crate::run::Process) is who works on a site, and the [`RunHost`] drives the steps of a run and hears its events.
 
 mod abort;
 mod apply;
@@ -26,7 +26,7 @@ mod windows;
 pub use abort::{AbortRequest, abort};
 pub use apply::{ApplyRequest, PlanFile, apply};
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
-pub use carry_out::{Caller, Carried, Execution, Host, Limits, Steps, drive_on};
+pub use carry_out::{Caller, Carried, Execution, RunHost, RunLimits, Steps, drive_on};
 pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards};
 pub use client::{Client, Observing};
 pub use consent::{Consent, Operator, admitted, listed};

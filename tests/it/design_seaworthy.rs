@@ -4,7 +4,7 @@ use trueup::design::schema::validate;
 use trueup::design::{Design, SiteName, build, check};
 use trueup::diagnostic::{Diagnostics, Sources};
 use trueup::document::{LoadSettings, load};
-use trueup::render::{Options, Rendering, render};
+use trueup::render::{RenderOptions, Rendering, render};
 
 use crate::shared::{shared, yaml_files};
 
@@ -22,7 +22,7 @@ fn rendered(sources: &mut Sources) -> Option<Rendering> {
             documents.extend(load(source, &text, &settings).documents);
         }
     }
-    Some(render(&documents, &Options::default()))
+    Some(render(&documents, &RenderOptions::default()))
 }
 
 fn seaworthy() -> Option<(Design, Diagnostics, Sources)> {

@@ -13,7 +13,7 @@ use trueup::document::{
     load_values,
 };
 use trueup::render::path::Path;
-use trueup::render::{Options, Rendering, render};
+use trueup::render::{RenderOptions, Rendering, render};
 
 use crate::shared::{shared, yaml_files};
 
@@ -74,9 +74,9 @@ fn check_rendering(row: &Json) -> Result<(), String> {
         documents.push(Arc::new(document.ok_or("a document has no name")?));
     }
     let lenient = row["kwargs"]["fail_on_missing_sub_src"] == Json::Bool(false);
-    let options = Options {
+    let options = RenderOptions {
         allow_missing_sources: lenient,
-        ..Options::default()
+        ..RenderOptions::default()
     };
     if !errors.is_empty() {
         return expect(row, &errors, None);
@@ -219,9 +219,9 @@ fn substitute(row: &Json) -> Result<Node, Vec<Diagnostic>> {
             serde_json::json!([{"src": source, "dest": destination}]),
         ),
     ];
-    let options = Options {
+    let options = RenderOptions {
         default_layers: Some(vec!["site".into()]),
-        ..Options::default()
+        ..RenderOptions::default()
     };
     let rendering = render(&documents, &options);
     match rendering.get("a/Target/v1", "target") {
@@ -331,7 +331,7 @@ fn a_real_site_renders_as_deckhand_renders_it_with_value_semantics() {
     };
     let (documents, sources) = site(&root, "foundry", "seaworthy");
     assert_eq!(documents.len(), 422);
-    let rendering = render(&documents, &Options::default());
+    let rendering = render(&documents, &RenderOptions::default());
     let problems: Vec<_> = rendering
         .diagnostics
         .iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tempfile::TempDir;
-use trueup::backend::{Clock, Context, choose, clock};
+use trueup::backend::{BackendContext, Clock, choose, clock};
 use trueup::site::{Accept, At, Depth, Detail, Loader, Settings, locate};
 
 use crate::git::Checkout;
@@ -75,7 +75,7 @@ fn each_example_is_a_site_without_a_problem() {
         let simulated_state = folder.path().join("simulated-site.json");
         choose(
             &site.design,
-            &Context::trusting(
+            &BackendContext::trusting(
                 simulated_state,
                 std::sync::Arc::new(trueup::backend::NoSecrets),
             ),

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
-use trueup::backend::http::{Client, Limits, Request, Trust};
+use trueup::backend::http::{Client, HttpLimits, Request, Trust};
 use trueup::backend::{
-    ActError, Backends, Context, Hardware, Listener, NoSecrets, Order, Pending, Probe, Reporter,
-    Secrets, choose,
+    ActError, BackendContext, Backends, Hardware, Listener, NoSecrets, Order, Pending, Probe,
+    Reporter, Secrets, choose,
 };
 use trueup::design::{Design, NodeName, RunId, SiteName, build};
 use trueup::diagnostic::Sources;
@@ -66,7 +66,7 @@ impl Lab {
         })?;
         Some(Self {
             peer,
-            client: Client::new(&Trust::default(), Limits::default()).unwrap(),
+            client: Client::new(&Trust::default(), HttpLimits::default()).unwrap(),
         })
     }
 
@@ -197,7 +197,7 @@ impl Hands {
             .collect();
         let (design, problems) = build(SiteName::from("lab"), &documents);
         assert!(!problems.has_errors(), "{problems:#?}");
-        let context = Context::trusting("unused".into(), secrets);
+        let context = BackendContext::trusting("unused".into(), secrets);
         let backends = choose(&design, &context).unwrap();
         // What proves a machine has tests of its own.
         let names = design.nodes.keys().map(|name| name.as_str());

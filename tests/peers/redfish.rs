@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trueup::backend::{
-    ActError, Backends, Context, Hardware as _, Order, Probe, Reporter, Secret, SecretError,
+    ActError, BackendContext, Backends, Hardware as _, Order, Probe, Reporter, Secret, SecretError,
     Secrets, choose,
 };
 use trueup::design::{NodeDesign, Reference, RunId, SiteName, build};
@@ -93,7 +93,7 @@ impl Machines {
             .map(|document| (&**document, &document.data))
             .collect();
         let (design, _) = build(SiteName::from("test"), &inputs);
-        let context = Context::trusting(
+        let context = BackendContext::trusting(
             "simulated-site.json".into(),
             Arc::new(Known { certificate }),
         );

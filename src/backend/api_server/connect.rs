@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 
 use super::account;
 use super::call::{ApiError, Server, causes};
-use super::kubeconfig::{self, Found};
+use super::kubeconfig::{self, FoundConfig};
 use super::settings::Settings;
 use crate::backend::http::{PLAIN_HTTP, is_loopback};
 use crate::backend::{SecretError, Secrets};
@@ -99,16 +99,16 @@ impl Connection {
                     .to_owned(),
             );
         }
-        if let Found::Config(config) = &mut found {
+        if let FoundConfig::Config(config) = &mut found {
             let context = self.settings.context.as_deref();
             kubeconfig::embed(config, context, &*self.secrets)
                 .map_err(|error| error.to_string())?;
         }
         let mut config = match found {
-            Found::Config(config) => Config::from_custom_kubeconfig(*config, &options)
+            FoundConfig::Config(config) => Config::from_custom_kubeconfig(*config, &options)
                 .await
                 .map_err(|error| unusable(&error))?,
-            Found::Pod => Config::incluster().map_err(|error| causes(&error))?,
+            FoundConfig::Pod => Config::incluster().map_err(|error| causes(&error))?,
         };
         self.refuse_plain_http(&config)?;
         config.connect_timeout = Some(CONNECT);

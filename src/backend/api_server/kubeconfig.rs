@@ -29,7 +29,7 @@ const ROTATED: [&str; 6] = [
 const AUTHORITY: &str = "certificate-authority";
 
 /// Where a kubeconfig comes from, and what it holds.
-pub(super) enum Found {
+pub(super) enum FoundConfig {
     /// A kubeconfig.
     Config(Box<Kubeconfig>),
     /// None: the account of the pod that trueup runs in, where it runs in one.
@@ -45,12 +45,12 @@ pub(super) fn read(
     settings: &Settings,
     secrets: &dyn Secrets,
     again: bool,
-) -> Result<Found, SecretError> {
+) -> Result<FoundConfig, SecretError> {
     let found = match &settings.kubeconfig {
-        Some(reference) => Found::Config(Box::new(read_referred(reference, secrets, again)?)),
+        Some(reference) => FoundConfig::Config(Box::new(read_referred(reference, secrets, again)?)),
         None => read_own(settings.context.is_some(), secrets)?,
     };
-    if let Found::Config(config) = &found {
+    if let FoundConfig::Config(config) = &found {
         let users = config.auth_infos.iter();
         for user in users.filter_map(|named| named.auth_info.as_ref()) {
             remember_secrets(user);
@@ -100,7 +100,7 @@ fn read_referred(
 }
 
 /// Reads the kubeconfig that kubectl would read.
-fn read_own(is_required: bool, secrets: &dyn Secrets) -> Result<Found, SecretError> {
+fn read_own(is_required: bool, secrets: &dyn Secrets) -> Result<FoundConfig, SecretError> {
     let named = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
     let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".kube/config"));
     let paths: Vec<PathBuf> = match &named {
@@ -118,9 +118,9 @@ fn read_own(is_required: bool, secrets: &dyn Secrets) -> Result<Found, SecretErr
         }
     }
     match Kubeconfig::read() {
-        Ok(config) => Ok(Found::Config(Box::new(config))),
+        Ok(config) => Ok(FoundConfig::Config(Box::new(config))),
         Err(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) if !is_required => {
-            Ok(Found::Pod)
+            Ok(FoundConfig::Pod)
         }
         Err(KubeconfigError::ReadConfig(error, path)) => Err(SecretError(format!(
             "the kubeconfig `{}` cannot be read: {error}",
@@ -151,12 +151,12 @@ pub(in crate::backend) fn kubeconfig_facts(
 
 /// Returns the facts of a kubeconfig that was read.
 pub(super) fn facts(
-    found: &Found,
+    found: &FoundConfig,
     settings: &Settings,
     secrets: &dyn Secrets,
 ) -> Result<Vec<(String, String)>, SecretError> {
     let mut facts = Vec::new();
-    let Found::Config(config) = found else {
+    let FoundConfig::Config(config) = found else {
         facts.push(("account".to_owned(), "the pod's own".to_owned()));
         return Ok(facts);
     };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::api_server::Connection;
 use super::hardware::sim::Simulators;
-use super::{Cluster, Context, Error};
+use super::{BackendContext, Cluster, Error};
 use crate::design::Design;
 
 use both::Both;
@@ -28,7 +28,7 @@ use named::is_simulated;
 /// A setting does not fit, a kubeconfig cannot be read, or the simulated site cannot be used.
 pub fn choose(
     design: &Design,
-    context: &Context,
+    context: &BackendContext,
     simulators: &mut Simulators,
 ) -> Result<Option<Arc<dyn Cluster>>, Error> {
     if is_simulated(design) {
@@ -44,7 +44,7 @@ pub fn choose(
 }
 
 /// The connection to the cluster whose nodes the machines are; `None` where the site names none, or a simulated one.
-pub(super) fn connection(design: &Design, context: &Context) -> Option<Connection> {
+pub(super) fn connection(design: &Design, context: &BackendContext) -> Option<Connection> {
     kubernetes::connection(design, context)
 }
 
@@ -53,7 +53,10 @@ pub(super) fn connection(design: &Design, context: &Context) -> Option<Connectio
 /// # Errors
 ///
 /// The reach of the site is not trusted, or the simulated site cannot be used.
-pub fn choose_etcd(design: &Design, context: &Context) -> Result<Option<Arc<dyn Cluster>>, Error> {
+pub fn choose_etcd(
+    design: &Design,
+    context: &BackendContext,
+) -> Result<Option<Arc<dyn Cluster>>, Error> {
     context.admit(design)?;
     if is_simulated(design) {
         return Ok(Some(Simulators::new(design, context)?.cluster()?));
@@ -61,7 +64,7 @@ pub fn choose_etcd(design: &Design, context: &Context) -> Result<Option<Arc<dyn 
     Ok(real_etcd(design, context))
 }
 
-fn real_etcd(design: &Design, context: &Context) -> Option<Arc<dyn Cluster>> {
+fn real_etcd(design: &Design, context: &BackendContext) -> Option<Arc<dyn Cluster>> {
     let clusters = &design.etcd_clusters;
     (!clusters.is_empty()).then(|| Arc::new(Etcd::new(clusters, &context.secrets)) as _)
 }

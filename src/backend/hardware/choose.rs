@@ -15,7 +15,9 @@ use super::ranges::Ranged;
 use super::redfish::{self, Redfish};
 use super::sim::{Settings, Simulators};
 use crate::backend::cluster::named::is_real;
-use crate::backend::{ActError, Clock, Context, Error, Hardware, Holder, Order, Pending, Probe};
+use crate::backend::{
+    ActError, BackendContext, Clock, Error, Hardware, Holder, Order, Pending, Probe,
+};
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
@@ -76,7 +78,7 @@ pub fn longest_request(design: &Design) -> Duration {
 /// simulated site cannot be used.
 pub fn choose(
     design: &Design,
-    context: &Context,
+    context: &BackendContext,
     simulators: &mut Simulators,
 ) -> Result<Arc<dyn Hardware>, Error> {
     let backends = &design.backends;
@@ -127,7 +129,7 @@ fn open(
     backend: &HardwareBackend,
     written: &Node,
     design: &Design,
-    context: &Context,
+    context: &BackendContext,
     simulators: &mut Simulators,
 ) -> Result<Arc<dyn Hardware>, Error> {
     let opened: Arc<dyn Hardware> = match backend.kind {

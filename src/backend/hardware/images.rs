@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::backend::Reporter;
-    use crate::backend::http::{Limits, Trust};
+    use crate::backend::http::{HttpLimits, Trust};
     use crate::design::RunId;
     use crate::step::{Effect, Parameters, Step, StepId, StepKind};
 
@@ -199,7 +199,7 @@ mod tests {
     #[tokio::test]
     async fn an_image_that_is_not_there_is_named_with_the_machines_that_are_deployed_from_it() {
         let server = serve().await;
-        let client = Client::new(&Trust::default(), Limits::default()).unwrap();
+        let client = Client::new(&Trust::default(), HttpLimits::default()).unwrap();
         let of = |name: &str, paths: &[&str]| {
             let urls = paths
                 .iter()

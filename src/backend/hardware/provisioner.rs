@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::driver::Result;
 use super::proof::{self, Evidence};
 use super::written::names;
-use crate::backend::{ActError, Context, Order};
+use crate::backend::{ActError, BackendContext, Order};
 use crate::design::{CleaningPolicy, Design, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::identity::{Identity, Proof, Registry, Verdict};
@@ -90,7 +90,7 @@ impl Roster {
         design: &Design,
         (system, title): (&str, &str),
         code: &'static str,
-        context: &Context,
+        context: &BackendContext,
     ) -> Result<Self, Box<Diagnostic>> {
         Ok(Self {
             site: Arc::from(design.site.as_str()),

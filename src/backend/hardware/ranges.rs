@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use crate::backend::controller_address;
 use crate::backend::http::{PLAIN_HTTP, is_loopback};
 use crate::backend::{
-    ActError, AppliedAddresses, Context, Error, Hardware, Holder, Order, Pending, Probe,
+    ActError, AppliedAddresses, BackendContext, Error, Hardware, Holder, Order, Pending, Probe,
 };
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
@@ -42,7 +42,7 @@ impl Ranged {
         inner: Arc<dyn Hardware>,
         backend: &HardwareBackend,
         design: &Design,
-        context: &Context,
+        context: &BackendContext,
     ) -> Result<Arc<dyn Hardware>, Error> {
         let settings = backend.settings.as_ref();
         let scheme = |node: &Node| node.get("scheme").and_then(Node::as_str) == Some("http");

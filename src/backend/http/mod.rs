@@ -51,7 +51,7 @@ pub const PLAIN_HTTP: &str = "credentials are not sent over plain HTTP beyond th
 
 /// How far a client goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Until a connection is there, TLS included.
     pub connect: Duration,
     /// One attempt of a request: from the connection to the last byte of the answer.
@@ -66,7 +66,7 @@ pub struct Limits {
     pub total: usize,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -79,11 +79,11 @@ impl Default for Limits {
     }
 }
 
-/// Sends requests, reuses connections, and keeps to its [`Limits`].
+/// Sends requests, reuses connections, and keeps to its [`HttpLimits`].
 #[derive(Debug)]
 pub struct Client {
     inner: reqwest::Client,
-    limits: Limits,
+    limits: HttpLimits,
     allows_plain_http: bool,
     hosts: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
     total: Semaphore,
@@ -96,7 +96,7 @@ impl Client {
     /// # Errors
     ///
     /// The certificates or keys that are to be used cannot be read.
-    pub fn new(trust: &Trust, limits: Limits) -> Result<Self, TrustError> {
+    pub fn new(trust: &Trust, limits: HttpLimits) -> Result<Self, TrustError> {
         let inner = reqwest::Client::builder()
             .tls_backend_preconfigured(trust.config()?)
             .http1_only()
@@ -120,7 +120,7 @@ impl Client {
 
     /// The settings of the client.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &HttpLimits {
         &self.limits
     }
 

@@ -12,8 +12,8 @@ use super::holder::{Holder, HostSeen};
 use crate::backend::{ActError, Cluster, Order};
 use crate::design::NodeDesign;
 use crate::remediation::{
-    AttemptProgress, Limits, MachineSeen, Memory, NodeSeen, Note, Power, Release, Task, Tried,
-    after_failure, next,
+    AttemptProgress, MachineSeen, Memory, NodeSeen, Note, Power, Release, RemediationLimits, Task,
+    Tried, after_failure, next,
 };
 use crate::step::{Parameters, Step, StepId, StepKind};
 
@@ -64,7 +64,7 @@ pub(super) struct Walk<'a> {
     pub(super) node: &'a NodeDesign,
     pub(super) cluster: &'a dyn Cluster,
     pub(super) holder: &'a dyn Holder,
-    pub(super) limits: Limits,
+    pub(super) limits: RemediationLimits,
     pub(super) memory: Memory,
     /// When the host was first observed off in this attempt: the clock of the attempt starts there.
     pub(super) seen_off: Option<Instant>,

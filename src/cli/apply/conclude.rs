@@ -22,7 +22,7 @@ use crate::repository::CommitId;
 use crate::run::{Finished, Process, Publication, RunEvent, Session, SiteRepository, StopHandle};
 use crate::step::FailureReason;
 use crate::workflow::{
-    self, ApplyRequest, Caller, Carried, Equipped, Execution, Host, Limits, PlanFile, Steps,
+    self, ApplyRequest, Caller, Carried, Equipped, Execution, PlanFile, RunHost, RunLimits, Steps,
     drive_on,
 };
 
@@ -68,7 +68,7 @@ pub(super) fn execution<'a>(
         applied: &equipped.applied,
         backends,
         refused,
-        limits: Limits {
+        limits: RunLimits {
             stop_grace: stop_grace(command),
             stop_after: command.stop_after.map(Duration::from_secs),
             outside_windows: command.outside_windows,
@@ -99,7 +99,7 @@ impl<'a> CommandHost<'a> {
     }
 }
 
-impl Host for CommandHost<'_> {
+impl RunHost for CommandHost<'_> {
     fn clock(&self) -> &dyn EventClock {
         self.clock
     }

@@ -7,7 +7,7 @@ use crate::design::{Design, NodeName, Section, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::diff::{NodeReasons, Reasons, Revision};
 use crate::document::Document;
-use crate::render::{Options, Rendering, render};
+use crate::render::{RenderOptions, Rendering, render};
 
 const NODE: &str = "drydock/BaremetalNode/v1";
 const PROFILE: &str = "drydock/HostProfile/v1";
@@ -31,9 +31,9 @@ impl Built {
 
 fn built(documents: &[Arc<Document>]) -> Built {
     let layers = ["global", "site"].into_iter().map(Arc::from).collect();
-    let options = Options {
+    let options = RenderOptions {
         default_layers: Some(layers),
-        ..Options::default()
+        ..RenderOptions::default()
     };
     let rendering = render(documents, &options);
     assert!(

@@ -5,7 +5,7 @@ use super::subjects::Subjects;
 use super::warnings::Notes;
 use super::{Carried, Terms};
 use crate::design::NodeName;
-use crate::guard::Limits;
+use crate::guard::WaveLimits;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
 use crate::plan::{cluster, unavailable};
@@ -13,7 +13,7 @@ use crate::plan::{cluster, unavailable};
 /// The changes as they are planned, and the limits on machines that are out of service together.
 pub(super) struct Settled<'a> {
     pub(super) items: Vec<Item<'a>>,
-    pub(super) limits: Limits<'a>,
+    pub(super) limits: WaveLimits<'a>,
     pub(super) notes: Notes<'a>,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn together<'a>(
         true => Some(rules.remedy.max_at_once),
         false => terms.options.max_unavailable,
     };
-    let limits = Limits::new(design, most).with_etcd(clusters.places(&after));
+    let limits = WaveLimits::new(design, most).with_etcd(clusters.places(&after));
     let (items, limits) = match is_remediation {
         true => {
             let mut subjects = Subjects::of(input);

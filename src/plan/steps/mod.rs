@@ -22,14 +22,14 @@ use super::item::Item;
 use super::{Options, PlannedGroup};
 use crate::design::{Design, GroupName, NodeName, Section};
 use crate::document::Node;
-use crate::guard::Limits;
+use crate::guard::WaveLimits;
 use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// The inputs of the builders.
 pub(super) struct Ground<'a> {
     pub(super) design: &'a Design,
     pub(super) options: &'a Options,
-    pub(super) limits: &'a Limits<'a>,
+    pub(super) limits: &'a WaveLimits<'a>,
     pub(super) groups: &'a [PlannedGroup],
     /// The nodes that an action names, in the order of their groups.
     pub(super) order: &'a [&'a NodeName],

@@ -5,10 +5,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::remediation::{
-    HostState, Limits, MaxUnhealthy, Refusal, Release, Tried, after_failure, breaker, refusal,
+    HostState, MaxUnhealthy, Refusal, Release, RemediationLimits, Tried, after_failure, breaker,
+    refusal,
 };
 
-const LIMITS: Limits = Limits {
+const LIMITS: RemediationLimits = RemediationLimits {
     attempts: 4,
     power_off: 10,
     power_on: 20,
@@ -38,7 +39,7 @@ fn after_the_last_attempt_there_is_no_other() {
     assert_eq!(after_failure(4, &LIMITS), Tried::Enough);
     // The limit was lowered while it went on.
     assert_eq!(after_failure(7, &LIMITS), Tried::Enough);
-    let none = Limits {
+    let none = RemediationLimits {
         attempts: 0,
         ..LIMITS
     };
@@ -51,7 +52,7 @@ fn a_whole_remediation_has_a_bound() {
         LIMITS.longest(),
         4 * (10 + 20 + 30 + 40 + 60) + 60 + 120 + 240
     );
-    let endless = Limits {
+    let endless = RemediationLimits {
         attempts: u32::MAX,
         ready: u64::MAX,
         ..LIMITS

@@ -53,7 +53,7 @@ impl Site {
     }
 
     fn render(&self) -> Rendering {
-        render(&self.documents, &Options::default())
+        render(&self.documents, &RenderOptions::default())
     }
 }
 

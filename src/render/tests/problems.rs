@@ -1,7 +1,7 @@
 //! Problems are reported: all of them, once, at their place, with the way out.
 
 use super::{Site, child, codes, document, link, messages, outcome, value};
-use crate::render::{Options, render};
+use crate::render::{RenderOptions, render};
 
 #[test]
 fn a_circle_is_reported_as_a_whole_and_once() {
@@ -106,9 +106,9 @@ fn missing_sources_may_be_allowed_and_leave_the_destination_as_it_was() {
         missing_value,
         document("Kind", "source", "site", "", "{y: 1}"),
     ]);
-    let options = Options {
+    let options = RenderOptions {
         allow_missing_sources: true,
-        ..Options::default()
+        ..RenderOptions::default()
     };
     let rendering = render(&site.documents, &options);
     assert_eq!(

@@ -7,7 +7,7 @@ use super::{Site, document};
 use crate::document::Node;
 use crate::render::path::Path;
 use crate::render::pattern::Effort;
-use crate::render::{Options, Rendering, render};
+use crate::render::{RenderOptions, Rendering, render};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const PATHS: [&str; 7] = [".", ".x", ".y", ".x.z", ".y[0]", ".x.z.w", ".y[*]"];
@@ -147,7 +147,7 @@ proptest! {
     ) {
         let site = Site::of(&texts);
         let before = inputs(&site);
-        let options = Options { allow_missing_sources: true, ..Options::default() };
+        let options = RenderOptions { allow_missing_sources: true, ..RenderOptions::default() };
         let expected = summary(&render(&site.documents, &options));
         prop_assert_eq!(inputs(&site), before);
         let mut shuffled = site.documents.clone();
@@ -160,7 +160,7 @@ proptest! {
     #[test]
     fn a_document_is_the_same_without_those_that_it_does_not_depend_on(texts in site()) {
         let site = Site::of(&texts);
-        let options = Options { allow_missing_sources: true, ..Options::default() };
+        let options = RenderOptions { allow_missing_sources: true, ..RenderOptions::default() };
         let whole = render(&site.documents, &options);
         for rendered in &whole.documents {
             let needed = whole.dependencies.all_of(rendered.index);

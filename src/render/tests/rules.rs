@@ -1,7 +1,7 @@
 //! The effects of parents, actions, substitutions and replacements, one table each.
 
 use super::{POLICY, Site, child, codes, document, expectation, messages, outcome, parent, value};
-use crate::render::{Options, render};
+use crate::render::{RenderOptions, render};
 
 /// The rows of a table: cells between ` | `, the first line being the header, `#` beginning a comment.
 fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
@@ -307,11 +307,11 @@ fn layers_and_policies_are_checked() {
         ["the layering policy has no layer `sites` (did you mean `site`?)"]
     );
 
-    let without = render(&site.documents[1..], &Options::default());
+    let without = render(&site.documents[1..], &RenderOptions::default());
     assert_eq!(codes(&without), ["render-layering-policy"]);
-    let options = Options {
+    let options = RenderOptions {
         default_layers: Some(vec!["sites".into()]),
-        ..Options::default()
+        ..RenderOptions::default()
     };
     assert_eq!(
         codes(&render(&site.documents[1..], &options)),
@@ -336,7 +336,7 @@ fn layers_and_policies_are_checked() {
     }
     for order in ["null", "site", "[1]", "[site, site]"] {
         let site = Site::of(&[second(order)]);
-        let rendering = render(&site.documents[1..], &Options::default());
+        let rendering = render(&site.documents[1..], &RenderOptions::default());
         assert_eq!(codes(&rendering), ["render-layering-policy"], "{order}");
     }
 }

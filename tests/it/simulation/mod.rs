@@ -40,8 +40,8 @@ use trueup::run::{
 use trueup::site::{Accept, At, Location};
 use trueup::workflow::{
     self, AbortRequest, ApplyRequest, Caller, Carried, Checkout, Client, Execution, Failure,
-    FailureKind, Host, Limits, Observed, Observing, PlanFile, Planner, ResumeRequest, Steps, Wish,
-    equip, plan_of,
+    FailureKind, Observed, Observing, PlanFile, Planner, ResumeRequest, RunHost, RunLimits, Steps,
+    Wish, equip, plan_of,
 };
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
@@ -477,11 +477,12 @@ impl Stage {
             design: &planned.design,
             applied: &planned.applied,
             backends: &|| {
-                let context = backend::Context::trusting(self.machines(), Arc::new(NoSecrets));
+                let context =
+                    backend::BackendContext::trusting(self.machines(), Arc::new(NoSecrets));
                 backend::choose(&planned.design, &context).unwrap()
             },
             refused: &BTreeMap::new(),
-            limits: Limits::default(),
+            limits: RunLimits::default(),
         };
         match carry(execution, caller) {
             Ok(done) => Ok(Some(done)),
@@ -637,9 +638,12 @@ impl Client for StageClient<'_> {
         panic!("the site is not sound: {diagnostics:?}");
     }
 
-    fn backends(&self, _: &Checkout<'_>, _: &Location) -> Result<backend::Context, Failure> {
+    fn backends(&self, _: &Checkout<'_>, _: &Location) -> Result<backend::BackendContext, Failure> {
         let machines = self.machines.clone();
-        Ok(backend::Context::trusting(machines, Arc::new(NoSecrets)))
+        Ok(backend::BackendContext::trusting(
+            machines,
+            Arc::new(NoSecrets),
+        ))
     }
 
     fn actor(&self, _: &Repository) -> Result<Committer, Failure> {
@@ -663,7 +667,7 @@ struct MortalHost<'a> {
     events: &'a Cell<usize>,
 }
 
-impl Host for MortalHost<'_> {
+impl RunHost for MortalHost<'_> {
     fn clock(&self) -> &dyn EventClock {
         &Noon
     }

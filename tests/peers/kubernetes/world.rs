@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use trueup::backend::cluster;
 use trueup::backend::hardware::sim::Simulators;
 use trueup::backend::{
-    ActError, Cluster, Context, Listener, NoSecrets, Order, Pending, Probe, Reporter, Secret,
-    SecretError, Secrets,
+    ActError, BackendContext, Cluster, Listener, NoSecrets, Order, Pending, Probe, Reporter,
+    Secret, SecretError, Secrets,
 };
 use trueup::design::{Design, NodeName, Reference, RunId, SiteName};
 use trueup::diagnostic::SourceId;
@@ -118,7 +118,7 @@ pub(crate) fn design(data: &str) -> Design {
 
 /// Opens the backend of a design.
 pub(crate) fn open(data: &str, secrets: Arc<dyn Secrets>) -> Arc<dyn Cluster> {
-    let context = Context::trusting("unused".into(), secrets);
+    let context = BackendContext::trusting("unused".into(), secrets);
     let design = design(data);
     let mut simulators = Simulators::new(&design, &context).unwrap();
     cluster::choose(&design, &context, &mut simulators)

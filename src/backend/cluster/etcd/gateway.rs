@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 
 use super::answer::{Alarms, Headed, Id, Members, Status};
 use crate::backend::http::{
-    Answer, Client, Dialect, Endpoint, Failure, Identity, Limits, Request, Trust,
+    Answer, Client, Dialect, Endpoint, Failure, HttpLimits, Identity, Request, Trust,
 };
 use crate::backend::{Secret, Secrets};
 use crate::design::{EtcdCluster, EtcdMember};
@@ -286,13 +286,13 @@ fn open(
         identity,
         ..Trust::default()
     };
-    let limits = Limits {
+    let limits = HttpLimits {
         connect: Duration::from_secs(5),
         request: READ,
         body: 1 << 20,
         redirects: 0,
         per_host: 4,
-        ..Limits::default()
+        ..HttpLimits::default()
     };
     Client::new(&trust, limits)
         .map_err(|error| Arc::from(format!("credentials: {}", chain(&error))))

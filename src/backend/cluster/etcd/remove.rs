@@ -33,7 +33,7 @@ const ELECTION: Duration = Duration::from_secs(2);
 const READ_BACKS: u32 = 5;
 
 /// The state of one member in its cluster.
-enum Found {
+enum FoundMember {
     Member,
     Gone,
     Unknown(String),
@@ -68,9 +68,9 @@ impl Etcd {
                 Err(reason) => return Probe::Ambiguous(reason),
             };
             match gateway.find(removal, node).await {
-                Found::Gone => {}
-                Found::Member => all_gone = false,
-                Found::Unknown(reason) => return Probe::Ambiguous(Arc::from(reason)),
+                FoundMember::Gone => {}
+                FoundMember::Member => all_gone = false,
+                FoundMember::Unknown(reason) => return Probe::Ambiguous(Arc::from(reason)),
             }
         }
         if all_gone {
@@ -220,12 +220,12 @@ impl Gateway {
         let mut attempt = 1;
         loop {
             let reason = match self.find(wanted, node).await {
-                Found::Gone => return Ok(()),
-                Found::Member => format!(
+                FoundMember::Gone => return Ok(()),
+                FoundMember::Member => format!(
                     "etcd cluster `{}` removed member {} and still has it",
                     wanted.cluster, wanted.name
                 ),
-                Found::Unknown(reason) => reason,
+                FoundMember::Unknown(reason) => reason,
             };
             let is_late = end.is_some_and(|end| Instant::now() + ELECTION >= end);
             if attempt == READ_BACKS || is_late {
@@ -237,7 +237,7 @@ impl Gateway {
     }
 
     /// Whether a member is there, by survivors that read through the quorum.
-    async fn find(&self, wanted: &EtcdRemoval, node: &NodeName) -> Found {
+    async fn find(&self, wanted: &EtcdRemoval, node: &NodeName) -> FoundMember {
         let asked = self
             .survivors(node)
             .map(|member| async move { (member, self.members(member).await) });
@@ -252,7 +252,7 @@ impl Gateway {
                 Ok((true, members)) if members.has(&wanted.member_id) => is_there = true,
                 // Who reads through the quorum and does not know it any more has the last word: an id that
                 // is gone never comes back.
-                Ok((true, _)) => return Found::Gone,
+                Ok((true, _)) => return FoundMember::Gone,
                 Ok((false, _)) => {
                     evidence.push(format!("{} cannot read through the quorum", member.name));
                 }
@@ -260,9 +260,9 @@ impl Gateway {
             }
         }
         if is_there {
-            return Found::Member;
+            return FoundMember::Member;
         }
-        Found::Unknown(format!(
+        FoundMember::Unknown(format!(
             "whether member {} (id {}) is still in etcd cluster `{}` cannot be told without its quorum ({}); \
              `etcdctl member list` on a healthy member tells",
             wanted.name,

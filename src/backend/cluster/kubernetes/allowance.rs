@@ -26,7 +26,7 @@ type Key = (Arc<str>, Arc<str>);
 
 /// One budget as it is now.
 #[derive(Debug)]
-struct Known {
+struct KnownBudget {
     selector: Selector,
     allowed: usize,
     healthy: i64,
@@ -39,7 +39,7 @@ struct Known {
     changes: u64,
 }
 
-impl Known {
+impl KnownBudget {
     fn of(budget: Budget, version: BudgetVersion) -> Option<(Key, Self)> {
         let key = (
             budget.metadata.namespace.clone(),
@@ -83,7 +83,7 @@ impl Known {
 pub(super) struct Allowances {
     version: Option<BudgetVersion>,
     watch: Option<Watch<Budget>>,
-    known: BTreeMap<Key, Known>,
+    known: BTreeMap<Key, KnownBudget>,
     /// When the watch is opened again.
     due: Instant,
 }
@@ -139,10 +139,11 @@ impl Allowances {
         };
         self.version = Some(version);
         let path = version.collection("");
-        let take = |found: &mut Vec<_>, budget: Budget| found.extend(Known::of(budget, version));
+        let take =
+            |found: &mut Vec<_>, budget: Budget| found.extend(KnownBudget::of(budget, version));
         let parameters = ListParams::default();
         let (found, from) = server.list(&path, &parameters, Vec::new, take).await?;
-        let found = found.into_iter().map(|(key, known): (Key, Known)| {
+        let found = found.into_iter().map(|(key, known): (Key, KnownBudget)| {
             let known = known.follow(self.known.get(&key));
             (key, known)
         });
@@ -170,7 +171,7 @@ impl Allowances {
         Some(match event {
             Event::There(budget) => {
                 let namespace = budget.metadata.namespace.clone();
-                let Some((key, now)) = Known::of(*budget, version) else {
+                let Some((key, now)) = KnownBudget::of(*budget, version) else {
                     return Some(Changed {
                         namespace,
                         selector: None,
@@ -202,7 +203,7 @@ impl Allowances {
         &'k mut self,
         namespace: &Arc<str>,
         labels: &BTreeMap<String, String>,
-    ) -> Option<(&'k Arc<str>, &'k mut Known)> {
+    ) -> Option<(&'k Arc<str>, &'k mut KnownBudget)> {
         let first = (namespace.clone(), Arc::from(""));
         let here = self.known.range_mut(first..);
         let mut here = here

@@ -49,7 +49,9 @@ use std::sync::Arc;
 
 use crate::backend::api_server::{ApiError, Connection, Settings};
 use crate::backend::cluster::named::SITE;
-use crate::backend::{ActError, Cluster, Context, LiveNode, Look, Order, Pending, Probe, Sight};
+use crate::backend::{
+    ActError, BackendContext, Cluster, LiveNode, Look, Order, Pending, Probe, Sight,
+};
 use crate::design::{Design, NodeName};
 use crate::step::StepKind;
 
@@ -79,7 +81,7 @@ pub(in crate::backend) struct Kubernetes {
 }
 
 /// The way to the cluster that the site's Backends document calls `kubernetes`.
-pub(super) fn connection(design: &Design, context: &Context) -> Option<Connection> {
+pub(super) fn connection(design: &Design, context: &BackendContext) -> Option<Connection> {
     let settings = Settings::read(design, SITE)?;
     Some(Connection::new(settings, context.secrets.clone()))
 }
@@ -87,7 +89,7 @@ pub(super) fn connection(design: &Design, context: &Context) -> Option<Connectio
 impl Kubernetes {
     /// The cluster that the site's Backends document calls `kubernetes`; `None` where it names none, or a
     /// simulated one. Nothing is asked of it yet.
-    pub(in crate::backend) fn open(design: &Design, context: &Context) -> Option<Self> {
+    pub(in crate::backend) fn open(design: &Design, context: &BackendContext) -> Option<Self> {
         Some(Self {
             connection: connection(design, context)?,
             names: Names::new(design),

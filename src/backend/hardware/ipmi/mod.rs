@@ -37,7 +37,7 @@ use super::driver::{Driver, StepTarget, carry_out, is_flag};
 use super::level::{Pace, bring, holds, seen};
 use super::proof::{Evidence, proven};
 use super::written::reference_for;
-use crate::backend::{ActError, Context, Error, Order, Probe, Secret, Secrets};
+use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secret, Secrets};
 use crate::design::{HardwareBackend, NodeDesign, NodeName, Reference, Section, WipePolicy};
 use crate::identity::{Identity, Proof, Registry};
 use crate::lifecycle::PowerState;
@@ -86,7 +86,7 @@ impl Ipmi {
     pub(super) fn open(
         backend: &HardwareBackend,
         wipe: WipePolicy,
-        context: &Context,
+        context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend).map_err(Error::Settings)?;
         Ok(Self::new(

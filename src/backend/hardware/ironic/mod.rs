@@ -30,8 +30,8 @@ use super::driver::{self, Driver, Result, carry_out};
 use super::images::Images;
 use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
-use crate::backend::http::{Client, Credentials, Limits, Trust};
-use crate::backend::{ActError, Context, Error, Order, Probe, Secrets};
+use crate::backend::http::{Client, Credentials, HttpLimits, Trust};
+use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secrets};
 use crate::design::{Design, HardwareBackend, NodeDesign, NodeName, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
@@ -65,7 +65,7 @@ impl Ironic {
         design: &Design,
         backend: &HardwareBackend,
         written: &Written,
-        context: &Context,
+        context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
         let roster = Roster::of(design, ("ironic", "Ironic"), settings::CODE, context);
@@ -93,11 +93,11 @@ impl Ironic {
             allow_plain_http: design.backends.allow_plain_http,
             ..Trust::default()
         };
-        let limits = Limits {
+        let limits = HttpLimits {
             request: settings.request_timeout,
             body: LARGEST,
             per_host: PER_HOST,
-            ..Limits::default()
+            ..HttpLimits::default()
         };
         let client = Client::new(&trust, limits)
             .map_err(|error| refusal(written.mark, error.to_string()))?;

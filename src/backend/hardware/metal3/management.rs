@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::resource::{Host, Machine, Metadata, Metal3Machine};
 use super::settings::{CODE, Settings};
 use crate::backend::api_server::{self, ApiError, Connection, Server, Watch};
-use crate::backend::{Context, Error, Secret};
+use crate::backend::{BackendContext, Error, Secret};
 use crate::design::Design;
 use crate::diagnostic::Diagnostic;
 
@@ -38,7 +38,11 @@ impl Management {
     /// # Errors
     ///
     /// The site's Backends document has no such cluster, or it is a simulated one.
-    pub fn open(design: &Design, settings: &Settings, context: &Context) -> Result<Self, Error> {
+    pub fn open(
+        design: &Design,
+        settings: &Settings,
+        context: &BackendContext,
+    ) -> Result<Self, Error> {
         let name = &settings.cluster;
         let Some(cluster) = api_server::Settings::read(design, &name.value) else {
             let message = format!(

@@ -32,7 +32,7 @@ use super::driver::{self, Driver, Result, carry_out};
 use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::api_server::{ApiError, again};
-use crate::backend::{Context, Error, Holder, Order, Probe, Secrets};
+use crate::backend::{BackendContext, Error, Holder, Order, Probe, Secrets};
 use crate::design::{Design, HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node as Written;
 use crate::identity::{Identity, Proof};
@@ -67,7 +67,7 @@ impl Metal3 {
         design: &Design,
         backend: &HardwareBackend,
         written: &Written,
-        context: &Context,
+        context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
         let management = Arc::new(Management::open(design, &settings, context)?);

@@ -19,7 +19,7 @@ use super::management::Management;
 use super::settings::Settings;
 use crate::backend::api_server::{ApiError, Connection, Event, Server, Watch, or_empty};
 use crate::backend::retry::waits;
-use crate::backend::{Context, Error, cluster};
+use crate::backend::{BackendContext, Error, cluster};
 use crate::design::{BackendKind, Design};
 
 /// The first and the longest wait before a collection is listed again whose watch broke.
@@ -133,7 +133,7 @@ impl Watcher {
     /// # Errors
     ///
     /// A setting does not fit.
-    pub fn open(design: &Design, context: &Context) -> Result<Option<Self>, Error> {
+    pub fn open(design: &Design, context: &BackendContext) -> Result<Option<Self>, Error> {
         context.admit(design)?;
         let backends = &design.backends;
         let overrides = backends.overrides.iter().map(|(_, backend)| backend);

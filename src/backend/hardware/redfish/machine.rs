@@ -20,14 +20,14 @@ const MOST_READ: usize = 100;
 
 /// Facts about controllers, by node, and which node is which system.
 #[derive(Debug, Default)]
-pub(super) struct AllKnown {
-    nodes: HashMap<NodeName, Known>,
+pub(super) struct KnownControllers {
+    nodes: HashMap<NodeName, KnownController>,
     owners: HashMap<(Arc<str>, Vec<String>), NodeName>,
 }
 
 /// Facts about a controller.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownController {
     authority: Arc<str>,
     system: Arc<str>,
     systems: Arc<str>,
@@ -94,7 +94,7 @@ impl Redfish {
                 let general = self.settings.system.as_deref();
                 let wanted = own.or_else(|| general.map(|text| for_node(text, node)));
                 let found = find_system(&controller, &root, wanted.as_deref(), node).await?;
-                Known {
+                KnownController {
                     authority,
                     system: found.map_err(refuse)?,
                     systems: Arc::from(root.link("/Systems").unwrap_or(SYSTEMS)),
@@ -126,7 +126,7 @@ impl Redfish {
     }
 
     /// Keeps which system a node is; gives the other node that is the same one.
-    fn claim(&self, node: &NodeDesign, known: &Known) -> Option<NodeName> {
+    fn claim(&self, node: &NodeDesign, known: &KnownController) -> Option<NodeName> {
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (known.authority.clone(), parts(&known.system));
         let owner = all.owners.entry(place).or_insert_with(|| node.name.clone());
@@ -137,7 +137,7 @@ impl Redfish {
         None
     }
 
-    fn known(&self, node: &NodeDesign) -> Option<Known> {
+    fn known(&self, node: &NodeDesign) -> Option<KnownController> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.nodes.get(&node.name).cloned()
     }

@@ -48,8 +48,8 @@ use super::driver::{Driver, Result, StepTarget, carry_out, is_flag};
 use super::images::Images;
 use super::proof::Evidence;
 use super::written::for_node;
-use crate::backend::http::{Client, Limits, Trust};
-use crate::backend::{ActError, Context, Error, Order, Pending, Probe, Secrets};
+use crate::backend::http::{Client, HttpLimits, Trust};
+use crate::backend::{ActError, BackendContext, Error, Order, Pending, Probe, Secrets};
 use crate::design::{
     CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy,
 };
@@ -58,7 +58,7 @@ use crate::identity::{Registry, Verdict};
 use crate::observed::ObservedNode;
 use crate::step::StepKind;
 
-use machine::{AllKnown, Machine};
+use machine::{KnownControllers, Machine};
 use power::Power;
 use settings::{Settings, Source};
 
@@ -77,7 +77,7 @@ pub(super) struct Redfish {
     cleaning: Vec<CleaningPolicy>,
     images: Images,
     /// Facts about each controller, so that it is not asked again.
-    known: Mutex<AllKnown>,
+    known: Mutex<KnownControllers>,
     /// Which node is known by what.
     identities: Arc<Registry>,
 }
@@ -97,7 +97,7 @@ impl Redfish {
         backend: &HardwareBackend,
         mark: Mark,
         design: &Design,
-        context: &Context,
+        context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend).map_err(Error::Settings)?;
         let authorities = settings.authorities.as_ref();
@@ -117,10 +117,10 @@ impl Redfish {
             identity: None,
             allow_plain_http: design.backends.allow_plain_http,
         };
-        let limits = Limits {
-            connect: settings.request.min(Limits::default().connect),
+        let limits = HttpLimits {
+            connect: settings.request.min(HttpLimits::default().connect),
             request: settings.request,
-            ..Limits::default()
+            ..HttpLimits::default()
         };
         let client = Client::new(&trust, limits).map_err(|error| broken(chain(&error)))?;
         let images = Images::of(design, backend, |node| match &settings.image {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::cluster_settings::ClusterSettings;
-use super::{Effect, Fault, Machine, Outcome, Simulator, StateError, etcd, pods, with_source};
+use super::{Effect, Fault, FaultOutcome, Machine, Simulator, StateError, etcd, pods, with_source};
 use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::NodeName;
 use crate::observed::ClusterNode;
@@ -19,7 +19,9 @@ impl Simulator {
     /// The faults for which the cluster, or some of its nodes, cannot be observed.
     fn unobservable(&self) -> impl Iterator<Item = &Fault> {
         let faults = self.faults();
-        faults.filter(|fault| fault.of == Actor::Cluster && fault.outcome == Outcome::Unobservable)
+        faults.filter(|fault| {
+            fault.of == Actor::Cluster && fault.outcome == FaultOutcome::Unobservable
+        })
     }
 
     fn sight(&self, pods_of: &BTreeSet<NodeName>, look: Look) -> Result<Sight, StateError> {

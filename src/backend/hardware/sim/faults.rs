@@ -18,7 +18,7 @@ const LATE: Duration = Duration::from_secs(60);
 /// The outcome of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum FaultOutcome {
     /// It takes its time and fails for good.
     Fail,
     /// It is begun and does not end.
@@ -35,7 +35,7 @@ pub enum Outcome {
     NotReady,
 }
 
-impl Outcome {
+impl FaultOutcome {
     /// Whether it is about observations, whatever step runs.
     #[must_use]
     pub fn is_about_seeing(self) -> bool {
@@ -51,7 +51,7 @@ pub struct Fault {
     /// Whose script it stands in: the machines' or the cluster's.
     pub of: Actor,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: FaultOutcome,
     /// The message.
     pub message: Option<Arc<str>>,
     /// How late, or how long it hangs.
@@ -135,7 +135,7 @@ pub(super) struct WrittenFault {
     #[serde(default)]
     nodes: Vec<Marked<Arc<str>>>,
     step: Option<Marked<Arc<str>>>,
-    outcome: Outcome,
+    outcome: FaultOutcome,
     message: Option<Arc<str>>,
     seconds: Option<Marked<f64>>,
     times: Option<u64>,
@@ -150,7 +150,7 @@ pub(super) fn read(written: Vec<WrittenFault>, of: Actor) -> Result<Vec<Fault>, 
 
 fn read_fault(position: usize, written: WrittenFault, of: Actor) -> Result<Fault, Box<Diagnostic>> {
     let outcome = written.outcome;
-    if outcome == Outcome::NotReady
+    if outcome == FaultOutcome::NotReady
         && let Some(step) = &written.step
     {
         let text = "a kubelet that does not answer is about no step";
@@ -165,7 +165,7 @@ fn read_fault(position: usize, written: WrittenFault, of: Actor) -> Result<Fault
         message: written.message,
         delay: duration(written.seconds)?,
         times: match outcome {
-            Outcome::FailOnce | Outcome::NotReady => Some(written.times.unwrap_or(1)),
+            FaultOutcome::FailOnce | FaultOutcome::NotReady => Some(written.times.unwrap_or(1)),
             _ => written.times,
         },
         key: Arc::from(format!("{whose}{position}:{outcome:?}")),

@@ -51,7 +51,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use cluster_settings::{Budget, ClusterDurations, ClusterSettings, PodData, PodKind, Workload};
 pub use etcd::Seat;
-pub use faults::{Fault, Outcome};
+pub use faults::{Fault, FaultOutcome};
 pub use ledger::{
     Deployed, Effect, Ledger, LedgerEntry, MemberAdded, MemberRemoved, NodeRestored, Operation,
     Relabelled, Stage,
@@ -150,7 +150,8 @@ impl Simulator {
                     fault.is_about(node, kind) || fault.is_about(node, Some(StepKind::Clean))
                 };
                 let mut faults = self.faults();
-                let hangs = faults.any(|fault| fault.outcome == Outcome::Hang && is_about(fault));
+                let hangs =
+                    faults.any(|fault| fault.outcome == FaultOutcome::Hang && is_about(fault));
                 (!hangs).then_some(now)
             }
         }
@@ -178,7 +179,7 @@ impl Simulator {
     fn is_silent(&self, node: &NodeName, machine: &Machine) -> bool {
         let mut faults = self.faults().filter(|fault| {
             fault.of == Actor::Cluster
-                && fault.outcome == Outcome::NotReady
+                && fault.outcome == FaultOutcome::NotReady
                 && fault.is_about(node, None)
         });
         faults.any(|fault| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::world::World;
 use super::{ClusterSettings, Settings, Simulator};
-use crate::backend::{Context, Error};
+use crate::backend::{BackendContext, Error};
 use crate::design::{Design, HardwareBackend};
 
 /// Opens simulators, which share the file that they have in common.
@@ -25,7 +25,7 @@ impl Simulators {
     /// # Errors
     ///
     /// The settings of the simulated cluster do not fit.
-    pub fn new(design: &Design, context: &Context) -> Result<Self, Error> {
+    pub fn new(design: &Design, context: &BackendContext) -> Result<Self, Error> {
         Ok(Self {
             path: context.simulated_state.clone(),
             cluster: Arc::new(ClusterSettings::read(design).map_err(Error::Settings)?),

@@ -10,8 +10,8 @@ use super::pods::Course;
 use super::rules::permanent;
 use super::world::{Change, World};
 use super::{
-    Effect, Fault, Machine, Operation, Outcome, Simulator, StateError, etcd, is_simulated, pods,
-    with_source,
+    Effect, Fault, FaultOutcome, Machine, Operation, Simulator, StateError, etcd, is_simulated,
+    pods, with_source,
 };
 use crate::backend::{ActError, Order, Probe, fence};
 use crate::design::NodeDesign;
@@ -96,7 +96,7 @@ impl Simulator {
     fn tell(&self, order: &Order, node: &NodeDesign) -> Result<Probe, StateError> {
         let kind = order.step.id.kind;
         let unobservable = self.faults().find(|fault| {
-            fault.outcome == Outcome::Unobservable && fault.is_about(&node.name, Some(kind))
+            fault.outcome == FaultOutcome::Unobservable && fault.is_about(&node.name, Some(kind))
         });
         if let Some(fault) = unobservable {
             let message = fault.said("the machine does not answer");
@@ -295,30 +295,34 @@ impl Simulator {
         };
         let outcome = fault.map(|fault| (fault, fault.outcome));
         match outcome {
-            Some((fault, Outcome::FailOnce)) => {
+            Some((fault, FaultOutcome::FailOnce)) => {
                 let message = fault.said("the machine did not answer this time");
                 return Ok(Err(ActError::Passing(message)));
             }
-            Some((fault, Outcome::Fail)) => {
+            Some((fault, FaultOutcome::Fail)) => {
                 fails(fault, format!("`{kind}` failed, as the fault script says"));
                 course.ends = Some(after(self.lasts(kind)));
             }
-            Some((fault, Outcome::Hang)) => {
+            Some((fault, FaultOutcome::Hang)) => {
                 fails(fault, format!("`{kind}` hung until its timeout"));
                 course.ends = fault.delay.map(after);
             }
-            Some((fault, Outcome::Late)) => {
+            Some((fault, FaultOutcome::Late)) => {
                 let late = u64::try_from(fault.lateness().as_millis()).unwrap_or(u64::MAX);
                 course.ends = course.ends.map(|ends| ends.saturating_add(late));
             }
-            Some((_, Outcome::LostAnswer | Outcome::Unobservable | Outcome::NotReady)) | None => {}
+            Some((
+                _,
+                FaultOutcome::LostAnswer | FaultOutcome::Unobservable | FaultOutcome::NotReady,
+            ))
+            | None => {}
         }
         let operation = Operation {
             run: order.run.clone(),
             step: Arc::from(step),
             kind,
             ends: course.ends,
-            answer_lost: matches!(outcome, Some((_, Outcome::LostAnswer))),
+            answer_lost: matches!(outcome, Some((_, FaultOutcome::LostAnswer))),
             stages: course.stages,
             effects: course.effects,
         };
@@ -520,22 +524,24 @@ impl Simulator {
         };
         let failed = || fault.said(&format!("`{kind}` failed, as the fault script says"));
         match (fault.outcome, fault.delay) {
-            (Outcome::Fail, _) => permanent(failed()),
-            (Outcome::FailOnce, _) => Err(ActError::Passing(fault.said("no answer this time"))),
-            (Outcome::Hang, None) => std::future::pending().await,
-            (Outcome::Hang, Some(delay)) => {
+            (FaultOutcome::Fail, _) => permanent(failed()),
+            (FaultOutcome::FailOnce, _) => {
+                Err(ActError::Passing(fault.said("no answer this time")))
+            }
+            (FaultOutcome::Hang, None) => std::future::pending().await,
+            (FaultOutcome::Hang, Some(delay)) => {
                 tokio::time::sleep(delay).await;
                 permanent(fault.said(&format!("`{kind}` hung until its timeout")))
             }
-            (Outcome::Late, _) => {
+            (FaultOutcome::Late, _) => {
                 tokio::time::sleep(fault.lateness()).await;
                 Ok(())
             }
-            (Outcome::LostAnswer, _) => {
+            (FaultOutcome::LostAnswer, _) => {
                 let message = format!("the answer to `{}` was lost", order.step.id);
                 Err(ActError::Ambiguous(Arc::from(message)))
             }
-            (Outcome::Unobservable | Outcome::NotReady, _) => Ok(()),
+            (FaultOutcome::Unobservable | FaultOutcome::NotReady, _) => Ok(()),
         }
     }
 }

@@ -11,12 +11,12 @@ use super::*;
 use crate::backend::Secret;
 use server::{Reply, Server};
 
-fn quick() -> Limits {
-    Limits {
+fn quick() -> HttpLimits {
+    HttpLimits {
         connect: Duration::from_millis(500),
         request: Duration::from_millis(600),
         body: 10_000,
-        ..Limits::default()
+        ..HttpLimits::default()
     }
 }
 
@@ -445,6 +445,6 @@ fn what_is_given_as_a_certificate_must_be_one() {
         authorities: Some(Secret::new("no certificate".to_owned())),
         ..Trust::default()
     };
-    let error = Client::new(&trust, Limits::default()).unwrap_err();
+    let error = Client::new(&trust, HttpLimits::default()).unwrap_err();
     assert_eq!(error.to_string(), "`ca` holds no certificate in PEM");
 }

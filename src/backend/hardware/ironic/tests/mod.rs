@@ -52,7 +52,7 @@ fn site(url: &str, settings: &str, nodes: &[String], more: &str) -> Design {
 }
 
 fn open(design: &Design, secrets: Arc<dyn Secrets>) -> Result<Ironic, Error> {
-    let context = Context::trusting("unused".into(), secrets);
+    let context = BackendContext::trusting("unused".into(), secrets);
     // What proves a machine has tests of its own.
     let nodes = design.nodes.keys().map(NodeName::as_str);
     context.identities.allow_unverified(nodes);
@@ -540,7 +540,7 @@ async fn no_step_reaches_a_node_of_ironic_that_is_not_the_one_of_the_record_or_t
         );
     }
     // Neither document nor record names anything.
-    let context = Context::trusting("unused".into(), Arc::new(NoSecrets));
+    let context = BackendContext::trusting("unused".into(), Arc::new(NoSecrets));
     let written = design.backends.data.as_ref().unwrap();
     let ironic = Ironic::open(&design, &design.backends.hardware, written, &context).unwrap();
     for kind in kinds {

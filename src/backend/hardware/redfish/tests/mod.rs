@@ -59,7 +59,7 @@ fn opened(text: &str) -> Site {
 /// A site whose machines are changed only where they are proven to be the ones that are meant.
 fn strict(text: &str) -> Site {
     let design = design(text);
-    let context = Context::trusting("simulated-site.json".into(), Arc::new(OnePassword));
+    let context = BackendContext::trusting("simulated-site.json".into(), Arc::new(OnePassword));
     let backends = choose(&design, &context).unwrap_or_else(|error| panic!("{error}"));
     let nodes = design.nodes.into_values().collect();
     Site {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
+use crate::backend::{BackendContext, Cluster, Look, NoSecrets, choose, clock};
 use crate::backend::{Clock, Sight};
-use crate::backend::{Cluster, Context, Look, NoSecrets, choose, clock};
 use crate::design::ClusterName;
 use crate::lifecycle::PowerState;
 use crate::observed::{EtcdSeen, Fact};
@@ -423,7 +423,7 @@ async fn a_simulated_site_has_a_simulated_cluster_unless_it_names_a_real_one() {
         let (_, design) = design(&backends(data));
         assert_eq!(clock(&design), time, "{data}");
         let folder = TempDir::new().unwrap();
-        let context = Context::trusting(
+        let context = BackendContext::trusting(
             folder.path().join("simulated-site.json"),
             Arc::new(NoSecrets),
         );

@@ -1,7 +1,7 @@
 //! Settings, and which simulator a node goes to.
 
 use super::*;
-use crate::backend::{Clock, Context, Error, NoSecrets, choose, clock};
+use crate::backend::{BackendContext, Clock, Error, NoSecrets, choose, clock};
 use crate::design::{BackendKind, HardwareBackend};
 
 #[test]
@@ -69,7 +69,7 @@ fn settings_that_do_not_fit_are_named_with_their_place() {
     for (data, expected) in table {
         let (sources, design) = design(&backends(data));
         let folder = TempDir::new().unwrap();
-        let context = Context::trusting(
+        let context = BackendContext::trusting(
             folder.path().join("simulated-site.json"),
             Arc::new(NoSecrets),
         );
@@ -93,7 +93,7 @@ fn settings_that_do_not_fit_are_named_with_their_place() {
 #[test]
 fn a_site_that_names_no_backend_is_told_how_to_name_one() {
     let (_, design) = design("");
-    let context = Context::trusting("nowhere".into(), Arc::new(NoSecrets));
+    let context = BackendContext::trusting("nowhere".into(), Arc::new(NoSecrets));
     let error = choose(&design, &context).err().unwrap();
     assert!(matches!(error, Error::NoBackends));
     assert!(error.hint().unwrap().contains("trueup/Backends/v1"));
@@ -107,7 +107,7 @@ async fn each_node_goes_to_the_backend_that_selects_it_and_time_jumps_only_where
     let data = "hardware: {kind: sim}, overrides: [{selector: {node_names: [n2]}, hardware: {kind: sim, sim: {state: other.json, faults: [{outcome: fail, message: here}]}}}]";
     let (_, design) = design(&backends(data));
     assert_eq!(clock(&design), Clock::Virtual);
-    let context = Context::trusting(site.path(), Arc::new(NoSecrets));
+    let context = BackendContext::trusting(site.path(), Arc::new(NoSecrets));
     let hardware = choose(&design, &context).unwrap();
     assert_eq!(hardware.observe(&site.nodes).await.len(), 2);
     hardware
