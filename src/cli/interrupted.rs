@@ -49,12 +49,7 @@ pub(super) fn unfinished(
     checkout: &Checkout<'_>,
     connection: &Connection<'_>,
 ) -> Result<Option<UnfinishedRun>, Failure> {
-    let site = run::SiteRepository {
-        repository: checkout.repository,
-        name: checkout.location.site.clone(),
-        connection: connection.clone(),
-    };
-    run::unfinished_run(&site).map_err(|error| Failure::from(&error))
+    run::unfinished_run(&checkout.site(connection.clone())).map_err(|error| Failure::from(&error))
 }
 
 /// Says so on standard error, where a run has not ended.
@@ -68,11 +63,7 @@ pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = run::SiteRepository {
-        repository: &repository,
-        name: checkout.location.site.clone(),
-        connection: command.remote.connection(&repository)?,
-    };
+    let site = checkout.site(command.remote.connection(&repository)?);
     let run = RunId::from(command.run.as_str());
     let text = give_up(context, &checkout, &site, &run, command.take_over_dead)?;
     context.printer.print(&text)?;
@@ -129,11 +120,7 @@ pub(super) fn give_up(
 pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = run::SiteRepository {
-        repository: &repository,
-        name: checkout.location.site.clone(),
-        connection: command.remote.connection(&repository)?,
-    };
+    let site = checkout.site(command.remote.connection(&repository)?);
     let run = RunId::from(command.run.as_str());
     let how = match (command.force, command.take_over_dead) {
         (true, _) => Unlock::Forced,

@@ -59,11 +59,7 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let store = Store::open(&repository, &location.site)?;
     let records = store.nodes(&store.read()?)?;
-    let today = context
-        .now()
-        .to_zoned(jiff::tz::TimeZone::UTC)
-        .date()
-        .to_string();
+    let today = context.today();
     let rows = select(&command.selection, &site.design, &records, &today)?;
     let printer = &context.printer;
     if command.clean_steps {

@@ -162,10 +162,7 @@ pub(super) fn under_way(
     run: &RunId,
     revision: &Arc<str>,
 ) -> NodeRecord {
-    let mut record = before
-        .cloned()
-        .unwrap_or_else(|| NodeRecord::blank(node.clone(), run.clone()));
-    record.run = run.clone();
+    let mut record = of_run(before, node, run);
     record.phase = Phase::Unknown;
     record.last_error = Some(Arc::from(format!("{step} had begun")));
     forget_digests(&mut record);
@@ -180,15 +177,12 @@ pub(super) fn noted(
     text: &str,
     run: &RunId,
 ) -> NodeRecord {
-    let mut record = before
-        .cloned()
-        .unwrap_or_else(|| NodeRecord::blank(node.clone(), run.clone()));
+    let mut record = of_run(before, node, run);
     let memory = record.remediation.take().unwrap_or_default();
     record.remediation = Some(Box::new(memory.with([text])));
     if is_back(text) {
         record.owed = None;
     }
-    record.run = run.clone();
     record
 }
 
@@ -199,9 +193,7 @@ pub(super) fn carried(
     text: &str,
     run: &RunId,
 ) -> NodeRecord {
-    let mut record = before
-        .cloned()
-        .unwrap_or_else(|| NodeRecord::blank(node.clone(), run.clone()));
+    let mut record = of_run(before, node, run);
     let memory = Memory {
         backup: record.owed.take().map(|owed| *owed),
         ..Memory::default()
@@ -210,6 +202,14 @@ pub(super) fn carried(
     if let Some(memory) = record.remediation.as_mut().filter(|_| is_back(text)) {
         memory.backup = None;
     }
+    record
+}
+
+/// The record of a node that a run changes, as it was before.
+fn of_run(before: Option<&NodeRecord>, node: &NodeName, run: &RunId) -> NodeRecord {
+    let mut record = before
+        .cloned()
+        .unwrap_or_else(|| NodeRecord::blank(node.clone(), run.clone()));
     record.run = run.clone();
     record
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::Failure;
 use crate::record::Store;
 use crate::repository::{CommitId, Repository};
+use crate::run::{Connection, SiteRepository};
 use crate::site::{Accept, At, Depth, Detail, Guards, Loader, Location, Settings, locate};
 
 /// How a revision is read that was checked when it was applied.
@@ -172,6 +173,15 @@ impl<'a> Checkout<'a> {
         self.repository.head()?.ok_or_else(|| {
             Failure::error("there is no commit yet").hint("commit the site's documents first")
         })
+    }
+
+    /// The site with its lock and records, and how these are shared.
+    pub fn site<'s>(&'s self, connection: Connection<'s>) -> SiteRepository<'s> {
+        SiteRepository {
+            repository: self.repository,
+            name: self.location.site.clone(),
+            connection,
+        }
     }
 
     /// The location of the site at a revision: what its files were there.

@@ -110,11 +110,7 @@ enum ApplyFormat {
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = run::SiteRepository {
-        repository: &repository,
-        name: checkout.location.site.clone(),
-        connection: command.arguments.remote.lasting_connection(&repository)?,
-    };
+    let site = checkout.site(command.arguments.remote.lasting_connection(&repository)?);
     if command.resume {
         return resume(context, command, &checkout, &site);
     }
