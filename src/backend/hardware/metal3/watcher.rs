@@ -26,7 +26,7 @@ use crate::design::{BackendKind, Design};
 const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
 /// A collection that is watched for some of its objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watched {
     /// Machines that ask for remediation.
     Machines,
@@ -52,8 +52,8 @@ pub trait WatchListener: Send + Sync {
     fn lease(&self, held: bool);
     /// Changes the names that are known of a collection; `change` says whether it did.
     fn seen(&self, watched: Watched, change: &mut dyn FnMut(&mut BTreeSet<Arc<str>>) -> bool);
-    /// The cluster could not be asked.
-    fn request_failed(&self, what: &str);
+    /// The cluster could not be asked for a collection, or for the Lease where it is none.
+    fn request_failed(&self, watched: Option<Watched>, why: &str);
 }
 
 /// A machine or host as a watch sees it.
@@ -180,8 +180,8 @@ impl Watcher {
             let held = tokio::time::timeout(renewal * 2, lease.hold()).await;
             match held {
                 Ok(Ok(Held::Ours | Held::Other(_))) => {}
-                Ok(Err(error)) => listener.request_failed(&format!("the Lease: {error}")),
-                Err(_) => listener.request_failed("the Lease: no answer in time"),
+                Ok(Err(error)) => listener.request_failed(None, &error.to_string()),
+                Err(_) => listener.request_failed(None, "no answer in time"),
             }
             listener.lease(lease.is_held());
             sleep(renewal.saturating_sub(asked.elapsed())).await;
@@ -221,7 +221,7 @@ async fn follow<T: Object>(
         };
         match followed {
             Ok(()) => waits = renewed(),
-            Err(error) => listener.request_failed(&format!("{watched}: {error}")),
+            Err(error) => listener.request_failed(Some(watched), &error.to_string()),
         }
         sleep(waits.next().unwrap_or(AGAIN[1])).await;
     }

@@ -53,7 +53,7 @@ impl Metrics {
         gauge.store(number as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn request_failed(&self, _: &str) {
+    pub(super) fn request_failed(&self) {
         add(&self.troubles);
     }
 

@@ -93,8 +93,8 @@ struct Shared {
     process: Option<Stop>,
     metrics: Metrics,
     printer: Option<Printer>,
-    /// What was said last of each cluster or collection that could not be asked.
-    said: Mutex<BTreeMap<String, String>>,
+    /// The last failure of each collection, and of the Lease.
+    failures: Mutex<BTreeMap<Option<Watched>, String>>,
 }
 
 /// What the clusters say: names.
@@ -193,14 +193,14 @@ impl WatchListener for Shared {
         }
     }
 
-    fn request_failed(&self, what: &str) {
-        self.metrics.request_failed(what);
-        let subject = what.split(':').next().unwrap_or_default().to_owned();
-        let before = lock(&self.said).insert(subject, what.to_owned());
+    fn request_failed(&self, watched: Option<Watched>, why: &str) {
+        self.metrics.request_failed();
+        let before = lock(&self.failures).insert(watched, why.to_owned());
         if let Some(printer) = &self.printer
-            && before.as_deref() != Some(what)
+            && before.as_deref() != Some(why)
         {
-            printer.tell(&format!("error: {}", Visible(what)));
+            let of = watched.map_or("the Lease".to_owned(), |watched| watched.to_string());
+            printer.tell(&format!("error: {of}: {}", Visible(why)));
         }
     }
 }
