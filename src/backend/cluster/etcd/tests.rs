@@ -125,7 +125,7 @@ fn order(timeout: u64) -> Order {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_member_says_is_carried_whole_and_ids_in_hexadecimal() {
     let (_servers, cluster, etcd) = world(|_| None).await;
     let seen = look(&etcd).await;
@@ -151,7 +151,7 @@ async fn what_a_member_says_is_carried_whole_and_ids_in_hexadecimal() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_no_answer_of_etcd_is_told_apart_from_what_is_no_answer() {
     type Case = (fn(&Received) -> Option<Reply>, bool, &'static str);
     let cases: [Case; 7] = [
@@ -231,7 +231,7 @@ async fn what_is_no_answer_of_etcd_is_told_apart_from_what_is_no_answer() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_may_not_read_the_key_has_read_through_the_quorum_all_the_same() {
     let denied = |asked: &Received| {
         asked
@@ -243,7 +243,7 @@ async fn who_may_not_read_the_key_has_read_through_the_quorum_all_the_same() {
     assert_eq!(problem(&cluster, &look(&etcd).await, "m3"), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_the_credentials_that_the_document_names_nothing_is_sent() {
     let (servers, mut cluster, _) = world(|_| None).await;
     let reference = crate::design::Reference::Env(Arc::from("ETCD_CA"));
@@ -259,7 +259,7 @@ async fn without_the_credentials_that_the_document_names_nothing_is_sent() {
     assert!(servers[0].received.lock().unwrap().is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refusal_of_etcd_is_permanent_in_its_own_words_and_a_lost_answer_ambiguous() {
     type Case = (fn() -> Reply, fn(&ActError) -> bool, &'static str);
     let cases: [Case; 5] = [
@@ -326,7 +326,7 @@ async fn a_refusal_of_etcd_is_permanent_in_its_own_words_and_a_lost_answer_ambig
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn leadership_is_moved_and_the_move_confirmed_before_a_leader_is_removed() {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     // What the leader answers to the request, and how the removal ends.
@@ -408,7 +408,7 @@ async fn leadership_is_moved_and_the_move_confirmed_before_a_leader_is_removed()
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn another_cluster_or_another_id_than_planned_is_never_touched() {
     let (servers, _, etcd) = world(|_| None).await;
     let changed = |how: fn(&mut EtcdRemoval)| {
@@ -442,7 +442,7 @@ async fn another_cluster_or_another_id_than_planned_is_never_touched() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 #[expect(clippy::excessive_nesting, reason = "a server in one expression")]
 async fn a_member_whose_machine_left_the_design_is_removed_and_not_taken_for_gone() {
     for is_left in [false, true] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_ironic_that_is_too_old_or_none_at_all_is_told_so_once() {
     for (headers, expected) in [
         (
@@ -31,7 +31,7 @@ async fn an_ironic_that_is_too_old_or_none_at_all_is_told_so_once() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_older_ironic_is_spoken_to_in_its_own_version() {
     let stand_in = StandIn::new().newest(61);
     let server = stand_in.serve().await;
@@ -47,7 +47,7 @@ async fn an_older_ironic_is_spoken_to_in_its_own_version() {
     assert_eq!(versions, BTreeSet::from(["1.61".to_owned()]));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_ironic_says_is_dug_out_of_json_inside_json() {
     let inner =
         r#"{"faultcode": "Client", "faultstring": "Node n1 is\u001b[31m odd", "debuginfo": null}"#;
@@ -222,7 +222,7 @@ async fn what_ironic_has_no_room_for_waits_as_long_as_ironic_works_on_others() {
     let took = begun.elapsed().as_secs();
     assert!((1700..=1800).contains(&took), "{took}");
 }
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_is_looked_for_before_anything_is_asked_again() {
     let stand_in = StandIn::new().with("n1", "available");
     let lost = stand_in.clone();
@@ -253,7 +253,7 @@ async fn an_answer_that_is_lost_is_looked_for_before_anything_is_asked_again() {
     assert_eq!(asked.len(), 1, "{asked:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn another_runs_deploy_is_not_taken_for_this_ones() {
     let stand_in = StandIn::new().with("n1", "available");
     let server = stand_in.serve().await;
@@ -273,7 +273,7 @@ async fn another_runs_deploy_is_not_taken_for_this_ones() {
     assert!(matches!(ironic.probe(&ours).await, Probe::Ambiguous(_)));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_list_that_leads_elsewhere_or_never_ends_is_left() {
     let stand_in = StandIn::new()
         .with("n1", "available")
@@ -289,7 +289,7 @@ async fn a_list_that_leads_elsewhere_or_never_ends_is_left() {
     assert_eq!(state("n2"), Some(ProvisionState::Active));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn fields_of_any_shape_are_no_harm() {
     let odd = json!([
         {"uuid": "u1", "name": "n1", "provision_state": "\u{1b}[2J", "power_state": "error",

@@ -111,7 +111,7 @@ fn changes(server: &Server) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_the_table_does_not_have_is_never_sent() {
     for (state, kind) in [
         ("active", StepKind::Provide),
@@ -167,7 +167,7 @@ async fn what_the_table_does_not_have_is_never_sent() {
     assert!(!changes(&server).iter().any(|line| line.starts_with("PUT")));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_clean_step_that_ironic_leaves_out_is_noticed() {
     let stand_in = StandIn::new().with("n1", "manageable");
     stand_in.slow("n1");
@@ -216,7 +216,7 @@ oob: {type: redfish, network: oob, account: root}\n  platform: {image: noble, ke
 storage: {physical_devices: {system: {labels: {bootdrive: 'true'}}}}\n  \
 addressing: [{network: oob, address: 10.0.0.7}]\n  metadata: {boot_mac: '52:54:00:AA:BB:0C'}\n";
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn a_machine_is_enrolled_and_deployed_as_its_design_has_it_and_no_password_is_shown() {
     let settings = "driver: redfish, resource_class: metal, traits: [CUSTOM_SSD], interfaces: {deploy_interface: direct}, \
@@ -373,7 +373,7 @@ fn settings_that_do_not_fit_are_told_with_their_place() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_node_is_found_by_its_other_name() {
     let stand_in = StandIn::new().with("metal-7", "manageable");
     let server = stand_in.serve().await;
@@ -395,7 +395,7 @@ async fn a_node_is_found_by_its_other_name() {
     assert!(text.contains("name no `driver` to enrol it with"), "{text}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn all_who_wait_share_one_list() {
     let names: Vec<String> = (0..100).map(|number| format!("n{number}")).collect();
     let mut stand_in = StandIn::new();
@@ -424,7 +424,7 @@ async fn all_who_wait_share_one_list() {
     assert_eq!(single, 0, "the look before each verb is of a list, too");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_is_deployed_by_a_few_requests_of_its_own() {
     let names: Vec<String> = (0..50).map(|number| format!("n{number}")).collect();
     let mut stand_in = StandIn::new();
@@ -464,7 +464,7 @@ async fn a_machine_is_deployed_by_a_few_requests_of_its_own() {
     assert!(lists <= 20, "{lists} lists");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_thousand_machines_are_seen_in_two_lists() {
     let names: Vec<String> = (0..1000).map(|number| format!("n{number}")).collect();
     let mut stand_in = StandIn::new();
@@ -509,7 +509,7 @@ async fn a_failed_poll_does_not_end_a_wait() {
     assert!(failures.load(std::sync::atomic::Ordering::SeqCst) >= 5);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_step_reaches_a_node_of_ironic_that_is_not_the_one_of_the_record_or_the_document() {
     let kinds = [
         StepKind::Prepare,
@@ -581,7 +581,7 @@ impl crate::backend::Listener for Notes {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn cleaning_that_a_step_switched_off_is_restored_by_whoever_resumes_it() {
     for was in [json!(null), json!(true), json!(false)] {
         let world = StandIn::new().with("n04", "active");
