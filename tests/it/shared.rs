@@ -39,3 +39,29 @@ pub(crate) fn yaml_files(folder: &std::path::Path) -> Vec<PathBuf> {
     found.sort();
     found
 }
+
+#[cfg(unix)]
+#[test]
+fn skipped_tests_are_named_and_counted_and_an_error_where_what_they_need_is_there() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let list = folder.path().join("skipped");
+    let here = folder.path().to_str().unwrap();
+    let told = |lines: &str, shared: &str| {
+        std::fs::write(&list, lines).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/skipped");
+        let ended = std::process::Command::new(script)
+            .args([list.to_str().unwrap(), shared])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(ended.stdout).unwrap();
+        (ended.status.code(), said)
+    };
+    let none = "skipped, since what they need is not here: 0\n";
+    assert_eq!(told("", here), (Some(0), none.to_owned()));
+
+    let (one, two) = ("SKIPPED: a: no peers\n", "SKIPPED: b: no strace\n");
+    let said = format!("{one}{two}skipped, since what they need is not here: 2\n");
+    let lines = format!("{two}{one}{two}");
+    assert_eq!(told(&lines, "/is/not/there"), (Some(0), said.clone()));
+    assert_eq!(told(&lines, here), (Some(1), said));
+}
