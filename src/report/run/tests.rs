@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use indicatif::{ProgressDrawTarget, TermLike};
 use insta::assert_snapshot;
@@ -192,11 +193,22 @@ fn each_event_is_one_versioned_json_object_on_a_line() {
 
 /// A terminal that remembers all that was ever written on it.
 #[derive(Clone, Debug, Default)]
-struct Terminal(Arc<Mutex<String>>);
+struct Terminal(Arc<(Mutex<String>, Condvar)>);
 
 impl Terminal {
     fn take(&self) -> String {
-        std::mem::take(&mut self.0.lock().unwrap())
+        std::mem::take(&mut self.0.0.lock().unwrap())
+    }
+
+    /// Waits until all of some texts were written, at most a minute; what is drawn is drawn at most so many times
+    /// a second.
+    fn shows(&self, texts: &[&str]) {
+        let (written, more) = &*self.0;
+        let lacks = |written: &mut String| !texts.iter().all(|text| written.contains(text));
+        let limit = Duration::from_secs(60);
+        let waited = more.wait_timeout_while(written.lock().unwrap(), limit, lacks);
+        let (written, timeout) = waited.unwrap();
+        assert!(!timeout.timed_out(), "{texts:?}: {written}");
     }
 }
 
@@ -227,7 +239,8 @@ impl TermLike for Terminal {
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        self.0.lock().unwrap().push_str(text);
+        self.0.0.lock().unwrap().push_str(text);
+        self.0.1.notify_all();
         Ok(())
     }
 
@@ -247,11 +260,8 @@ fn on_a_terminal_nodes_in_work_have_lines_and_failures_stay() {
     let mut progress = Progress::new(target, Palette::Plain);
     let events = events();
     heard(&mut progress, &events[..3]);
-    // What is drawn is drawn at most so many times a second.
-    std::thread::sleep(std::time::Duration::from_millis(600));
-    let shown = terminal.take();
-    assert!(shown.contains("deploy/compute/n2"), "{shown}");
-    assert!(shown.contains("0 of 4 steps, 1 running"), "{shown}");
+    terminal.shows(&["deploy/compute/n2", "0 of 4 steps, 1 running"]);
+    terminal.take();
     heard(&mut progress, &events[3..]);
     drop(progress);
     let shown = terminal.take();
