@@ -19,7 +19,7 @@ fn in_real_time(faults: &str) -> World {
 
 fn real_time(world: &World, faults: &str) {
     world.simulator(&format!(
-        "{{clock: real, durations: {{prepare: 0.3, deploy: 0.3, destroy: 0.3}}, faults: {faults}}}"
+        "{{clock: real, durations: {{prepare: 0.3, deploy: 0.3, destroy: 0.3, relabel: 1, power: 1}}, faults: {faults}}}"
     ));
 }
 

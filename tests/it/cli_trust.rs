@@ -633,12 +633,7 @@ fn the_content_of_what_is_no_kubeconfig_is_not_quoted() {
             &format!("  clusters: {{kubernetes: {{kubeconfig: {reference}}}}}\n"),
         );
         let variables = [("PIPELINE_TOKEN", "hunter2-token: [\n  x")];
-        for arguments in [
-            &["trust", "--yes"][..],
-            &["status"],
-            &["plan"],
-            &["drain", "x"],
-        ] {
+        let is_quiet = |arguments: &[&str]| {
             let ended = with(&world, &[arguments, &["-vvv"]].concat(), &variables);
             let said = format!("{}{}", ended.stdout, ended.stderr);
             assert!(
@@ -646,7 +641,14 @@ fn the_content_of_what_is_no_kubeconfig_is_not_quoted() {
                 "{reference}: {said}"
             );
             assert!(!said.contains("panicked"), "{said}");
-        }
+        };
+        is_quiet(&["trust", "--yes"]);
+        // At the same time: each waits for controllers that do not answer.
+        std::thread::scope(|scope| {
+            for arguments in [&["status"][..], &["plan"], &["drain", "x"]] {
+                scope.spawn(move || is_quiet(arguments));
+            }
+        });
     }
     assert_eq!(controller.heard(), Vec::<String>::new());
 }
