@@ -94,7 +94,7 @@ pub(super) fn check(catalog: &Catalog<'_>, findings: &mut Findings) {
             for field in *fields {
                 if let Some(mark) = secret_at(data, field) {
                     let message = format!("a secret cannot be {}", field.what);
-                    let hint = "clusters, plans and reports show it to everybody; take it from a document that is not encrypted";
+                    let hint = "clusters, plans and reports show it in plain text; take it from a document that is not encrypted";
                     findings.push(Diagnostic::error("rule-secret", mark, message).hint(hint));
                 }
             }

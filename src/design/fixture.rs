@@ -32,7 +32,7 @@ pub(crate) fn site(text: &str) -> Site {
     with(text, build)
 }
 
-/// The same with schemas and rules.
+/// A checked site: its documents against schemas and rules.
 pub(super) fn checked(text: &str) -> Site {
     with(text, |site, documents| check(site, documents, 1))
 }

@@ -1,7 +1,7 @@
 //! Host profiles, each resolved once.
 //!
-//! A chain that comes back to itself is reported whole, and cut where it was met. A profile that is
-//! not there is reported at the field that names it.
+//! A chain that comes back to itself is reported whole, and cut where it was met. A missing
+//! profile is reported at the field that names it.
 
 use std::rc::Rc;
 use std::sync::Arc;

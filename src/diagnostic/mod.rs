@@ -127,21 +127,21 @@ impl Diagnostic {
         }
     }
 
-    /// The same with a hint.
+    /// Adds a hint.
     #[must_use]
     pub fn hint<'a>(mut self, hint: impl Into<Cow<'a, str>>) -> Self {
         self.hint = Some(hint.into().into_owned());
         self
     }
 
-    /// The same as a warning.
+    /// Makes it a warning.
     #[must_use]
     pub fn as_warning(mut self) -> Self {
         self.severity = Severity::Warning;
         self
     }
 
-    /// The same with `did you mean` where one of `candidates` is near to `wrong`.
+    /// Adds `did you mean` where one of `candidates` is near to `wrong`.
     #[must_use]
     pub fn did_you_mean<'a>(
         self,
@@ -154,7 +154,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same with another place that belongs to it.
+    /// Adds another place that belongs to it.
     #[must_use]
     pub fn related(mut self, mark: Mark, message: impl Into<String>) -> Self {
         self.related.push(Related {

@@ -1,7 +1,7 @@
 //! Which fields of two values differ: the comparison that everything else here is made of.
 //!
-//! It goes down both trees at once and shares what they share: a subtree that both hold is equal without a look
-//! at it, and what does not differ costs nothing but its reading. Items of a list are paired by their identity where
+//! It goes down both trees at once and shares what they share: a subtree that both hold is equal without a
+//! visit, and what does not differ costs nothing but its reading. Items of a list are paired by their identity where
 //! they have one, else by their value, so that an insertion is one difference and not as many as items follow it. Nothing
 //! below a secret is told apart: it is the same, or it is not.
 

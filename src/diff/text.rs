@@ -72,8 +72,8 @@ fn window(text: &str, start: usize) -> String {
     if start > 0 {
         shown.push('…');
     }
-    let room = LONGEST_TEXT - usize::from(start > 0);
-    shown.extend(letters.by_ref().take(room - 1));
+    let space = LONGEST_TEXT - usize::from(start > 0);
+    shown.extend(letters.by_ref().take(space - 1));
     let rest: String = letters.take(2).collect();
     match rest.chars().count() {
         2 => shown.push('…'),

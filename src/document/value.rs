@@ -458,7 +458,7 @@ impl Value {
         }
     }
 
-    /// The same with its article (`an integer`, `a map`, `null`).
+    /// The type with its article (`an integer`, `a map`, `null`).
     #[must_use]
     pub fn type_phrase(&self) -> &'static str {
         match self {

@@ -122,7 +122,7 @@ impl<'a> WaveLimits<'a> {
         result
     }
 
-    /// The same with what was observed of etcd clusters: how many of the members of each may be out together.
+    /// Adds the observed state of etcd clusters: how many of the members of each may be out together.
     #[must_use]
     pub fn with_etcd<'n>(mut self, places: impl IntoIterator<Item = (&'n str, usize)>) -> Self {
         let places: FxHashMap<&str, usize> = places.into_iter().collect();

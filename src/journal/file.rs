@@ -272,7 +272,7 @@ pub(crate) fn entries<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Vec<T>, usiz
     let mut offset = HEADER;
     while offset < bytes.len() {
         let Some(payload) = frame(&bytes[offset..]) else {
-            // Only the last frame can have been cut off: one behind it says that this one was durable.
+            // Only the last frame can have been cut off: one behind it shows that this one was durable.
             // Its checksums are not to be trusted, so that one may begin at any byte.
             let rest = offset + 1..bytes.len();
             if rest.into_iter().any(|at| frame(&bytes[at..]).is_some()) {

@@ -220,8 +220,8 @@ impl Action {
         self != Self::Update
     }
 
-    /// Whether it waits for a maintenance window. A machine that has failed does not, and one that is held
-    /// off is not left so until the next one; nor does what changes a record only.
+    /// Whether it waits for a maintenance window. A machine that has failed does not, and a fenced one
+    /// is not left so until the next one; nor do changes of records only.
     #[must_use]
     pub fn waits_for_window(self) -> bool {
         !matches!(self, Self::Remediate | Self::Accept)

@@ -1,7 +1,7 @@
 //! Text from outside, made harmless where it is shown.
 //!
 //! A document, a commit's first line or an answer of a BMC may hold escape sequences that drive a
-//! terminal, direction marks that make a line read as another one, characters that cannot be seen, line
+//! terminal, direction marks that make a line read as another one, invisible characters, line
 //! breaks that forge a line of output, or a command for the pipeline that prints it. None of these reaches
 //! a reader as itself.
 

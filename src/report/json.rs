@@ -115,7 +115,7 @@ struct Safe {
     pretty: Option<PrettyFormatter<'static>>,
 }
 
-/// Hands a call on to the pretty formatter, or to `otherwise` where everything goes on one line.
+/// Hands a call on to the pretty formatter, or to `otherwise` where everything is on one line.
 macro_rules! layout {
     ($($name:ident($($argument:ident: $kind:ty),*) $otherwise:expr;)*) => {
         $(fn $name<W: ?Sized + io::Write>(&mut self, writer: &mut W $(, $argument: $kind)*) -> io::Result<()> {

@@ -3,8 +3,8 @@
 //! The lock is a commit without parents, with a nonce, so that no two are alike. Its tree holds its
 //! holder and run, and carries the run's plan, so that another clone can see which steps
 //! may have begun. Where there is a remote, it is taken by a push that only succeeds where the remote
-//! has none: the remote decides, and `<prefix>/<site>/lock` here is a cache of its ref, which says
-//! which lock was last this clone's. Whatever an earlier process left in it is replaced. Without a
+//! has none: the remote decides, and `<prefix>/<site>/lock` here is a cache of its ref, which holds
+//! the last lock of this clone. Whatever an earlier process left in it is replaced. Without a
 //! remote the ref here is the lock.
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! git's lock file of a ref, made so that it does not outlive its process.
 //!
-//! To git a ref is locked while `<ref>.lock` exists, whoever made it and whatever it says. Killed at the
-//! wrong instant, git leaves that file, and a person has to remove it. A lock file that is made here says
-//! so in its first line, and is locked for the system too (`flock`) from before it appears under its name
+//! To git a ref is locked while `<ref>.lock` exists, by any author and with any content. Killed at the
+//! wrong instant, git leaves that file, and a person has to remove it. A lock file that is made here has
+//! a mark in its first line, and is locked for the system too (`flock`) from before it appears under its name
 //! until it is removed; the system releases it when the process ends, however it ends. So a file with our line
 //! and without a lock was left by a crashed process, and a waiting process removes it. Any other is
 //! respected: git's own; one of another machine, whose locks this system may not see; all of them where

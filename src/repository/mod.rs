@@ -3,7 +3,7 @@
 //! Bytes only: nothing here depends on documents, plans or records. This module is the only user
 //! of libgit2 and of the `git` program. Local objects go through libgit2 (its handles are pooled, so
 //! that a [`Repository`] can be shared between threads); the network goes through the program, which
-//! has everybody's credential helpers, proxies and job tokens.
+//! has the user's credential helpers, proxies and job tokens.
 //!
 //! Objects are durable before a ref names them, and a ref moves only from the value that its
 //! writer has seen: killed at any instant, the repository is either as before or as after.

@@ -182,8 +182,8 @@ impl Remote<'_> {
         Ok(refs)
     }
 
-    /// Fetches refs into refs of this clone, whatever those were: (there, here). A ref that is not
-    /// there is an error: ask with [`Remote::ls_remote`] first.
+    /// Fetches refs into refs of this clone, whatever those were: (there, here). A missing ref
+    /// is an error: ask with [`Remote::ls_remote`] first.
     ///
     /// # Errors
     ///

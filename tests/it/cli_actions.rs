@@ -269,7 +269,7 @@ fn a_step_on_the_cluster_for_a_machine_that_is_not_in_it_is_not_found() {
         ])
         .with(1);
     assert!(
-        ended.stderr.contains("no node of the cluster: `compute11`"),
+        ended.stderr.contains("are not in it: `compute11`"),
         "{}",
         ended.stderr
     );

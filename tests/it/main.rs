@@ -84,6 +84,8 @@ mod terminal;
 #[cfg(test)]
 mod verbose;
 #[cfg(test)]
+mod vocabulary;
+#[cfg(test)]
 mod world;
 
 /// The program's, which takes less time than the system's: the simulations live of it.

@@ -107,8 +107,8 @@ impl Roster {
         other.unwrap_or_else(|| Arc::from(node.as_str()))
     }
 
-    /// Whether the site's policy wants the machine cleaned when its system is taken off; absent: it says
-    /// nothing.
+    /// Whether the site's policy wants the machine cleaned when its system is taken off; absent: it is
+    /// not set.
     pub(super) fn automated_clean(&self, node: &NodeDesign) -> Option<bool> {
         let policy = self.policies.iter().find(|policy| policy.is_about(node));
         policy.map(|policy| policy.automated)

@@ -239,7 +239,7 @@ impl Walk<'_> {
             Task::AwaitOn | Task::Stuck => {
                 let bound = Duration::from_secs(on);
                 let wait = self.holder.await_on(attempt, bound);
-                within(bound, wait, "it was not seen on").await?;
+                within(bound, wait, "the host was not observed on").await?;
                 self.is_off = false;
             }
             Task::AwaitNode => {

@@ -1,7 +1,7 @@
 //! How large a pattern is when its repetitions are written out.
 //!
 //! An engine whose time is linear in the text still visits, in the worst case, each place of the pattern for each
-//! character: `[ab]*a[ab]{6000}c` is short, and costs six thousand steps a character. The size says so beforehand, whatever the dialect.
+//! character: `[ab]*a[ab]{6000}c` is short, and costs six thousand steps a character. The size shows that beforehand, whatever the dialect.
 //! It never is too small; where the text of a pattern can be read in two ways the larger one counts.
 
 /// Steps of an engine that cost as much as the visit of a value.

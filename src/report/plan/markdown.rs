@@ -74,10 +74,10 @@ pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt:
     head(&mut page.text, plan, comment);
     let foot = foot(comment);
     // The destructive part is whole: each kind with its count, and as many names as can be.
-    let room = page.room().saturating_sub(foot.len() + RESERVE);
-    destructive(&mut page.text, plan, room);
-    let room = page.room().saturating_sub(foot.len() + RESERVE);
-    blocked_and_warnings(&mut page.text, plan, room);
+    let space = page.space().saturating_sub(foot.len() + RESERVE);
+    destructive(&mut page.text, plan, space);
+    let space = page.space().saturating_sub(foot.len() + RESERVE);
+    blocked_and_warnings(&mut page.text, plan, space);
     expected(&mut page, plan, foot.len());
     details(&mut page, plan, foot.len());
     picture(&mut page, plan, foot.len());
@@ -85,7 +85,7 @@ pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt:
     out.write_str(page.finish())
 }
 
-/// The expected effects on workloads of the nodes, as far as there is room.
+/// The expected effects on workloads of the nodes, as far as there is space.
 fn expected(page: &mut Page, plan: &Plan, reserved: usize) {
     let lines = forecast::lines(plan, false);
     let all = lines.len();
@@ -93,10 +93,10 @@ fn expected(page: &mut Page, plan: &Plan, reserved: usize) {
         .iter()
         .map(|line| format!("- {}\n", markdown_text(line)));
     let mut text = String::from("\n**Forecast**\n\n");
-    let room = page.room().saturating_sub(reserved + RESERVE);
+    let space = page.space().saturating_sub(reserved + RESERVE);
     let mut shown = 0;
     for line in &mut lines {
-        if text.len() + line.len() > room {
+        if text.len() + line.len() > space {
             break;
         }
         text.push_str(&line);
@@ -117,7 +117,7 @@ struct Page {
 }
 
 impl Page {
-    fn room(&self) -> usize {
+    fn space(&self) -> usize {
         self.most.saturating_sub(self.text.len())
     }
 
@@ -176,7 +176,7 @@ fn foot(comment: &Comment<'_>) -> String {
 }
 
 /// Everything that destroys data or takes a machine away, alike changes together.
-fn destructive(out: &mut String, plan: &Plan, room: usize) {
+fn destructive(out: &mut String, plan: &Plan, space: usize) {
     let all = gather_by(shown(plan).filter(|change| change.destructive), |change| {
         let headline = words::headline(change);
         format!("{:?}{}{headline}", change.kind, change.blocked.is_some())
@@ -218,17 +218,17 @@ fn destructive(out: &mut String, plan: &Plan, room: usize) {
             markdown_text(&words::headline(first))
         );
         let used = out.len() - start;
-        let budget = room.saturating_sub(used + head.len());
+        let budget = space.saturating_sub(used + head.len());
         if lines == MOST_LINES || budget < 64 {
             left.extend(&alike.changes);
             continue;
         }
         lines += 1;
         out.push_str(&head);
-        names(out, alike, budget.min(room / 2));
+        names(out, alike, budget.min(space / 2));
         out.push('\n');
         let why = words::causes(alike.changes.iter().copied());
-        if !why.is_empty() && out.len() - start + why.len() + 64 < room {
+        if !why.is_empty() && out.len() - start + why.len() + 64 < space {
             let _ = writeln!(out, ">   because {}", markdown_text(&why));
         }
     }
@@ -237,13 +237,13 @@ fn destructive(out: &mut String, plan: &Plan, room: usize) {
     }
 }
 
-/// The names of the nodes as far as there is room, and the number of the others.
-fn names(out: &mut String, alike: &Alike<'_>, room: usize) {
+/// The names of the nodes as far as there is space, and the number of the others.
+fn names(out: &mut String, alike: &Alike<'_>, space: usize) {
     let start = out.len();
     for (index, change) in alike.changes.iter().enumerate() {
         let name = markdown_code(change.node.as_str());
-        // Room for the line that gives the number of the others.
-        if index == MOST_NAMES || out.len() - start + name.len() + 40 > room {
+        // Space for the line that gives the number of the others.
+        if index == MOST_NAMES || out.len() - start + name.len() + 40 > space {
             let rest = alike.changes.len() - index;
             let and = if index == 0 { "" } else { " and " };
             let _ = write!(out, "{and}{}", counted(rest, "node more", "nodes more"));
@@ -256,7 +256,7 @@ fn names(out: &mut String, alike: &Alike<'_>, room: usize) {
     }
 }
 
-fn blocked_and_warnings(out: &mut String, plan: &Plan, room: usize) {
+fn blocked_and_warnings(out: &mut String, plan: &Plan, space: usize) {
     let start = out.len();
     let blocked = outline::blocked(plan);
     let mut left = 0;
@@ -282,7 +282,7 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, room: usize) {
             let _ = write!(line, "; {}", markdown_text(&way));
         }
         line.push('\n');
-        if out.len() - start + line.len() > room {
+        if out.len() - start + line.len() > space {
             left += alike.changes.len();
         } else {
             out.push_str(&line);
@@ -295,7 +295,7 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, room: usize) {
     for (index, warning) in plan.warnings.iter().enumerate() {
         let head = if index == 0 { "\n" } else { "" };
         let line = format!("{head}⚠ {}\n", markdown_text(warning));
-        if out.len() - start + line.len() > room {
+        if out.len() - start + line.len() > space {
             left += 1;
         } else {
             out.push_str(&line);
@@ -310,7 +310,7 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, room: usize) {
     }
 }
 
-/// A fold a stage, whole nodes as far as there is room.
+/// A fold a stage, whole nodes as far as there is space.
 fn details(page: &mut Page, plan: &Plan, foot: usize) {
     let mut left_nodes = 0;
     let mut left_stages = 0;
@@ -336,7 +336,7 @@ fn details(page: &mut Page, plan: &Plan, foot: usize) {
     }
 }
 
-/// The fold of one stage; whether there was room for its first changes.
+/// The fold of one stage; whether there was space for its first changes.
 fn stage(page: &mut Page, part: &OutlinePart<'_>, foot: usize) -> bool {
     let title = match &part.stage {
         Stage::Group(group) => format!("Group {} ({})", group.name, words::about(group)),
@@ -355,17 +355,17 @@ fn stage(page: &mut Page, part: &OutlinePart<'_>, foot: usize) -> bool {
     let longest = lumps.iter().map(|lump| backticks(lump)).max();
     let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
     let frame = open.len() + 2 * fence.len() + 96;
-    let mut room = page.room().saturating_sub(foot + RESERVE);
-    if room < frame + lumps.first().map_or(0, String::len) {
+    let mut space = page.space().saturating_sub(foot + RESERVE);
+    if space < frame + lumps.first().map_or(0, String::len) {
         return false;
     }
-    room -= frame;
+    space -= frame;
     page.text.push_str(&open);
     let _ = writeln!(page.text, "{fence}diff");
     let mut left_here = 0;
     for (piece, lump) in pieces.iter().zip(&lumps) {
-        if left_here == 0 && lump.len() <= room {
-            room -= lump.len();
+        if left_here == 0 && lump.len() <= space {
+            space -= lump.len();
             page.text.push_str(lump);
         } else {
             left_here += piece.changes().len();
@@ -380,14 +380,14 @@ fn stage(page: &mut Page, part: &OutlinePart<'_>, foot: usize) -> bool {
     true
 }
 
-/// Groups that have no fold of their own, as far as there is room.
+/// Groups that have no fold of their own, as far as there is space.
 fn folded(page: &mut Page, parts: &[&OutlinePart<'_>], what: &str, foot: usize) {
     if parts.is_empty() {
         return;
     }
     let line = fold::said_of(parts, what, 8);
     let line = format!("\n… and {}\n", markdown_text(&line));
-    if line.len() <= page.room().saturating_sub(foot + RESERVE / 2) {
+    if line.len() <= page.space().saturating_sub(foot + RESERVE / 2) {
         page.text.push_str(&line);
     }
 }
@@ -463,7 +463,7 @@ fn backticks(text: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// The graph, folded by phase, where it is small and there is room for it.
+/// The graph, folded by phase, where it is small and there is space for it.
 fn picture(page: &mut Page, plan: &Plan, foot: usize) {
     if plan.steps.is_empty() || super::graph::phases(&plan.steps).len() > MOST_DRAWN_PHASES {
         return;
@@ -475,7 +475,7 @@ fn picture(page: &mut Page, plan: &Plan, foot: usize) {
     let text = format!(
         "\n<details><summary>Order of the steps</summary>\n\n```mermaid\n{graph}```\n\n</details>\n"
     );
-    if page.most >= LEAST_BYTES && text.len() + foot <= page.room() {
+    if page.most >= LEAST_BYTES && text.len() + foot <= page.space() {
         page.text.push_str(&text);
     }
 }

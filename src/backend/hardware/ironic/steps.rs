@@ -678,8 +678,8 @@ impl NodeSteps<'_> {
             .map(drop)
     }
 
-    /// Sets the retired flag, or takes it off; Ironic takes it neither in available nor while something goes
-    /// on.
+    /// Sets the retired flag, or takes it off; Ironic takes it neither in available nor while an
+    /// operation runs.
     async fn retire(&self, wanted: bool) -> Result<()> {
         let task = &self.task;
         if !wanted {

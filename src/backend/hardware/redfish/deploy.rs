@@ -33,7 +33,7 @@ pub(super) fn probe(order: &Order, node: &NodeDesign) -> Probe {
         return Probe::NotBegun;
     }
     Probe::Ambiguous(Arc::from(format!(
-        "node `{}` was switched on to be deployed, and its progress is unknown: look at its console, \
+        "node `{}` was switched on to be deployed, and its progress is unknown: check its console, \
          and whether it is the new system that answers",
         node.name
     )))
