@@ -4,7 +4,6 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use trueup::backend::{
