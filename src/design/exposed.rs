@@ -46,7 +46,7 @@ const OF_MACHINE: &[Exposed] = &[
     exposed(&["metadata", "tags"], "a tag of a node"),
     exposed(&["metadata", "owner_data"], "a label of a node"),
     exposed(&["metadata", "boot_mac"], "the boot MAC address of a node"),
-    around_credentials(&["oob"], "what tells the controller of a node"),
+    around_credentials(&["oob"], "the controller of a node"),
 ];
 
 /// All such fields, by kind; without fields it is the whole document.

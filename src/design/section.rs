@@ -122,11 +122,7 @@ mod tests {
         assert_eq!(node, sections);
         let own = ["addressing".to_owned()].into();
         assert_eq!(&node - &profile, own, "what a profile cannot say");
-        assert_eq!(
-            &profile - &node,
-            BTreeSet::new(),
-            "what only a profile can say"
-        );
+        assert_eq!(&profile - &node, BTreeSet::new(), "fields of profiles only");
     }
 
     #[test]

@@ -70,7 +70,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ),
     (
         "invalid indentation",
-        "this line is not indented as far as what it belongs to",
+        "this line is indented less than the block that it belongs to",
         "indent it further",
     ),
     (

@@ -73,9 +73,9 @@ pub struct Marked<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Marked<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Parts<T>(std::marker::PhantomData<T>);
+        struct MarkedVisitor<T>(std::marker::PhantomData<T>);
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Parts<T> {
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for MarkedVisitor<T> {
             type Value = Marked<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +91,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Marked<T> {
             }
         }
 
-        let visitor = Parts(std::marker::PhantomData);
+        let visitor = MarkedVisitor(std::marker::PhantomData);
         deserializer.deserialize_struct(MARKED, MARKED_FIELDS, visitor)
     }
 }

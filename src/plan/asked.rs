@@ -106,7 +106,7 @@ impl<'a> Rules<'a> {
             item.because("is retired: it ends manageable, and is never available");
         }
         match (self.leaving.forget, is_retired) {
-            (true, true) => item.because("what moves it forgets it afterwards"),
+            (true, true) => item.because("its provisioner deletes it afterwards"),
             (true, false) => item.block(
                 "`--forget` is for retired machines, and it is not retired",
                 None,

@@ -227,7 +227,7 @@ fn foreign(
         return runs(Vec::new(), by("automated cleaning is off"));
     }
     if !node.capabilities.contains(&Capability::Wipe) {
-        let why = "automated cleaning is off in what moves it";
+        let why = "automated cleaning is off in its provisioner";
         return runs(Vec::new(), why.to_owned());
     }
     let steps: Vec<CleanStep> = node.clean_steps.iter().map(CleanStep::from).collect();

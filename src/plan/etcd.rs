@@ -231,7 +231,7 @@ impl<'a> Clusters<'a> {
             quorum::removal(&watched.cluster, seen, name, true).err()
         });
         if let Some(refusal) = refusal {
-            let reason = format!("with what else leaves in this plan, {refusal}");
+            let reason = format!("together with the other removals of this plan, {refusal}");
             item.block_for(Cause::Etcd, &reason, None);
         }
         item

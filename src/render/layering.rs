@@ -104,7 +104,7 @@ fn apply(
     };
     if found.node.is_null() {
         let message = format!("`{method}` finds null at `{path}` in the data of this document");
-        return Err(missing(message).hint("`delete` removes what the parent has there"));
+        return Err(missing(message).hint("`delete` removes the parent's value there"));
     }
     let value = found.to_node();
     let write = |error: WriteError| error.diagnostic(action.mark, path);

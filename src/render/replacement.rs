@@ -93,7 +93,7 @@ fn check_chains(survey: &mut Survey<'_>, replaced_by: &[Option<usize>]) {
                 document.id
             );
             let diagnostic = Diagnostic::error("render-replacement-chain", mark, message)
-                .related(document.name_mark, "what is replaced");
+                .related(document.name_mark, "the replaced document");
             survey.fail(replacement, diagnostic);
         }
     }

@@ -14,7 +14,7 @@ pub fn unfinished(run: &UnfinishedRun) -> String {
     let host = run.host.as_deref().map(|host| format!(" on {host}"));
     let way_out = match run.state {
         RunState::Running => {
-            "what it does is not in the records before it ends, so a plan may miss it".to_owned()
+            "its changes are not in the records before it ends, so a plan may miss them".to_owned()
         }
         RunState::Interrupted => format!(
             "`trueup apply --resume` resumes it, `trueup abort {}` aborts it",

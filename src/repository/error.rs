@@ -227,7 +227,7 @@ impl Error {
             }
             Self::Extension { .. } => "make a plain clone of the repository and run trueup there".to_owned(),
             Self::PartialClone { remote, .. } => format!(
-                "fetch what was left out: `git config --unset remote.{remote}.partialclonefilter; git fetch --refetch {remote}`"
+                "fetch the missing objects: `git config --unset remote.{remote}.partialclonefilter; git fetch --refetch {remote}`"
             ),
             Self::Shallow { .. } => "fetch the rest of the history: `git fetch --unshallow`".to_owned(),
             Self::UnknownRevision { .. } => {

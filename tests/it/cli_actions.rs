@@ -109,7 +109,7 @@ fn more_members_than_a_cluster_bears_are_refused_together() {
             "json",
         ])
         .with(4)
-        .saying("with what else leaves in this plan, etcd cluster `kubernetes`");
+        .saying("together with the other removals of this plan, etcd cluster `kubernetes`");
     let status = status(&ended);
     assert_eq!(
         (&status["reason"], &status["code"]),

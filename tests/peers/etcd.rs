@@ -348,7 +348,7 @@ fn members_at_each_others_client_urls_are_not_healthy() {
         .unwrap();
     assert_eq!(quorum::health(&swapped, &seen, None), Health::Unhealthy);
     let problem = quorum::problem(&swapped, &seen, "m1").unwrap();
-    let expected = format!("is not who answers at {}: member m2 is", real.client_url(2));
+    let expected = format!("does not answer at {}: member m2 does", real.client_url(2));
     assert_eq!(problem, expected);
     assert_eq!(quorum::problem(&swapped, &seen, "m3"), None);
     let site = real.site_of(&swapped);

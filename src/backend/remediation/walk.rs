@@ -165,7 +165,7 @@ impl Walk<'_> {
             self.carry_out(task, &sight).await?;
         }
         Err(Failure::Attempt(
-            "what was done was undone again and again".into(),
+            "another client undoes each change again and again".into(),
         ))
     }
 

@@ -184,7 +184,7 @@ fn check_coverage(data: &Node, design: &Design, findings: &mut Findings) {
         return;
     }
     let names = some_names(left.iter().map(|node| node.name.as_str()));
-    let message = format!("no group selects {names}: nothing deploys what is in no group");
+    let message = format!("no group selects {names}: nodes outside of groups are not deployed");
     let mark = data.get("groups").map_or(data.mark, |groups| groups.mark);
     let warning = Diagnostic::warning("rule-node-without-group", mark, message);
     findings.push(left.iter().take(3).fold(warning, |warning, node| {

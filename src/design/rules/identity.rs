@@ -46,7 +46,8 @@ pub(super) fn check(design: &Design, findings: &mut Findings) {
                 let message =
                     format!("this {what} proves nothing: many boards carry it, or it is none");
                 let finding = Diagnostic::warning("rule-identity-placeholder", field.mark, message);
-                findings.push(finding.hint("leave it out, or write down what the board shows"));
+                findings
+                    .push(finding.hint("leave it out, or write the value that the board shows"));
                 continue;
             };
             let key = (what, value.to_lowercase());

@@ -80,7 +80,7 @@ fn key_problem(key: &str) -> Option<&'static str> {
                 && !label.ends_with('-')
         };
         if prefix.len() > LONGEST.1 || !prefix.split('.').all(is_label) {
-            return Some("what stands before `/` is not a DNS name in lower case");
+            return Some("the part before `/` is not a DNS name in lower case");
         }
     }
     match name {

@@ -222,7 +222,7 @@ impl Checker<'_> {
             sum = sum.saturating_add(percent);
             if sum > MOST_PERCENT {
                 let message = format!(
-                    "together these are {sum} %, and {MOST_PERCENT} % is what can be given away"
+                    "together these are {sum} %, and at most {MOST_PERCENT} % is available"
                 );
                 self.error("rule-percent", size.mark, message);
                 return;

@@ -84,7 +84,7 @@ fn groups() {
                 ),
             ],
             &[
-                "rule-node-without-group 16:5 no group selects `n1`: nothing deploys what is in no group",
+                "rule-node-without-group 16:5 no group selects `n1`: nodes outside of groups are not deployed",
                 "rule-selector-unknown-node 16:73 there is no node `n3`",
                 "rule-selector-empty 16:79 this selector means no node",
             ],
@@ -327,7 +327,7 @@ fn storage() {
             ),
             &[
                 "rule-root-size 5:70 the size of this partition is in percent, and must be in bytes (for example `>20g`)",
-                "rule-percent 5:121 together these are 100 %, and 99 % is what can be given away",
+                "rule-percent 5:121 together these are 100 %, and at most 99 % is available",
                 "rule-mount-point 5:151 `/` is mounted twice",
             ],
         ),
@@ -641,8 +641,8 @@ fn what_distinguishes_machines_is_named_once() {
                 "rule-identity-repeated 11:30 `n1` and `n2` have the same UUID",
                 "rule-identity-repeated 11:76 `n1` and `n2` have the same serial number",
                 "rule-identity-repeated 12:24 `n1` and `n2` have the same boot MAC address",
-                "rule-identity-placeholder 17:30 this UUID proves nothing: many boards carry it, or it is none (leave it out, or write down what the board shows)",
-                "rule-identity-placeholder 17:76 this serial number proves nothing: many boards carry it, or it is none (leave it out, or write down what the board shows)",
+                "rule-identity-placeholder 17:30 this UUID proves nothing: many boards carry it, or it is none (leave it out, or write the value that the board shows)",
+                "rule-identity-placeholder 17:76 this serial number proves nothing: many boards carry it, or it is none (leave it out, or write the value that the board shows)",
             ],
         ),
         (

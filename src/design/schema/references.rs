@@ -60,7 +60,8 @@ fn problem(target: &str, mark: crate::diagnostic::Mark) -> Diagnostic {
     const CODE: &str = "schema-reference";
     if target.starts_with('#') {
         let message = format!("`{target}` is not in this schema");
-        return Diagnostic::warning(CODE, mark, message).hint("what refers to it is not checked");
+        return Diagnostic::warning(CODE, mark, message)
+            .hint("values behind this reference are not checked");
     }
     let message = format!("`{target}` is outside this schema");
     Diagnostic::error(CODE, mark, message)

@@ -193,7 +193,7 @@ fn the_schemas_of_a_site_apply_beside_trueups_own() {
             "{properties: {a: {$ref: '#/definitions/none'}, b: {type: string}}}",
             "{a: 1, b: 1}",
             &[
-                "schema-reference 4:31 `#/definitions/none` is not in this schema (what refers to it is not checked)",
+                "schema-reference 4:31 `#/definitions/none` is not in this schema (values behind this reference are not checked)",
                 "schema-type 9:13 `data.b` must be a string, not an integer (YAML reads this as an integer; put it in quotes)",
             ],
         ),

@@ -391,7 +391,7 @@ pub fn missing(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> Optio
                     .answer(member)
                     .is_some_and(|it| it.member_id != live.id) =>
             {
-                "is not who answers for it".to_owned()
+                "does not answer at its client URL: another member does".to_owned()
             }
             Ok(_) => view.problem(member)?,
         };

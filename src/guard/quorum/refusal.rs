@@ -35,7 +35,7 @@ pub enum Refusal {
         other: Arc<str>,
     },
     /// Survivors tell of different members.
-    #[error("members {one} and {other} of etcd cluster `{cluster}` do not agree on who is in it")]
+    #[error("members {one} and {other} of etcd cluster `{cluster}` do not agree on its membership")]
     Disagree {
         /// Which cluster.
         cluster: ClusterName,

@@ -9,7 +9,7 @@ use super::*;
 use crate::design::{ClusterName, EtcdMember};
 use crate::diagnostic::{Mark, SourceId};
 
-/// The state of a member of [`World`].
+/// The state of a member of [`QuorumFixture`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Healthy,
@@ -29,13 +29,13 @@ use State::{Absent, CutOff, Dead, Healthy, Invalid, Learner, Unstarted};
 
 /// A cluster in which member `m1` is on machine `n1` and so on.
 #[derive(Clone, Debug)]
-struct World {
+struct QuorumFixture {
     states: Vec<State>,
     minimum: Option<usize>,
 }
 
-fn world(states: &[State]) -> World {
-    World {
+fn world(states: &[State]) -> QuorumFixture {
+    QuorumFixture {
         states: states.to_vec(),
         minimum: None,
     }
@@ -45,7 +45,7 @@ fn node(position: usize) -> NodeName {
     NodeName::from(format!("n{position}"))
 }
 
-impl World {
+impl QuorumFixture {
     fn cluster(&self) -> EtcdCluster {
         let members: Vec<EtcdMember> = (1..=self.states.len())
             .map(|position| EtcdMember {
@@ -208,7 +208,7 @@ fn a_healthy_member_stays_while_another_is_dead_and_the_dead_one_may_go() {
 
 #[test]
 fn a_dead_member_may_go_below_the_minimum_that_it_did_not_count_for() {
-    let world = World {
+    let world = QuorumFixture {
         minimum: Some(3),
         ..world(&[Healthy, Healthy, Dead])
     };
@@ -253,7 +253,7 @@ fn an_only_member_stays_unless_the_cluster_is_to_be_lost_and_then_there_is_nothi
         let removal = removal(&world.cluster(), &world.seen(), &node(1), true);
         assert_eq!(removal, Ok(Vec::new()));
     }
-    let two = World {
+    let two = QuorumFixture {
         minimum: Some(1),
         ..world(&[Healthy, Healthy])
     };
@@ -281,7 +281,7 @@ fn who_is_no_member_or_not_any_more_has_nothing_to_remove() {
 
 #[test]
 fn a_learner_goes_freely_from_its_own_machine_and_blocks_every_other() {
-    let world = World {
+    let world = QuorumFixture {
         minimum: Some(3),
         ..world(&[Healthy, Healthy, Dead, Learner])
     };
@@ -458,7 +458,7 @@ fn health_is_told_in_the_words_of_the_specification() {
         (&[Healthy], None, "Healthy", 0),
     ];
     for (states, minimum, word, spare) in cases {
-        let world = World {
+        let world = QuorumFixture {
             minimum,
             ..world(states)
         };
@@ -531,7 +531,7 @@ fn what_a_plan_relies_on_is_what_the_survivors_know() {
     assert!(super::standing(&world.cluster(), &EtcdSeen::default()).is_none());
 }
 
-fn some_world() -> impl Strategy<Value = World> {
+fn some_world() -> impl Strategy<Value = QuorumFixture> {
     let state = prop_oneof![
         12 => Just(Healthy),
         2 => Just(Dead),
@@ -542,7 +542,7 @@ fn some_world() -> impl Strategy<Value = World> {
         1 => Just(Invalid),
     ];
     let states = proptest::collection::vec(state, 1..8);
-    (states, proptest::option::of(1..5_usize)).prop_map(|(states, minimum)| World {
+    (states, proptest::option::of(1..5_usize)).prop_map(|(states, minimum)| QuorumFixture {
         minimum: minimum.map(|minimum| minimum.min(states.len())),
         states,
     })

@@ -292,12 +292,12 @@ impl<'a> View<'a> {
         match self.designed(live) {
             Ok(found) if found.name != member.name => {
                 let (url, found) = (&member.client_url, &found.name);
-                return Some(format!("is not who answers at {url}: member {found} is"));
+                return Some(format!("does not answer at {url}: member {found} does"));
             }
             Err(Refusal::Stranger { .. }) => {
                 let url = &member.client_url;
                 let name = self.name(&live.id);
-                return Some(format!("is not who answers at {url}: {name} is"));
+                return Some(format!("does not answer at {url}: {name} does"));
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::plan::Action;
 use crate::step::{CleanStep, StepKind};
 
-fn asked(world: &mut World, action: Action, nodes: &[&str]) -> Plan {
+fn asked(world: &mut PlanFixture, action: Action, nodes: &[&str]) -> Plan {
     world.request = Request {
         action,
         nodes: these(nodes),
@@ -16,7 +16,7 @@ fn asked(world: &mut World, action: Action, nodes: &[&str]) -> Plan {
 
 #[test]
 fn a_flag_that_was_set_by_hand_is_not_taken_off_by_an_update() {
-    let mut world = World::settled(&["n1", "n2"]);
+    let mut world = PlanFixture::settled(&["n1", "n2"]);
     let reason = Some(Arc::from("old fans"));
     world.request = Request {
         action: Action::Retire,
@@ -75,7 +75,7 @@ fn a_node_is_deleted_only_when_it_is_cordoned_and_has_no_labels() {
 
 #[test]
 fn a_node_that_no_group_selects_is_built_again_by_itself_behind_the_groups() {
-    let mut world = World::settled(&["n1", "n2", "n3"]);
+    let mut world = PlanFixture::settled(&["n1", "n2", "n3"]);
     world.after.groups = vec![group("all", &[], named(&["n1"]))];
     let plan = asked(&mut world, Action::Redeploy, &["n*"]);
     assert!(plan.blocked().next().is_none());
@@ -93,7 +93,7 @@ fn a_node_that_no_group_selects_is_built_again_by_itself_behind_the_groups() {
 }
 
 /// A record that owes its node a label and a taint.
-fn owe(world: &mut World, name: &str) {
+fn owe(world: &mut PlanFixture, name: &str) {
     let taint = crate::remediation::Taint {
         key: Arc::from("dedicated"),
         value: Arc::from("gpu"),
@@ -106,7 +106,7 @@ fn owe(world: &mut World, name: &str) {
     }));
 }
 
-fn cluster_node<'w>(world: &'w mut World, name: &str) -> &'w mut ClusterNode {
+fn cluster_node<'w>(world: &'w mut PlanFixture, name: &str) -> &'w mut ClusterNode {
     match &mut world.seen(name).cluster {
         Fact::Known(Some(node)) => node,
         other => panic!("{other:?}"),
@@ -232,7 +232,7 @@ fn the_last_api_server_that_is_ready_is_not_taken_away() {
         node.api_servers = servers;
         node.labels = label();
     }
-    let ready = |world: &mut World, count| {
+    let ready = |world: &mut PlanFixture, count| {
         let seen = world.observations.as_mut().unwrap();
         seen.cluster.as_mut().unwrap().api_servers = Some(count);
     };
@@ -350,7 +350,7 @@ fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_
 
 #[test]
 fn an_available_machine_is_retired_by_way_of_manageable() {
-    let mut world = World::settled(&["n1"]);
+    let mut world = PlanFixture::settled(&["n1"]);
     world.bare("n1");
     let plan = asked(&mut world, Action::Retire, &["n1"]);
     assert_eq!(work(&plan), "set-retired/n1");
@@ -368,7 +368,7 @@ fn a_provisioner_that_cleans_on_the_way_to_available_cleans_neither_retired_nor_
         (ProvisionState::Manageable, true),
         (ProvisionState::CleanFailed, false),
     ] {
-        let mut world = World::settled(&["n1"]);
+        let mut world = PlanFixture::settled(&["n1"]);
         let node = world.see("n1", state);
         node.cleans_itself = true;
         node.retired = retired.then(|| Arc::from("old"));

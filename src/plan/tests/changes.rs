@@ -6,33 +6,33 @@ use crate::observed::Capability;
 use crate::plan::Standing;
 
 /// One edit of a world of the settled node `n`.
-type Edit = fn(&mut World);
+type Edit = fn(&mut PlanFixture);
 
-fn unseen(world: &mut World) {
+fn unseen(world: &mut PlanFixture) {
     world.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
 }
 
 /// The machine is moved by its controller alone, which knows nothing but whether it is on.
-fn plain(world: &mut World, power: PowerState) {
+fn plain(world: &mut PlanFixture, power: PowerState) {
     let node = world.seen("n");
     node.provision = Fact::Unknown(Arc::from("kept by records"));
     node.power = Fact::Known(power);
     node.kept_by_records = true;
 }
 
-fn failed(world: &mut World) {
+fn failed(world: &mut PlanFixture) {
     let record = world.record("n");
     record.phase = Phase::Failed;
     record.digests.clear();
     record.last_error = Some(Arc::from("no boot"));
 }
 
-fn prepared(world: &mut World) {
+fn prepared(world: &mut PlanFixture) {
     world.record("n").phase = Phase::Prepared;
     world.see("n", ProvisionState::Available);
 }
 
-fn retire(world: &mut World) {
+fn retire(world: &mut PlanFixture) {
     world.after.retirements.push(Retirement {
         selector: named(&["n"]).remove(0),
         reason: Arc::from("old"),
@@ -93,7 +93,7 @@ fn a_machine_that_keeps_no_state_is_what_its_record_says_and_is_free_only_while_
         ),
     ];
     for (what, power, edit, expected) in table {
-        let mut world = World::settled(&["n"]);
+        let mut world = PlanFixture::settled(&["n"]);
         plain(&mut world, *power);
         edit(&mut world);
         assert_eq!(told(&world), *expected, "{what}");
@@ -444,7 +444,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
         ),
     ];
     for (what, edit, expected) in table {
-        let mut world = World::settled(&["n"]);
+        let mut world = PlanFixture::settled(&["n"]);
         edit(&mut world);
         assert_eq!(told(&world), *expected, "{what}");
     }
@@ -452,7 +452,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
 
 #[test]
 fn digests_of_other_rules_are_never_compared() {
-    let mut world = World::settled(&["n"]);
+    let mut world = PlanFixture::settled(&["n"]);
     let record = world.record("n");
     record.digest_version += 1;
     for section in Section::ALL {
@@ -473,7 +473,7 @@ fn digests_of_other_rules_are_never_compared() {
 
 #[test]
 fn a_create_over_a_partition_table_is_destructive_and_one_over_empty_disks_is_not() {
-    let mut world = World::settled(&["n"]);
+    let mut world = PlanFixture::settled(&["n"]);
     world.bare("n");
     let plan = world.plan();
     assert!(!plan.changes[0].destructive);
@@ -495,7 +495,7 @@ fn a_create_over_a_partition_table_is_destructive_and_one_over_empty_disks_is_no
 
 #[test]
 fn retired_nodes_are_left_out_of_every_group_and_counted() {
-    let mut world = World::settled(&["m", "n"]);
+    let mut world = PlanFixture::settled(&["m", "n"]);
     retire(&mut world);
     let plan = world.plan();
     assert_eq!(plan.groups[0].nodes, [NodeName::from("m")]);
@@ -504,7 +504,7 @@ fn retired_nodes_are_left_out_of_every_group_and_counted() {
 
 #[test]
 fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power() {
-    let mut world = World::settled(&["m", "n"]);
+    let mut world = PlanFixture::settled(&["m", "n"]);
     world.after.groups = vec![group("g", &[], named(&["m"]))];
     world.bare("n");
     assert_eq!(told(&world), "create; shown; ");
@@ -513,7 +513,7 @@ fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power
         *warnings[0],
         *"are selected by no deployment group, and are left alone: n"
     );
-    let mut world = World::settled(&["m", "n"]);
+    let mut world = PlanFixture::settled(&["m", "n"]);
     world.after.groups = vec![group("g", &[], named(&["m"]))];
     world.edit("n", Section::Labels);
     assert_eq!(told(&world), "relabel; ; relabel/n");
@@ -521,7 +521,7 @@ fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power
 
 #[test]
 fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_are_errors() {
-    let mut world = World::settled(&["a1", "a2", "b1", "b2"]);
+    let mut world = PlanFixture::settled(&["a1", "a2", "b1", "b2"]);
     for name in ["a1", "a2", "b1", "b2"] {
         world.edit(name, Section::Labels);
     }
@@ -578,7 +578,7 @@ fn what_is_adopted_counts_as_deployed_and_else_as_its_record_says() {
         ),
     ];
     for (name, edit, expected) in table {
-        let mut world = World::settled(&["n"]);
+        let mut world = PlanFixture::settled(&["n"]);
         failed(&mut world);
         edit(&mut world);
         let plan = world.plan();

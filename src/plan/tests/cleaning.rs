@@ -7,8 +7,8 @@ use crate::observed::Capability;
 use crate::plan::Action;
 
 /// Two machines that offer trueup's own steps, on whose disks there is data.
-fn offering() -> World {
-    let mut world = World::settled(&["n1", "n2"]);
+fn offering() -> PlanFixture {
+    let mut world = PlanFixture::settled(&["n1", "n2"]);
     for name in ["n1", "n2"] {
         let seen = world.seen(name);
         seen.clean_steps = OWN_STEPS.map(OfferedStep::from).into();
@@ -43,7 +43,7 @@ fn policy(name: &str, automated: bool, priorities: &[(&str, u32)]) -> CleaningPo
     }
 }
 
-fn ask(world: &mut World, action: Action) -> Plan {
+fn ask(world: &mut PlanFixture, action: Action) -> Plan {
     world.request = Request {
         action,
         nodes: these(&["n1"]),
@@ -202,7 +202,10 @@ fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_show
     );
     world.seen("n1").capabilities.remove(&Capability::Wipe);
     let plan = world.plan();
-    assert_eq!(because(&plan), "automated cleaning is off in what moves it");
+    assert_eq!(
+        because(&plan),
+        "automated cleaning is off in its provisioner"
+    );
     assert!(plan.changes[0].blocked.is_some());
 }
 
@@ -210,7 +213,7 @@ fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_show
 fn a_step_that_somebody_names_is_one_that_the_machine_has() {
     let mut world = offering();
     world.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
-    let clean = |world: &mut World, names: &[(&str, &str)]| {
+    let clean = |world: &mut PlanFixture, names: &[(&str, &str)]| {
         world.request = Request {
             action: Action::Clean,
             nodes: these(&["n1"]),
@@ -266,7 +269,7 @@ fn a_machine_of_which_only_records_know_the_states_is_fenced_and_managed_by_them
 }
 
 /// A retired machine in some state, as Ironic or the simulator shows it.
-fn retired(state: ProvisionState, cleans_itself: bool) -> World {
+fn retired(state: ProvisionState, cleans_itself: bool) -> PlanFixture {
     let mut world = offering();
     let seen = world.seen("n1");
     seen.provision = Fact::Known(state);

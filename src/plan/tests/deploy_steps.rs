@@ -8,19 +8,19 @@ use crate::plan::effect::PlanEffect;
 const BIOS: &str = "{interface: bios, step: apply_configuration, priority: 150, args: {settings: [{name: Turbo, value: 'off'}]}}";
 
 /// A machine that is to be built, and whose profile and document have these deploy steps.
-fn designed(profile: &str, own: &str) -> World {
+fn designed(profile: &str, own: &str) -> PlanFixture {
     let text = format!(
         "---\nschema: drydock/HostProfile/v1\nmetadata: {{name: p}}\ndata: {{platform: {{image: noble, deploy_steps: {profile}}}}}\n\
          ---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: n1}}\ndata: {{host_profile: p, platform: {{deploy_steps: {own}}}}}\n"
     );
     let site = fixture::site(&text);
-    let mut world = World::settled(&["n1"]);
+    let mut world = PlanFixture::settled(&["n1"]);
     world.designed("n1").sections = site.design.nodes[&NodeName::from("n1")].sections.clone();
     world.bare("n1");
     world
 }
 
-fn steps(world: &World) -> String {
+fn steps(world: &PlanFixture) -> String {
     let plan = world.plan();
     let parameters = step(&plan, "deploy/all/n1").parameters.as_ref();
     let steps = parameters.map_or(&[][..], |all| &all.deploy_steps);
@@ -62,7 +62,7 @@ fn other_deploy_steps_are_another_effect() {
 
 #[test]
 fn what_cannot_run_deploy_steps_is_not_asked_to() {
-    let blocked = |world: &World| {
+    let blocked = |world: &PlanFixture| {
         let plan = world.plan();
         let block = plan.changes[0].blocked.as_ref();
         block.map(|block| block.reason.to_string())

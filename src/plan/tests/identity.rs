@@ -5,7 +5,12 @@ use crate::identity::{Identity, Proof};
 use crate::plan::Action;
 use crate::step::StepKind;
 
-fn seen_as<'w>(world: &'w mut World, name: &str, uuid: &str, proof: Proof) -> &'w mut World {
+fn seen_as<'w>(
+    world: &'w mut PlanFixture,
+    name: &str,
+    uuid: &str,
+    proof: Proof,
+) -> &'w mut PlanFixture {
     let node = world.seen(name);
     node.identity = Some(Box::new(Identity::of(Some(uuid), None)));
     node.proof = proof;
@@ -18,7 +23,7 @@ fn unverified() -> Proof {
 
 #[test]
 fn what_would_change_an_unverified_machine_waits_for_its_flag_and_is_marked_with_it() {
-    let mut world = World::settled(&["n1", "n2"]);
+    let mut world = PlanFixture::settled(&["n1", "n2"]);
     world.bare("n1");
     seen_as(&mut world, "n1", "uuid-1", unverified());
     let block = |plan: &Plan| plan.changes[0].blocked.clone().unwrap();
@@ -54,7 +59,7 @@ fn no_flag_lets_another_machine_be_changed() {
         Action::Teardown,
         Action::Remediate,
     ] {
-        let mut world = World::settled(&["n1"]);
+        let mut world = PlanFixture::settled(&["n1"]);
         if action == Action::Update {
             world.bare("n1");
         } else {
@@ -76,7 +81,7 @@ fn no_flag_lets_another_machine_be_changed() {
 
 #[test]
 fn what_an_adopted_machine_shows_is_kept_and_a_replaced_board_is_accepted() {
-    let mut world = World::settled(&["n1", "n2"]);
+    let mut world = PlanFixture::settled(&["n1", "n2"]);
     world.records.remove("n1");
     seen_as(&mut world, "n1", "uuid-1", Proof::Proven);
     world.options.adopt.all = true;
@@ -90,7 +95,7 @@ fn what_an_adopted_machine_shows_is_kept_and_a_replaced_board_is_accepted() {
         (Some("uuid-1"), false)
     );
 
-    let mut world = World::settled(&["n1", "n2"]);
+    let mut world = PlanFixture::settled(&["n1", "n2"]);
     world.record("n1").identity = Some(Box::new(Identity::of(Some("uuid-1"), None)));
     world.request = Request {
         action: Action::Accept,
@@ -120,7 +125,7 @@ fn what_an_adopted_machine_shows_is_kept_and_a_replaced_board_is_accepted() {
 
 #[test]
 fn a_plan_says_which_deploys_nothing_proves() {
-    let mut world = World::settled(&["n1", "n2"]);
+    let mut world = PlanFixture::settled(&["n1", "n2"]);
     world.bare("n1");
     let says = |plan: &Plan| {
         plan.warnings

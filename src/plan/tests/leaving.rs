@@ -9,8 +9,8 @@ use crate::step::{OnDrainTimeout, StepKind};
 use proptest::prelude::*;
 
 /// A site whose nodes are all in one Kubernetes cluster.
-pub(super) fn clustered(names: &[&str]) -> World {
-    let mut world = World::settled(names);
+pub(super) fn clustered(names: &[&str]) -> PlanFixture {
+    let mut world = PlanFixture::settled(names);
     let seen = world.observations.as_mut().unwrap();
     seen.cluster = Some(ClusterFacts {
         version: Arc::from("v1.33.0"),
@@ -30,7 +30,7 @@ pub(super) fn clustered(names: &[&str]) -> World {
 }
 
 /// Makes nodes members of an etcd cluster; those in `dead` do not answer.
-pub(super) fn with_etcd(world: &mut World, members: &[&str], dead: &[&str]) {
+pub(super) fn with_etcd(world: &mut PlanFixture, members: &[&str], dead: &[&str]) {
     let name = ClusterName::from("main");
     let cluster = EtcdCluster {
         name: name.clone(),
@@ -90,7 +90,7 @@ pub(super) fn with_etcd(world: &mut World, members: &[&str], dead: &[&str]) {
     observations.etcd.insert(name, seen);
 }
 
-fn redeploy(world: &mut World, names: &[&str]) {
+fn redeploy(world: &mut PlanFixture, names: &[&str]) {
     for name in names {
         world.edit(name, Section::OperatingSystem);
     }
@@ -561,13 +561,13 @@ fn a_first_deploy_awaits_its_node_or_says_that_nothing_does() {
     let mut world = clustered(&["n1"]);
     world.bare("n1");
     world.after.backends = fixture::site(site).design.backends;
-    let facts = |world: &mut World, servers| {
+    let facts = |world: &mut PlanFixture, servers| {
         let seen = world.observations.as_mut().unwrap();
         seen.cluster.as_mut().unwrap().api_servers = servers;
     };
     facts(&mut world, Some(Fact::Known(1)));
     world.seen("n1").cluster = Fact::Known(None);
-    let reasons = |world: &World| world.plan().changes[0].reasons.join("; ");
+    let reasons = |world: &PlanFixture| world.plan().changes[0].reasons.join("; ");
     assert!(ids(&world.plan()).contains(&"await-ready/all/n1".to_owned()));
     assert!(!reasons(&world).contains("without waiting"));
 

@@ -31,7 +31,7 @@ use crate::step::{Step, StepIndex, Wait};
 
 /// All that a plan is made from, owned.
 #[derive(Clone, Debug)]
-struct World {
+struct PlanFixture {
     after: Design,
     old: Design,
     records: BTreeMap<NodeName, NodeRecord>,
@@ -44,7 +44,7 @@ struct World {
 
 const REVISION: &str = "r1";
 
-impl World {
+impl PlanFixture {
     /// A site of one group of all nodes, each designed, recorded as deployed with just that, and active.
     fn settled(names: &[&str]) -> Self {
         let mut world = Self {
@@ -260,7 +260,7 @@ fn needs(plan: &Plan, id: &str) -> String {
 }
 
 /// The only change, as `kind; why it is held back; its steps`.
-fn told(world: &World) -> String {
+fn told(world: &PlanFixture) -> String {
     let plan = world.plan();
     let [change] = &plan.changes[..] else {
         assert!(plan.changes.is_empty(), "{:#?}", plan.changes);

@@ -5,7 +5,7 @@ use crate::plan::graph;
 
 #[test]
 fn the_five_groups_of_the_specification_run_in_the_order_of_the_document_where_they_may() {
-    let mut world = World::settled(&["c1", "k1", "k2", "m1", "ntp01"]);
+    let mut world = PlanFixture::settled(&["c1", "k1", "k2", "m1", "ntp01"]);
     for name in ["c1", "k1", "k2", "m1", "ntp01"] {
         world.bare(name);
     }
@@ -76,7 +76,7 @@ fn the_five_groups_of_the_specification_run_in_the_order_of_the_document_where_t
 
 #[test]
 fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
-    let mut world = World::settled(&["n1", "n2", "n3", "new"]);
+    let mut world = PlanFixture::settled(&["n1", "n2", "n3", "new"]);
     world.bare("new");
     for name in ["n1", "n2", "n3"] {
         world.edit(name, Section::Storage);
@@ -119,7 +119,7 @@ fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
 
 #[test]
 fn waves_of_groups_that_run_side_by_side_do_not_meet() {
-    let mut world = World::settled(&["n1", "n2"]);
+    let mut world = PlanFixture::settled(&["n1", "n2"]);
     world.after.groups = vec![
         group("a", &[], named(&["n1"])),
         group("b", &[], named(&["n2"])),
@@ -134,7 +134,7 @@ fn waves_of_groups_that_run_side_by_side_do_not_meet() {
 
 #[test]
 fn a_machine_that_left_goes_at_the_end_or_before_the_group_that_takes_its_address() {
-    let mut world = World::settled(&["gone", "n1", "n2"]);
+    let mut world = PlanFixture::settled(&["gone", "n1", "n2"]);
     world.leave("gone");
     world.bare("n1");
     world.after.groups = vec![
@@ -162,7 +162,7 @@ fn a_machine_that_left_goes_at_the_end_or_before_the_group_that_takes_its_addres
 
 #[test]
 fn a_group_without_work_still_has_its_gates_and_a_site_as_designed_has_no_steps() {
-    let mut world = World::settled(&["n"]);
+    let mut world = PlanFixture::settled(&["n"]);
     assert!(world.plan().is_empty());
     world.site_digest = Arc::from("another comment");
     assert_eq!(
@@ -181,7 +181,7 @@ fn a_group_without_work_still_has_its_gates_and_a_site_as_designed_has_no_steps(
 
 #[test]
 fn a_refused_prepare_says_why_and_does_nothing() {
-    let mut world = World::settled(&["n"]);
+    let mut world = PlanFixture::settled(&["n"]);
     world.bare("n");
     world.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
     let plan = world.plan();
@@ -197,7 +197,7 @@ fn a_refused_prepare_says_why_and_does_nothing() {
 
 #[test]
 fn what_could_not_be_observed_is_told_once_for_each_reason() {
-    let mut world = World::settled(&["n1", "n2", "n3"]);
+    let mut world = PlanFixture::settled(&["n1", "n2", "n3"]);
     for (node, why) in [("n1", "refused"), ("n2", "timed out"), ("n3", "refused")] {
         world.seen(node).provision = Fact::Unknown(Arc::from(why));
     }
@@ -213,7 +213,7 @@ fn what_could_not_be_observed_is_told_once_for_each_reason() {
 
 #[test]
 fn groups_that_cannot_be_ordered_are_errors_that_show_the_circle_whole() {
-    let mut world = World::settled(&["n"]);
+    let mut world = PlanFixture::settled(&["n"]);
     world.after.groups = vec![
         group("a", &["b"], Vec::new()),
         group("b", &["c"], Vec::new()),
@@ -237,7 +237,7 @@ fn groups_that_cannot_be_ordered_are_errors_that_show_the_circle_whole() {
 
 #[test]
 fn the_graph_is_that_of_the_steps_and_the_longest_path_is_their_timeouts() {
-    let mut world = World::settled(&["n1", "n2"]);
+    let mut world = PlanFixture::settled(&["n1", "n2"]);
     world.bare("n1");
     world.bare("n2");
     let plan = world.plan();

@@ -42,10 +42,10 @@ const FATES: [Fate; 14] = [
     Fate::Unretired,
 ];
 
-fn world(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) -> World {
+fn world(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) -> PlanFixture {
     let names: Vec<String> = (0..fates.len()).map(|n| format!("n{n:03}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut world = World::settled(&names);
+    let mut world = PlanFixture::settled(&names);
     for (position, (name, fate)) in names.iter().zip(fates).enumerate() {
         world.designed(name).rack = Some(Arc::from(format!("r{}", position % 3)));
         match FATES[*fate] {
@@ -108,7 +108,7 @@ fn world(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) ->
     world
 }
 
-fn worlds() -> impl Strategy<Value = World> {
+fn worlds() -> impl Strategy<Value = PlanFixture> {
     let fates = prop::collection::vec(0..FATES.len(), 0..24);
     let limit = prop::option::of(1..4_usize);
     (fates, any::<bool>(), 0..3_usize, limit)
@@ -116,7 +116,7 @@ fn worlds() -> impl Strategy<Value = World> {
 }
 
 /// The same world with everything in it put together the other way round.
-fn shuffled(world: &World) -> World {
+fn shuffled(world: &PlanFixture) -> PlanFixture {
     let mut other = world.clone();
     other.after = Design::empty(world.after.site.clone());
     other.after.groups = world.after.groups.clone();
@@ -129,7 +129,7 @@ fn shuffled(world: &World) -> World {
 }
 
 /// The site after all steps of a plan succeeded, as a run records it.
-fn applied(world: &World, plan: &Plan) -> World {
+fn applied(world: &PlanFixture, plan: &Plan) -> PlanFixture {
     let mut done = world.clone();
     done.old = world.after.clone();
     for step in plan.steps.iter().filter(|step| step.id.node.is_some()) {

@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::saved::{SavedError, digest, read, write};
 
 fn rich() -> Plan {
-    let mut world = World::settled(&["gone", "n1", "n2", "n3", "n4"]);
+    let mut world = PlanFixture::settled(&["gone", "n1", "n2", "n3", "n4"]);
     world.leave("gone");
     world.bare("n1");
     world.edit("n2", Section::Labels);

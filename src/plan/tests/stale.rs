@@ -4,7 +4,7 @@ use super::*;
 use crate::design::Retirement;
 use crate::plan::{Current, stale};
 
-fn reasons(plan: &Plan, world: &World, today: &str) -> Vec<String> {
+fn reasons(plan: &Plan, world: &PlanFixture, today: &str) -> Vec<String> {
     let base = world.base.as_ref().map(|base| &base.run);
     let now = Current {
         site_digest: &world.site_digest,
@@ -19,7 +19,7 @@ fn reasons(plan: &Plan, world: &World, today: &str) -> Vec<String> {
 
 #[test]
 fn each_reason_to_refuse_a_plan_is_told_by_itself() {
-    let mut world = World::settled(&["m", "n"]);
+    let mut world = PlanFixture::settled(&["m", "n"]);
     world.bare("n");
     let plan = world.plan();
     let facts: Vec<_> = plan
@@ -43,7 +43,7 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
     );
     let day = "2030-06-02";
     assert_eq!(reasons(&plan, &world, day), Vec::<String>::new());
-    type Edit = fn(&mut World);
+    type Edit = fn(&mut PlanFixture);
     let table: &[(Edit, &str)] = &[
         (
             |w| w.site_digest = Arc::from("x"),
@@ -104,7 +104,7 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
 
 #[test]
 fn a_plan_of_which_nothing_was_observed_still_never_deploys_over_a_machine() {
-    let mut world = World::settled(&["n"]);
+    let mut world = PlanFixture::settled(&["n"]);
     world.bare("n");
     let observations = world.observations.take();
     let plan = world.plan();

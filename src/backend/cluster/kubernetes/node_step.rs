@@ -204,7 +204,7 @@ fn reason(kind: StepKind) -> &'static str {
         StepKind::Relabel => "the labels cannot be set",
         StepKind::SetOutOfService => "the node cannot be marked as out of service",
         StepKind::UnsetOutOfService => "the node cannot be put into service",
-        StepKind::RestoreNode => "the node cannot be given back what it carried",
+        StepKind::RestoreNode => "labels, annotations and taints of the node cannot be restored",
         _ => "the node cannot be waited for",
     }
 }

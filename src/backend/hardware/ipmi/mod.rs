@@ -232,7 +232,7 @@ impl Ipmi {
         match selector {
             Some("Force PXE") => Ok(Boot::Network),
             Some(_) => Ok(Boot::Other),
-            None => Err(odd(session, "what it boots from")),
+            None => Err(odd(session, "its boot parameters")),
         }
     }
 
@@ -271,7 +271,7 @@ impl Ipmi {
         let said = self.ask(session, &["mc", "info"]).await?;
         let is_controller = said.lines().any(|line| line.starts_with("IPMI Version"));
         if !is_controller {
-            return Err(odd(session, "who it is"));
+            return Err(odd(session, "its identity"));
         }
         let said = self.ask(session, &["chassis", "status"]).await?;
         for fault in ["Main Power Fault", "Power Control Fault", "Power Overload"] {
@@ -295,7 +295,7 @@ impl Ipmi {
         order: &Order,
     ) -> Result<(), ActError> {
         self.bring_power(session, PowerState::Off, order).await?;
-        order.reporter.progress("setting what it boots from");
+        order.reporter.progress("setting the boot source");
         let hardware = node.sections.get(&Section::Hardware);
         let mode = hardware.and_then(|hardware| hardware.at(&["hardware_profile", "boot_mode"]));
         let is_uefi = mode.is_some_and(|mode| mode.scalar_text().as_deref() == Some("uefi"));
@@ -341,7 +341,7 @@ impl Ipmi {
             Ok((power, identity, proof)) => {
                 let unseen = |what: &str| Arc::from(format!("IPMI does not show {what}"));
                 let observed = ObservedNode {
-                    provision: Fact::Unknown(unseen("what is on a machine")),
+                    provision: Fact::Unknown(unseen("the system of a machine")),
                     power: Fact::Known(power),
                     disks: Fact::Unknown(unseen("disks")),
                     cluster: Fact::Unknown(unseen("Kubernetes nodes")),

@@ -324,7 +324,7 @@ impl Annotations<'_> {
         let text = serde_json::to_string(&state).unwrap_or_default();
         if text.len() > LONGEST {
             let text = format!(
-                "what its node carries has {} bytes, and a host can keep {LONGEST}",
+                "labels, annotations and taints of its node have {} bytes, and an annotation of a host can hold {LONGEST}",
                 text.len()
             );
             return Err(ActError::Permanent(text.into()));

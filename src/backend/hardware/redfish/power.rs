@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::machine::Machine;
-use super::resource::{Action, Resource};
+use super::resource::{Resource, ResourceAction};
 use super::time_of;
 use crate::backend::hardware::level::{self, Pace};
 use crate::backend::{ActError, Order, Probe};
@@ -139,7 +139,7 @@ impl Machine<'_> {
     }
 
     /// The kinds of reset that are offered; `None` where that is not said.
-    async fn allowed(&self, action: &Action) -> Result<Option<Vec<Arc<str>>>, ActError> {
+    async fn allowed(&self, action: &ResourceAction) -> Result<Option<Vec<Arc<str>>>, ActError> {
         let own = |texts: Vec<&str>| texts.into_iter().map(Arc::from).collect();
         if let Some(allowed) = action.allowed("ResetType") {
             return Ok(Some(own(allowed)));

@@ -144,9 +144,9 @@ impl Resource {
     }
 
     /// An action that it offers (`ComputerSystem.Reset`).
-    pub(super) fn action(&self, name: &str) -> Option<Action> {
+    pub(super) fn action(&self, name: &str) -> Option<ResourceAction> {
         let value = self.value.pointer(&format!("/Actions/#{name}"))?;
-        Some(Action {
+        Some(ResourceAction {
             target: Arc::from(value.get("target")?.as_str()?),
             value: value.clone(),
         })
@@ -170,12 +170,12 @@ fn link_of(value: &Value) -> Option<&str> {
 
 /// Something that a resource can be asked to do.
 #[derive(Clone, Debug)]
-pub(super) struct Action {
+pub(super) struct ResourceAction {
     pub(super) target: Arc<str>,
     value: Value,
 }
 
-impl Action {
+impl ResourceAction {
     /// The values that a parameter may have; `None` where it does not say.
     pub(super) fn allowed(&self, parameter: &str) -> Option<Vec<&str>> {
         let list = self

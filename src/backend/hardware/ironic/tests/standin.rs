@@ -9,9 +9,9 @@ use crate::backend::http::tests::server::{Received, Reply, Server};
 
 /// Shared by its clones.
 #[derive(Clone)]
-pub(super) struct StandIn(Arc<Mutex<World>>);
+pub(super) struct StandIn(Arc<Mutex<StandInState>>);
 
-struct World {
+struct StandInState {
     nodes: BTreeMap<String, Value>,
     /// States of nodes at the next list.
     pending: BTreeMap<String, String>,
@@ -27,7 +27,7 @@ struct World {
 
 impl StandIn {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(World {
+        Self(Arc::new(Mutex::new(StandInState {
             nodes: BTreeMap::new(),
             pending: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -39,7 +39,7 @@ impl StandIn {
         })))
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
+    fn world(&self) -> MutexGuard<'_, StandInState> {
         self.0.lock().unwrap()
     }
 
@@ -138,7 +138,7 @@ fn refusal(status: u16, words: &str) -> Reply {
     Reply::json(status, json!({"error_message": inner}))
 }
 
-impl World {
+impl StandInState {
     fn moved(&mut self, name: &str, state: &str) {
         self.clock += 1;
         let node = self.nodes.get_mut(name).unwrap();
