@@ -1,7 +1,7 @@
-//! What can be computed again, kept in files so that it need not be.
+//! Recomputable data, kept in files so that it need not be computed again.
 //!
 //! A cache is a folder of segments. A segment never changes: it is written under a temporary name and
-//! renamed, and its name says what it holds ([`Key`]), so that nothing has to list what is there and any
+//! renamed, and its name identifies its content ([`Key`]), so that nothing has to list what is there and any
 //! number of processes may read and write at once. Every segment, and the whole folder, may be deleted
 //! at any time.
 //!

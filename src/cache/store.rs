@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 const LARGEST: u64 = 1 << 30;
 /// Segments of one kind that are kept; the oldest go first.
 const KEPT: usize = 4;
-/// The age at which a temporary file is nobody's any more.
+/// The age at which a temporary file has no writer any more.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// The bytes of a checksum, which stand behind the value.
@@ -82,8 +82,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The cache in a folder, which is made when something is written. `program` says which program
-    /// writes: what another one wrote, as an older build of it, is never read.
+    /// The cache in a folder, which is made when something is written. `program` identifies the program that
+    /// writes: segments of another one, as of an older build, are never read.
     #[must_use]
     pub fn new(folder: &Path, program: &[u8]) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Cache {
         self.folder.is_some()
     }
 
-    /// The segment of a key; `None` where it is not there, or is damaged.
+    /// The segment of a key; `None` if not found or damaged.
     #[must_use]
     pub fn read(&self, key: &Key) -> Option<Segment> {
         let path = self.folder.as_ref()?.join(key.file_name());

@@ -1,7 +1,7 @@
-//! What the Kubernetes cluster and the etcd clusters of a site were seen to be.
+//! The observed state of the Kubernetes cluster and the etcd clusters of a site.
 //!
-//! What only forecasts (pods, budgets, sizes) and what a guard judges by (labels, members, alarms) are
-//! both here; which of them a plan relies on is the plan's to say.
+//! Values for forecasts only (pods, budgets, sizes) and values that guards judge by (labels, members, alarms) are
+//! both here; the plan decides which of them it relies on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct ClusterNode {
     pub ready: bool,
     /// Whether it is cordoned.
     pub unschedulable: bool,
-    /// The run that cordoned it, by its annotation; `None` where it is somebody else's doing.
+    /// The run that cordoned it, by its annotation; `None` where another actor did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned_by: Option<Arc<str>>,
     /// Its labels.
@@ -56,7 +56,7 @@ pub struct Attachment {
     pub volume: Arc<str>,
 }
 
-/// What the Kubernetes cluster is.
+/// The facts of the Kubernetes cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterFacts {
@@ -76,7 +76,7 @@ pub struct ClusterFacts {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MissingRight {
-    /// What (`create pods/eviction`).
+    /// The right (`create pods/eviction`).
     pub right: Arc<str>,
     /// The kinds of step that need it, by name.
     pub steps: BTreeSet<Arc<str>>,
@@ -125,7 +125,7 @@ pub struct LocalData {
     pub pods: usize,
 }
 
-/// What a drain of a node would meet.
+/// The forecast of a drain of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodePods {
@@ -135,11 +135,11 @@ pub struct NodePods {
     pub daemon_set: usize,
     /// Mirrors of static pods, which stay.
     pub mirror: usize,
-    /// Pods that have ended, which are evicted without waiting for anybody.
+    /// Pods that have ended, which are evicted without waiting.
     pub finished: usize,
     /// Budgets that allow no disruption now, sorted.
     pub blocked: Vec<BlockedBudget>,
-    /// Pods without a controller, which nobody starts again, sorted.
+    /// Pods without a controller, which are not started again, sorted.
     pub uncontrolled: Vec<PodName>,
     /// Data that is lost, sorted.
     pub local_data: Vec<LocalData>,
@@ -158,7 +158,7 @@ pub struct EtcdSeen {
     pub invalid: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// What one member said when it was asked for itself.
+/// The answer of one member that was asked for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtcdAnswer {

@@ -1,8 +1,8 @@
 //! The labels of a node of a cluster, kept small.
 //!
 //! The nodes of a large site have dozens of labels each, nearly all of them alike. A label is therefore
-//! one shared value. Whoever reads or makes labels for many nodes, one after the other, gets labels that
-//! were read lately instead of new ones; which ones, nobody can tell from outside.
+//! one shared value. A reader that makes labels for many nodes, one after the other, gets labels that
+//! were read lately instead of new ones; the result is the same.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ impl Labels {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -301,7 +301,7 @@ mod tests {
             let json = serde_json::to_string(&labels).unwrap();
             prop_assert_eq!(&json, &serde_json::to_string(&expected).unwrap());
             prop_assert_eq!(serde_json::from_str::<Labels>(&json).unwrap(), labels);
-            // As read by somebody who did not sort, and with keys that stand there twice.
+            // As read from an unsorted source, and with keys that stand there twice.
             let text: Vec<String> = changes
                 .iter()
                 .map(|(key, value)| serde_json::json!({ &**key: value.as_deref().unwrap_or("") }).to_string())

@@ -1,4 +1,4 @@
-//! What machines and clusters were seen to be: values only, each known or unknown.
+//! The observed state of machines and clusters: values only, each known or unknown.
 //!
 //! A backend makes these, a plan is made from them, and a file can carry them from one to the other
 //! (`--observed FILE`), so that a plan never needs the network.
@@ -30,14 +30,14 @@ pub use snapshot::{Error, LARGEST, read, write};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fact<T> {
-    /// What was seen.
+    /// The observed value.
     Known(T),
-    /// Why it could not be seen.
+    /// Why it could not be observed.
     Unknown(Arc<str>),
 }
 
 impl<T> Fact<T> {
-    /// The value, if it was seen.
+    /// The value, if it was observed.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -56,11 +56,11 @@ pub struct Disk {
     pub serial: Arc<str>,
     /// Size in bytes.
     pub size: u64,
-    /// Whether a partition table was seen on it; also set where nobody can look.
+    /// Whether a partition table was observed on it; also set where it cannot be observed.
     pub partitioned: bool,
 }
 
-/// What a backend can do to a machine.
+/// The capabilities of a backend for a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
@@ -84,7 +84,7 @@ pub enum Capability {
     Relabel,
 }
 
-/// What a machine was seen to be.
+/// The observed state of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObservedNode {
@@ -105,24 +105,24 @@ pub struct ObservedNode {
     pub clean_step: Option<Arc<str>>,
     /// Disks, sorted by name.
     pub disks: Fact<Vec<Disk>>,
-    /// The Kubernetes node; known and `None` where there is none.
+    /// The Kubernetes node; known and `None` if it has none.
     pub cluster: Fact<Option<ClusterNode>>,
-    /// What can be done to it.
+    /// Its capabilities.
     pub capabilities: BTreeSet<Capability>,
-    /// What moves it keeps neither provision state nor flags (a plain management controller): the records
+    /// Its backend keeps neither provision state nor flags (a plain management controller): the records
     /// are the authority for both, and what is on without a record counts as deployed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept_by_records: bool,
     /// The clean steps that it offers; empty where its provisioner does not say before it cleans.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub clean_steps: Arc<[OfferedStep]>,
-    /// What moves it chooses its clean steps and their order itself: those above are what it last ran.
+    /// Its provisioner chooses its clean steps and their order itself: those above are the ones that it last ran.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleans_itself: bool,
     /// Nothing tells that what a deploy installs has come up: the deploy ends unverified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deploys_unverified: bool,
-    /// What distinguishes it from other machines, as far as it shows that.
+    /// Its identity, as far as it shows that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
     /// Whether it was proven to be the machine that the document means.
@@ -130,13 +130,13 @@ pub struct ObservedNode {
     pub proof: Proof,
 }
 
-/// Whether there are none.
+/// Whether a list is empty.
 fn is_empty<T>(list: &Arc<[T]>) -> bool {
     list.is_empty()
 }
 
 impl ObservedNode {
-    /// A machine of which nothing could be seen.
+    /// A machine that could not be observed.
     #[must_use]
     pub fn unknown(reason: &str) -> Self {
         let reason: Arc<str> = Arc::from(reason);
@@ -170,23 +170,23 @@ impl ObservedNode {
     }
 }
 
-/// All that was seen, at one time.
+/// The observed state of a site, at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observations {
     /// Every machine that was asked for.
     pub nodes: BTreeMap<NodeName, Box<ObservedNode>>,
-    /// What the Kubernetes cluster is, where there is one and it answered.
+    /// The facts of the Kubernetes cluster, if the site has one and it answered.
     pub cluster: Option<ClusterFacts>,
-    /// The pods of each node, of those that were looked at.
+    /// The pods of each node, of those that were observed.
     pub pods: BTreeMap<NodeName, NodePods>,
-    /// What says of machines that they are to be remediated, or are being, of those of which anything does.
+    /// The requests for remediation of machines, or the marks of running ones, of those that have any.
     pub remediation: BTreeMap<NodeName, RemediationSeen>,
     /// The etcd clusters of the design.
     pub etcd: BTreeMap<ClusterName, EtcdSeen>,
 }
 
 impl Observations {
-    /// What a machine was seen to be, where it was asked for.
+    /// The observed state of a machine, where it was requested.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&ObservedNode> {
         self.nodes.get(name).map(|node| &**node)

@@ -1,4 +1,4 @@
-//! What the resources of a management cluster say of the remediation of a machine.
+//! The remediation of a machine in the resources of a management cluster.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ pub struct RemediationSeen {
     /// The host carries our reboot annotation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reboot_annotation: bool,
-    /// The host keeps something of a remediation that goes on.
+    /// The host carries the state of a running remediation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub under_way: bool,
     /// Why it cannot be remediated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Arc<str>>,
-    /// Why nothing of this could be seen; all else is empty then.
+    /// Why nothing of this could be observed; all else is empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen: Option<Arc<str>>,
-    /// Why the last remediation of it was given up.
+    /// Why the last remediation of it was aborted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Arc<str>>,
 }

@@ -274,7 +274,7 @@ fn share(line: &mut Line<'_>, before: &Line<'_>) {
     }
 }
 
-/// Adds a line to the others, or says what is wrong with it.
+/// Adds a line to the others, or returns its problem.
 fn add(observations: &mut Observations, line: Line<'_>) -> Result<(), String> {
     match line {
         Line::Node { name, observed } => put(&mut observations.nodes, name, observed),

@@ -1,4 +1,4 @@
-//! What can go wrong with the records.
+//! Errors of the records.
 
 use crate::design::{RunId, SiteName};
 use crate::repository;
@@ -9,7 +9,7 @@ pub enum Error {
     /// The repository failed.
     #[error("failed to {attempt}")]
     Repository {
-        /// What was tried, as a verb phrase.
+        /// The attempt, as a verb phrase.
         attempt: &'static str,
         /// Why it failed.
         #[source]
@@ -20,7 +20,7 @@ pub enum Error {
     BadName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
     /// Two sites whose names differ in case only: on some disks they are one.
@@ -31,7 +31,7 @@ pub enum Error {
         /// The site that has records.
         other: String,
     },
-    /// Somebody else wrote records since these were read. Nothing was changed.
+    /// Another process wrote records since these were read. Nothing was changed.
     #[error("the records of site `{site}` have moved{}", by.as_ref().map(|run| format!(": run {run} wrote them")).unwrap_or_default())]
     LostRace {
         /// The site.
@@ -54,7 +54,7 @@ pub enum Error {
     Broken {
         /// The path in the tree of the state.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }

@@ -3,7 +3,7 @@
 //! That a clone has no records does not mean that nothing was applied: a pipeline's clone has neither
 //! records nor tags. So the remote is asked, its state is kept in
 //! `refs/trueup-remotes/<remote>/<site>/state`, and ours follows it: it is a cache of the remote's, with
-//! checkpoints on top that are not published yet. Where both have gone on, the remote's count and ours are
+//! checkpoints on top that are not published yet. Where both have newer runs, the remote's count and ours are
 //! kept under a ref of their own.
 
 use super::error::{Error, failed};
@@ -22,7 +22,7 @@ pub enum ExchangeOutcome {
     Followed,
     /// Ours have checkpoints that the remote has not.
     Ahead,
-    /// Ours had a run that the remote does not know, and the remote has gone on without it. Ours follow
+    /// Ours had a run that the remote does not know, and the remote has newer ones. Ours follow
     /// the remote's now.
     SetAside {
         /// The newest run that ours had.
@@ -32,7 +32,7 @@ pub enum ExchangeOutcome {
     },
 }
 
-/// What the remote had when it was asked, which is what a push of the state must expect.
+/// The refs of the remote when it was asked, which a push of the state must expect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// How ours stand to it.
@@ -42,7 +42,7 @@ pub struct Exchange {
 }
 
 impl Store<'_> {
-    /// Asks the remote for its records, fetches them, and lets ours follow. Where both have gone on, ours
+    /// Asks the remote for its records, fetches them, and lets ours follow. Where both have newer runs, ours
     /// are kept aside as `refs/trueup-kept/runs/<site>/<run>`, and the remote's count: either ours only have
     /// more of a run that was resumed elsewhere, or a run that the remote does not know
     /// ([`ExchangeOutcome::SetAside`]).
@@ -105,8 +105,8 @@ impl Store<'_> {
         };
         let kept = self.set_aside(&run, tip)?;
         self.move_to(Some(tip), theirs)?;
-        // Checkpoints of a run that died before it published them, and that was resumed or aborted elsewhere,
-        // with a look at every step that it may have begun, are nobody's loss.
+        // Checkpoints of a run that crashed before it published them, and that was resumed or aborted elsewhere,
+        // with a probe of every step that it may have begun, are no loss.
         let is_known = self.run(&at_remote, &run)?.is_some();
         Ok(exchange(match is_known {
             true => ExchangeOutcome::Followed,
@@ -114,7 +114,7 @@ impl Store<'_> {
         }))
     }
 
-    /// What has to be pushed so that the remote has these records; `None` where it has them.
+    /// The ref to push so that the remote has these records; `None` where it has them.
     #[must_use]
     pub fn publication(&self, state: &State, remote_tip: Option<CommitId>) -> Option<RefUpdate> {
         let new = state.tip?;
@@ -136,7 +136,7 @@ impl Store<'_> {
         Ok(kept)
     }
 
-    /// Moves our records forward to a commit that was fetched, after a look at whether it can be read.
+    /// Moves our records forward to a commit that was fetched, after a check that it can be read.
     fn move_to(&self, ours: Option<CommitId>, theirs: CommitId) -> Result<(), Error> {
         self.read_at(theirs)?;
         let before = ours.map(|tip| tip.0);

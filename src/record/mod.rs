@@ -1,11 +1,11 @@
-//! What was done to each node and by which run: typed records, kept in git.
+//! The record of each node and of each run: typed, stored in git.
 //!
 //! `refs/trueup/<site>/state` is a line of commits, one for each run and checkpoint. It is the
 //! authority for "last success"; the tags publish it.
 
+mod cached;
 mod error;
 mod exchange;
-mod kept;
 mod packed;
 mod shard;
 mod store;
@@ -36,7 +36,7 @@ pub enum Phase {
     Deployed,
     /// A step on it failed.
     Failed,
-    /// What was asked of it may still go on; it is looked at before anything else is done.
+    /// A request to it may still be running; it is observed before anything else is done.
     Unknown,
 }
 
@@ -76,7 +76,7 @@ pub struct NodeRecord {
     /// The reason, where it is in maintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Arc<str>>,
-    /// What failed last, and why.
+    /// The last failure, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<Arc<str>>,
     /// The clean step that failed; absent as soon as the machine was cleaned, or that was skipped on purpose.
@@ -86,13 +86,13 @@ pub struct NodeRecord {
     /// itself whether that is so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub manageable: bool,
-    /// What was taken off its Kubernetes node, or went with it, and is not back yet.
+    /// Labels and taints taken off its Kubernetes node, or lost with it, and not restored yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<Box<Backup>>,
-    /// The remediation that goes on, or was given up: where no Metal3 holds them, its two annotations.
+    /// The running or aborted remediation: where no Metal3 holds them, its two annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Box<Memory>>,
-    /// What its machine is known by since it was adopted or first changed.
+    /// The identity of its machine since it was adopted or first changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
 }
@@ -135,7 +135,7 @@ impl NodeRecord {
 }
 
 impl NodeRecord {
-    /// Whether it says that a run has deployed the node, and nothing happened to it since.
+    /// Whether it shows that a run has deployed the node, without a change since.
     #[must_use]
     pub fn is_deployed_by(&self, run: &RunId) -> bool {
         self.phase == Phase::Deployed && self.run == *run
@@ -156,7 +156,7 @@ pub enum Outcome {
     Failed,
     /// Interrupted; it can be resumed.
     Interrupted,
-    /// Given up, or superseded by another run.
+    /// Aborted, or superseded by another run.
     Abandoned,
 }
 
@@ -214,7 +214,7 @@ pub struct RunRecord {
     pub unverified: usize,
     /// The tag that was made, where one was.
     pub tag: Option<Arc<str>>,
-    /// What the tag says beside its name and its commit: with that every clone makes the same tag.
+    /// The message of the tag beside its name and its commit: with that every clone makes the same tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotation: Option<Box<Annotation>>,
     /// Whether the remote has refused the tag, so that it is still owed.
@@ -235,7 +235,7 @@ pub struct JournalMark {
     pub entries: usize,
 }
 
-/// What an annotated tag says beside its name and its commit.
+/// The message of an annotated tag beside its name and its commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotation {
     /// The name of the tagger.
@@ -256,7 +256,7 @@ fn is_none_of(number: &usize) -> bool {
     *number == 0
 }
 
-/// What the state says about the whole site.
+/// The state of the whole site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteState {
     /// The version of the format of the state.

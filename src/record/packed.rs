@@ -12,7 +12,7 @@ use super::error::Error;
 
 /// The most bytes that a packed file is unpacked to.
 const LARGEST: u64 = 1 << 30;
-/// How hard is tried: beyond it, twice the time saves a tenth of the room.
+/// The effort of compression: beyond it, twice the time saves a tenth of the space.
 const LEVEL: Compression = Compression::new(3);
 
 /// A packed file; a clone is a reference.
@@ -31,7 +31,7 @@ impl Packed {
         Ok((out.finish()?, result))
     }
 
-    /// What is in a file already.
+    /// Packs the bytes of a file that is packed already.
     pub(super) fn from_file(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }
@@ -42,7 +42,7 @@ impl Packed {
         &self.0
     }
 
-    /// What was packed; `path` names it where it is damaged.
+    /// Unpacks the bytes; `path` names the file where it is damaged.
     ///
     /// # Errors
     ///

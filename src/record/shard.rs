@@ -21,7 +21,7 @@ const FOLDER: &str = "nodes";
 /// So many records are written on more than one thread.
 const WORTH_A_THREAD: usize = 1000;
 
-/// What becomes of the record of a node: a new one, or none.
+/// The changed record of a node: a new one, or none.
 pub(super) type Changes<'a> = BTreeMap<&'a NodeName, Option<&'a NodeRecord>>;
 
 /// The path of the file that holds a node's record.
@@ -173,7 +173,7 @@ fn changed(path: &str, before: &[u8], changes: &Changes<'_>) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// What `work` makes of each part, each on a thread of its own where there are several.
+/// Maps each part by `work`, each on a thread of its own where there are several.
 fn in_parts<P: Send, T: Send>(
     parts: impl ExactSizeIterator<Item = P>,
     work: impl Fn(P) -> Result<T, Error> + Sync,

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use super::error::{Error, failed};
 use super::{NodeRecord, Packed, RunRecord, SiteAction, SiteState};
-use super::{kept, shard};
+use super::{cached, shard};
 use crate::design::{NodeName, RunId, SiteName, name_problem};
 use crate::repository::{self, CommitId, NewCommit, Repository, Signature};
 
@@ -40,7 +40,7 @@ pub struct Store<'a> {
 pub struct State {
     /// The commit; `None` where nothing was ever recorded.
     pub tip: Option<CommitId>,
-    /// What it says about the whole site.
+    /// The state of the whole site.
     pub site: SiteState,
 }
 
@@ -54,7 +54,7 @@ pub struct PendingCheckpoint {
     site: SiteState,
 }
 
-/// What a checkpoint writes.
+/// The content of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Checkpoint<'a> {
     /// The run that writes it.
@@ -63,13 +63,13 @@ pub struct Checkpoint<'a> {
     pub nodes: Vec<&'a NodeRecord>,
     /// Nodes that are not recorded any more.
     pub forgotten: &'a [NodeName],
-    /// The plan, where it is not there yet.
+    /// The plan, where it is not stored yet.
     pub plan: Option<&'a Packed>,
     /// JSON lines of events since the last checkpoint, in parts that follow each other.
     pub events: &'a [Packed],
     /// The report, at the end of the run.
     pub report: Option<&'a Packed>,
-    /// Who and when.
+    /// Author and time.
     pub author: Signature,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Store<'a> {
     pub fn read_at(&self, tip: CommitId) -> Result<State, Error> {
         let bytes = self.file(tip, SITE)?.ok_or_else(|| Error::Broken {
             path: SITE.to_owned(),
-            reason: "it is not there".to_owned(),
+            reason: "not found".to_owned(),
         })?;
         let site: SiteState = from_json(SITE, &bytes)?;
         if site.format_version > FORMAT_VERSION {
@@ -204,18 +204,18 @@ impl<'a> Store<'a> {
     pub fn nodes(&self, state: &State) -> Result<BTreeMap<NodeName, NodeRecord>, Error> {
         match state.tip {
             Some(tip) => {
-                if let Some(records) = kept::read(self.repository, tip) {
+                if let Some(records) = cached::read(self.repository, tip) {
                     return Ok(records);
                 }
                 let records = shard::read_all(self.repository, tip)?;
-                kept::write(self.repository, tip, &records);
+                cached::write(self.repository, tip, &records);
                 Ok(records)
             }
             None => Ok(BTreeMap::new()),
         }
     }
 
-    /// The record of one node; `None` where there is none.
+    /// The record of one node; `None` if it has none.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// A file of a run as it is kept; `None` where there is none.
+    /// A file of a run as it is stored; `None` if not found.
     ///
     /// # Errors
     ///
@@ -271,7 +271,7 @@ impl<'a> Store<'a> {
         Ok(found.map(Packed::from_file))
     }
 
-    /// A file of a run, unpacked; `None` where there is none.
+    /// A file of a run, unpacked; `None` if not found.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ impl<'a> Store<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::LostRace`] where somebody else wrote since: then nothing was changed.
+    /// [`Error::LostRace`] where another process wrote since: then nothing was changed.
     pub fn checkpoint(&self, state: &State, checkpoint: &Checkpoint<'_>) -> Result<State, Error> {
         self.advance(self.draft(state, checkpoint)?)
     }

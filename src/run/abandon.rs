@@ -7,19 +7,19 @@ use super::error::{self, Error};
 use super::files::RunFiles;
 use super::known::{KnownRun, is_past_verification};
 use super::process::Process;
-use super::tag::{self, Deed};
+use super::tag::{self, TagFacts};
 use super::time::rfc3339;
 use crate::design::{NodeName, RunId};
 use crate::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
 use crate::repository::RefUpdate;
 use crate::step::StepId;
 
-/// What an aborted run leaves.
+/// The result of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aborted {
     /// The run.
     pub run: RunId,
-    /// What stays half-done; nodes sorted by name, then steps.
+    /// The half-done parts; nodes sorted by name, then steps.
     pub half_done: Vec<HalfDone>,
     /// The tag, where it could have changed something.
     pub tag: Option<Arc<str>>,
@@ -34,10 +34,10 @@ pub enum HalfDone {
         node: NodeName,
         /// How far.
         phase: Phase,
-        /// What failed, or what had begun.
+        /// The failure, or the step that had begun.
         message: Option<Arc<str>>,
     },
-    /// A step that had begun and whose end nobody wrote down.
+    /// A step that had begun and whose end is unknown.
     Step {
         /// Its id.
         step: StepId,
@@ -71,11 +71,11 @@ pub(super) fn abandon(
     record.counts = counts;
     record.outcome = Outcome::Abandoned;
     record.ended = Some(Arc::from(rfc3339(process.time.seconds())));
-    let deed = Deed {
+    let facts = TagFacts {
         past_verification: is_past_verification(known.all()),
         is_no_op: false,
     };
-    record.tag = tag::name(&record, &state.site, deed).map(Arc::from);
+    record.tag = tag::name(&record, &state.site, facts).map(Arc::from);
     record.annotation = tag::annotation(&record, process.signature());
     let written = changed.iter().filter_map(|node| nodes.get(node));
     let state = store
@@ -86,7 +86,7 @@ pub(super) fn abandon(
                 ..Checkpoint::of_run(&record, process.signature())
             },
         )
-        .map_err(error::records("write that the run was given up"))?;
+        .map_err(error::records("record that the run was aborted"))?;
     Ok(Abandoned {
         state,
         tag: site.make_tag(&record)?,
@@ -120,7 +120,7 @@ fn unsettle_unrecorded(
     changed
 }
 
-/// What stays half-done of a run, and the counts of its nodes.
+/// The half-done parts of a run, and the counts of its nodes.
 fn left_behind(
     known: &KnownRun,
     nodes: &BTreeMap<NodeName, NodeRecord>,
@@ -155,5 +155,5 @@ fn unsettle(record: &mut NodeRecord, run: &RunId, phase: Phase, message: Option<
     record.run = run.clone();
     record.phase = phase;
     record.digests.clear();
-    record.last_error = message.or_else(|| Some(Arc::from(format!("run {run} was given up"))));
+    record.last_error = message.or_else(|| Some(Arc::from(format!("run {run} was aborted"))));
 }

@@ -1,4 +1,4 @@
-//! What keeps a plan from being applied before anything is asked of anybody: guards over the plan, the
+//! Guards that keep a plan from being applied before anything is requested: over the plan, the
 //! worktree and the history.
 
 use super::error::{self, Error};

@@ -6,7 +6,7 @@ use super::abandon::abandon;
 use super::catch_up::catch_up;
 use super::error::{self, Error};
 use super::files::RunFiles;
-use super::owed_tags::{mend_tag, note_settled, settle_tags, write_settled};
+use super::owed_tags::{note_settled, repair_tag, settle_tags, write_settled};
 use super::process::{Held, Process};
 use super::session::{ApprovedPlan, Begun, Session, SessionStart};
 use super::site_repository::{Records, SetAside, SiteRepository};
@@ -38,7 +38,7 @@ type StillHolds<'f> = dyn FnMut(&State) -> Result<Vec<String>, record::Error> + 
 /// plan does not hold any more, and writes the run with its plan to the records.
 ///
 /// A lock that a process of this machine left, whose run has ended, is taken over. The run before, where
-/// it was interrupted, is aborted first if the proposal says so.
+/// it was interrupted, is aborted first if the proposal asks for it.
 ///
 /// # Errors
 ///
@@ -71,12 +71,12 @@ pub fn begin<'a>(
     })
 }
 
-/// What a look at the site found before a run.
+/// The observed state of the site's repository before a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
     /// A run that had ended, and whose end was not published, or whose tag was not made: that is done now.
     pub ended: Option<RunRecord>,
-    /// Records of this clone that the remote has gone on without.
+    /// Records of this clone that the remote has newer runs than.
     pub set_aside: Option<SetAside>,
 }
 
@@ -106,13 +106,13 @@ pub fn look_out(process: Process<'_>) -> Result<Outlook, Error> {
             run: run.run,
         });
     }
-    let mended = mend_tag(site, &store, &records.state)?;
+    let repaired = repair_tag(site, &store, &records.state)?;
     let settled = settle_tags(site, &store, &records.state)?;
     // Its run has ended, or had begun nothing: the first records are published before the first step.
     left.map_or(Ok(()), |left| site.release(left.id))?;
     note_settled(process, &store, &settled)?;
     Ok(Outlook {
-        ended: caught_up.or(mended),
+        ended: caught_up.or(repaired),
         set_aside: records.set_aside,
     })
 }
@@ -167,7 +167,7 @@ impl<'a> Beginning<'a> {
     fn settled_records(&self, still_holds: &mut StillHolds<'_>) -> Result<Records, Error> {
         let (site, store) = (self.process.site, &self.store);
         let mut records = site.records(store)?;
-        mend_tag(site, store, &records.state)?;
+        repair_tag(site, store, &records.state)?;
         let settled = settle_tags(site, store, &records.state)?;
         records.state = write_settled(store, records.state, &settled, &self.process.signature())?;
         let mut check = |state: &State| {
@@ -212,7 +212,7 @@ impl<'a> Beginning<'a> {
         Ok(())
     }
 
-    /// The id of the run. The one in the lock was made before the newest records were seen: where these have a
+    /// The id of the run. The one in the lock was made before the newest records were read: where these have a
     /// newer one, the lock is taken again under the next id.
     fn run_id(&mut self, state: &State) -> Result<RunId, Error> {
         let run = RunId::from(self.held.holder.run.as_str());
@@ -250,7 +250,7 @@ impl<'a> Beginning<'a> {
         let draft = store
             .draft(&state, &written)
             .map_err(error::records("write the first records of the run"))?;
-        // Before the first step everybody can see that there is this run: no clone takes it for one that never
+        // Before the first step the remote has this run: no clone takes it for one that never
         // happened, whatever becomes of this process and of the remote.
         publish_first(process.site, store, &draft, &mut remote_tip, &run)
             .inspect_err(|_| files.remove())?;

@@ -43,7 +43,7 @@ fn left_over(process: Process<'_>) -> Result<Option<LeftOver>, Error> {
         .read_lock(site.name.as_str())
         .map_err(error::repository(&site.name, "read the lock"))?;
     let me = process.holder(&RunId::from(""));
-    // A process that goes on after its run (a watcher) has left the lock of that run, too.
+    // A process that continues after its run (a watcher) has left the lock of that run, too.
     let Some(lock) = lock.filter(|lock| lock.holder.is_gone(&me) || lock.holder.is_same(&me))
     else {
         return Ok(None);
@@ -51,11 +51,11 @@ fn left_over(process: Process<'_>) -> Result<Option<LeftOver>, Error> {
     let reading = "read the record of the last run";
     let store = site.store()?;
     let state = store.read().map_err(error::records(reading))?;
-    // Where these are the remote's records, as they were fetched, somebody has published them.
+    // Where these are the remote's records, as they were fetched, they are published.
     let fetched = site
         .repository
         .refs("refs/trueup-remotes")
-        .map_err(error::repository(&site.name, "read what was fetched"))?;
+        .map_err(error::repository(&site.name, "read the fetched records"))?;
     let ending = format!("/{}/state", site.name);
     let mut fetched = fetched.iter().filter(|(name, _)| name.ends_with(&ending));
     if fetched.any(|(_, tip)| Some(CommitId(*tip)) == state.tip) {
@@ -70,7 +70,7 @@ fn left_over(process: Process<'_>) -> Result<Option<LeftOver>, Error> {
 
 /// Publishes the end of a run that an earlier process of this clone could not publish, or was killed before
 /// it did: before anything else is done with the remote. Gives that run, where there was one. Costs nothing
-/// where there is none.
+/// where there was no such run.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub fn catch_up(process: Process<'_>) -> Result<Option<RunRecord>, Error> {
     let store = site.store()?;
     let records = site.records(&store)?;
     let lock = site.lock()?.filter(|lock| lock.id == left.lock);
-    // Somebody may have resumed or aborted it elsewhere: then theirs counts.
+    // It may have been resumed or aborted elsewhere: then theirs counts.
     let run = store
         .run(&records.state, &left.run.run)
         .map_err(error::records("read the record of the last run"))?;

@@ -1,4 +1,4 @@
-//! The heartbeat of a run: the lock renewed, the records written and published while it goes on.
+//! The heartbeat of a run: the lock renewed, the records written and published while it runs.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes what has changed; a failure is a warning, and is tried again.
+    /// Writes what has changed; a failure is a warning, and is retried.
     pub(super) fn write_checkpoint(&self) -> bool {
         match self.checkpoint(None) {
             Ok(nodes) => {

@@ -13,7 +13,7 @@ use crate::step::StepId;
 /// How a run stands when the dispatcher returns.
 ///
 /// The tag step is not carried out here: it is the only one that waits for everything else, and what
-/// is tagged depends on `outcome`. Whoever called does it next, when `interrupted` is false.
+/// is tagged depends on `outcome`. The caller does it next, when `interrupted` is false.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// How it ended: `Interrupted` where steps are left that may still run.
@@ -34,7 +34,7 @@ pub struct Finished {
     pub halted: bool,
     /// Steps that had begun and whose end is not known.
     pub under_way: Vec<StepId>,
-    /// Steps that nobody can tell about from outside, with the evidence to look at. They and what
+    /// Steps whose state could not be observed, with the evidence to check. They and the steps that
     /// depends on them wait for a [`Decision`](crate::journal::Decision).
     pub undecided: Vec<(StepId, Arc<str>)>,
     /// Nodes that were drained and whose steps after that did not all succeed, though their machines
@@ -95,7 +95,7 @@ pub struct RunReport {
     pub unverified: Vec<NodeName>,
     /// The tag, where one was made.
     pub tag: Option<Arc<str>>,
-    /// What to do next, one sentence each.
+    /// The next steps, one sentence each.
     pub next: Vec<Arc<str>>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,

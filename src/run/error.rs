@@ -1,4 +1,4 @@
-//! What can keep a run from beginning, going on or ending, and what kind of failure each is.
+//! The errors that keep a run from beginning, continuing or ending, and the kind of failure of each.
 //!
 //! The kind decides the exit code (product, "Exit codes"); that table is the command line's.
 
@@ -10,7 +10,7 @@ use crate::plan::{Cause, IntermediateCommit};
 use crate::record::{self, Outcome};
 use crate::repository::{self, Holder};
 
-/// What a failure means to whoever called.
+/// The kind of a failure for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Something is broken, or does not answer: exit code 1.
@@ -30,7 +30,7 @@ pub enum Kind {
 /// A failure of a run as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The lock of the site is held by a run that may still go on.
+    /// The lock of the site is held by a run that may still be running.
     #[error("the lock of site `{site}` is held by {} on {} (run {}, since {})", holder.who, holder.host, holder.run, holder.since)]
     LockHeld {
         /// The site.
@@ -43,7 +43,7 @@ pub enum Error {
     Stale {
         /// The site.
         site: SiteName,
-        /// What does not hold, one entry each.
+        /// The facts that do not hold, one entry each.
         reasons: Vec<String>,
     },
     /// Commits lie between the last site action and the one to be applied.
@@ -71,7 +71,7 @@ pub enum Error {
     Blocked {
         /// Each with its node, its reason and the flag that allows it.
         blocked: Vec<String>,
-        /// What kind of refusal it is: a rule, where any of them is one.
+        /// The kind of refusal: a rule, where any of them is one.
         cause: Cause,
     },
     /// The site's files are not committed as they were planned.
@@ -88,7 +88,7 @@ pub enum Error {
         /// The site.
         site: SiteName,
     },
-    /// The run before was interrupted, and nobody said what becomes of it.
+    /// The run before was interrupted, and the operator has not decided about it.
     #[error("run {run} of site `{site}` was interrupted")]
     Unfinished {
         /// The site.
@@ -102,7 +102,7 @@ pub enum Error {
         /// The site.
         site: SiteName,
     },
-    /// The run has ended, so that it can be neither resumed nor given up.
+    /// The run has ended, so that it can be neither resumed nor aborted.
     #[error("run {run} has ended: {outcome}")]
     Ended {
         /// The run.
@@ -115,7 +115,7 @@ pub enum Error {
     NoSuchRun {
         /// The site.
         site: SiteName,
-        /// What was asked for.
+        /// The requested run.
         run: RunId,
     },
     /// The site is not locked.
@@ -124,7 +124,7 @@ pub enum Error {
         /// The site.
         site: SiteName,
     },
-    /// Somebody else took the lock or wrote the records while the run held the lock.
+    /// Another run took the lock or wrote the records while the run held the lock.
     #[error(
         "run {run} is fenced: the lock or the records of its site are another process's now, and this one has stopped"
     )]
@@ -145,7 +145,7 @@ pub enum Error {
     EndedElsewhere {
         /// The site.
         site: SiteName,
-        /// Who holds the lock.
+        /// The holder of the lock.
         holder: Box<Holder>,
     },
     /// A run has come to its end, and nodes that it built have no record.
@@ -165,7 +165,7 @@ pub enum Error {
     /// The repository failed.
     #[error("failed to {attempt}")]
     Repository {
-        /// What was tried, as a verb phrase.
+        /// The attempt, as a verb phrase.
         attempt: &'static str,
         /// Why it failed.
         #[source]
@@ -174,7 +174,7 @@ pub enum Error {
     /// The records failed.
     #[error("failed to {attempt}")]
     Records {
-        /// What was tried, as a verb phrase.
+        /// The attempt, as a verb phrase.
         attempt: &'static str,
         /// Why it failed.
         #[source]
@@ -195,15 +195,15 @@ pub enum Error {
     /// Something that a run left is not as trueup writes it.
     #[error("{what} is broken: {reason}")]
     Broken {
-        /// What.
+        /// The item.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
 
 impl Error {
-    /// What kind of failure this is.
+    /// The kind of this failure.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -239,9 +239,9 @@ impl Error {
                 "wait for it to end; if it is dead: `trueup apply --resume --take-over-dead`, or `trueup unlock {}`",
                 holder.run
             ),
-            Self::Stale { .. } => "plan again, and look at what is different".to_owned(),
+            Self::Stale { .. } => "plan again, and review the differences".to_owned(),
             Self::IntermediateCommits { .. } | Self::Diverged { .. } | Self::Rollback { .. } => {
-                "look at them with `trueup diff --base last-site-action --diff committed`; `--allow-intermediate-commits` skips this check"
+                "review them with `trueup diff --base last-site-action --diff committed`; `--allow-intermediate-commits` skips this check"
                     .to_owned()
             }
             Self::Blocked { .. } => {
@@ -250,13 +250,13 @@ impl Error {
             Self::Dirty { .. } => "commit them, then apply".to_owned(),
             Self::Offline { .. } => "leave `--offline` away".to_owned(),
             Self::Unfinished { run, .. } => format!(
-                "go on with `trueup apply --resume`, or give it up with `trueup abort {run}`"
+                "resume it with `trueup apply --resume`, or abort it with `trueup abort {run}`"
             ),
             Self::NothingInterrupted { .. } | Self::NoSuchRun { .. } | Self::Ended { .. } => {
                 "`trueup log` lists the runs".to_owned()
             }
             Self::Fenced { .. } => {
-                "what had begun is in its journal; `trueup log` shows how the run goes on, or ended".to_owned()
+                "its journal holds the steps that had begun; `trueup log` shows whether the run continues elsewhere or has ended".to_owned()
             }
             Self::Unpublished { .. } => {
                 "nothing is lost: every command in this clone that asks the remote publishes them first; repair the remote or the credential, then `trueup log`".to_owned()
@@ -266,7 +266,7 @@ impl Error {
                 holder.run
             ),
             Self::Unrecorded { .. } => {
-                "nothing is tagged; `trueup apply --resume` looks at these nodes again".to_owned()
+                "nothing is tagged; `trueup apply --resume` observes these nodes again".to_owned()
             }
             Self::Repository { source, .. } => return source.hint(),
             Self::Records { source, .. } => return source.hint(),
@@ -316,7 +316,7 @@ fn listed(commits: &[IntermediateCommit]) -> String {
     list.join("; ")
 }
 
-/// Turns a failure of the repository into an error that says what was tried; a held lock stays one.
+/// Turns a failure of the repository into an error that names the attempt; a held lock stays one.
 pub(super) fn repository(
     site: &SiteName,
     attempt: &'static str,
@@ -330,7 +330,7 @@ pub(super) fn repository(
     }
 }
 
-/// Turns a failure of the records into an error that says what was tried.
+/// Turns a failure of the records into an error that names the attempt.
 pub(super) fn records(attempt: &'static str) -> impl FnOnce(record::Error) -> Error {
     move |source| Error::Records { attempt, source }
 }

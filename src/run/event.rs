@@ -17,7 +17,7 @@ pub struct RunEvent {
     pub time: Arc<str>,
     /// Since the run began, in milliseconds.
     pub elapsed_ms: u64,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub kind: EventKind,
 }
@@ -41,7 +41,7 @@ impl fmt::Display for GateStage {
     }
 }
 
-/// What happens.
+/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum EventKind {
@@ -51,13 +51,13 @@ pub enum EventKind {
         run: RunId,
         /// Where.
         site: SiteName,
-        /// What.
+        /// The action.
         action: Arc<str>,
         /// The commit.
         revision: Arc<str>,
         /// Steps that may run.
         steps: usize,
-        /// Whether an interrupted run goes on.
+        /// Whether an interrupted run is resumed.
         resumed: bool,
     },
     /// A group begins.
@@ -78,7 +78,7 @@ pub enum EventKind {
         /// From 1.
         attempt: u32,
     },
-    /// A step is tried again.
+    /// A step is retried.
     StepRetried {
         /// Which.
         step: StepId,
@@ -134,14 +134,14 @@ pub enum EventKind {
         /// Nodes in it.
         nodes: usize,
     },
-    /// Somebody asked the run to stop.
+    /// The run was asked to stop.
     Stopping {
         /// Steps still running.
         running: usize,
     },
     /// Something that people should know.
     Warning {
-        /// What.
+        /// The message.
         message: Arc<str>,
     },
     /// The run ended.

@@ -1,7 +1,7 @@
 //! The directory of a run: its journal, and which plan this clone began it with.
 //!
 //! `<git-common-dir>/trueup/<site>/<run>/`. The first entry of the journal is its id, which the records name
-//! as that of their newest writer: where they name another, somebody resumed the run elsewhere and the
+//! as that of their newest writer: where they name another, the run was resumed elsewhere and the
 //! journal is not the newest. `plan` is the digest of the plan that this clone began the run with.
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use crate::journal::{self, Journal};
 use crate::record::JournalMark;
 use crate::repository::Repository;
 
-/// What a damaged journal is called, once another has taken its place.
+/// The name of a damaged journal, once another has taken its place.
 const DAMAGED: &str = "journal.damaged";
 const PLAN: &str = "plan";
 
@@ -71,7 +71,7 @@ impl RunFiles {
         }
     }
 
-    /// The journal of a run that begins. One that is there and tells of nothing is that of a run that died
+    /// The journal of a run that begins. One that is there and tells of nothing is that of a run that crashed
     /// before its first records, so that its id was free again; nothing was begun by it.
     pub(super) fn new_journal(&self, id: &Arc<str>) -> Result<Journal, Error> {
         let opened = Entry::Opened {

@@ -8,7 +8,7 @@ use super::error::Error;
 use super::publish::{End, Publication};
 use super::recorder::Recorder;
 use super::session::{Session, lock};
-use super::tag::{self, Deed};
+use super::tag::{self, TagFacts};
 use super::time::rfc3339;
 use crate::design::{NodeName, RunId};
 use crate::plan::Standing;
@@ -19,14 +19,14 @@ use crate::step::StepKind;
 
 impl Session<'_> {
     /// Writes the end of the run: report, records and outcome, then the tag, then all of it to the remote
-    /// together with the release of the lock ([`Session::publication`] says how far that came).
+    /// together with the release of the lock ([`Session::publication`] holds the result of that).
     ///
-    /// An interrupted run gets no tag; its lock is released where everybody can see that it was
+    /// An interrupted run gets no tag; its lock is released where the remote shows that it was
     /// interrupted, else it stays.
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] where somebody else has the site; [`Error::Unrecorded`] where the run would have
+    /// [`Error::Fenced`] where another run has taken the lock; [`Error::Unrecorded`] where the run would have
     /// succeeded and a node has no record; the records or the tag cannot be written.
     pub fn finish(&self, finished: &Finished) -> Result<RunReport, Error> {
         if self.is_lost() {
@@ -56,11 +56,11 @@ impl Session<'_> {
             run.tag = None;
             if run.outcome != Outcome::Interrupted {
                 run.ended = Some(Arc::from(rfc3339(seconds)));
-                let deed = Deed {
+                let facts = TagFacts {
                     past_verification,
                     is_no_op: tag::is_no_op(self.approved.plan),
                 };
-                run.tag = tag::name(run, &self.before, deed).map(Arc::from);
+                run.tag = tag::name(run, &self.before, facts).map(Arc::from);
                 run.annotation = tag::annotation(run, self.process.actor.at(seconds));
             }
             RunReport {
@@ -166,13 +166,13 @@ impl Session<'_> {
         let plan = self.approved.plan_file.as_bytes();
         let marked = self.process.take_as(Some(seen), holder, plan);
         if let Err(error) = marked {
-            log::info!("the lock does not say that the run has ended: {error}");
+            log::info!("the end of the run could not be marked in the lock: {error}");
         }
     }
 }
 
 impl Recorder<'_, '_> {
-    /// [`Session::finish`], and the event of the end for whoever listens; `time` and `elapsed_ms` are
+    /// [`Session::finish`], and the event of the end for listeners; `time` and `elapsed_ms` are
     /// the event's.
     ///
     /// # Errors
@@ -198,12 +198,12 @@ impl Recorder<'_, '_> {
     }
 }
 
-/// What to do next, one sentence each.
+/// The next steps, one sentence each.
 fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
     let mut next: Vec<String> = Vec::new();
     for (step, evidence) in &finished.undecided {
         next.push(format!(
-            "Nobody can tell how far `{step}` came: {evidence}; then `trueup apply --resume --decide {step}=done` or `={}`.",
+            "The state of `{step}` is unknown: {evidence}; then `trueup apply --resume --decide {step}=done` or `={}`.",
             "not-begun"
         ));
     }
@@ -214,10 +214,10 @@ fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
     }
     match outcome {
         Outcome::Interrupted => next.push(format!(
-            "`trueup apply --resume` goes on with run {run}, `trueup abort {run}` gives it up."
+            "`trueup apply --resume` resumes run {run}, `trueup abort {run}` aborts it."
         )),
         Outcome::Failed | Outcome::SucceededWithFailures => {
-            next.push("`trueup plan` shows what is left.".to_owned());
+            next.push("`trueup plan` shows the remaining changes.".to_owned());
         }
         Outcome::Succeeded | Outcome::Running | Outcome::Abandoned => {}
     }

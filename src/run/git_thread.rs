@@ -1,6 +1,6 @@
-//! The thread that does what takes git while a run goes on, and the steps that wait for it.
+//! The thread for git operations of a running run, and the steps that wait for it.
 //!
-//! The dispatcher asks for a checkpoint or a publication and goes on. Only a step that others have to know
+//! The dispatcher requests a checkpoint or a publication and continues. Only a step that others have to know
 //! of before it acts waits at the gate, which opens when the records are published.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -48,8 +48,8 @@ impl Session<'_> {
         self.ask(GitTask::Publish);
     }
 
-    /// What a step that is about to start waits for: the first that destroys something in a wave until
-    /// everybody can see what was begun, and those after it until then, too.
+    /// The gate of a step that is about to start: the first that destroys something in a wave waits until
+    /// the remote shows it as begun, and those after it until then, too.
     pub(super) fn starting(&self, step: &StepId) -> Option<oneshot::Receiver<()>> {
         if !node::rebuilds(step.kind) || step.node.is_none() {
             return None;
@@ -71,8 +71,8 @@ impl Session<'_> {
         })
     }
 
-    /// Lets a step go on that noted something: at once, or where a remediation noted what others must find,
-    /// should this process vanish, when that is published: who resumes the run in another clone has its
+    /// Lets a step continue after a note: at once, or where a remediation noted something that others must find,
+    /// should this process vanish, when that is published: a process that resumes the run in another clone has its
     /// records, and not its journal.
     pub(super) fn share(&self, step: &StepId, text: &str, go_on: oneshot::Sender<()>) {
         // What is noted is an entry of the journal by now.
@@ -80,7 +80,7 @@ impl Session<'_> {
         if node::is_recorded(step.kind) && Note::binds_others(text) {
             self.when_published(go_on);
         } else {
-            // Nobody waits any more where the step's time was up.
+            // The receiver is gone where the step's time was up.
             let _ = go_on.send(());
         }
     }

@@ -71,7 +71,7 @@ impl Session<'_> {
         records.changed.insert(node.clone());
     }
 
-    /// Takes in again what the journal of a run says that its steps noted for the records.
+    /// Restores the notes of steps for the records from the journal of a run.
     pub(super) fn recall(&self, replay: &Replay) {
         let noting: FxHashSet<&StepId> = self
             .approved
@@ -90,7 +90,7 @@ impl Session<'_> {
         }
     }
 
-    /// What the records say of the remediations of this run, as notes of its steps.
+    /// The remediations of this run in the records, as notes of its steps.
     pub(super) fn remembered(&self) -> Vec<Entry> {
         let records = lock(&self.records);
         let steps = self.approved.plan.steps.iter();
@@ -112,7 +112,7 @@ impl Session<'_> {
         of_node.collect()
     }
 
-    /// Whether the record of a node does not say that this run has deployed it, as an outcome does.
+    /// Whether the record of a node lacks the deploy by this run that an outcome has.
     pub(super) fn is_behind(&self, outcome: &NodeOutcome) -> bool {
         let records = lock(&self.records);
         let record = records.nodes.get(&outcome.node);

@@ -1,8 +1,8 @@
-//! What lies between the last site action and the commit that is to be applied.
+//! The commits between the last site action and the commit that is to be applied.
 //!
 //! The check for intermediate commits of airship-node-teardown, "Shipyard Tag Releases": a site action
-//! that would apply more than the one commit which its caller looked at is refused. The records, not
-//! the tags, say which commit the last action applied.
+//! that would apply more than the one commit which its caller reviewed is refused. The records, not
+//! the tags, hold the commit that the last action applied.
 
 use std::sync::Arc;
 

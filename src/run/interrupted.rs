@@ -18,7 +18,7 @@ pub struct Interrupted {
     /// Its commit, which is kept.
     pub commit: CommitId,
     /// The digest of the plan that this clone began the run with, if it did. The plan and all else come from the
-    /// records, which everybody with push rights can write.
+    /// records, which every account with push rights can write.
     pub noted_plan: Option<Digest>,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a run that was interrupted: its journal in this clone, and what checkpoints told.
+//! The known facts of a run that was interrupted: its journal in this clone, and its checkpoints.
 //!
 //! A journal that is whole and that the newest records name is all there is to know. Else what checkpoints
 //! told is put beside it: where both tell of the end of a step, the checkpoint counts; what only the journal
@@ -22,7 +22,7 @@ use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
 
 use crate::step::{StepId, StepKind};
 
-/// What is known of a run that was interrupted.
+/// The known facts of a run that was interrupted.
 pub(super) struct KnownRun {
     /// The id of the journal.
     pub(super) id: Option<Arc<str>>,
@@ -32,10 +32,10 @@ pub(super) struct KnownRun {
     journal: usize,
     /// Steps of whose end checkpoints tell, so that it is in the records.
     recorded: BTreeSet<StepId>,
-    /// Whether the journal is whole, and nobody resumed the run since it was written.
+    /// Whether the journal is whole, and the run was not resumed since it was written.
     pub(super) is_newest: bool,
     is_incomplete: bool,
-    /// What is wrong with the journal, in words.
+    /// The damage of the journal, for messages.
     pub(super) damage: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl KnownRun {
         let mut damage = Vec::new();
         if let Some(found) = &found {
             let path = files.directory.display();
-            let careful = "every step that has no end in the records may have been begun, and is looked at first";
+            let careful = "every step that has no end in the records may have been begun, and is probed first";
             if let Some(place) = &found.damage {
                 damage.push(format!(
                     "the journal in `{path}` is damaged ({place}) and kept as `journal.damaged`: {careful}"
@@ -143,7 +143,7 @@ impl KnownRun {
         &self.entries
     }
 
-    /// What a resumed run of this plan begins with.
+    /// The entries that a resumed run of this plan begins with.
     pub(super) fn entries(&self, plan: &Plan) -> Vec<Entry> {
         match self.is_newest {
             true => self.entries.clone(),
@@ -161,7 +161,7 @@ impl KnownRun {
         self.recorded.contains(&outcome.step)
     }
 
-    /// The nodes that were rebuilt or torn down, or were about to be, where their records do not say so:
+    /// The nodes that were rebuilt or torn down, or were about to be, where their records lack that, with
     /// what they are to say.
     pub(super) fn unrecorded(
         &self,
@@ -212,13 +212,13 @@ impl KnownRun {
     }
 }
 
-/// What checkpoints tell of a run.
+/// The content of the checkpoints of a run.
 #[derive(Default)]
 struct Told {
-    /// What began and what ended, each once, in order.
+    /// The beginnings and ends, each once, in order.
     entries: Vec<Entry>,
     ends: FxHashMap<StepId, Entry>,
-    /// The nodes that other processes have worked on since the journal was written; `None`: nobody has
+    /// The nodes that other processes have worked on since the journal was written; `None`: the run was not
     /// resumed the run since.
     others: Option<BTreeSet<NodeName>>,
 }
@@ -314,8 +314,8 @@ impl Told {
     }
 }
 
-/// What began and what ended, as far as it fits together: a process that died told no checkpoint of its last
-/// steps, and whoever went on with its journal did not tell of them again. What waits for such a step is looked
+/// The beginnings and ends, as far as they fit together: a process that crashed put its last
+/// steps into no checkpoint, and its successor with that journal did not repeat them. A step that waits for such a step is probed
 /// at like it.
 fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
     let positions = plan.positions();

@@ -7,16 +7,16 @@ use tokio::sync::oneshot;
 use super::{NodeOutcome, RunEvent};
 use crate::step::StepId;
 
-/// Who hears what happens. Both are called when what they tell of is durable in the journal, and
+/// A listener of a run. Both are called when the event is durable in the journal, and
 /// before anything that follows from it is done.
 pub trait RunListener {
     /// Something happens.
     fn event(&mut self, event: RunEvent);
 
-    /// A step noted something for itself, and goes on when `go_on` is sent. What others have to find before
-    /// that is published first, by somebody else: this does not wait for it.
+    /// A step noted something for itself, and continues when `go_on` is sent. A note that others have to find before
+    /// that is published first, elsewhere: this does not wait for it.
     fn noted(&mut self, _step: &StepId, _text: &Arc<str>, go_on: oneshot::Sender<()>) {
-        // Nobody waits any more where the step's time was up.
+        // The receiver is gone where the step's time was up.
         let _ = go_on.send(());
     }
 

@@ -1,6 +1,6 @@
 //! A run as git sees it: from the lock to the tag.
 //!
-//! [`admit`] looks at guards before anything is asked; [`begin`] takes the lock, checks that the plan
+//! [`admit`] checks guards before anything is requested; [`begin`] takes the lock, checks that the plan
 //! still holds, and writes the first checkpoint; while the dispatcher works, a [`Recorder`] turns its
 //! words into records, and [`Session::tick`] renews the lock, writes checkpoints and publishes them;
 //! [`Session::finish`] writes the end, tags the commit, and publishes all of it at once. A run that was

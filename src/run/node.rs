@@ -1,8 +1,8 @@
-//! What a step that ended makes of the record of its node.
+//! The effect of a step that ended on the record of its node.
 //!
-//! A record says what is certain. After a success it has the digests of the design that was applied;
+//! A record holds certain facts. After a success it has the digests of the design that was applied;
 //! after a failure, and while a step is under way, it has none, so that nothing is taken for done; which
-//! revision was applied last it says all the same.
+//! revision was applied last it holds all the same.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::remediation::{Memory, Note};
 
 use crate::step::{StepId, StepKind};
 
-/// What a run knows about a node beside its record.
+/// The facts of a run about a node beside its record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeInRun<'a> {
     /// The run.
@@ -24,7 +24,7 @@ pub(super) struct NodeInRun<'a> {
     pub(super) revision: &'a Arc<str>,
     /// The design to be reached; `None` where the node left it.
     pub(super) design: Option<&'a NodeDesign>,
-    /// What the plan does to the node.
+    /// The change of the node in the plan.
     pub(super) change: Option<ChangeKind>,
     /// The reason of a retirement.
     pub(super) reason: Option<&'a Arc<str>>,
@@ -32,7 +32,7 @@ pub(super) struct NodeInRun<'a> {
     pub(super) leaves_cluster: bool,
     /// Whether the machine is gone for good.
     pub(super) is_gone: bool,
-    /// What a machine is known by that is adopted.
+    /// The identity of an adopted machine.
     pub(super) identity: Option<&'a Identity>,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn after(
     }
     if let Some(message) = &outcome.message {
         if let Some(step) = &outcome.clean_step {
-            // Nothing is done to it until somebody has looked (ironic-cleaning).
+            // No action on it without manual intervention (ironic-cleaning).
             record.clean_step = Some(step.clone());
             record.maintenance = Some(Arc::from(format!("`{step}` failed: {message}")));
         }
@@ -90,7 +90,7 @@ pub(super) fn after(
     of_success(record, outcome.step.kind, context)
 }
 
-/// The record of a node on which a step of a kind has succeeded; `None`: there is none any more.
+/// The record of a node on which a step of a kind has succeeded; `None`: it is dropped.
 fn of_success(
     mut record: NodeRecord,
     kind: StepKind,
@@ -214,7 +214,7 @@ fn of_run(before: Option<&NodeRecord>, node: &NodeName, run: &RunId) -> NodeReco
     record
 }
 
-/// Whether a note says that all that a node was owed is back.
+/// Whether a note marks all labels and taints of a node as restored.
 fn is_back(text: &str) -> bool {
     serde_json::from_str::<Note>(text).is_ok_and(|note| note == Note::Restored)
 }
@@ -328,7 +328,7 @@ mod tests {
             Some("`deploy.erase_devices` failed: the drive is dead")
         );
         assert_eq!(failed.phase, Phase::Failed);
-        // What was not answered is not fenced: it is looked at, and may go on.
+        // A request without an answer is not fenced: it is probed, and may still be running.
         let step = outcome(StepKind::Destroy, true).step;
         let unknown = StepOutcome::Unknown {
             message: Arc::from("no answer"),

@@ -1,4 +1,4 @@
-//! What a step that ended does to the record of its node.
+//! The effect of an ended step on the record of its node.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use crate::plan::Plan;
 use crate::record::Phase;
 use crate::step::{StepId, StepKind, clean_step_of};
 
-/// What a step did to the record of its node.
+/// The effect of a step on the record of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOutcome {
     /// Which node.
     pub node: NodeName,
-    /// The step; its kind says which digests and fields of the record it brings up to date.
+    /// The step; its kind decides which digests and fields of the record it brings up to date.
     pub step: StepId,
     /// The phase of the node from now on; `None`: it stays what it was (labels, power, retired).
     pub phase: Option<Phase>,
-    /// What failed, or why it is unknown; `None` after a success, which clears the last error.
+    /// The failure, or why it is unknown; `None` after a success, which clears the last error.
     pub message: Option<Arc<str>>,
     /// The clean step at which it failed, by what the step noted.
     pub clean_step: Option<Arc<str>>,
-    /// What its machine is known by, by what the step noted.
+    /// The identity of its machine, by the notes of the step.
     pub identity: Option<Box<Identity>>,
 }
 
 impl NodeOutcome {
-    /// What the end of a step does to the record of its node; `None` where that is nothing.
+    /// Returns the effect of the end of a step on the record of its node; `None` for no effect.
     ///
     /// A step that sets something to a level (labels, power, the retired flag) leaves the phase as it
     /// was even when it fails: the machine is what it was, and the next plan sets it again. So does a
     /// step that failed before anything was attempted. A step on the way out of a cluster or back that
-    /// failed leaves a machine that is what it was, and has to be looked at. `notes`: what the step noted.
+    /// failed leaves a machine that is what it was, and has to be checked. `notes`: the notes of the step.
     #[must_use]
     pub fn of(
         step: &StepId,
@@ -76,7 +76,7 @@ impl NodeOutcome {
         })
     }
 
-    /// What the steps that ended did to the records of their nodes, in the order in which they ended.
+    /// Returns the effects of the ended steps on the records of their nodes, in the order in which they ended.
     #[must_use]
     pub fn all_of(replay: &Replay, plan: &Plan) -> Vec<Self> {
         let positions = plan.positions();

@@ -11,7 +11,7 @@ use crate::repository::Signature;
 
 /// Makes the tag of the last site action, and publishes it, where a process was killed before it did; gives
 /// the run that it is about.
-pub(super) fn mend_tag(
+pub(super) fn repair_tag(
     site: &SiteRepository<'_>,
     store: &Store<'_>,
     state: &State,
@@ -39,7 +39,7 @@ pub(super) fn mend_tag(
         None => true,
     };
     if let Some(tag) = site.make_tag(&run)? {
-        // Whoever has another tag of that name there keeps it.
+        // Another tag with that name there stays.
         site.push(&[tag])?;
     }
     files.remove();
@@ -91,7 +91,7 @@ pub(super) fn write_settled(
 }
 
 /// Publishes that tags that were owed are there, under the lock. Where another process takes the lock first, its run
-/// says so.
+/// reports it.
 pub(super) fn note_settled(
     process: Process<'_>,
     store: &Store<'_>,

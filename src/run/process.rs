@@ -7,7 +7,7 @@ use crate::design::RunId;
 use crate::record::Packed;
 use crate::repository::{CommitId, Holder, Lock, NewLock, Signature};
 
-/// Who runs trueup, as git names them.
+/// The user of trueup, by git's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committer {
     /// The person or account.
@@ -39,7 +39,7 @@ impl Committer {
 pub struct Process<'a> {
     /// The site in its repository.
     pub site: &'a SiteRepository<'a>,
-    /// Who runs it.
+    /// The user.
     pub actor: &'a Committer,
     /// Its clock.
     pub time: &'a dyn Timekeeper,
@@ -55,7 +55,7 @@ impl<'a> Process<'a> {
         Self { site, actor, time }
     }
 
-    /// Who signs what is written now.
+    /// The signature of a commit made now.
     pub(super) fn signature(&self) -> Signature {
         self.actor.at(self.time.seconds())
     }
@@ -65,7 +65,7 @@ impl<'a> Process<'a> {
         self.actor.holder(run, self.time.seconds())
     }
 
-    /// Takes the lock, in the place of one that was seen where `seen` says so.
+    /// Takes the lock, in place of an observed one where `seen` is given.
     pub(super) fn take(
         &self,
         seen: Option<CommitId>,

@@ -1,6 +1,6 @@
 //! The end of a run at the remote: its state and the release of its lock in one push, and its tag with them.
 //!
-//! A run that has ended here and not at the remote keeps its lock, so that nobody takes it for one that never
+//! A run that has ended here and not at the remote keeps its lock, so that it is not taken for one that never
 //! happened. The next process in this clone publishes it before anything else ([`catch_up`](super::catch_up)).
 
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::repository::{self, CommitId, PushOutcome, RefUpdate, Signature};
 /// How far the end of a run is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Publication {
-    /// All of it, or there is nobody to publish it to.
+    /// All of it, or there is no remote.
     Whole,
-    /// All but the tag, which the remote refuses: the state says that it is owed.
+    /// All but the tag, which the remote refuses: the state marks it as owed.
     TagOwed {
         /// The tag.
         tag: Arc<str>,
-        /// What the remote says.
+        /// The remote's message.
         why: String,
     },
     /// Nothing: state and tag are in this clone only, and the lock stays.
@@ -35,7 +35,7 @@ pub enum Publication {
 pub(super) struct End<'a> {
     pub(super) run: &'a RunRecord,
     pub(super) state: &'a State,
-    /// What the remote has of the state.
+    /// The remote's tip of the state.
     pub(super) remote_tip: Option<CommitId>,
     /// The lock to be released.
     pub(super) lock: Option<CommitId>,
@@ -75,7 +75,7 @@ impl SiteRepository<'_> {
         if let (Ok(PushOutcome::LostRace { name, .. }), Some(tag)) = (&pushed, &tag)
             && *name == tag.name
         {
-            // The tag of the run is there in other words: whoever made it keeps it.
+            // The tag of the run is there with another message: its author keeps it.
             pushed = self.push(&rest().collect::<Vec<_>>());
         }
         let publication = match (pushed, &tag) {
@@ -96,7 +96,7 @@ impl SiteRepository<'_> {
         Ok((publication, end.state.clone()))
     }
 
-    /// Publishes a state that says that the tag is owed, and the release of the lock.
+    /// Publishes a state that marks the tag as owed, and the release of the lock.
     fn publish_without_tag(
         &self,
         store: &Store<'_>,
@@ -137,7 +137,7 @@ impl SiteRepository<'_> {
         }
     }
 
-    /// Makes the tag of a run that names one, and says how it is published. A tag of that name that is here
+    /// Makes the tag of a run that names one, and returns how it is published. A tag with that name that is here
     /// already stays as it is.
     pub(super) fn make_tag(&self, run: &RunRecord) -> Result<Option<RefUpdate>, Error> {
         let Some(tag) = tag::tag(run) else {

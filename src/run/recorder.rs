@@ -1,4 +1,4 @@
-//! The listener of a run: what the dispatcher says goes to the session, and on to whoever else listens.
+//! The listener of a run: the dispatcher's events go to the session, and on to other listeners.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The records of a run while it goes on, with what is in no checkpoint yet.
+//! The records of a running run, with changes that are in no checkpoint yet.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -29,9 +29,9 @@ pub(super) struct LiveRecords<'a> {
     pub(super) begun: FxHashMap<NodeName, StepId>,
     /// How many entries the journal has at least.
     pub(super) entries: usize,
-    /// What happened since the last checkpoint, packed as it comes.
+    /// The events since the last checkpoint, packed as they come.
     pub(super) events: Option<Packing>,
-    /// What a checkpoint was to have, and was not written.
+    /// The parts of a checkpoint that was not written.
     pub(super) parts: Vec<Packed>,
     pub(super) written: Duration,
     /// How long the last checkpoint took.
@@ -41,7 +41,7 @@ pub(super) struct LiveRecords<'a> {
     pub(super) past_verification: bool,
 }
 
-/// What goes into a checkpoint.
+/// The content of a checkpoint.
 pub(super) struct Taken {
     pub(super) state: State,
     pub(super) run: RunRecord,
@@ -156,7 +156,7 @@ impl<'a> LiveRecords<'a> {
         }
         if let Some(events) = self.events.take() {
             let packed = events.finish().map_err(|error| Error::Broken {
-                what: "what happened in the run".to_owned(),
+                what: "the events of the run".to_owned(),
                 reason: error.to_string(),
             })?;
             self.parts.push(packed);

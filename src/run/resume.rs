@@ -1,7 +1,7 @@
 //! Resumes an interrupted run.
 //!
 //! A resumed run keeps its plan and its commit. What it knows is the journal of this clone, and what
-//! the checkpoints in the records tell. Where the records name another journal, somebody resumed the run
+//! the checkpoints in the records hold. Where the records name another journal, the run was resumed
 //! elsewhere, and where the journal is damaged it has forgotten something: then the journal begins anew, and
 //! from then on every step that has no end in it counts as possibly begun, however often the run is resumed
 //! here.

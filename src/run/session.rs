@@ -54,7 +54,7 @@ pub struct Begun<'a> {
     pub session: Session<'a>,
     /// For the dispatcher.
     pub journal: Journal,
-    /// What was done before; empty for a new run.
+    /// The outcomes of earlier processes; empty for a new run.
     pub replay: Replay,
 }
 
@@ -65,7 +65,7 @@ pub struct Session<'a> {
     pub(super) run: RunId,
     pub(super) store: Store<'a>,
     pub(super) files: RunFiles,
-    /// Steps that destroy what was there, and those that somebody said more of than their kind.
+    /// Steps that destroy data, and those that are marked as destructive though their kind is not.
     pub(super) steps: FxHashMap<&'a StepId, &'a Step>,
     pub(super) changes: FxHashMap<&'a NodeName, ChangeKind>,
     /// Nodes that the plan takes out of the cluster.
@@ -102,13 +102,13 @@ impl Renewal {
     }
 }
 
-/// What the remote has of the records.
+/// The remote's part of the records.
 pub(super) struct Published {
     pub(super) tip: Option<CommitId>,
     pub(super) next: Duration,
 }
 
-/// Work with git that is asked for while the run goes on.
+/// Git operations that are requested while the run is running.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum GitTask {
     /// Write what has changed.
@@ -124,7 +124,7 @@ pub(super) struct Gate {
     pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
 
-/// What a session begins with.
+/// The inputs of a session.
 pub(super) struct SessionStart<'a> {
     pub(super) process: Process<'a>,
     pub(super) approved: ApprovedPlan<'a>,
@@ -213,7 +213,7 @@ impl<'a> Session<'a> {
         self.approved.commit
     }
 
-    /// Who is asked to stop the run when its lock is lost.
+    /// The handle that stops the run when its lock is lost.
     pub fn stop_when_lost(&self, stop: StopHandle) {
         *lock(&self.stop) = Some(stop);
         if self.is_lost() {
@@ -227,19 +227,19 @@ impl<'a> Session<'a> {
         self.fence.holds()
     }
 
-    /// Whether somebody else has the site now.
+    /// Whether another run holds the lock now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.fence.is_lost()
     }
 
-    /// What each step asks before a request that changes something.
+    /// The fence that each step asks before a request that changes something.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence.clone()
     }
 
-    /// The checkpoints and warnings since the last call, for whoever listens.
+    /// The checkpoints and warnings since the last call, for listeners.
     pub(super) fn notices(&self) -> Vec<EventKind> {
         std::mem::take(&mut *lock(&self.notices))
     }
@@ -254,7 +254,7 @@ impl<'a> Session<'a> {
         lock(&self.notices).push(kind);
     }
 
-    /// Somebody else has the site: nothing more starts, what runs is cancelled, and nothing more is written.
+    /// Another run holds the lock: nothing more starts, running steps are cancelled, and nothing more is written.
     pub(super) fn lose(&self) {
         if self.fence.lose() {
             self.warn(format!(

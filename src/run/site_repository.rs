@@ -154,13 +154,13 @@ impl<'a> SiteRepository<'a> {
 /// The records as they were found.
 pub(super) struct Records {
     pub(super) state: State,
-    /// What the remote has of them.
+    /// The remote's tip.
     pub(super) remote_tip: Option<CommitId>,
-    /// What this clone had beside them.
+    /// Records of this clone that were set aside.
     pub(super) set_aside: Option<SetAside>,
 }
 
-/// Records of this clone that the remote does not know, and has gone on without.
+/// Records of this clone that the remote does not know, and has newer runs than.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
     /// The newest run in them.

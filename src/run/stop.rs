@@ -38,7 +38,7 @@ impl StopHandle {
         });
     }
 
-    /// Asks as if somebody had asked twice.
+    /// Asks as if a stop had been requested twice.
     pub fn stop_at_once(&self) {
         self.0.send_replace(Urgency::Immediate);
     }
@@ -51,7 +51,7 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// A run that nobody asked to stop yet.
+    /// A run without a request to stop.
     #[must_use]
     pub fn new() -> Self {
         let (sender, receiver) = watch::channel(Urgency::None);
@@ -61,7 +61,7 @@ impl Stop {
         }
     }
 
-    /// What asks it to stop.
+    /// The handle that asks it to stop.
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         self.handle.clone()

@@ -13,9 +13,9 @@ use crate::repository::{NewTag, Signature};
 /// The action that brings the whole site true. The others are targeted and make no tag.
 pub(super) const SITE_ACTION: &str = "update";
 
-/// What a plan and its run say about a tag.
+/// The facts about a plan and its run that decide its tag.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deed {
+pub(super) struct TagFacts {
     /// Whether verify-site succeeded, so that something could have been changed.
     pub(super) past_verification: bool,
     /// Whether the plan changes nothing.
@@ -23,18 +23,18 @@ pub(super) struct Deed {
 }
 
 /// The name of the tag that a run makes, below `refs/tags/`; `None` where it makes none.
-pub(super) fn name(run: &RunRecord, before: &SiteState, deed: Deed) -> Option<String> {
+pub(super) fn name(run: &RunRecord, before: &SiteState, facts: TagFacts) -> Option<String> {
     if &*run.action != SITE_ACTION {
         return None;
     }
     let kind = match run.outcome {
         Outcome::Succeeded | Outcome::SucceededWithFailures => {
-            if run.partial || (deed.is_no_op && is_applied(run, before)) {
+            if run.partial || (facts.is_no_op && is_applied(run, before)) {
                 return None;
             }
             "success"
         }
-        Outcome::Failed | Outcome::Abandoned if deed.past_verification => "failure",
+        Outcome::Failed | Outcome::Abandoned if facts.past_verification => "failure",
         Outcome::Failed | Outcome::Abandoned | Outcome::Running | Outcome::Interrupted => {
             return None;
         }
@@ -51,7 +51,7 @@ fn is_applied(run: &RunRecord, before: &SiteState) -> bool {
             .is_some_and(|success| success.revision == run.revision)
 }
 
-/// What the tag of a run that names one says.
+/// The annotation of the tag of a run that names one.
 pub(super) fn annotation(run: &RunRecord, tagger: Signature) -> Option<Box<Annotation>> {
     run.tag.as_ref()?;
     let counts = run.counts;
@@ -183,11 +183,11 @@ mod tests {
         for (row, (outcome, action, partial, before, past_verification, is_no_op, wanted)) in
             table.into_iter().enumerate()
         {
-            let deed = Deed {
+            let facts = TagFacts {
                 past_verification,
                 is_no_op,
             };
-            let found = name(&run(outcome, action, partial), before, deed);
+            let found = name(&run(outcome, action, partial), before, facts);
             assert_eq!(found.as_deref(), wanted, "row {row}");
         }
     }

@@ -12,7 +12,7 @@ use crate::repository::Lock;
 
 /// How long a lock must not have moved before it counts as dead.
 const DEAD: Duration = Duration::from_secs(10 * 60);
-/// How often it is looked at meanwhile.
+/// The interval at which it is checked meanwhile.
 const GLANCE: Duration = Duration::from_secs(15);
 
 /// How a lock is taken that another process may hold.
@@ -20,7 +20,7 @@ const GLANCE: Duration = Duration::from_secs(15);
 pub struct TakeOver {
     /// Take it after it has not moved for ten minutes (`--take-over-dead`).
     pub dead: bool,
-    /// The longest time that one request of the dead run may still be answered; it is waited out.
+    /// The longest time that one request of the crashed run may still be answered; it is waited out.
     pub longest_request: Duration,
 }
 
@@ -86,7 +86,7 @@ fn pause(process: Process<'_>, wait: Duration) -> Result<(), Error> {
     }
 }
 
-/// What a lock is released without.
+/// The safeguards that a release of a lock may skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlock {
     /// Only where its process is certainly gone.
@@ -97,7 +97,7 @@ pub enum Unlock {
     Forced,
 }
 
-/// Releases the lock that a dead run left: by the rule by which it would be taken over, unless forced.
+/// Releases the lock of a crashed run: by the rule by which it would be taken over, unless forced.
 ///
 /// # Errors
 ///

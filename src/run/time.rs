@@ -9,17 +9,17 @@ pub trait Timekeeper: Sync {
     /// Seconds since 1970, UTC.
     fn seconds(&self) -> i64;
 
-    /// Time that only goes forward, whatever is done to the wall clock, and goes on while the system is
+    /// Time that only goes forward, in spite of changes of the wall clock, and runs while the system is
     /// suspended; from any beginning.
     fn monotonic(&self) -> Duration;
 
     /// The same time, for steps that run on their own.
     fn lease_clock(&self) -> LeaseClock;
 
-    /// Waits, or until somebody asks for a stop.
+    /// Waits, or until a stop is requested.
     fn pause(&self, time: Duration);
 
-    /// Whether somebody asked for a stop.
+    /// Whether a stop was requested.
     fn is_stopped(&self) -> bool {
         false
     }

@@ -7,8 +7,8 @@
 //! of them, and takes nothing from machines. Rules about several machines are checked when the rest of the
 //! site is loaded among what stayed. Where anything is found to be otherwise, or wrong, no unit comes of it.
 //!
-//! What is found in the rest while most machines are not there may be so for that alone: what is found there
-//! also without any machine says nothing, and an error that is not has to do with the machines of the chunk.
+//! A finding in the rest while most machines are missing may exist for that alone: a finding
+//! also without any machine means nothing, and an error that is not has to do with the machines of the chunk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,28 +36,28 @@ pub(super) struct Candidate {
     pub(super) position: usize,
     pub(super) file: SiteFile,
     pub(super) text: Arc<str>,
-    /// What marks into it have.
+    /// The source of marks into it.
     pub(super) source: SourceId,
 }
 
-/// What every chunk is rendered with, and how.
+/// The common inputs of the rendering of every chunk.
 struct Rest<'a> {
     documents: Vec<Arc<Document>>,
     wanted: &'a Wanted<'a>,
     load_settings: LoadSettings,
-    /// What the machines of all chunks may have.
+    /// The limits of the machines of all chunks.
     limits: SiteLimits,
-    /// What is found in it without any machine.
+    /// The findings in it without any machine.
     without: FxHashSet<Finding>,
     /// Inventories that many machines have in common.
     inventories: Mutex<FxHashMap<SectionDigest, Arc<Node>>>,
 }
 
-/// What comes of chunks.
+/// The result of chunks.
 #[derive(Default)]
 pub(super) struct Made {
     pub(super) units: Vec<Unit>,
-    /// What was found in the rest that is not found without machines.
+    /// The findings in the rest that are not found without machines.
     pub(super) found: FxHashSet<Finding>,
 }
 

@@ -1,8 +1,8 @@
 //! Which problems only follow from others: what refers to something that could not be read.
 //!
 //! A name that is missing may be in a file that is broken, or be that of a document that an earlier
-//! stage left out; then it is no mistake of its own, and nobody should chase what is gone once the file
-//! is mended. Any other missing name is, and is reported beside the broken files.
+//! stage left out; then it is no mistake of its own, and should not be reported, since it goes once the file
+//! is repaired. Any other missing name is, and is reported beside the broken files.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::diagnostic::{Diagnostic, Diagnostics, Mark, Severity, SourceId, Sources};
 use crate::document::Document;
 
-/// What could not be read.
+/// The names that could not be read.
 pub(super) struct Lost {
     broken: BTreeSet<SourceId>,
     /// Whether a file could not even be decoded, so that anything may have been in it.
@@ -18,7 +18,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// What the errors among the problems of reading say.
+    /// The lost names by the errors among the problems of reading.
     pub(super) fn of(diagnostics: &Diagnostics) -> Self {
         let errors = || {
             diagnostics

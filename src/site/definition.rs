@@ -1,4 +1,4 @@
-//! Problems of a site as a whole: what its definition names and is not there, and files of another tool.
+//! Problems of a site as a whole: names in its definition that were not found, and files of another tool.
 //!
 //! Nearly everything else that is found in such a site follows from them, and is left out.
 

@@ -210,9 +210,8 @@ fn too_large() -> Diagnostic {
         SiteLimits::BYTES >> 20,
         SiteLimits::VALUES
     );
-    Diagnostic::error_in("yaml-site-too-large", None, message).hint(
-        "nothing of it is read: take out of its folders what is no part of it, or make two sites of it",
-    )
+    Diagnostic::error_in("yaml-site-too-large", None, message)
+        .hint("nothing of it is read: move other files out of its folders, or make two sites of it")
 }
 
 /// A diagnostic of a file that git does not track.
@@ -262,7 +261,7 @@ pub(super) fn on_threads<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + 
     }
 }
 
-/// Maps a list on [`THREADS`] threads, in order; each takes the next item that nobody has, since they
+/// Maps a list on [`THREADS`] threads, in order; each takes the next free item, since they
 /// differ in size.
 pub(super) fn spread<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);

@@ -1,6 +1,6 @@
 //! Where the documents of a site are, in Pegleg's layout or in one folder.
 //!
-//! Pegleg: `global/`, `type/<type>/`, `site/<site>/` beside each other, each site with its
+//! Pegleg: `global/`, `type/<type>/`, `site/<site>/` in one folder, each site with its
 //! `site-definition.yaml`. Flat: a folder that holds `site-definition.yaml`. Looked for from the
 //! current folder upward; where nothing is found, in the whole repository.
 
@@ -51,7 +51,7 @@ impl View<'_> {
     }
 }
 
-/// What a `site-definition.yaml` says.
+/// The content of a `site-definition.yaml`.
 #[derive(Default)]
 struct Definition {
     name: Option<String>,
@@ -105,7 +105,7 @@ fn pegleg_base(folder: &str) -> Option<&str> {
 ///
 /// # Errors
 ///
-/// There is none, or several and none was named, or git fails.
+/// Not found, or several and none was named, or git fails.
 pub fn locate(
     repository: &Repository,
     at: At,

@@ -1,6 +1,6 @@
 //! The guards of a site, taken from a revision that a pull request cannot change.
 //!
-//! Who is contacted, what is protected and which quorum counts stand in documents of the same repository
+//! Backends, protection and quorum stand in documents of the same repository
 //! as the machines. An operator may name a protected revision from which these documents are taken
 //! instead, whatever the revision at hand says.
 
@@ -38,7 +38,7 @@ impl Guards {
         &self.design
     }
 
-    /// What the operator called the revision.
+    /// The revision as the operator named it.
     #[must_use]
     pub fn revision(&self) -> &str {
         &self.revision

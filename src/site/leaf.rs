@@ -1,4 +1,4 @@
-//! What nothing depends on: machines that stand for themselves.
+//! Leaves: machines that nothing depends on.
 
 use std::net::IpAddr;
 

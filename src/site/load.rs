@@ -1,6 +1,6 @@
 //! The way of a site from its files to what they say, each stage reporting all it finds.
 //!
-//! There is one way, whoever asks. The files are listed and told apart: those of machines that nothing depends
+//! There is one way, for all callers. The files are listed and told apart: those of machines that nothing depends
 //! on need not all be read again and held in memory; they become [`Units`], which have the designs of their machines and
 //! nothing else ([`super::units`]). All other files are parsed, rendered, typed and checked, and their machines
 //! join those of the units. Where a reader needs to be told why a machine is what it is, [`Loader::explain`]
@@ -19,11 +19,11 @@ use crate::document::{DUPLICATE_KEY, Document, LoadedFile, Node};
 use crate::render::{Rendering, render};
 use crate::repository::{BlobId, CommitId, Entry, Moment, Repository, Tree};
 
+use super::cached;
 use super::consequence::Lost;
 use super::definition;
 use super::files::{Files, THREADS, unusable};
 use super::guards::Guards;
-use super::kept;
 use super::leaf::addresses;
 use super::mask::mask;
 use super::unit::finding;
@@ -45,7 +45,7 @@ pub struct Loader<'a> {
     sizes: Sizes,
 }
 
-/// What came of the files that are no units.
+/// The results of the files that are no units.
 struct Stages {
     files: Vec<SiteFile>,
     loaded: Vec<Arc<LoadedFile>>,
@@ -124,8 +124,8 @@ impl<'a> Loader<'a> {
         let mut joined = None;
         if may_have_units {
             let repository = self.files.repository;
-            let segment = kept::read(repository, location, settings);
-            let known = segment.as_ref().and_then(kept::decode);
+            let segment = cached::read(repository, location, settings);
+            let known = segment.as_ref().and_then(cached::decode);
             let units = Units::find(
                 &mut self.files,
                 &wanted,
@@ -189,7 +189,7 @@ impl<'a> Loader<'a> {
                 joined.warnings = site.warnings;
                 joined
             }
-            // Somebody writes while we read.
+            // Another process writes while we read.
             None => {
                 let settings = Settings {
                     detail: Detail::Documents,
@@ -347,7 +347,7 @@ impl<'a> Loader<'a> {
             settings: wanted.settings,
         });
         if is_kept && units.is_new && wanted.settings.depth == Depth::Checked {
-            kept::write(self.files.repository, &site, wanted.settings, &loaded);
+            cached::write(self.files.repository, &site, wanted.settings, &loaded);
         }
         Ok(Some(site))
     }

@@ -1,6 +1,6 @@
 //! Machines as they are kept between two programs: all of their design but what only explains it.
 //!
-//! What many machines have in common, which is nearly everything, is written once and named by a number.
+//! Values that many machines have in common, which is nearly everything, are written once and named by a number.
 //! No secret is written: its place stays empty, and is filled with what a machine says there that has the
 //! same secret and was loaded.
 
@@ -301,7 +301,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// What machines have in common, made where it is asked for first.
+/// The common values of machines, made where they are asked for first.
 struct Made<T>(Vec<Option<T>>);
 
 impl<T: Clone> Made<T> {

@@ -1,6 +1,6 @@
-//! No secret in the words of a diagnostic, whoever found it and wherever it got the text.
+//! Masks secrets in the texts of diagnostics, wherever they come from.
 //!
-//! A rule names what it looks at (`there is no network …`), and what it looks at may have been
+//! A rule names the value that it checks (`there is no network …`), and that value may have been
 //! substituted from an encrypted document. Each rule could take care of that, and one day one would not;
 //! so what leaves the loader is gone through once, where there is anything to go through.
 
@@ -16,7 +16,7 @@ use crate::render::Rendering;
 /// are all that is quoted.
 const SHORT: usize = 4;
 
-/// What stands in a secret's place.
+/// The text shown in place of a secret.
 const MASK: &str = "…";
 
 /// The same diagnostics without any of the site's secrets in their words.

@@ -3,13 +3,13 @@
 //! [`Loader`] lives as long as the program: it owns the sources that all marks point into, and
 //! parses a file only once, so that two revisions that share a file share its parse.
 
+mod cached;
 mod chunks;
 mod consequence;
 mod definition;
 mod files;
 mod find;
 mod guards;
-mod kept;
 mod leaf;
 mod load;
 mod machines;
@@ -65,10 +65,10 @@ pub enum Error {
         /// Where the search began, in the repository.
         from: String,
     },
-    /// The site that was named is not there.
+    /// The named site was not found.
     #[error("there is no site `{wanted}`")]
     UnknownSite {
-        /// What was asked for.
+        /// The name.
         wanted: String,
         /// The sites that are there.
         sites: Vec<String>,
@@ -84,7 +84,7 @@ pub enum Error {
     BadName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
 }
@@ -129,7 +129,7 @@ pub struct Location {
 pub struct SiteFile {
     /// Its path in the repository.
     pub path: Arc<str>,
-    /// What git takes it for.
+    /// The mode in git.
     pub mode: Mode,
     /// The id of its bytes.
     pub blob: BlobId,
@@ -154,9 +154,9 @@ pub struct Site {
     pub documents: Vec<Arc<Document>>,
     /// The same, rendered.
     pub rendering: Rendering,
-    /// What all of them say.
+    /// The design of all of them.
     pub design: Arc<Design>,
-    /// What is wrong with them, sorted, without warnings about machines that are not explained.
+    /// The problems, sorted, without warnings about machines that are not explained.
     pub diagnostics: Diagnostics,
     /// Warnings in all of it.
     pub warnings: usize,
@@ -172,7 +172,7 @@ impl Site {
     }
 }
 
-/// What is not explained of a site, and how it is explained.
+/// The machines of a site that are not explained, and how to explain them.
 #[derive(Debug)]
 struct Unexplained {
     tree: Tree,
@@ -220,11 +220,11 @@ pub struct Settings {
     pub depth: Depth,
     /// How much stays.
     pub detail: Detail,
-    /// What is accepted.
+    /// The accepted defects.
     pub accept: Accept,
 }
 
-/// What is a warning instead of an error.
+/// Defects that are warnings instead of errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accept {
     /// A substitution whose source was not found.

@@ -17,7 +17,7 @@ pub(super) fn finding(diagnostic: &Diagnostic) -> Option<Finding> {
 /// Where the designs of a unit are.
 pub(super) enum Designs {
     /// Among those that are kept, by their positions.
-    Kept(Range<usize>),
+    CachedSite(Range<usize>),
     /// Here.
     Made(Vec<Arc<NodeDesign>>),
 }
@@ -37,14 +37,14 @@ impl Unit {
     /// Which of the machines that are kept are in it.
     pub(super) fn rows(&self) -> Option<Range<usize>> {
         match &self.designs {
-            Designs::Kept(rows) => Some(rows.clone()),
+            Designs::CachedSite(rows) => Some(rows.clone()),
             Designs::Made(_) => None,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         match &self.designs {
-            Designs::Kept(rows) => rows.len(),
+            Designs::CachedSite(rows) => rows.len(),
             Designs::Made(made) => made.len(),
         }
     }

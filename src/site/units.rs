@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::cached::{CachedSite, Place};
 use super::chunks::{self, Candidate};
 use super::files::{Files, on_threads};
-use super::kept::{Kept, Place};
 use super::leaf::seems_leaf;
 use super::unit::{Designs, Finding, Unit};
 use super::wanted::{Listing, Wanted, load_settings};
@@ -43,13 +43,13 @@ impl Default for Sizes {
 pub(super) struct Units<'k> {
     /// Sorted by position.
     pub(super) list: Vec<Unit>,
-    /// What was found in the other files that is not found without machines.
+    /// The findings in the other files that are not found without machines.
     pub(super) found: FxHashSet<Finding>,
     /// The sources of the units, and of files that might have been some.
     pub(super) sources: Range<u32>,
     /// Whether files have changed since the site was kept.
     pub(super) is_new: bool,
-    kept: Option<&'k Kept<'k>>,
+    cached: Option<&'k CachedSite<'k>>,
     /// Of the kept machines those that are loaded since they have secrets that others have too.
     lenders: Vec<usize>,
 }
@@ -72,19 +72,19 @@ impl<'k> Units<'k> {
         files: &mut Files<'_>,
         wanted: &Wanted<'_>,
         listing: &Listing,
-        kept: Option<&'k Kept<'k>>,
+        cached: Option<&'k CachedSite<'k>>,
         sizes: Sizes,
     ) -> Result<Option<Self>, Error> {
-        let Some((mut sorted, kept)) = sorted(files, wanted, listing, kept)? else {
+        let Some((mut sorted, cached)) = sorted(files, wanted, listing, cached)? else {
             return Ok(None);
         };
         if wanted.settings.detail == Detail::Warnings {
             sorted.units.retain(|unit| unit.warnings == 0);
         }
         let mut lenders = Vec::new();
-        if let Some(kept) = kept {
+        if let Some(cached) = cached {
             let rows = sorted.units.iter().filter_map(Unit::rows).flatten();
-            lenders = kept.machines.lenders(rows);
+            lenders = cached.machines.lenders(rows);
             // Both are in the order of the files.
             let mut left = lenders.iter().peekable();
             sorted.units.retain(|unit| {
@@ -111,7 +111,7 @@ impl<'k> Units<'k> {
             found: FxHashSet::default(),
             sources,
             is_new: sorted.is_new,
-            kept,
+            cached,
             lenders,
         };
         if is_chunked {
@@ -154,7 +154,7 @@ impl<'k> Units<'k> {
             found: FxHashSet::default(),
             sources: unexplained.sources.clone(),
             is_new: false,
-            kept: None,
+            cached: None,
             lenders: Vec::new(),
         }
     }
@@ -175,14 +175,14 @@ impl<'k> Units<'k> {
 
     /// The designs of all units; `loaded` are the machines of the other files. `None` where one cannot be made.
     pub(super) fn designs(&self, loaded: &Nodes) -> Option<Vec<Arc<NodeDesign>>> {
-        let mut restored = match self.kept {
-            Some(kept) => {
+        let mut restored = match self.cached {
+            Some(cached) => {
                 let lender = |row: &usize| {
-                    let node = loaded.get(kept.machines.name(*row)?)?;
+                    let node = loaded.get(cached.machines.name(*row)?)?;
                     Some((*row, node.clone()))
                 };
                 let lenders: Vec<_> = self.lenders.iter().map(lender).collect::<Option<_>>()?;
-                Some(kept.machines.restored(&lenders))
+                Some(cached.machines.restored(&lenders))
             }
             None => None,
         };
@@ -190,7 +190,7 @@ impl<'k> Units<'k> {
         for unit in &self.list {
             match &unit.designs {
                 Designs::Made(made) => designs.extend(made.iter().cloned()),
-                Designs::Kept(rows) => {
+                Designs::CachedSite(rows) => {
                     let mark = Mark::new(unit.source, 0);
                     let restored = restored.as_mut()?;
                     for row in rows.clone() {
@@ -238,13 +238,13 @@ fn sorted<'k>(
     files: &Files<'_>,
     wanted: &Wanted<'_>,
     listing: &Listing,
-    kept: Option<&'k Kept<'k>>,
-) -> Result<Option<(Sorted, Option<&'k Kept<'k>>)>, Error> {
-    let Some((sorted, others)) = sorted_by(files, wanted, listing, kept)? else {
+    cached: Option<&'k CachedSite<'k>>,
+) -> Result<Option<(Sorted, Option<&'k CachedSite<'k>>)>, Error> {
+    let Some((sorted, others)) = sorted_by(files, wanted, listing, cached)? else {
         return Ok(None);
     };
-    if kept.is_none_or(|kept| *kept.others == *others) {
-        return Ok(Some((sorted, kept)));
+    if cached.is_none_or(|cached| *cached.others == *others) {
+        return Ok(Some((sorted, cached)));
     }
     let sorted = sorted_by(files, wanted, listing, None)?;
     Ok(sorted.map(|(sorted, _)| (sorted, None)))
@@ -255,14 +255,14 @@ fn sorted_by(
     files: &Files<'_>,
     wanted: &Wanted<'_>,
     listing: &Listing,
-    kept: Option<&Kept<'_>>,
+    cached: Option<&CachedSite<'_>>,
 ) -> Result<Option<(Sorted, Arc<str>)>, Error> {
     let entries = &listing.tree.entries;
     let mut sorted = Sorted {
-        is_new: kept.is_none(),
+        is_new: cached.is_none(),
         ..Sorted::default()
     };
-    let mut places = kept.into_iter().flat_map(Kept::files).peekable();
+    let mut places = cached.into_iter().flat_map(CachedSite::files).peekable();
     let (mut others, mut unknown) = (Vec::new(), Vec::new());
     for (position, (entry, id)) in entries.iter().zip(&listing.ids).enumerate() {
         while places.next_if(|place| *place.path < *entry.path).is_some() {
@@ -322,7 +322,7 @@ impl Sorted {
                 file,
                 warnings: *warnings,
                 source: SourceId(u32::MAX),
-                designs: Designs::Kept(rows.clone()),
+                designs: Designs::CachedSite(rows.clone()),
             }),
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn options(location: &Location, settings: Settings) -> render::Render
     }
 }
 
-/// The documents of a site. What says that this is a site is none of them; all else in that file is.
+/// The documents of a site. The one that marks it as a site is none of them; all else in that file is.
 pub(super) fn own_documents(
     location: &Location,
     files: &[SiteFile],

@@ -1,8 +1,8 @@
-//! What is kept of a site that was sound, so that most of its files need not be parsed the next time.
+//! The cache of a sound site, so that most of its files need not be parsed the next time.
 //!
 //! Nearly all files of a large site hold machines that nothing depends on. What such a file says is a
 //! function of its own bytes and of the other files, those that something may depend on. As long as
-//! these are what they were, a file whose bytes are what they were says what it said.
+//! these are unchanged, an unchanged file has the same content.
 //!
 //! Nothing is kept of a site with errors. Warnings are counted with the file that they point into.
 
@@ -21,19 +21,19 @@ use crate::diagnostic::SourceId;
 use crate::document::LoadedFile;
 use crate::repository::{Mode, Repository};
 
-/// What is kept of a site.
+/// The cached parts of a site.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Kept<'a> {
+pub(super) struct CachedSite<'a> {
     /// The digest of the files that something may depend on.
     pub(super) others: &'a str,
     #[serde(borrow)]
-    files: Vec<KeptFile<'a>>,
+    files: Vec<CachedFile<'a>>,
     #[serde(borrow)]
     pub(super) machines: Machines<'a>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptFile<'a> {
+struct CachedFile<'a> {
     path: &'a str,
     mode: u8,
     blob: &'a [u8],
@@ -57,7 +57,7 @@ impl Place<'_> {
     }
 }
 
-impl<'a> Kept<'a> {
+impl<'a> CachedSite<'a> {
     /// The files, sorted by path.
     pub(super) fn files(&self) -> impl Iterator<Item = Place<'a>> {
         let mut end = 0;
@@ -93,7 +93,7 @@ fn key(repository: &Repository, location: &Location, settings: Settings) -> Key 
     repository.cache().key("site", parts)
 }
 
-/// What was kept of a site; `None` where that is nothing.
+/// Reads the cached parts of a site; `None` if there are none.
 pub(super) fn read(
     repository: &Repository,
     location: &Location,
@@ -104,11 +104,11 @@ pub(super) fn read(
 }
 
 /// The same, decoded.
-pub(super) fn decode(segment: &Segment) -> Option<Kept<'_>> {
-    let kept: Kept<'_> = segment.decode()?;
-    let machines = kept.files.iter().filter_map(|file| file.leaf);
+pub(super) fn decode(segment: &Segment) -> Option<CachedSite<'_>> {
+    let cached: CachedSite<'_> = segment.decode()?;
+    let machines = cached.files.iter().filter_map(|file| file.leaf);
     let machines: usize = machines.map(|(machines, _)| machines as usize).sum();
-    (machines == kept.machines.len()).then_some(kept)
+    (machines == cached.machines.len()).then_some(cached)
 }
 
 /// Keeps a site that was found sound; `loaded` is what is in its files that are explained.
@@ -129,20 +129,20 @@ pub(super) fn write(
         if leaf.is_none() {
             others.push(file.clone());
         }
-        files.push(KeptFile {
+        files.push(CachedFile {
             path: &file.path,
             mode: number_of(file.mode),
             blob: file.blob.0.as_bytes(),
             leaf: leaf.map(|leaf| (leaf.nodes.len() as u32, leaf.warnings)),
         });
     }
-    let kept = Kept {
+    let cached = CachedSite {
         others: &digest_of(&others),
         files,
         machines: collected.finish(),
     };
     let key = key(repository, &site.location, settings);
-    repository.cache().write(&key, &kept);
+    repository.cache().write(&key, &cached);
 }
 
 /// A file of machines that nothing depends on.

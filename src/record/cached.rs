@@ -17,7 +17,7 @@ use crate::repository::{CommitId, Repository};
 
 /// The records of a commit.
 #[derive(Serialize, Deserialize)]
-struct Kept<'a> {
+struct CachedRecords<'a> {
     #[serde(borrow)]
     rows: Vec<Row<'a>>,
     /// Digests of sections, one behind the other.
@@ -77,7 +77,7 @@ impl From<IdentityRow<'_>> for Identity {
     }
 }
 
-/// What the records of a commit have in common.
+/// The common values of the records of a commit.
 #[derive(Default)]
 struct Common<'a> {
     digests: Numbered<SectionDigest>,
@@ -141,13 +141,13 @@ pub(super) fn write(
     let Some(rows) = rows.collect() else { return };
     let digests = common.digests.into_values();
     let digests: Vec<u8> = digests.into_iter().flat_map(|digest| digest.0).collect();
-    let kept = Kept {
+    let cached = CachedRecords {
         rows,
         digests: &digests,
         revisions: common.revisions.into_values(),
         runs: common.runs.into_values(),
     };
-    repository.cache().write(&key(repository, tip), &kept);
+    repository.cache().write(&key(repository, tip), &cached);
 }
 
 /// The records of a commit; `None` where they are not kept.
@@ -156,10 +156,10 @@ pub(super) fn read(
     tip: CommitId,
 ) -> Option<BTreeMap<NodeName, NodeRecord>> {
     let segment = repository.cache().read(&key(repository, tip))?;
-    let kept: Kept<'_> = segment.decode()?;
-    let (digests, _) = kept.digests.as_chunks();
-    let revisions: Vec<Arc<str>> = kept.revisions.into_iter().map(Arc::from).collect();
-    let runs: Vec<RunId> = kept.runs.into_iter().map(RunId::from).collect();
+    let cached: CachedRecords<'_> = segment.decode()?;
+    let (digests, _) = cached.digests.as_chunks();
+    let revisions: Vec<Arc<str>> = cached.revisions.into_iter().map(Arc::from).collect();
+    let runs: Vec<RunId> = cached.runs.into_iter().map(RunId::from).collect();
     let digest = |number: Option<u32>| match number {
         None => Some(None),
         Some(number) => Some(Some(SectionDigest(*digests.get(number as usize)?))),
@@ -188,7 +188,7 @@ pub(super) fn read(
             )
         })
     };
-    let records = kept.rows.into_iter().map(record);
+    let records = cached.rows.into_iter().map(record);
     let named = records.map(|record| record.map(|record| (record.node.clone(), record)));
     named.collect()
 }
