@@ -1,4 +1,4 @@
-//! What a step whose needs have all ended comes to: it runs, it ends at once, or it waits aside.
+//! The decision about a step whose needs have all ended: it runs, it ends at once, or it waits aside.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::journal::StepOutcome;
 use crate::run::{EventKind, GateStage};
 use crate::step::{Actor, StepIndex, StepKind, Wait};
 
-/// What a step comes to.
+/// The decision about a step.
 pub(super) enum Choice {
     /// A runner carries it out.
     Run,
@@ -174,15 +174,15 @@ impl Dispatcher<'_> {
         if let Some(node) = node
             && (node.busy || node.open.is_some_and(|open| open != index))
         {
-            // Steps of one node run one after the other, also where groups that share it run side by
-            // side, and where a life before this one began the other; what comes of this one depends on
+            // Steps of one node run one after the other, also where groups that share it run in
+            // parallel, and where a process before this one began the other; the result of this one depends on
             // how that ends.
             node.parked.push(StepIndex::from_position(index).0);
             return Choice::Aside;
         }
         if self.begun[index] && !(self.only_possibly_begun[index] && self.was_sent(index)) {
             // It was asked for before the interruption: its end is wanted whatever happened since. (Where
-            // nobody knows that it was, another group may have sent its node.)
+            // it is unknown whether it was, another group may have sent its node.)
             return Choice::Run;
         }
         let step = &self.plan.steps[index];

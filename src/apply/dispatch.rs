@@ -1,7 +1,7 @@
 //! The loop that decides what starts next, and takes in what ended.
 //!
 //! One turn: decide all that is ready; write the intents of what starts behind the outcomes that made
-//! it ready, in one commit; say what happened and what is going to; start the runners; wait until
+//! it ready, in one commit; report the ends and the starts; start the runners; wait until
 //! something ends; take in everything that has ended by then. So an intent is durable before its step
 //! acts, an outcome before what depends on it starts, and one fsync carries as many of them as came
 //! together while the last one was being written.
@@ -59,7 +59,7 @@ impl Runners {
             }
             Err(error) => {
                 let index = self.steps.remove(&error.id())?;
-                let message = "the backend broke off; what was asked for may still go on".into();
+                let message = "the backend broke off; the request may still be running".into();
                 let outcome = StepOutcome::Unknown { message };
                 Some((index, End::Outcome(outcome, true)))
             }
@@ -67,7 +67,7 @@ impl Runners {
     }
 }
 
-/// What the loop waits for that is no runner's.
+/// The events of the loop that are no runner's.
 struct Stopping {
     stop: Stop,
     /// When the run stops by itself.
@@ -120,7 +120,7 @@ impl<'a> Dispatcher<'a> {
         Ok(())
     }
 
-    /// Waits until something happens, and takes it in; whether the run goes on.
+    /// Waits until something happens, and takes it in; whether the run continues.
     async fn wait(
         &mut self,
         runners: &mut Runners,
@@ -153,7 +153,7 @@ impl<'a> Dispatcher<'a> {
         Ok(true)
     }
 
-    /// Takes in all that has come by now. What needs nobody else to come to its end is let do so first: the
+    /// Takes in all that has come by now. Independent steps are let come to their end first: the
     /// more a commit carries, the fewer there are.
     async fn gather(&mut self, runners: &mut Runners) -> Result<(), Error> {
         for _ in 0..GATHERINGS {
@@ -186,7 +186,7 @@ impl<'a> Dispatcher<'a> {
     }
 }
 
-/// Waits until an instant; for ever where there is none.
+/// Waits until an instant; forever without one.
 async fn until(instant: Option<Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,

@@ -20,7 +20,7 @@ use crate::plan::{Plan, PlannedGroup};
 use crate::run::{EventKind, NodeOutcome, RunEvent, RunListener};
 use crate::step::{Step, StepIndex, StepKind};
 
-/// What the listener is told once the journal is durable.
+/// The messages to the listener once the journal is durable.
 pub(super) enum Message {
     RunEvent(RunEvent),
     Node(NodeOutcome),
@@ -74,7 +74,7 @@ pub(super) struct Dispatcher<'a> {
     pub(super) unfinished: usize,
     pub(super) messages: Vec<Message>,
     pub(super) began: Instant,
-    /// What steps noted for themselves, in this run and before.
+    /// The notes of steps for themselves, in this run and before.
     pub(super) notes: BTreeMap<usize, Vec<Arc<str>>>,
     pub(super) reports: UnboundedSender<Report>,
     pub(super) reports_received: UnboundedReceiver<Report>,

@@ -7,14 +7,14 @@ use crate::record::{Counts, Outcome};
 use crate::run::{Finished, NodeResult, RunListener};
 
 impl Dispatcher<'_> {
-    /// Says what still ran, and sums up.
+    /// Reports the steps that were still running, and sums up.
     pub(super) fn finish(mut self, listener: &mut dyn RunListener) -> Result<Finished, Error> {
         let open: Vec<usize> = (0..self.plan.steps.len())
             .filter(|index| self.begun[*index] || self.running.contains_key(index))
             .filter(|index| self.ended[*index].is_none() && !self.undecided.contains_key(index))
             .collect();
         for index in &open {
-            let why = "the run stopped before its end was seen";
+            let why = "the run stopped before its end was observed";
             let outcome = under_way(&self.plan.steps[*index], why);
             self.messages.extend(outcome.map(Message::Node));
         }

@@ -1,6 +1,6 @@
 //! Carries a plan out.
 //!
-//! The dispatcher owns the graph and decides; runners act and report; whoever listens to the
+//! The dispatcher owns the graph and decides; runners act and report; listeners of the
 //! [`RunEvent`](crate::run::RunEvent)s (progress, JSON lines, the record) only listens. An event is sent before the thing it
 //! tells of is done.
 

@@ -2,7 +2,7 @@
 //! removal of etcd members the guard of etcd once more. A drain that such a removal follows asks it, too: no
 //! node is emptied for what would then be refused.
 //!
-//! Only what a step relies on is looked at, so that a hundred steps are no hundred looks at everything.
+//! Only the preconditions of a step are observed, so that a hundred steps do not observe everything a hundred times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::plan::{self, Action, Plan, Precondition, Sources};
 use crate::remediation::MaxUnhealthy;
 use crate::step::{EtcdRemoval, FailureReason, StepIndex, StepKind};
 
-/// What the steps of a plan rely on.
+/// The preconditions of the steps of a plan.
 pub struct StillHolds {
     plan: Arc<Plan>,
     /// For each step, where its part of `preconditions` begins; and where the last one ends.
@@ -39,7 +39,7 @@ pub struct StillHolds {
 }
 
 impl StillHolds {
-    /// What the steps of `plan` rely on, seen through `backends`.
+    /// The preconditions of the steps of `plan`, observed through `backends`.
     #[must_use]
     pub fn new(plan: Arc<Plan>, design: &Design, backends: Arc<Backends>) -> Self {
         // Counted first, so that each step's part of the list is known before it is filled.
@@ -106,7 +106,7 @@ impl StillHolds {
         self
     }
 
-    /// What a step relies on.
+    /// The preconditions of a step.
     fn preconditions(&self, step: StepIndex) -> impl Iterator<Item = &Precondition> + Clone {
         let step = step.0 as usize;
         let range = self.begins[step] as usize..self.begins[step + 1] as usize;
@@ -142,7 +142,7 @@ impl StillHolds {
         for (name, planned) in by_cluster {
             let designed = self.clusters.iter().find(|cluster| cluster.name == *name);
             let (Some(designed), Some(seen)) = (designed, seen.etcd.get(name)) else {
-                return Err(format!("etcd cluster `{name}` could not be looked at").into());
+                return Err(format!("etcd cluster `{name}` could not be observed").into());
             };
             // Nodes that left the design may still have members in it.
             let cluster = quorum::knowing(designed, seen, |live| {
@@ -184,7 +184,7 @@ impl StillHolds {
         for cluster in self.clusters.iter().filter(is_here) {
             let name = &cluster.name;
             let Some(seen) = seen.etcd.get(name) else {
-                return Err(format!("etcd cluster `{name}` could not be looked at").into());
+                return Err(format!("etcd cluster `{name}` could not be observed").into());
             };
             let may_end = self.given_up.contains(name.as_str());
             let bears = quorum::removal(cluster, seen, node, may_end);
@@ -193,8 +193,8 @@ impl StillHolds {
         Ok(())
     }
 
-    /// Whether it is the machine that has failed, and not what all of them need. What was begun is seen
-    /// through whatever has become of the others.
+    /// Whether it is the machine that has failed, and not a common cause. A running remediation is finished
+    /// in spite of the others.
     async fn is_the_machine(&self, order: &Order) -> Result<(), Arc<str>> {
         let parameters = order.step.parameters.as_deref();
         let is_begun = parameters.is_some_and(|parameters| parameters.remembered.is_some());
@@ -234,7 +234,7 @@ impl Preconditions for StillHolds {
                 return Ok(());
             }
             let seen = self.observe(order, sources).await;
-            // A cluster that would break says so itself, whatever else has changed.
+            // A cluster that would break reports it itself, whatever else has changed.
             if let Some(removal) = removal {
                 let refused = self.guard(removal, &seen);
                 refused.map_err(|refusal| FailureReason::RemoveEtcdError.message(refusal))?;

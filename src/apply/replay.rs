@@ -1,4 +1,4 @@
-//! What an interrupted run did before, taken in as if it had been done now.
+//! The outcomes of an interrupted run, taken in as if they came now.
 
 use super::Error;
 use super::dispatcher::Dispatcher;

@@ -1,4 +1,4 @@
-//! What the dispatcher is given.
+//! The inputs of the dispatcher.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -23,11 +23,11 @@ pub struct DispatchRequest<'a> {
     /// The designs that were applied last, for what is torn down; where a node is not in it, its
     /// design in `nodes` counts.
     pub applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
-    /// Who moves machines.
+    /// The driver of machines.
     pub hardware: Arc<dyn Hardware>,
     /// Where intents and outcomes become durable.
     pub log: &'a mut dyn Log,
-    /// What an interrupted run did before.
+    /// The outcomes of an interrupted run before.
     pub replay: Replay,
     /// Tells the time of events.
     pub clock: &'a dyn EventClock,
@@ -40,7 +40,7 @@ pub struct DispatchRequest<'a> {
     /// Checks the facts that a step relies on as it starts.
     pub preconditions: Arc<dyn Preconditions>,
     /// Whether the lock is fresh enough that another step may start. Asked before each batch of
-    /// steps; while it says no, nothing starts, and it is asked again every second.
+    /// steps; while it refuses, nothing starts, and it is asked again every second.
     pub may_start: &'a dyn Fn() -> bool,
     /// The lease of the lock, which each step asks before each request that changes something.
     pub fence: Fence,
@@ -73,11 +73,11 @@ impl Preconditions for NoPreconditions {
     }
 }
 
-/// Why a run could not go on.
+/// Why a run could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was done could not be written down; nothing more was begun.
-    #[error("failed to keep the journal of the run")]
+    /// The outcomes could not be persisted; nothing more was begun.
+    #[error("failed to write the journal of the run")]
     Journal(#[from] journal::Error),
     /// The journal tells of a step that the plan does not have.
     #[error("the journal is of another plan: it tells of `{0}`")]

@@ -1,7 +1,7 @@
-//! Carries out one step: probes, acts, tries again, and gives up in time.
+//! Runs one step: probes, acts, retries, and times out.
 //!
 //! A runner knows nothing of the graph. Nothing is done twice here: a step is only acted on again when
-//! the probe says that it was not begun, or that it goes on and has to be waited for.
+//! the probe shows that it was not begun, or that it is running and has to be waited for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,15 +22,15 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest wait between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// What a runner tells while it runs.
+/// The reports of a running runner.
 pub(super) enum Report {
-    /// The step is going to be tried again.
+    /// The step is going to be retried.
     Retry {
         index: usize,
         message: Arc<str>,
         delay: Duration,
     },
-    /// It is tried again now.
+    /// It is retried now.
     Attempt { index: usize, attempt: u32 },
     /// How far it is.
     Progress { index: usize, text: Arc<str> },
@@ -46,9 +46,9 @@ pub(super) enum Report {
 pub(super) struct StepListener {
     index: usize,
     reports: UnboundedSender<Report>,
-    /// What it noted so far, for its next attempt.
+    /// Its notes so far, for its next attempt.
     notes: Mutex<Vec<Arc<str>>>,
-    /// How far it was when it was last told: whoever waits looks again and again, and is told once.
+    /// Its last reported progress: a poll that finds the same is reported once.
     told: Mutex<Option<Arc<str>>>,
 }
 
@@ -99,7 +99,7 @@ impl backend::Listener for StepListener {
             };
             let sent = self.reports.send(report).is_ok();
             if !sent || is_durable.await.is_err() {
-                let message = "what has to be found again could not be written down";
+                let message = "a note for a later attempt could not be persisted";
                 return Err(ActError::Permanent(message.into()));
             }
             let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +127,7 @@ pub(super) struct Runner {
     pub(super) order: Order,
     /// Hears what the step reports.
     pub(super) listener: Arc<StepListener>,
-    /// An earlier run may have begun it: it is looked at first.
+    /// An earlier run may have begun it: it is probed first.
     pub(super) probe_first: bool,
     /// From its start to its end, all attempts together.
     pub(super) timeout: Option<Duration>,
@@ -136,7 +136,7 @@ pub(super) struct Runner {
     pub(super) stop: Stop,
     pub(super) fence: Fence,
     pub(super) reports: UnboundedSender<Report>,
-    /// What it waits for before it starts; its time runs from then on.
+    /// The gate that it waits for before it starts; its time runs from then on.
     pub(super) gate: Option<oneshot::Receiver<()>>,
     /// Whether anything was asked of the world.
     pub(super) attempted: bool,
@@ -175,7 +175,7 @@ impl Runner {
                 None => String::new(),
             };
             let message =
-                format!("no end within {seconds} s; what was asked for may still go on{last}");
+                format!("no end within {seconds} s; the request may still be running{last}");
             StepOutcome::Unknown {
                 message: message.into(),
             }
@@ -187,7 +187,7 @@ impl Runner {
     }
 
     fn report(&self, report: Report) {
-        // Nobody listens only when the run is being torn down.
+        // The receiver is gone only when the run is being torn down.
         let _ = self.reports.send(report);
     }
 
@@ -239,7 +239,7 @@ impl Runner {
         }
     }
 
-    /// Whether an earlier run began the step, and it goes on; or how it ended.
+    /// Whether an earlier run began the step, and it is running; or how it ended.
     async fn probe_begun(&mut self) -> Result<bool, End> {
         if !self.probe_first {
             return Ok(false);

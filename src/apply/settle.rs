@@ -1,4 +1,4 @@
-//! What runners report and how they end: written to the journal, taken in, and told.
+//! Reports and ends of runners: written to the journal, taken in, and reported.
 
 use super::Error;
 use super::dispatcher::{Dispatcher, Message, milliseconds};
@@ -82,7 +82,7 @@ impl Dispatcher<'_> {
                 Ok(())
             }
             End::Fenced => {
-                // It is looked at first once the lease is confirmed again; where that is lost, the run stops.
+                // It is probed first once the lease is confirmed again; where that is lost, the run stops.
                 self.begun[index] = true;
                 self.only_possibly_begun[index] = false;
                 self.enqueue(index);
@@ -98,7 +98,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Writes down how a step ended, takes it in, and says so.
+    /// Persists how a step ended, takes it in, and reports it.
     pub(super) fn settle(
         &mut self,
         index: usize,

@@ -31,7 +31,7 @@ impl Dispatcher<'_> {
         Ok(())
     }
 
-    /// Takes what may start now, writes its intent, and says so.
+    /// Takes the steps that may start now, writes their intents, and reports them.
     pub(super) fn take_starting(&mut self) -> Result<Vec<Runner>, Error> {
         let mut starting = Vec::new();
         if !self.has_free_place_for_waiting() || !(self.work.may_start)() {
@@ -102,7 +102,7 @@ impl Dispatcher<'_> {
         Ok(Some(self.runner(index, probe_first)))
     }
 
-    /// What carries a step out.
+    /// The runner of a step.
     fn runner(&mut self, index: usize, probe_first: bool) -> Runner {
         let step = &self.plan.steps[index];
         let mut notes = self.taken_before(index);
@@ -139,7 +139,7 @@ impl Dispatcher<'_> {
         first.get(name).or_else(|| second.get(name))
     }
 
-    /// What clear-labels noted of the node that a step waits for: what is put back when it is there again.
+    /// The notes of clear-labels about the node that a step waits for: labels to restore when it is there again.
     fn taken_before(&self, index: usize) -> Vec<Arc<str>> {
         let step = &self.plan.steps[index].id;
         if step.kind != StepKind::AwaitReady {

@@ -1,6 +1,6 @@
-//! What follows from how a step ended, now or as the journal tells it.
+//! The consequences of the end of a step, live or from the journal.
 //!
-//! A run that goes on takes in the same outcomes in the same order, and so comes to the same state.
+//! A resumed run takes in the same outcomes in the same order, and so comes to the same state.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl Dispatcher<'_> {
             && self.graph.dependents(index).any(is_destroy)
     }
 
-    /// Lets steps that were put aside be looked at again.
+    /// Lets steps that were put aside be decided again.
     pub(super) fn wake(&mut self, parked: Vec<u32>) {
         for parked in parked {
             self.graph.again(parked);
@@ -140,7 +140,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// What those that need the success of a step are told, where it did not succeed.
+    /// The reason for those that need the success of a step that did not succeed.
     fn why(&self, index: usize, outcome: &StepOutcome) -> Option<Arc<str>> {
         let id = &self.plan.steps[index].id;
         match outcome {

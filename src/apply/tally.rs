@@ -1,8 +1,8 @@
 //! How nodes and groups stand, kept up to date as steps end.
 //!
 //! The standings are those of airship-deployment-grouping ("an overall status will be kept for each
-//! unique node"). Counts of each group are kept by standing, so that a gate is judged without looking
-//! at its nodes, however many waves there are.
+//! unique node"). Counts of each group are kept by standing, so that a gate is judged without a
+//! visit of its nodes, however many waves there are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -345,7 +345,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// What the end of a step that still ran when the run stopped does to its node's record.
+/// The effect of the end of a step that was still running when the run stopped on its node's record.
 pub(super) fn under_way(step: &Step, why: &str) -> Option<NodeOutcome> {
     let message = why.into();
     NodeOutcome::of(&step.id, &StepOutcome::Unknown { message }, true, &[])

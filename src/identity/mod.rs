@@ -92,14 +92,14 @@ impl Identity {
         }
     }
 
-    /// The same with an id in the provisioner.
+    /// Adds an id in the provisioner.
     #[must_use]
     pub fn in_provisioner(mut self, id: &str) -> Self {
         self.provisioner = values::serial(id);
         self
     }
 
-    /// The same with MAC addresses; placeholders are dropped.
+    /// Adds MAC addresses; placeholders are dropped.
     #[must_use]
     pub fn with_macs<'a>(mut self, macs: impl IntoIterator<Item = &'a str>) -> Self {
         self.macs = macs.into_iter().filter_map(values::mac).collect();
@@ -191,7 +191,7 @@ impl Identity {
             .all(|kind| other.single(kind).is_none() || self.single(kind).is_some())
     }
 
-    /// The same with the MAC addresses of the boot interfaces alone, where a document names one of them.
+    /// Keeps only the MAC addresses of the boot interfaces, where a document names one of them.
     #[must_use]
     pub fn of_boot_interfaces(&self, designed: &Self) -> Self {
         let mut kept = self.clone();

@@ -208,7 +208,7 @@ impl Registry {
                 "it shows no UUID, serial number or MAC address that distinguishes it from other machines"
             }
             None => {
-                "it shows nothing of what document and record name, or only what several boards share"
+                "it shows none of the values that document and record name, or only values that several boards share"
             }
         };
         let proof = Proof::Unverified(Arc::from(why));

@@ -73,18 +73,18 @@ impl<'a> Rules<'a> {
                 memory.attempt
             ));
         } else if named && !asks(&subject) {
-            item.because("asked for by name");
+            item.because("named in the request");
         }
         item.because(match sight.power {
             Power::On => "the machine is on",
             Power::Off => "the machine is off",
-            Power::Unknown => "whether the machine is on is not known",
+            Power::Unknown => "whether the machine is on is unknown",
         });
         item.because(match (&sight.node, subject.membership) {
             (Some(node), _) if node.ready => "its node is Ready",
             (Some(_), _) => "its node is not Ready",
             (None, Membership::Out) => "it has no node",
-            (None, _) => "its node was not seen",
+            (None, _) => "its node was not observed",
         });
         if let Some(pods) = subject.pods.filter(|pods| pods.evicted > 0) {
             let them = if pods.evicted == 1 {
@@ -114,8 +114,8 @@ impl<'a> Rules<'a> {
                 task => task.as_str(),
             })
             .collect();
-        item.because(format!("row {facts} of the table: {}", action(facts)));
-        item.because(format!("the way: {}", words.join(" → ")));
+        item.because(format!("{}: {}", facts.phrase(), action(facts)));
+        item.because(format!("tasks: {}", words.join(" → ")));
     }
 
     /// Blocks it for each reason against it.

@@ -1,7 +1,7 @@
-//! The way of one machine through the table: from what is seen and remembered, the one thing that comes next.
+//! The way of one machine through the table: from the observed state and the memory, the next task.
 //!
-//! Nothing here depends on what was done a moment ago: after every task the machine is looked at again.
-//! Where the table says "nothing", this says what is waited for, and every wait has a bound.
+//! Nothing here depends on the task before: after every task the machine is observed again.
+//! Where the table has "nothing", this has the condition that is waited for, and every wait has a bound.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::table::{Facts, TableAction, action};
 pub enum Power {
     /// It is on.
     On,
-    /// It was seen off, and again a while later.
+    /// It was observed off, and again a while later.
     Off,
-    /// It could not be seen, or only one look said that it is off: it counts as on.
+    /// It could not be observed, or only one sample was off: it counts as on.
     Unknown,
 }
 
 impl Power {
-    /// What two samples come to, taken a while apart; `Some(true)` is on. Only two that agree are believed: an
+    /// The result of two samples, taken a while apart; `Some(true)` is on. Only two that agree count: an
     /// operator may write down what it wants before it is so.
     #[must_use]
     pub const fn of(first: Option<bool>, second: Option<bool>) -> Self {
@@ -43,7 +43,7 @@ pub struct NodeSeen {
     pub out_of_service: bool,
 }
 
-/// What is seen of one machine.
+/// The observed state of one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSeen {
     /// Its Node, where there is one.
@@ -58,7 +58,7 @@ pub struct MachineSeen {
 
 impl MachineSeen {
     /// The row of the table. A Node that is out of service is released, which is what its deletion is for;
-    /// a host that was not seen off is on.
+    /// a host that was not observed off is on.
     #[must_use]
     pub fn facts(&self) -> Facts {
         Facts {
@@ -70,12 +70,12 @@ impl MachineSeen {
     }
 }
 
-/// What comes next for one machine.
+/// The next task for one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Put the reboot annotation on its host.
     Hold,
-    /// Wait until it is seen off.
+    /// Wait until it is observed off.
     AwaitOff,
     /// Write down what its Node carries.
     BackUp(Arc<str>),
@@ -85,7 +85,7 @@ pub enum Task {
     Unmark,
     /// Take the reboot annotation off its host.
     LetGo,
-    /// Wait until it is seen on.
+    /// Wait until it is observed on.
     AwaitOn,
     /// Wait until it has a Node again.
     AwaitNode,
@@ -95,32 +95,32 @@ pub enum Task {
     AwaitReady,
     /// Nothing is left to be done.
     Nothing,
-    /// It is off, and not by us: who switched it off has to say what it is to be.
+    /// It is off, and not by us: the actor that switched it off has to decide.
     Stuck,
 }
 
 impl Task {
-    /// What is done, in words (`hold it off`).
+    /// The task, for messages (`fence it (power off)`).
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Hold => "hold it off",
-            Self::AwaitOff => "wait until it is seen off",
-            Self::BackUp(_) => "keep what its node carries",
+            Self::Hold => "fence it (power off)",
+            Self::AwaitOff => "wait until it is off",
+            Self::BackUp(_) => "back up labels, annotations and taints of its node",
             Self::Release(_) => "release its node",
-            Self::Unmark => "ask for no more remediation",
-            Self::LetGo => "let it go",
-            Self::AwaitOn => "wait until it is seen on",
+            Self::Unmark => "remove the request for remediation",
+            Self::LetGo => "unfence it (power on)",
+            Self::AwaitOn => "wait until it is on",
             Self::AwaitNode => "wait for its node",
-            Self::Restore => "give the node back what it carried",
+            Self::Restore => "restore labels, annotations and taints of the node",
             Self::AwaitReady => "wait until its node is Ready",
             Self::Nothing => "nothing",
-            Self::Stuck => "wait, since it is off and not held",
+            Self::Stuck => "wait, since it is off and not fenced",
         }
     }
 }
 
-/// The whole way from here to a machine that is back, if everything goes well: [`next`] over a world that
+/// The tasks from here to a machine that is back, if everything succeeds: [`next`] over a world that
 /// does what it is asked for. Ends where nothing is left to be done, or nothing can be.
 #[must_use]
 pub fn way(seen: &MachineSeen, memory: &Memory) -> Vec<Task> {
@@ -168,7 +168,7 @@ pub fn way(seen: &MachineSeen, memory: &Memory) -> Vec<Task> {
     tasks
 }
 
-/// What comes next.
+/// Returns the next task.
 #[must_use]
 pub fn next(seen: &MachineSeen, memory: &Memory) -> Task {
     let facts = seen.facts();
@@ -177,23 +177,23 @@ pub fn next(seen: &MachineSeen, memory: &Memory) -> Task {
         TableAction::DeleteNode => match &seen.node {
             Some(node) if !memory.backed_up.contains(&node.uid) => Task::BackUp(node.uid.clone()),
             Some(node) => Task::Release(node.uid.clone()),
-            // The row says that there is one.
+            // The row requires one.
             None => Task::Unmark,
         },
         TableAction::RemoveNeedsRemediation => Task::Unmark,
         TableAction::RemoveRebootAnnotation => Task::LetGo,
-        // It could not be seen off, and is not to go off when nobody looks any more.
+        // It could not be observed off, and must not go off unobserved later.
         TableAction::Nothing if facts.reboot_annotation && memory.given_up.is_some() => Task::LetGo,
         TableAction::Nothing if facts.reboot_annotation => Task::AwaitOff,
         TableAction::Nothing if !facts.powered_on && memory.let_go => Task::AwaitOn,
-        // Off, not held, and nobody let it go: the host is meant to be off, or it failed altogether.
+        // Off, not fenced, and not unfenced by us: the host is meant to be off, or it failed altogether.
         TableAction::Nothing if !facts.powered_on => Task::Stuck,
         TableAction::Nothing if seen.power == Power::Unknown => Task::AwaitOn,
         TableAction::Nothing => back(seen, memory),
     }
 }
 
-/// What is left to be done for a machine that is on and neither held nor marked.
+/// The remaining task for a machine that is on and neither fenced nor marked.
 fn back(seen: &MachineSeen, memory: &Memory) -> Task {
     let node = seen.node.as_ref();
     let is_begun = memory.attempt > 0 || memory.backup.is_some();

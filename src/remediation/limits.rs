@@ -1,4 +1,4 @@
-//! What keeps remediation from doing harm: bounds of every wait, attempts, backoff, and the circuit breaker.
+//! Limits that keep remediation from doing harm: bounds of every wait, attempts, backoff, and the circuit breaker.
 
 use std::fmt;
 use std::str::FromStr;
@@ -62,9 +62,9 @@ pub struct RemediationLimits {
     pub attempts: u32,
     /// How long a machine has to go off.
     pub power_off: u64,
-    /// How long a machine has to go on.
+    /// How long a machine may take to be on.
     pub power_on: u64,
-    /// How long the Node has to be let go of.
+    /// How long the release of the Node may take.
     pub release: u64,
     /// How long the Node has to be back and Ready, counted from the power-off on, as the clock of an
     /// attempt does.
@@ -96,7 +96,7 @@ impl Default for RemediationLimits {
 /// The longest wait between two attempts.
 const LONGEST_BACKOFF: u64 = 3600;
 
-/// What one attempt may take beyond its waits: looks, patches, backup.
+/// The time of one attempt beyond its waits: observations, patches, backup.
 const SPARE: u64 = 60;
 
 impl RemediationLimits {
@@ -130,7 +130,7 @@ impl RemediationLimits {
     }
 }
 
-/// What comes after an attempt that failed.
+/// The decision after an attempt that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
     /// Another attempt, after this wait.
@@ -144,7 +144,7 @@ pub enum Tried {
     Enough,
 }
 
-/// What comes after this attempt failed. Never another one where the limit is below what was tried already.
+/// Decides after an attempt that failed. Never another one where the limit is below the number of attempts already made.
 #[must_use]
 pub fn after_failure(attempt: u32, limits: &RemediationLimits) -> Tried {
     if attempt >= limits.attempts {
@@ -230,7 +230,7 @@ impl<'de> Deserialize<'de> for MaxUnhealthy {
 /// That too many machines are unhealthy at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{unhealthy} of {machines} machines are unhealthy, and with more than {allowed} ({limit}) none is remediated: look for what they have in common"
+    "{unhealthy} of {machines} machines are unhealthy, and with more than {allowed} ({limit}) none is remediated: look for a common cause"
 )]
 pub struct Broken {
     /// How many are unhealthy.

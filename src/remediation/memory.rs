@@ -1,6 +1,6 @@
-//! What a remediation remembers of itself: notes that are durable before what they announce is done.
+//! The memory of a remediation: notes that are durable before their effect.
 //!
-//! Everything that can be seen is looked at instead. What is remembered is what nobody can see: how often
+//! Everything observable is observed instead. The memory holds the rest: how often
 //! it was tried, what the Node carried that was deleted, and, where no Metal3 holds them, the two
 //! annotations.
 
@@ -22,7 +22,7 @@ pub struct Taint {
     pub effect: Arc<str>,
 }
 
-/// What a Node carries that whoever makes it anew does not bring back.
+/// The parts of a Node that its successor lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backup {
@@ -47,7 +47,7 @@ const OF_THE_CLUSTER: &str = "node.kubernetes.io/";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl Backup {
-    /// What is kept of a Node: not what the cluster sets and takes off by itself, since nobody would take
+    /// The parts of a Node to back up: not those that the cluster sets and takes off by itself, since they would never be taken
     /// it off again.
     #[must_use]
     pub fn of(
@@ -66,8 +66,8 @@ impl Backup {
         }
     }
 
-    /// What the Node of a later attempt carries is added: it wins where both have a key, and what only the
-    /// earlier one had, since nobody had restored it yet, stays.
+    /// Adds the parts of the Node of a later attempt: it wins where both have a key, and parts that only the
+    /// earlier one had, since they were not restored yet, stay.
     #[must_use]
     pub fn with(mut self, later: &Self) -> Self {
         let pairs = |map: &BTreeMap<Arc<str>, Arc<str>>| map.clone().into_iter();
@@ -78,7 +78,7 @@ impl Backup {
         self
     }
 
-    /// What is missing of it on a Node that is there: existing keys win.
+    /// The parts of it that a Node lacks: existing keys win.
     #[must_use]
     pub fn missing_on(&self, now: &Self) -> Self {
         let missing = |all: &BTreeMap<Arc<str>, Arc<str>>, there: &BTreeMap<Arc<str>, Arc<str>>| {
@@ -110,24 +110,24 @@ impl Backup {
     }
 }
 
-/// Something that a remediation writes down, durable before it goes on.
+/// A note of a remediation, durable before it continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "remediation", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Note {
-    /// What the records say, for whoever has no journal.
+    /// The memory in the records, for a process without a journal.
     Recalled(Box<Memory>),
     /// An attempt begins: the machine needs remediation.
     Attempt {
         /// Which, from 1 on.
         number: u32,
     },
-    /// The machine is going to be held off.
+    /// The machine is going to be fenced.
     Hold,
-    /// What its Node carries, before it is released.
+    /// The parts of its Node, before it is released.
     BackedUp {
         /// The UID of the Node.
         uid: Arc<str>,
-        /// What it carries.
+        /// The backup.
         backup: Backup,
     },
     /// The Node with this UID is going to be released.
@@ -142,16 +142,16 @@ pub enum Note {
     },
     /// It needs no remediation any more.
     Unmarked,
-    /// It is going to be let go: switched on.
+    /// It is going to be unfenced: switched on.
     LetGo,
-    /// What the Node carried was written to the new one, and read back.
+    /// The backup was written to the new Node, and read back.
     Restored,
     /// The attempt failed.
     AttemptFailed {
         /// Why.
         reason: Arc<str>,
     },
-    /// No attempt is left: it is only let go, and then it has failed for good.
+    /// No attempt is left: it is only unfenced, and then it has failed for good.
     GivenUp {
         /// Why.
         reason: Arc<str>,
@@ -166,7 +166,7 @@ impl Note {
         Arc::from(serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// Whether a machine would be left off, or switched off once more after it was let go, or what its Node
+    /// Whether a machine would be left off, or switched off once more after it was unfenced, or the backup of its Node
     /// carried be lost, where only this process knew it.
     #[must_use]
     pub fn binds_others(text: &str) -> bool {
@@ -175,19 +175,19 @@ impl Note {
     }
 }
 
-/// What the notes come to.
+/// The result of the notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// The attempt that goes on, from 1 on; 0: none was begun.
+    /// The running attempt, from 1 on; 0: none was begun.
     pub attempt: u32,
     /// Where no Metal3 holds it: it needs remediation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub needs_remediation: bool,
-    /// Where no Metal3 holds it: it is held off.
+    /// Where no Metal3 holds it: it is fenced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// What its Nodes carried, until it was restored.
+    /// The backup of its Nodes, until it was restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<Backup>,
     /// The UIDs of the Nodes whose content is in the backup.
@@ -199,13 +199,13 @@ pub struct Memory {
     /// The UIDs of the Nodes of which nothing is waited for any more.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub released: BTreeSet<Arc<str>>,
-    /// It was let go in this attempt.
+    /// It was unfenced in this attempt.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub let_go: bool,
     /// Why the attempt failed, where it did and no other was begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Arc<str>>,
-    /// Why it was given up.
+    /// Why it was aborted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Arc<str>>,
 }

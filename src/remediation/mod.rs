@@ -1,9 +1,9 @@
 //! How a failed machine is brought back: switched off, its Kubernetes node released, switched on again.
 //!
 //! The truth table of metal3-remediation ([`TABLE`]) is data, total over its sixteen rows. [`next`] lays it
-//! over what is seen of one machine and says the one thing that comes next, so that a remediation can be
-//! interrupted anywhere and goes on by looking again. Its promise is at-most-once: a Node is never released
-//! unless its machine was seen off while it is held off. Values only: who looks and acts is elsewhere.
+//! over the observed state of one machine and returns the next task, so that a remediation can be
+//! interrupted anywhere and resumes by observing again. Its promise is at-most-once: a Node is never released
+//! unless its machine was observed off while it is fenced. Values only: observing and acting is elsewhere.
 
 mod course;
 mod limits;

@@ -1,11 +1,11 @@
-//! How far a remediation is, as its step reports it: a line for people that programs can read back.
+//! The progress of a remediation in reports: a line for people that programs can read back.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Facts, Release, Task};
+use super::{Release, Task};
 
-/// What a remediation does or waits for.
+/// The current activity of a remediation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// The reboot annotation is put on its host.
@@ -18,7 +18,7 @@ pub enum Activity {
     DeleteNode,
     /// Its Node is marked as out of service.
     MarkOutOfService,
-    /// The annotation that asks for remediation is taken off its Machine.
+    /// The request for remediation is taken off its Machine.
     Unmark,
     /// The reboot annotation is taken off its host.
     LetGo,
@@ -26,7 +26,7 @@ pub enum Activity {
     AwaitOn,
     /// It is waited for a new Node.
     AwaitNode,
-    /// Its Node gets back what the one before carried.
+    /// Labels, annotations and taints are restored on its Node.
     Restore,
     /// It is waited until its Node is Ready.
     AwaitReady,
@@ -40,7 +40,7 @@ const ACTIVITIES: [(Activity, &str); 12] = [
     (Activity::AwaitOff, "waiting until it is off"),
     (
         Activity::BackUp,
-        "backing up labels, taints and annotations of its node",
+        "backing up labels, annotations and taints of its node",
     ),
     (Activity::DeleteNode, "deleting its node"),
     (
@@ -49,24 +49,25 @@ const ACTIVITIES: [(Activity, &str); 12] = [
     ),
     (
         Activity::Unmark,
-        "it is safe: remediation is asked for no more",
+        "it is safe: removing the request for remediation",
     ),
     (Activity::LetGo, "unfencing it (power on)"),
     (Activity::AwaitOn, "waiting until it is on"),
     (Activity::AwaitNode, "waiting for its node"),
-    (Activity::Restore, "giving its node back what it carried"),
+    (
+        Activity::Restore,
+        "restoring labels, annotations and taints of its node",
+    ),
     (Activity::AwaitReady, "waiting until its node is Ready"),
-    (Activity::Stuck, "it is off, and not held"),
+    (Activity::Stuck, "it is off, and not fenced"),
 ];
 
-/// How far a remediation is.
+/// The progress of a remediation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptProgress {
     /// Which attempt, from 1 on.
     pub attempt: u32,
-    /// The row of the table.
-    pub facts: Facts,
-    /// What is done.
+    /// The activity.
     pub activity: Activity,
 }
 
@@ -96,10 +97,10 @@ impl Task {
 
 impl fmt::Display for AttemptProgress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { attempt, facts, .. } = self;
+        let attempt = self.attempt;
         let own = ACTIVITIES.iter().find(|(own, _)| *own == self.activity);
         let text = own.map_or("", |(_, text)| text);
-        write!(out, "attempt {attempt}, row {facts}: {text}")
+        write!(out, "attempt {attempt}: {text}")
     }
 }
 
@@ -113,12 +114,9 @@ impl FromStr for AttemptProgress {
 
     fn from_str(text: &str) -> Result<Self, NoProgress> {
         let parts = || {
-            let (attempt, rest) = text.strip_prefix("attempt ")?.split_once(", row ")?;
-            let (facts, activity) = rest.split_once(": ")?;
-            let facts = u8::from_str_radix(facts, 2).ok().filter(|row| *row < 16)?;
+            let (attempt, activity) = text.strip_prefix("attempt ")?.split_once(": ")?;
             Some(Self {
                 attempt: attempt.parse().ok()?,
-                facts: Facts::of_number(facts),
                 activity: ACTIVITIES.iter().find(|(_, own)| *own == activity)?.0,
             })
         };
@@ -132,23 +130,22 @@ mod tests {
 
     #[test]
     fn each_progress_is_read_back_as_it_was_reported() {
-        for (number, (activity, _)) in ACTIVITIES.into_iter().enumerate() {
+        for (activity, _) in ACTIVITIES {
             let progress = AttemptProgress {
                 attempt: 3,
-                facts: Facts::of_number(u8::try_from(number).unwrap()),
                 activity,
             };
             assert_eq!(progress.to_string().parse(), Ok(progress));
         }
-        let held = "attempt 2, row 1110: fencing it (power off)";
+        let held = "attempt 2: fencing it (power off)";
         let read: AttemptProgress = held.parse().unwrap();
         assert_eq!((read.attempt, read.activity), (2, Activity::Hold));
         assert_eq!(read.to_string(), held);
         for other in [
             "",
             "fencing it (power off)",
-            "attempt 2, row 10000: fencing it (power off)",
-            "attempt 2, row 1110: fencing",
+            "attempt two: fencing it (power off)",
+            "attempt 2: fencing",
         ] {
             assert_eq!(other.parse::<AttemptProgress>(), Err(NoProgress), "{other}");
         }

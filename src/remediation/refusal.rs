@@ -1,19 +1,19 @@
 //! Hosts that are not remediated, and why: their operator would not switch them off, or not on again.
 
-/// What of a host decides whether it can be remediated.
+/// The state of a host that decides whether it can be remediated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostState {
     /// It carries `baremetalhost.metal3.io/paused`.
     pub paused: bool,
-    /// It carries `baremetalhost.metal3.io/detached`, or says that it is.
+    /// It carries `baremetalhost.metal3.io/detached`, or its status has it.
     pub detached: bool,
     /// Its `spec.online` is false.
     pub offline: bool,
     /// Its `spec.disablePowerOff` is true.
     pub never_off: bool,
-    /// Its `spec.consumerRef` names nobody.
+    /// Its `spec.consumerRef` is empty.
     pub unused: bool,
-    /// Its `spec.consumerRef` names somebody other than the Machine's own Metal3Machine.
+    /// Its `spec.consumerRef` names another object than the Machine's own Metal3Machine.
     pub of_another: bool,
     /// The Machine names it in a namespace that is not the Machine's own.
     pub elsewhere: bool,
@@ -34,22 +34,24 @@ pub enum Refusal {
     /// It is being deleted.
     #[error("the host is being deleted")]
     Going,
-    /// Nobody reconciles it.
+    /// It is not reconciled.
     #[error(
-        "the host is paused (`baremetalhost.metal3.io/paused`): nobody would switch it off or on"
+        "the host is paused (`baremetalhost.metal3.io/paused`): its operator would not switch it off or on; remove that annotation first"
     )]
     Paused,
-    /// Nobody manages it.
+    /// It is not managed.
     #[error(
-        "the host is detached (`baremetalhost.metal3.io/detached`): nobody would switch it off or on"
+        "the host is detached (`baremetalhost.metal3.io/detached`): its operator would not switch it off or on; remove that annotation first"
     )]
     Detached,
     /// It would stay off.
-    #[error("the host is meant to be off (`online: false`): nobody would switch it on again")]
-    Offline,
-    /// It would be rebooted instead, and never be seen off.
     #[error(
-        "the host must not be switched off (`disablePowerOff: true`): it would never be seen off"
+        "the host is meant to be off (`online: false`): its operator would not switch it on again"
+    )]
+    Offline,
+    /// It would be rebooted instead, and never be off.
+    #[error(
+        "the host must not be switched off (`disablePowerOff: true`): it would never be observed off"
     )]
     NeverOff,
     /// It is not in use.

@@ -6,20 +6,20 @@
 
 use std::fmt;
 
-/// What the table is asked with.
+/// The input of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Facts {
     /// The machine has a Node in the cluster.
     pub node_ref: bool,
     /// The Machine carries `host.metal3.io/external-remediation`.
     pub needs_remediation: bool,
-    /// The host is on, or was not seen off.
+    /// The host is on, or was not observed off.
     pub powered_on: bool,
-    /// The host carries our reboot annotation: it is held off.
+    /// The host carries our reboot annotation: it is fenced.
     pub reboot_annotation: bool,
 }
 
-/// What the table answers.
+/// The output of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TableAction {
     /// Hold the host off.
@@ -54,6 +54,28 @@ impl TableAction {
             Self::RemoveRebootAnnotation => "Remove reboot annotation",
             Self::Nothing => "nothing",
         }
+    }
+}
+
+impl Facts {
+    /// The facts as a phrase, for messages.
+    #[must_use]
+    pub fn phrase(self) -> String {
+        let node = if self.node_ref {
+            "has a node"
+        } else {
+            "has no node"
+        };
+        let needs = if self.needs_remediation {
+            "needs"
+        } else {
+            "needs no"
+        };
+        let power = if self.powered_on { "on" } else { "off" };
+        let annotation = if self.reboot_annotation { "the" } else { "no" };
+        format!(
+            "it {node}, {needs} remediation, is {power}, and has {annotation} reboot annotation"
+        )
     }
 }
 
@@ -96,9 +118,9 @@ impl fmt::Display for Facts {
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What it is about.
+    /// The facts.
     pub facts: Facts,
-    /// What is done.
+    /// The action.
     pub action: TableAction,
 }
 
@@ -129,7 +151,7 @@ pub const TABLE: [Row; 16] = [
     row(0b1111, TableAction::Nothing),
 ];
 
-/// What the table says.
+/// Returns the action of the table.
 #[must_use]
 pub const fn action(facts: Facts) -> TableAction {
     TABLE[facts.number() as usize].action

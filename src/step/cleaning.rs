@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::lifecycle::OfferedStep;
 
-/// What is run on a machine to clean it, and who says so (ironic-cleaning).
+/// The clean steps of a machine, and their source (ironic-cleaning).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cleaning {
-    /// Why these steps, or why none: which policy says so.
+    /// Why these steps, or why none: the policy that decides.
     pub because: Arc<str>,
-    /// What moves the machine chooses steps and order itself: nobody can tell it which to run.
+    /// The provisioner of the machine chooses steps and order itself: they cannot be requested.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign: bool,
     /// The steps, in the order in which they run.
@@ -41,7 +41,7 @@ impl Cleaning {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CleanStep {
-    /// Who offers it: `power`, `management`, `deploy`, `bios`, `raid`, `firmware`.
+    /// Its interface: `power`, `management`, `deploy`, `bios`, `raid`, `firmware`.
     pub interface: Arc<str>,
     /// Its name.
     pub step: Arc<str>,
@@ -57,7 +57,7 @@ pub struct CleanStep {
 }
 
 impl CleanStep {
-    /// A step by its name, as somebody asks for it.
+    /// A step by its name, as in a request.
     #[must_use]
     pub fn new(interface: &str, step: &str) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl From<&OfferedStep> for CleanStep {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeployStep {
-    /// Who offers it: `power`, `management`, `firmware`, `deploy`, `bios`, `raid`, `vendor`.
+    /// Its interface: `power`, `management`, `firmware`, `deploy`, `bios`, `raid`, `vendor`.
     pub interface: Arc<str>,
     /// Its name.
     pub step: Arc<str>,
@@ -111,8 +111,8 @@ impl DeployStep {
     }
 }
 
-/// What the note begins with that says which clean step is begun: a machine of which nobody but the records
-/// remembers it is fenced by it when the step fails.
+/// The prefix of the note that names the clean step that is begun: a machine that only the records
+/// know is fenced by it when the step fails.
 const CLEAN_STEP_BEGINS: &str = "clean step ";
 
 /// The note that a clean step (`interface.step`) is begun; it has to be durable before it begins.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who carries a kind of step out.
+/// The executor of a kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
     /// The dispatcher itself: a barrier, a check, a record.
@@ -29,16 +29,16 @@ pub enum Effect {
     Destructive,
 }
 
-/// What does not depend on backend or node.
+/// The facts of a kind that do not depend on backend or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The name in step ids and in output.
     pub name: &'static str,
     /// How much harm it can do.
     pub effect: Effect,
-    /// How often it is tried in all, when the failure can pass and the probe says that nothing was begun.
+    /// Attempts in all, when the failure can pass and the probe shows that nothing was begun.
     pub attempts: u32,
-    /// Who carries it out.
+    /// Its executor.
     pub actor: Actor,
 }
 
@@ -54,7 +54,7 @@ impl Facts {
 /// tried in all, who carries it out.
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $kind:ident: $name:literal, $effect:ident, $attempts:literal, $actor:ident;)+) => {
-        /// What a step does.
+        /// The kinds of step.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum StepKind {
@@ -84,7 +84,7 @@ macro_rules! kinds {
 kinds! {
     /// Backends reachable, credentials good, images known (Drydock's verify_site).
     VerifySite: "verify-site", None, 3, Hardware;
-    /// What the provisioner needs once: networks, keys (Drydock's prepare_site).
+    /// The one-time needs of the provisioner: networks, keys (Drydock's prepare_site).
     PrepareSite: "prepare-site", Reversible, 3, Hardware;
     /// Barrier before a group: its dependencies succeeded, the group before it has ended.
     StartGroup: "start", None, 1, Dispatcher;

@@ -32,7 +32,7 @@ impl StepIndex {
     }
 }
 
-/// What a step waits for in another one.
+/// The event of another step that a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
@@ -47,7 +47,7 @@ pub enum Wait {
 pub struct Need {
     /// The other step.
     pub step: StepIndex,
-    /// What it waits for.
+    /// The event.
     pub wait: Wait,
 }
 
@@ -62,8 +62,8 @@ pub struct Step {
     pub effect: Effect,
     /// Runs only if no earlier group has sent the node already: the node is in more than one group.
     pub standby: bool,
-    /// What else it needs to know; shared empty value where nothing.
+    /// Additional parameters; shared empty value where it has none.
     pub parameters: Option<Arc<Parameters>>,
-    /// What it waits for, sorted.
+    /// Its dependencies, sorted.
     pub needs: Vec<Need>,
 }

@@ -1,4 +1,4 @@
-//! What a step needs to know beyond its node's design.
+//! The parameters of a step beyond its node's design.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::design::{ClusterName, NodeName};
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory, RemediationLimits};
 
-/// What a step needs to know beyond its node's design.
+/// The parameters of a step beyond its node's design.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
@@ -25,7 +25,7 @@ pub struct Parameters {
     /// The reason, for set-retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
-    /// What the machine was observed to be, for adopt and accept-identity.
+    /// The observed identity of the machine, for adopt and accept-identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
     /// Why it must not be attempted: it fails at once, with this as its message.
@@ -34,7 +34,7 @@ pub struct Parameters {
     /// Seconds that pods are given to end, for drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period: Option<u64>,
-    /// What happens to pods that are left at the timeout, for drain and remove-from-cluster; absent: fail.
+    /// The handling of pods that are left at the timeout, for drain and remove-from-cluster; absent: fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_drain_timeout: Option<OnDrainTimeout>,
     /// Members to remove, for remove-etcd.
@@ -52,16 +52,16 @@ pub struct Parameters {
     /// The machine is gone for good: nothing of it is waited for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub node_is_gone: bool,
-    /// The machine was seen off and is held off: its node is deleted as it is, for remove-from-cluster.
+    /// The machine is off and fenced: its node is deleted as it is, for remove-from-cluster.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub machine_is_off: bool,
-    /// What the node before carried, for restore-node.
+    /// Labels, annotations and taints of the node before, for restore-node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Box<Backup>>,
     /// How often and how long, for remediate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<RemediationLimits>,
-    /// What is remembered of a remediation that another run began, for remediate.
+    /// The memory of a remediation that another run began, for remediate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remembered: Option<Box<Memory>>,
     /// Only the disk of the operating system may be erased or written.
@@ -73,19 +73,19 @@ pub struct Parameters {
     /// The nodes that the plan deploys, for verify-site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deploys: Vec<NodeName>,
-    /// What moves the machine forgets it when it is torn down.
+    /// The provisioner deletes the machine when it is torn down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,
     /// The steps to run, in order: for clean, where none are named what moves the machine chooses its
     /// automated ones; for destroy, prepare and provide on the way to available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clean_steps: Vec<CleanStep>,
-    /// What is run besides the steps of a deploy's own, for deploy.
+    /// The steps of a deploy besides its own, for deploy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deploy_steps: Vec<DeployStep>,
 }
 
-/// What happens to pods that a drain could not evict in time.
+/// The handling of pods that a drain could not evict in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnDrainTimeout {
@@ -93,7 +93,7 @@ pub enum OnDrainTimeout {
     Fail,
     /// They are deleted without regard to their budgets.
     ForceDelete,
-    /// The drain ends well; they are deleted when the machine was seen off.
+    /// The drain succeeds; they are deleted when the machine is off.
     Continue,
 }
 

@@ -140,7 +140,10 @@ impl Lab {
             .with(0)
             .json();
         let reasons = plan["changes"][0]["reasons"].to_string();
-        assert!(reasons.contains("row 1110 of the table"), "{reasons}");
+        assert!(
+            reasons.contains("has no reboot annotation: Add reboot annotation"),
+            "{reasons}"
+        );
         self.trueup(&["apply", "remediate", NODE, "--yes"])
             .await
             .with(0);

@@ -1,4 +1,4 @@
-//! Runs that are broken off at every point of their journal, and go on.
+//! Runs that are broken off at every point of their journal, and resumed.
 
 use super::world::Act;
 use super::*;
@@ -29,7 +29,7 @@ fn world() -> Arc<World> {
     ])
 }
 
-/// What has to be the same however often a run was broken off.
+/// The parts that have to be the same however often a run was broken off.
 fn essence(finished: &Finished) -> impl PartialEq + std::fmt::Debug + use<> {
     let nodes: Vec<_> = finished
         .nodes
@@ -74,7 +74,7 @@ fn a_run_broken_off_at_any_point_of_its_journal_ends_as_if_it_had_not_been() {
                         }
                         let mut entries = first.log.durable;
                         if !torn {
-                            // The write went through, though nobody was told so.
+                            // The write went through, though no answer came.
                             entries.extend(first.log.pending);
                         }
                         tokio::time::advance(std::time::Duration::from_secs(later)).await;
@@ -167,7 +167,7 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
         let finished = lost.execute().await.unwrap();
         assert!(finished.interrupted);
         assert_eq!(finished.undecided.len(), 1);
-        assert_eq!(finished.undecided[0].1.as_ref(), "look at the machine");
+        assert_eq!(finished.undecided[0].1.as_ref(), "check the machine");
         assert_eq!(
             lost.heard.ends().get("gate-prepared/g"),
             None,
@@ -216,7 +216,7 @@ fn a_journal_of_another_plan_is_refused() {
     });
 }
 
-/// Two groups side by side that share a node, and nothing less than all of them will do.
+/// Two groups in parallel that share a node, and nothing less than all of them will do.
 fn sharing() -> Plan {
     let mut site = Site::of(vec![
         group("g", true, &[], (Some(100), None, None), &["a", "b"]),

@@ -212,14 +212,14 @@ fn what_can_pass_is_tried_again_a_bounded_number_of_times() {
     assert_eq!(ends["deploy/g/c"], "ok");
     assert_eq!(
         ends["deploy/g/d"],
-        "unknown: the answer was lost; look at the machine"
+        "unknown: the answer was lost; check the machine"
     );
     let effects = world.effects();
     assert_eq!(effects["deploy/g/a"], 1);
     assert_eq!(effects.get("deploy/g/b"), None);
     assert_eq!(
         effects["deploy/g/c"], 1,
-        "what goes on is waited for, not begun again"
+        "a running operation is waited for, not begun again"
     );
     let retries = heard.events.iter().filter_map(|event| match &event.kind {
         EventKind::StepRetried { delay_ms, .. } => Some(*delay_ms),
@@ -246,7 +246,7 @@ fn a_node_that_does_not_answer_in_time_is_unknown_and_counts_as_failed() {
         ("deploy/g/c", Act::Tell(61)),
     ]);
     let (finished, heard, _) = run(&site.plan(), &world);
-    let end = "unknown: no end within 60 s; what was asked for may still go on";
+    let end = "unknown: no end within 60 s; the request may still be running";
     assert_eq!(heard.ends()["deploy/g/a"], end);
     assert_eq!(
         heard.ends()["deploy/g/c"],

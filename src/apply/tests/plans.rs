@@ -9,7 +9,7 @@ use crate::plan::{
 };
 use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
-/// What a plan is made of. Nodes that are not named elsewhere are created.
+/// The parts of a plan. Nodes that are not named elsewhere are created.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Site {
     pub(super) groups: Vec<PlannedGroup>,

@@ -23,7 +23,7 @@ fn world() -> Arc<World> {
     ])
 }
 
-/// Runs, asks to stop at these seconds, and tells what came of it and how long it took.
+/// Runs, asks to stop at these seconds, and returns the outcome and how long it took.
 fn stopped(world: &Arc<World>, grace: Option<u64>, at: &[u64]) -> (Finished, Heard, Vec<Entry>) {
     let plan = site().plan();
     in_virtual_time(async {

@@ -1,6 +1,6 @@
 //! A world that does what a script says, and remembers how often each thing was begun in it.
 //!
-//! What was begun goes on and ends at its time, whether somebody still waits for it or not.
+//! An operation that was begun runs and ends at its time, whether its caller still waits for it or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::design::{NodeDesign, NodeName};
 use crate::observed::ObservedNode;
 
-/// What a step does in this world.
+/// The behaviour of a step in this world.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     /// Fails in the end, for good.
@@ -65,7 +65,7 @@ impl World {
         self.state.lock().unwrap().effects.clone()
     }
 
-    /// The most steps that somebody waited for at the same time.
+    /// The most steps that were awaited at the same time.
     pub(super) fn most_running(&self) -> usize {
         self.state.lock().unwrap().most_running
     }
@@ -135,7 +135,7 @@ impl Hardware for World {
         let state = self.state.lock().unwrap();
         let probe = match (state.ends.get(&id), self.script.get(&id)) {
             (None, _) => Probe::NotBegun,
-            (_, Some(Act::Ambiguous)) => Probe::Ambiguous("look at the machine".into()),
+            (_, Some(Act::Ambiguous)) => Probe::Ambiguous("check the machine".into()),
             (Some(end), Some(Act::Fail)) if *end <= Instant::now() => Probe::UnderWay,
             (Some(end), _) if *end <= Instant::now() => Probe::Done,
             (Some(_), _) => Probe::UnderWay,

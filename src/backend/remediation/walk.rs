@@ -207,7 +207,7 @@ impl Walk<'_> {
 
     async fn carry_out(&mut self, task: Task, sight: &Sight) -> Result<(), Failure> {
         let attempt = self.memory.attempt;
-        self.say(&task, sight);
+        self.say(&task);
         let (off, on) = (self.limits.power_off, self.limits.power_on);
         match task {
             Task::Hold => self.done(self.holder.hold()).await?,
@@ -402,13 +402,12 @@ impl Walk<'_> {
         ))
     }
 
-    fn say(&self, task: &Task, sight: &Sight) {
+    fn say(&self, task: &Task) {
         let Some(activity) = task.activity(self.limits.method) else {
             return;
         };
         let progress = AttemptProgress {
             attempt: self.memory.attempt,
-            facts: sight.seen.facts(),
             activity,
         };
         self.order.reporter.progress(progress.to_string());

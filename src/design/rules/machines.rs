@@ -100,7 +100,7 @@ fn check_primary(catalog: &Catalog<'_>, findings: &mut Findings) {
     }
 }
 
-/// The error for a network that is not there.
+/// The error for an unknown network.
 fn unknown_network(field: &Node, catalog: &Catalog<'_>) -> Option<Diagnostic> {
     let name = text_of(field)?;
     if catalog.get(kind::NETWORK, &name).is_some() {

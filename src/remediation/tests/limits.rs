@@ -37,7 +37,7 @@ fn after_the_last_attempt_there_is_no_other() {
     assert_eq!(after_failure(1, &LIMITS), again(2, 60));
     assert_eq!(after_failure(3, &LIMITS), again(4, 240));
     assert_eq!(after_failure(4, &LIMITS), Tried::Enough);
-    // The limit was lowered while it went on.
+    // The limit was lowered while it was running.
     assert_eq!(after_failure(7, &LIMITS), Tried::Enough);
     let none = RemediationLimits {
         attempts: 0,

@@ -1,4 +1,4 @@
-//! What is remembered across a crash, and what a Node gets back.
+//! The memory across a crash, and the labels that a Node gets back.
 
 use std::sync::Arc;
 

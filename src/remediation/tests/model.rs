@@ -1,8 +1,8 @@
-//! Every order in which one machine can be looked at and moved, exhaustively.
+//! Every order in which one machine can be observed and moved, exhaustively.
 //!
 //! The world of the model: a host that its operator switches off while our annotation is there and on when
 //! it is gone, at any instant; a health check that asks for remediation again at any instant; a kubelet that
-//! makes a Node anew whenever the machine is on and has none. The four facts are looked at one after the
+//! makes a Node anew whenever the machine is on and has none. The four facts are observed one after the
 //! other, in any order, with the world moving in between, and one of the two samples of the power may be
 //! wrong. The process may die between any two steps: then all is forgotten but what was noted.
 
@@ -25,7 +25,7 @@ struct World {
     held: bool,
 }
 
-/// What was looked at so far.
+/// The facts observed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Look {
     node: Option<Node>,
@@ -36,9 +36,9 @@ struct Look {
     lied: bool,
 }
 
-/// What counts of the memory.
+/// The memory, as far as it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Kept {
+struct Remembered {
     attempt: u32,
     backed_up: [bool; UIDS.len()],
     releasing: [bool; UIDS.len()],
@@ -51,7 +51,7 @@ struct Kept {
 struct State {
     world: World,
     look: Look,
-    kept: Kept,
+    remembered: Remembered,
     /// How often the health check may still ask again.
     asks: u8,
 }
@@ -59,7 +59,7 @@ struct State {
 /// As many as can be made: the first, and one after each time that remediation is asked for.
 const UIDS: [&str; 4] = ["old", "new", "newer", "newest"];
 
-impl Kept {
+impl Remembered {
     fn memory(self) -> Memory {
         let uids = |flags: [bool; UIDS.len()]| {
             let uids = UIDS.into_iter().zip(flags).filter(|(_, flag)| *flag);
@@ -97,8 +97,8 @@ impl Kept {
 }
 
 impl World {
-    /// What the world does by itself.
-    fn moves(self, asks: u8, kept: Kept) -> Vec<(Self, u8)> {
+    /// Moves that the world makes by itself.
+    fn moves(self, asks: u8, remembered: Remembered) -> Vec<(Self, u8)> {
         let mut moves = Vec::new();
         if self.held == self.on {
             moves.push((
@@ -110,7 +110,7 @@ impl World {
             ));
         }
         if self.on && self.node.is_none() {
-            let made = (1..UIDS.len()).find(|uid| !kept.releasing[*uid]);
+            let made = (1..UIDS.len()).find(|uid| !remembered.releasing[*uid]);
             moves.extend(made.map(|uid| {
                 let node = Some(uid);
                 (Self { node, ..self }, asks)
@@ -134,7 +134,7 @@ fn uid(node: Node) -> Option<Arc<str>> {
 }
 
 impl Look {
-    /// Every way to look at one thing more.
+    /// Every way to observe one fact more.
     fn further(self, world: World) -> Vec<Self> {
         let mut looks = Vec::new();
         if self.node.is_none() {
@@ -193,13 +193,13 @@ impl Look {
     }
 }
 
-/// What comes of the one thing that is done; the violation where it is not safe.
+/// The results of the one task; the violation where it is not safe.
 fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
-    let task = next(seen, &state.kept.memory());
-    let (mut world, mut kept) = (state.world, state.kept);
+    let task = next(seen, &state.remembered.memory());
+    let (mut world, mut remembered) = (state.world, state.remembered);
     match task {
         Task::Hold => world.held = true,
-        Task::BackUp(uid) => kept.note(&Note::BackedUp {
+        Task::BackUp(uid) => remembered.note(&Note::BackedUp {
             uid,
             backup: Backup {
                 unschedulable: true,
@@ -212,12 +212,12 @@ fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
                     "the Node is deleted while the host is on: {state:?}"
                 ));
             }
-            if !kept.backup {
+            if !remembered.backup {
                 return Err(format!(
                     "the Node is deleted before it is backed up: {state:?}"
                 ));
             }
-            kept.note(&Note::Releasing {
+            remembered.note(&Note::Releasing {
                 uid: released.clone(),
             });
             // By its UID: another one of the same name stays.
@@ -228,16 +228,16 @@ fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
         Task::Unmark => world.marked = false,
         Task::LetGo => {
             world.held = false;
-            kept.note(&Note::LetGo);
+            remembered.note(&Note::LetGo);
         }
         Task::Restore => {
-            if world.node.is_some_and(|uid| kept.releasing[uid]) {
+            if world.node.is_some_and(|uid| remembered.releasing[uid]) {
                 return Err(format!(
                     "a released Node is taken for the new one: {state:?}"
                 ));
             }
             if world.node.is_some() {
-                kept.note(&Note::Restored);
+                remembered.note(&Note::Restored);
             }
         }
         Task::AwaitOff
@@ -250,7 +250,7 @@ fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
     let after = State {
         world,
         look: Look::default(),
-        kept,
+        remembered,
         ..state
     };
     Ok(vec![after])
@@ -270,10 +270,10 @@ fn initial() -> Vec<State> {
                         held: bit(1),
                     },
                     look: Look::default(),
-                    kept: Kept {
+                    remembered: Remembered {
                         attempt,
                         given_up,
-                        ..Kept::default()
+                        ..Remembered::default()
                     },
                     asks: 1,
                 });
@@ -286,7 +286,7 @@ fn initial() -> Vec<State> {
 /// Everything that can follow.
 fn following(state: State) -> Result<Vec<State>, String> {
     let mut states = Vec::new();
-    for (world, asks) in state.world.moves(state.asks, state.kept) {
+    for (world, asks) in state.world.moves(state.asks, state.remembered) {
         states.push(State {
             world,
             asks,
@@ -331,7 +331,7 @@ fn in_no_order_of_observations_is_a_node_deleted_while_its_host_is_on() {
     assert!(known.iter().any(|state| is_back(&state)));
 }
 
-/// A whole look at a world that holds still, in which no sample is wrong.
+/// A whole observation of a world that holds still, in which no sample is wrong.
 fn look(world: World) -> Look {
     Look {
         node: Some(world.node),
@@ -346,27 +346,27 @@ fn look(world: World) -> Look {
 #[test]
 fn from_every_state_that_can_be_reached_the_machine_comes_back_when_nothing_more_happens() {
     let known = reachable();
-    let settled: HashMap<(World, Kept), ()> = known
+    let settled: HashMap<(World, Remembered), ()> = known
         .into_iter()
-        .filter(|state| !state.kept.given_up)
-        .map(|state| ((state.world, state.kept), ()))
+        .filter(|state| !state.remembered.given_up)
+        .map(|state| ((state.world, state.remembered), ()))
         .collect();
-    for (mut world, mut kept) in settled.into_keys() {
-        let began = (world, kept);
+    for (mut world, mut remembered) in settled.into_keys() {
+        let began = (world, remembered);
         let mut steps = 0;
         loop {
             // The operator and the kubelet do their part before each look.
-            while let Some((moved, _)) = world.moves(0, kept).pop() {
+            while let Some((moved, _)) = world.moves(0, remembered).pop() {
                 world = moved;
             }
             let state = State {
                 world,
                 look: look(world),
-                kept,
+                remembered,
                 asks: 0,
             };
             let seen = state.look.seen().unwrap();
-            let task = next(&seen, &kept.memory());
+            let task = next(&seen, &remembered.memory());
             match task {
                 Task::Nothing => break,
                 Task::AwaitReady if world.node.is_some() => {
@@ -375,11 +375,11 @@ fn from_every_state_that_can_be_reached_the_machine_comes_back_when_nothing_more
                 _ => {}
             }
             let after = act(state, &seen).unwrap()[0];
-            (world, kept) = (after.world, after.kept);
+            (world, remembered) = (after.world, after.remembered);
             steps += 1;
             assert!(
                 steps < 20,
-                "{began:?} never ends: {task:?} at {world:?} {kept:?}"
+                "{began:?} never ends: {task:?} at {world:?} {remembered:?}"
             );
         }
         assert!(

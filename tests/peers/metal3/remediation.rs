@@ -33,7 +33,10 @@ async fn a_machine_that_asks_for_it_is_remediated_and_every_annotation_is_gone_a
         reasons.contains("Machine `metal3/m-n1` asks for it"),
         "{reasons}"
     );
-    assert!(reasons.contains("row 1110 of the table"), "{reasons}");
+    assert!(
+        reasons.contains("has no reboot annotation: Add reboot annotation"),
+        "{reasons}"
+    );
     lab.trueup(&["apply", "remediate", "--yes"]).await.with(0);
     lab.is_healed("n1", &old).await;
     assert_eq!(lab.cycles("n1").0, 1);

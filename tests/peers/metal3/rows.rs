@@ -183,7 +183,7 @@ async fn every_row_of_the_table_is_acted_on_as_it_says_and_ends_with_a_machine_t
         let mut changes = plan["changes"].as_array().unwrap().iter();
         let change = changes.find(|each| each["node"] == name_of(row.facts));
         let reasons = change.unwrap()["reasons"].to_string();
-        let words = format!("row {} of the table: {}", row.facts, row.action);
+        let words = format!("{}: {}", row.facts.phrase(), row.action);
         assert!(reasons.contains(&words), "{words}: {reasons}");
     }
 
