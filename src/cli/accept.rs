@@ -26,7 +26,7 @@ pub(super) struct AcceptCommand {
 /// Shows what was recorded and what is observed now, asks, and records it in a run of its own.
 pub(super) fn run(context: &mut Context, command: &AcceptCommand) -> Result<u8, Failure> {
     if !command.identity {
-        let message = "`accept` wants `--identity`: what is to be accepted";
+        let message = "`accept` needs `--identity`";
         return Err(Failure::new(FailureKind::Usage, message));
     }
     let nodes = command.nodes.clone();

@@ -1,7 +1,7 @@
 //! The words after `plan` and `apply`: an action and the nodes that it is for, and the flags that belong to it.
 //!
-//! A word that names an action is always the action; a file of that name is given as `./drain`. A flag
-//! that does not belong to the action is wrong usage, so that nobody believes it was heeded.
+//! A word that names an action is always the action; a file with that name is given as `./drain`. A flag
+//! that does not belong to the action is wrong usage, so that it is never ignored.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::step::{CleanStep, OnDrainTimeout};
 
 use super::{Failure, FailureKind};
 
-/// What belongs to actions on nodes.
+/// The arguments of actions on nodes.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct ActionArguments {
     /// Timeout of a drain, in seconds [default: the DeploymentConfiguration's, else 3600]
@@ -180,11 +180,11 @@ fn usage(message: &str) -> Failure {
 }
 
 impl ActionArguments {
-    /// What is asked for.
+    /// The request.
     ///
     /// # Errors
     ///
-    /// A flag does not belong to the action, or does not say what it should.
+    /// A flag does not belong to the action, or has an invalid value.
     pub(super) fn request(&self, action: Action, nodes: &[String]) -> Result<Request, Failure> {
         self.check(action)?;
         if action == Action::Update && !nodes.is_empty() {
@@ -262,7 +262,9 @@ impl ActionArguments {
             return Err(usage(&format!("`{flag}` does not belong to `{action}`")));
         }
         if self.i_have_checked && self.node_is_gone.is_empty() {
-            return Err(usage("`--i-have-checked` says so of a `--node-is-gone`"));
+            return Err(usage(
+                "`--i-have-checked` needs a machine that `--node-is-gone` names",
+            ));
         }
         if let (Some(grace), Some(timeout)) =
             (self.drain_node_grace_period, self.drain_node_timeout)

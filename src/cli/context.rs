@@ -1,4 +1,4 @@
-//! What every command starts from: the folder, the repository, the terminal, the clock.
+//! The context of every command: the folder, the repository, the terminal, the clock.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -57,7 +57,7 @@ impl Printer {
         }
     }
 
-    /// Writes what was asked for to stdout. That nobody reads it any more (`| head`) is no failure, here and
+    /// Writes the requested output to stdout. A closed pipe (`| head`) is no failure, here and
     /// below.
     pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
@@ -84,7 +84,7 @@ impl Printer {
         }
     }
 
-    /// The same for bytes.
+    /// Streams bytes.
     pub(super) fn stream_bytes<T>(
         &self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
@@ -99,7 +99,7 @@ impl Printer {
     /// Writes something for people to stderr.
     pub(super) fn tell(&self, text: &str) {
         let mut err = std::io::stderr().lock();
-        // Nobody is left to read it where this fails.
+        // A failure here cannot be reported any more.
         let _ = err.write_all(text.as_bytes());
         if !text.ends_with('\n') {
             let _ = err.write_all(b"\n");
@@ -138,7 +138,7 @@ impl Printer {
     }
 }
 
-/// What came of writing to stdout, where nobody may read it any more.
+/// The result of a write to stdout, which may be closed.
 fn unread(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -161,7 +161,7 @@ fn palette(is_colored: bool) -> Palette {
     }
 }
 
-/// What every command starts from.
+/// The context of every command.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) printer: Printer,

@@ -23,7 +23,7 @@ pub(super) struct DemoCommand {
     keep: bool,
 }
 
-/// What can be told.
+/// The stories of the demonstration.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Tale {
     /// A site of three machines: deploy it, change it, see a failure and repair it
@@ -65,7 +65,7 @@ const REDEPLOY_FAULT: &str = "      clock: virtual
         - {nodes: [control-2], step: deploy, outcome: fail, times: 1, message: the image could not be fetched}
 ";
 
-/// Kubelets that do not answer: one needs a cold start, the other more of them than anybody tries.
+/// Kubelets that do not answer: one needs a cold start, the other more of them than the attempts allow.
 const SILENCE: &str = "  clusters:
     kubernetes:
       kind: sim
@@ -102,7 +102,7 @@ pub(super) fn run(context: &mut Context, command: &DemoCommand) -> Result<u8, Fa
     Ok(0)
 }
 
-/// Makes a folder that was not there before: it is removed at the end with all that is in it.
+/// Makes a new folder: it is removed at the end with all that is in it.
 fn new_folder(parent: &Path) -> Result<PathBuf, Failure> {
     let mut number = 0;
     loop {
@@ -136,7 +136,7 @@ fn tell_of_site(context: &Context, folder: &Path) -> Result<(), Failure> {
     )?;
     story.trueup(&["apply", "--yes"], 0)?;
 
-    say(context, "Somebody relabels one machine and adds another:")?;
+    say(context, "Relabel one machine and add another:")?;
     story.edit("nodes.yaml", |text| {
         let labelled = text.replacen(
             "  metadata: {rack: closet, tags: [worker]}\n",
@@ -189,7 +189,7 @@ fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
 
     say(
         context,
-        "Somebody edits the kernel's parameters of the control plane, which cannot be changed in place:",
+        "Edit the kernel's parameters of the control plane, which cannot be changed in place:",
     )?;
     story.edit("profiles.yaml", |text| {
         text.replacen("{console: ttyS0}", "{console: ttyS1}", 1)
@@ -269,7 +269,7 @@ fn tell_of_remediation(context: &Context, folder: &Path) -> Result<(), Failure> 
     story.trueup(&["plan", "remediate", "edge-2"], 0)?;
     say(
         context,
-        "Off first and seen off, then the node goes, then it is switched on, and the new node gets what the old one carried:",
+        "Off first and observed off, then the node goes, then it is switched on, and labels, annotations and taints are restored on the new node:",
     )?;
     story.trueup(&["apply", "remediate", "edge-2", "--yes"], 0)?;
 
@@ -282,7 +282,7 @@ fn tell_of_remediation(context: &Context, folder: &Path) -> Result<(), Failure> 
     story.trueup(&["apply", "remediate", "edge-3", "--yes"], 7)?;
     say(
         context,
-        "Nothing touches it again before somebody names it:",
+        "Nothing touches it again before an operator names it:",
     )?;
     story.trueup(&["plan", "remediate"], 0)?;
     story.trueup(&["status"], 0)?;

@@ -1,7 +1,7 @@
-//! What programs that trueup starts get of its environment: what they need, not all of it.
+//! The environment of programs that trueup starts: the variables that they need, not all of it.
 //!
 //! A pipeline's environment holds tokens that no child has a use for. Variables are passed on by name,
-//! so that one that nobody thought of is kept back.
+//! so that an unknown one is kept back.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -52,7 +52,7 @@ const USUAL: [&str; 39] = [
     "container",
 ];
 
-/// What git and its credential helpers get besides.
+/// Additional variables of git and its credential helpers.
 const GIT: [&str; 11] = [
     "CI_JOB_TOKEN",
     "EMAIL",
@@ -67,7 +67,7 @@ const GIT: [&str; 11] = [
     "SUDO_ASKPASS",
 ];
 
-/// What the programs of kubeconfigs get besides.
+/// Additional variables of the programs of kubeconfigs.
 const CLOUDS: [&str; 8] = [
     "AWS_*",
     "AZURE_*",

@@ -56,7 +56,7 @@ pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Fa
     result
 }
 
-/// Looks at the clusters and prints what was found; `is_printed`: something of it is on standard output.
+/// Observes the clusters and prints the result; `is_printed`: some of it is on standard output.
 fn look(
     context: &mut Context,
     command: &EtcdCommand,

@@ -52,7 +52,7 @@ pub(super) fn unfinished(
     run::unfinished_run(&checkout.site(connection.clone())).map_err(|error| Failure::from(&error))
 }
 
-/// Says so on standard error, where a run has not ended.
+/// Reports on standard error a run that has not ended.
 pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
     if let Some(run) = run {
         let text = format!("warning: {}", report::unfinished(run));
@@ -65,13 +65,13 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
     let checkout = context.checkout(&repository)?;
     let site = checkout.site(command.remote.connection(&repository)?);
     let run = RunId::from(command.run.as_str());
-    let text = give_up(context, &checkout, &site, &run, command.take_over_dead)?;
+    let text = abort(context, &checkout, &site, &run, command.take_over_dead)?;
     context.printer.print(&text)?;
     Ok(0)
 }
 
-/// Gives a run up; the text says what it leaves.
-pub(super) fn give_up(
+/// Aborts a run; the text lists what it leaves.
+pub(super) fn abort(
     context: &Context,
     checkout: &Checkout<'_>,
     site: &run::SiteRepository<'_>,
@@ -87,7 +87,7 @@ pub(super) fn give_up(
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
     let aborted = workflow::abort(Process::new(site, &actor, &clock), request)?;
     let mut text = String::new();
-    writeln!(text, "Run {} is given up.", Visible(aborted.run.as_str()))?;
+    writeln!(text, "Run {} is aborted.", Visible(aborted.run.as_str()))?;
     if let Some(tag) = &aborted.tag {
         writeln!(text, "Tagged: {}", Visible(tag))?;
     }
@@ -110,7 +110,7 @@ pub(super) fn give_up(
             HalfDone::Step { step } => {
                 let step = step.to_string();
                 let step = Visible(&step);
-                writeln!(text, "  {step} had begun; nobody wrote down how it ended")?;
+                writeln!(text, "  {step} had begun; its end is unknown")?;
             }
         }
     }
@@ -138,7 +138,7 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
     Ok(0)
 }
 
-/// Asks for the id of the run whose lock is released though its process may go on.
+/// Asks for the id of the run whose lock is released though its process may be running.
 fn confirm_force(context: &Context, run: &RunId) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(

@@ -1,6 +1,6 @@
 //! The command line: parse, call, report, exit code.
 //!
-//! The only room that reads environment, clock and terminal. Each command is a file of its own with
+//! The only module that reads environment, clock and terminal. Each command is a file of its own with
 //! its clap type and one function; what it prints for machines goes to stdout, everything else to
 //! stderr. One table (`exit::code`) maps a failure to the exit code.
 
@@ -220,7 +220,7 @@ fn refuse(arguments: &[OsString], failure: &Failure) -> u8 {
     if has_status && is_json {
         let status = apply::airship::of_failure(None, failure);
         let line = apply::airship::line(&status);
-        // Nobody is left to read it where this fails.
+        // A failure here cannot be reported any more.
         let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
     }
     exit::code(failure)
@@ -240,7 +240,7 @@ fn print_usage(error: &clap::Error) {
         .lines()
         .map(|line| format!("{}\n", Visible(line)))
         .collect();
-    // Nobody is left to read it where this fails.
+    // A failure here cannot be reported any more.
     let _ = match error.use_stderr() && shown.trim_end() != plain.trim_end() {
         true => std::io::stderr().write_all(shown.as_bytes()),
         false => error.print(),

@@ -123,11 +123,10 @@ fn clean_steps<'a>(
         };
         if offered.is_empty() {
             let unseen = seen.get(node).and_then(|seen| match &seen.provision {
-                Fact::Unknown(reason) => Some(format!("it could not be seen: {reason}")),
+                Fact::Unknown(reason) => Some(format!("it could not be observed: {reason}")),
                 Fact::Known(_) => None,
             });
-            let unsaid =
-                || "what moves it says only while it cleans which steps there are".to_owned();
+            let unsaid = || "its provisioner lists the steps only while it cleans".to_owned();
             steps.unknown = Some(unseen.unwrap_or_else(unsaid));
             return steps;
         }

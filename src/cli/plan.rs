@@ -1,4 +1,4 @@
-//! `trueup plan`: the whole way from what was applied to what is designed, shown and saved.
+//! `trueup plan`: all changes and steps from the applied to the designed state, shown and saved.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What shapes a plan, and how records are shared, as flags.
+//! The flags that shape a plan, and those for the exchange of records.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::run::Connection;
 use crate::site::At;
 use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, Wish, follow};
 
-/// What shapes a plan.
+/// The flags that shape a plan.
 #[derive(Debug, Clone, Default, Args)]
 pub(in crate::cli) struct PlanArguments {
     /// Only these: node names, globs, groups, racks or tags
@@ -91,7 +91,7 @@ pub(in crate::cli) struct RemoteArguments {
 }
 
 impl RemoteArguments {
-    /// The same for a run, which asks its remote for as long as it goes on.
+    /// The connection for a run, which asks its remote for as long as it runs.
     pub(in crate::cli) fn lasting_connection<'a>(
         &self,
         repository: &'a Repository,
@@ -163,7 +163,7 @@ impl PlanArguments {
         }
     }
 
-    /// What these arguments ask of a plan.
+    /// The settings for a plan in these arguments.
     pub(in crate::cli) fn wish(&self, context: &Context) -> Wish {
         Wish {
             options: self.given(context),
@@ -175,7 +175,7 @@ impl PlanArguments {
         }
     }
 
-    /// What a request that was saved asks of a plan today. Its allowances count as far as these arguments
+    /// The settings for a plan of a saved request today. Its allowances count as far as these arguments
     /// repeat them, or all of them where `is_confirmed`.
     pub(in crate::cli) fn wish_of_saved(
         &self,
@@ -196,7 +196,7 @@ impl PlanArguments {
         }
     }
 
-    /// What some words ask for; `None` where the first is no action.
+    /// The request in some words; `None` where the first is no action.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub(super) struct ReadArguments {
 }
 
 impl ReadArguments {
-    /// What is accepted of the documents.
+    /// The defects of documents that are accepted.
     pub(super) fn accept(self) -> Accept {
         Accept {
             missing_sources: self.allow_missing_sources,

@@ -52,7 +52,7 @@ impl ProcessSecrets {
         }
     }
 
-    /// The same with files of the checkout taken from a revision.
+    /// Takes files of the checkout from a revision.
     pub(super) fn at(mut self, repository: Repository, commit: CommitId) -> Self {
         self.trusted = Some((repository, commit));
         self
@@ -124,7 +124,7 @@ impl ProcessSecrets {
         below.to_str().map(str::to_owned)
     }
 
-    /// Follows the links of a path, except those that lie in the checkout: whoever changes the design
+    /// Follows the links of a path, except those that lie in the checkout: a change of the design
     /// could make them lead to any file.
     fn resolve(&self, path: &Path) -> Result<PathBuf, String> {
         let text = |error: std::io::Error| error.to_string();
@@ -227,7 +227,7 @@ fn too_long() -> String {
     format!("it has more than {LONGEST} bytes")
 }
 
-/// What a program prints, within the limits; it is ended with all that it started where it exceeds them.
+/// The output of a program, within the limits; it is ended with all that it started where it exceeds them.
 fn output_of(mut command: Command, program: &str, limit: Duration) -> Result<Vec<u8>, String> {
     let began = Instant::now();
     let mut child = command
@@ -256,7 +256,7 @@ fn output_of(mut command: Command, program: &str, limit: Duration) -> Result<Vec
         }
         Ok(Err(error)) => {
             end(&mut child);
-            return Err(format!("what `{program}` prints cannot be read: {error}"));
+            return Err(format!("the output of `{program}` cannot be read: {error}"));
         }
         Err(_) => {
             end(&mut child);

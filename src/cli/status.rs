@@ -1,6 +1,6 @@
 //! `trueup status`: each node as the design, the records, its machine and the cluster see it, and what differs.
 //!
-//! What differs is what a plan of this moment would change, so that status and plan never disagree.
+//! The differences are the changes of a plan of this moment, so that status and plan never disagree.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -118,7 +118,7 @@ fn rows<'p>(planned: &'p Planned, names: Vec<(&'p NodeName, bool)>) -> Vec<Statu
     names.into_iter().map(row).collect()
 }
 
-/// What differs, one phrase each: what nobody edited in words, what was edited by its field.
+/// The differences, one phrase each: drift in words, edits by their field.
 fn words(change: &Change) -> Vec<Arc<str>> {
     let fields = change
         .fields
@@ -126,7 +126,7 @@ fn words(change: &Change) -> Vec<Arc<str>> {
         .map(|field| Arc::from(format!("{} differs", field.path)));
     let words: Vec<Arc<str>> = change.reasons.iter().cloned().chain(fields).collect();
     if words.is_empty() {
-        return vec![Arc::from("differs from what was applied")];
+        return vec![Arc::from("differs from the applied design")];
     }
     words
 }

@@ -1,18 +1,18 @@
-//! What `--verbose` tells: what trueup does while it does it, one line each on stderr.
+//! The log of `--verbose`: the work of trueup, one line each on stderr.
 //!
 //! Once: what is loaded, asked and kept, and every run of git and of a
 //! program that tells a secret. Twice: every request to a backend too,
 //! with the status and size of its answer, or why it was refused. Three times: every file that is read, every
 //! wait, every write of the journal. A line is made of names, paths, counts, times and the words of a refusal
 //! (which hide the secrets of their request), never of the content of a document, a request or an answer. What
-//! libraries log is left out: what must not be seen may be in it.
+//! libraries log is left out: it may hold secrets.
 
 use log::{LevelFilter, Log, Metadata, Record};
 
 use super::context::Printer;
 use crate::report::{Role, Visible};
 
-/// What the targets of trueup's own lines begin with.
+/// The prefix of the targets of trueup's own lines.
 const OWN: &str = env!("CARGO_CRATE_NAME");
 
 /// Tells what is logged in this process from now on.
@@ -40,19 +40,19 @@ struct Verbose {
 
 impl Log for Verbose {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let room = metadata.target().strip_prefix(OWN);
-        room.is_some_and(|room| room.is_empty() || room.starts_with("::"))
+        let module = metadata.target().strip_prefix(OWN);
+        module.is_some_and(|module| module.is_empty() || module.starts_with("::"))
     }
 
     fn log(&self, record: &Record<'_>) {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let mut room = record.target().split("::").skip(1);
+        let mut module = record.target().split("::").skip(1);
         let text = format!(
             "{:.3} {}: {}\n",
             jiff::Timestamp::now(),
-            room.next().unwrap_or(OWN),
+            module.next().unwrap_or(OWN),
             Visible(&record.args().to_string())
         );
         self.printer

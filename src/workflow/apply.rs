@@ -70,7 +70,7 @@ pub fn apply<'a>(
     carry_out(process, begun, execution, caller, false)
 }
 
-/// What of a plan does not hold any more by the newest records.
+/// The parts of a plan that do not hold any more by the newest records.
 fn stale(
     request: &ApplyRequest<'_>,
     store: &Store<'_>,

@@ -35,7 +35,7 @@ pub fn allow_applied(
     }
 }
 
-/// What the records know machines by.
+/// The identities of machines in the records.
 pub fn identities(
     records: &BTreeMap<NodeName, NodeRecord>,
 ) -> impl Iterator<Item = (&str, Identity)> {

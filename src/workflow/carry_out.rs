@@ -17,7 +17,7 @@ use crate::run::{
     StopHandle, Timekeeper, with_heartbeat,
 };
 
-/// How often a run looks at its lock and its records.
+/// The interval at which a run checks its lock and its records.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// A plan that is carried out, and with what.
@@ -37,7 +37,7 @@ pub struct Execution<'a> {
 }
 
 impl Execution<'_> {
-    /// How long the run may still go on; `None`: without bound.
+    /// How long the run may still run; `None`: without bound.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ pub trait RunHost {
     }
 }
 
-/// Who calls a workflow.
+/// The caller of a workflow.
 pub struct Caller<'a> {
     /// The process that the run lives in.
     pub host: &'a dyn RunHost,
@@ -193,7 +193,7 @@ pub(super) fn carry_out<'a>(
     })
 }
 
-/// After how long a run is asked to stop. That a window is open was seen before the run began; it may have closed
+/// After how long a run is asked to stop. The window was open before the run began; it may have closed
 /// since.
 fn stop_after(process: Process<'_>, execution: &Execution<'_>) -> Option<Duration> {
     let left = execution.time_left(process.time);

@@ -44,7 +44,7 @@ impl<'a> Checkout<'a> {
     ///
     /// # Errors
     ///
-    /// There is none, or several and none was named, or git fails.
+    /// Not found, or several and none was named, or git fails.
     pub fn find(
         repository: &'a Repository,
         from: &str,
@@ -105,7 +105,7 @@ impl<'a> Checkout<'a> {
         })
     }
 
-    /// What `--backends-from` names: a commit by its whole id, a whole ref, or a branch of a remote. No
+    /// The commit that `--backends-from` names: a commit by its whole id, a whole ref, or a branch of a remote. No
     /// other name is looked up, since a tag or branch of the same name could stand before the one meant.
     fn protected(&self, name: &str) -> Result<CommitId, Failure> {
         let repository = self.repository;
@@ -133,7 +133,7 @@ impl<'a> Checkout<'a> {
         Ok(repository.resolve(&object.to_string())?)
     }
 
-    /// What a revision word names: `worktree`, `committed`, `successful-site-action`,
+    /// The commit of a revision word: `worktree`, `committed`, `successful-site-action`,
     /// `last-site-action`, or anything that git resolves.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl<'a> Checkout<'a> {
     ///
     /// # Errors
     ///
-    /// It was not there.
+    /// Not found there.
     pub fn location_at(&self, at: At) -> Result<Location, Failure> {
         if at == At::Worktree {
             return Ok(self.location.clone());

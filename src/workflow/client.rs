@@ -1,4 +1,4 @@
-//! What a workflow asks of whoever calls it: to tell things, and for what only a process has.
+//! The interface of a workflow to its caller: messages, and resources that only a process has.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,15 +13,15 @@ use crate::repository::Repository;
 use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
 
-/// Whoever calls a workflow: a command line, a service, a test.
+/// The caller of a workflow: a command line, a service, a test.
 pub trait Client: Sync {
-    /// Tells something to whoever is there to hear it.
+    /// Reports a message.
     fn tell(&self, text: &str);
 
     /// Shows what is wrong with documents.
     fn show(&self, diagnostics: &Diagnostics, sources: &Sources);
 
-    /// What backends need that no document says; also what decides whether they are contacted.
+    /// The context of backends besides the documents; also decides whether they are contacted.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ pub trait Client: Sync {
         location: &Location,
     ) -> Result<backend::BackendContext, Failure>;
 
-    /// Who asks.
+    /// The user.
     ///
     /// # Errors
     ///
@@ -48,5 +48,5 @@ pub trait Client: Sync {
     }
 }
 
-/// What asks backends, to be driven to its end.
+/// An observation by backends, to be driven to its end.
 pub type Observing<'a> = Pin<Box<dyn Future<Output = Observations> + 'a>>;

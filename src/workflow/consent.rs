@@ -1,4 +1,4 @@
-//! What the operator agreed to of a plan that comes from a file or from the records: its allowances are requests, and
+//! The operator's consent to a plan from a file or from the records: its allowances are requests, and
 //! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
 use super::{Checkout, Client, Failure, FailureKind, Planned, Planner, Wish, commit_of};
@@ -12,14 +12,14 @@ const MOST_LISTED: usize = 40;
 
 /// The operator of a workflow: what they allow, and how they are asked.
 pub trait Operator {
-    /// What shapes a plan of a request that was saved: its allowances count as far as the operator gave them, or all of
+    /// The settings of a saved request: its allowances count as far as the operator gave them, or all of
     /// them where `is_confirmed`.
     fn wish_of_saved(&self, saved: &Options, is_confirmed: bool) -> Wish;
 
     /// The effect that the operator pinned.
     fn pinned(&self) -> Option<&str>;
 
-    /// Shows what a plan does and asks the operator to approve it; `false`: there is nobody to ask.
+    /// Shows the changes of a plan and asks the operator to approve it; `false`: there is no terminal to ask on.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ pub trait Operator {
 
 /// A plan that is to be made again, and what is known of the operator's will.
 pub struct Consent<'a> {
-    /// Who calls.
+    /// The caller.
     pub client: &'a dyn Client,
     /// Whose will it is.
     pub operator: &'a dyn Operator,
@@ -50,7 +50,7 @@ impl Consent<'_> {
     ///
     /// # Errors
     ///
-    /// It is stale, does more than the reviewed one, or takes allowances that nobody gave.
+    /// It is stale, does more than the reviewed one, or takes allowances that were not given.
     pub fn plan(&self) -> Result<Option<(Planned, CommitId)>, Failure> {
         let Some(commit) = commit_of(self.at) else {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Consent<'_> {
         self.planner(&wish).plan()
     }
 
-    /// Whoever makes the plan of the same request.
+    /// The planner of the same request.
     fn planner<'p>(&'p self, wish: &'p Wish) -> Planner<'p> {
         Planner {
             client: self.client,
@@ -103,7 +103,7 @@ impl Consent<'_> {
             design: &planned.site.design,
             base_run: success.map(|action| &action.run),
             records: &planned.records,
-            // What a day changes is seen in the new plan.
+            // Changes of a later day show in the new plan.
             today: &self.reviewed.options.as_of,
             observations: None,
         };
@@ -146,7 +146,7 @@ impl Consent<'_> {
         Ok((planned, Some(missing)))
     }
 
-    /// Shows what the plan does and asks on a terminal; otherwise says what has to be given.
+    /// Shows the changes of the plan and asks on a terminal; otherwise lists the flags to give.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Consent<'_> {
             false => flags.collect::<Vec<_>>().join(", "),
         };
         let message = format!(
-            "the plan takes what was not allowed on this command line, and stdin is not a terminal to ask on: {what}"
+            "the plan needs allowances that the command line lacks, and stdin is not a terminal to ask on: {what}"
         );
         let pin = PlanEffect::of(self.reviewed).digest();
         let (again, pin) = (self.again, effect::short(&pin));
@@ -205,7 +205,7 @@ pub(super) fn is_pinned(operator: &dyn Operator, plan: &Plan) -> Result<bool, Fa
         Ok(false) => {
             let text = format!("the plan does not have the effect {given}");
             Err(Failure::new(FailureKind::Stale, text)
-                .hint("`trueup show` prints what it does, and its effect"))
+                .hint("`trueup show` prints its changes, and its effect"))
         }
         Err(text) => Err(Failure::new(FailureKind::Usage, text)),
     }
@@ -257,7 +257,7 @@ fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
     failure
 }
 
-/// What differs, a line each; of many the first.
+/// The differences, a line each; of many the first.
 pub fn listed(differences: &[Difference]) -> impl Iterator<Item = String> {
     let more = differences.len().saturating_sub(MOST_LISTED);
     let more = (more > 0).then(|| format!("… and {more} more"));

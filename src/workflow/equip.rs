@@ -1,4 +1,4 @@
-//! What a plan that is at hand is carried out with: its documents, what was applied before, and the backends.
+//! The equipment of a known plan: its documents, the applied designs, and the backends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::repository::CommitId;
 use crate::run::{Connection, Interrupted, SiteRepository};
 use crate::site::{At, Loader};
 
-/// Refuses documents that nobody merged: a commit that is neither checked out nor in the history of what is, nor in
+/// Refuses documents that were not merged: a commit that is neither checked out nor in the history of what is, nor in
 /// that of its upstream.
 ///
 /// # Errors
@@ -28,7 +28,7 @@ pub fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failu
         }
     }
     let text = format!(
-        "commit {} is not in the history of what is checked out, so its documents are not applied",
+        "commit {} is not in the history of the checkout, so its documents are not applied",
         commit.short()
     );
     Err(Failure::new(FailureKind::Guard, text)
@@ -43,7 +43,7 @@ pub struct Equipped {
     pub design: Arc<Design>,
     /// The designs that were applied last, of the nodes that the plan is about.
     pub applied: BTreeMap<NodeName, Arc<NodeDesign>>,
-    /// What the backends are asked on.
+    /// The runtime of the backends.
     pub runtime: tokio::runtime::Runtime,
     /// The backends.
     pub hardware: Arc<Backends>,
@@ -51,7 +51,7 @@ pub struct Equipped {
 
 impl Planned {
     /// The plan with what it is carried out with. The documents of the site go: a run of a large one needs
-    /// the room that they take.
+    /// the memory that they take.
     ///
     /// # Errors
     ///
@@ -71,8 +71,8 @@ impl Planned {
     }
 }
 
-/// Loads the documents of an interrupted run and finds what its plan is carried out with: its design alone stays of
-/// them, since a run of a large site needs the room that the rest takes.
+/// Loads the documents of an interrupted run and finds the equipment of its plan: its design alone stays of
+/// them, since a run of a large site needs the memory that the rest takes.
 ///
 /// # Errors
 ///

@@ -16,8 +16,8 @@ pub enum Error {
         /// The windows of the site.
         windows: String,
     },
-    /// The steps of a run could not go on, though its machines could.
-    #[error("the steps of run {run} could not go on")]
+    /// The steps of a run could not continue, though its machines could.
+    #[error("the steps of run {run} could not continue")]
     Steps {
         /// The run.
         run: Box<RunId>,

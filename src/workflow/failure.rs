@@ -7,18 +7,18 @@ use crate::apply;
 use crate::diagnostic::chain;
 use crate::run;
 
-/// The kinds of failure: whoever called tells them apart, a command line by its exit code.
+/// The kinds of failure: callers tell them apart, a command line by its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Invalid documents, a backend that does not answer, a broken file.
     Error,
-    /// What an action is for is not there.
+    /// The subject of an action was not found.
     NotFound,
     /// Refused by a guard: blocked change, protected node, intermediate commits, dirty worktree.
     Guard,
     /// The plan is stale.
     Stale,
-    /// Somebody else holds the lock.
+    /// Another run holds the lock.
     Locked,
     /// The run ended with failed nodes or groups.
     Failed,
@@ -35,9 +35,9 @@ pub enum FailureKind {
 pub struct Failure {
     /// Which exit code.
     pub kind: FailureKind,
-    /// What, one sentence; empty where it was shown already.
+    /// The message, one sentence; empty where it was shown already.
     pub message: String,
-    /// What it is about, a line each.
+    /// The details, a line each.
     pub details: Vec<String>,
     /// The ways out.
     pub hints: Vec<String>,
@@ -65,14 +65,14 @@ impl Failure {
         Self::new(kind, "")
     }
 
-    /// The same with a way out.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// The same with what it is about, a line each.
+    /// Adds details, a line each.
     #[must_use]
     pub fn details(mut self, details: impl IntoIterator<Item = String>) -> Self {
         self.details.extend(details);
@@ -158,7 +158,7 @@ impl From<Error> for Failure {
                 .hint("wait for one, or give `--outside-windows`"),
             Error::Steps { run, source } => {
                 let hint = matches!(source, apply::Error::Journal(_)).then(|| {
-                format!("nothing more is begun; when that is mended, `trueup apply --resume` goes on with run {run}")
+                format!("nothing more is begun; when that is repaired, `trueup apply --resume` resumes run {run}")
             });
                 Self::from_error(FailureKind::Error, source, hint)
             }

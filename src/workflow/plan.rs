@@ -1,7 +1,7 @@
 //! From a checkout to a plan.
 //!
-//! [`Planner::plan`] is the whole way: the records and the site are read at the same time, the machines that differ
-//! from their records are explained, backends are asked (or what was seen elsewhere is read), and
+//! [`Planner::plan`] is the whole pipeline: the records and the site are read at the same time, the machines that differ
+//! from their records are explained, backends are observed (or a snapshot is read), and
 //! [`plan::make`] makes the plan of all that, once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,19 +36,19 @@ pub enum Observed {
     Nothing,
 }
 
-/// What a plan is to be made by.
+/// The settings of a plan.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// What shapes it.
+    /// The options.
     pub options: Options,
     /// Where `options` are those of a request that was saved: what is allowed now, of which the request takes what it
     /// asks for.
     pub allowed: Option<Options>,
     /// Where what is known of machines comes from.
     pub observed: Observed,
-    /// What is accepted of the documents.
+    /// The defects of documents that are accepted.
     pub accept: Accept,
-    /// No pods are looked at, nor rights: nothing is forecast.
+    /// No pods are observed, nor rights: nothing is forecast.
     pub without_forecast: bool,
     /// Times of drains were given, which may contradict each other or the documents.
     pub gives_times: bool,
@@ -70,18 +70,18 @@ pub struct Planned {
     pub plan: Plan,
     /// The site that it reaches.
     pub site: Site,
-    /// What was done to the site.
+    /// The state of the site.
     pub state: SiteState,
-    /// What was done to each node.
+    /// The record of each node.
     pub records: BTreeMap<NodeName, NodeRecord>,
-    /// What was seen, where anybody looked.
+    /// The observed state, where it was observed.
     pub observations: Option<Observations>,
     /// The designs of the nodes as they were applied last, of those that have left the design or
     /// differ from it.
     pub applied: BTreeMap<NodeName, Arc<NodeDesign>>,
-    /// What backends are asked on.
+    /// The runtime of the backends.
     pub runtime: tokio::runtime::Runtime,
-    /// Whoever was asked.
+    /// The observed backends.
     pub hardware: Option<Arc<Backends>>,
 }
 
@@ -129,19 +129,19 @@ fn deepen(connection: &Connection<'_>, state: &SiteState, target: CommitId) -> R
     Ok(())
 }
 
-/// What a plan starts from: the records.
+/// The base of a plan: the records.
 struct Ground {
     state: State,
     records: BTreeMap<NodeName, NodeRecord>,
 }
 
-/// What was seen elsewhere; `Some(None)`: nothing was, and nothing is to be looked at.
+/// A snapshot; `Some(None)`: nothing is to be observed.
 type Snapshot = Option<Option<Observations>>;
 
 /// A plan that is to be made.
 #[derive(Clone, Copy)]
 pub struct Planner<'a> {
-    /// Who calls.
+    /// The caller.
     pub client: &'a dyn Client,
     /// The site.
     pub checkout: &'a Checkout<'a>,
@@ -149,9 +149,9 @@ pub struct Planner<'a> {
     pub at: At,
     /// How it is shared.
     pub connection: &'a Connection<'a>,
-    /// What is asked for.
+    /// The request.
     pub request: &'a Request,
-    /// What shapes the plan.
+    /// The settings.
     pub wish: &'a Wish,
 }
 
@@ -387,7 +387,7 @@ impl<'a> Planner<'a> {
         Ok(Arc::new(plan::strictest(&site.design, &newest.design)))
     }
 
-    /// What is planned; where the worktree is, that is the commit that is checked out where nothing differs.
+    /// The target of the plan; where it is the worktree, that is the commit that is checked out where nothing differs.
     fn target(&self, site: &Site, head: Option<&Head>) -> Target {
         let (revision, dirty): (Option<CommitId>, Vec<Arc<str>>) = match (self.at, head) {
             (At::Commit(commit), _) => (Some(commit), Vec::new()),
@@ -428,7 +428,7 @@ impl<'a> Planner<'a> {
         Failure::new(kind, error.to_string())
     }
 
-    /// What the plan goes by.
+    /// The parts of the cluster to observe.
     fn look(&self) -> Look {
         if self.wish.without_forecast {
             return Look {
@@ -450,7 +450,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// What the last success has reached.
+/// The state that the last success has reached.
 fn base(state: &SiteState) -> Option<Base> {
     let action = state.last_success.clone()?;
     Some(Base {
@@ -528,7 +528,7 @@ async fn observe_nodes(
     let began = Instant::now();
     let seen = backends.see(nodes, look, pods_of).await;
     log::info!(
-        "looked at {} machines in {:.1?}",
+        "observed {} machines in {:.1?}",
         nodes.len(),
         began.elapsed()
     );

@@ -1,6 +1,6 @@
 //! Whether a run that another clone began may be resumed here.
 //!
-//! Its plan comes from a ref that everybody with push rights can write, and is held to the plan that this clone makes
+//! Its plan comes from a ref that every account with push rights can write, and is compared with the plan that this clone makes
 //! now of the same request: of the run's documents, the records, and what is observed. The run is half done, so that
 //! some of its steps are not in the new plan any more. Those are never begun here: where an earlier process began them,
 //! their end is found out, and otherwise they fail.
@@ -25,7 +25,7 @@ use crate::step::{Effect, Step, StepIndex, StepKind};
 const NOT_COVERED: &str =
     "the run was begun in another clone, and a plan made now does not have this step";
 
-/// What a resume of a run from another clone is held to.
+/// The limits of a resume of a run from another clone.
 #[derive(Default)]
 pub struct Rechecked {
     /// Facts that steps rely on, beside those of the run's plan.
@@ -85,7 +85,7 @@ fn in_order(plan: &Plan, planned: &Planned, run: &RunId) -> Result<(), Failure> 
     plan::check_limits(plan, &planned.site.design).map_err(|error| {
         let text = format!("the plan of run {run} is not one of its documents: {error}");
         Failure::new(FailureKind::Stale, text).hint(format!(
-            "`trueup abort {run}` aborts it, and a new plan does what is left"
+            "`trueup abort {run}` aborts it, and a new plan does the rest"
         ))
     })
 }
@@ -102,7 +102,7 @@ fn nothing_covered(plan: &Plan) -> Rechecked {
     }
 }
 
-/// What a run does and a plan made now does not, by node.
+/// The actions of a run that a plan made now lacks, by node.
 struct Beyond {
     nodes: BTreeMap<NodeName, Vec<Difference>>,
     site: Vec<Difference>,
@@ -229,7 +229,7 @@ fn timeouts(plan: &Plan, now: &Plan) -> BTreeMap<usize, u64> {
     others.collect()
 }
 
-/// Whether a machine was seen to carry no system, and nobody holds it.
+/// Whether a machine was observed without a system, and no other client holds it.
 fn is_out_of_service(planned: &Planned, node: &NodeName) -> bool {
     let seen = planned.observations.as_ref();
     let Some(seen) = seen.and_then(|seen| seen.node(node.as_str())) else {
@@ -262,8 +262,8 @@ fn covered(
     }
     if !refusals.is_empty() {
         refusals.sort_unstable();
-        let text = format!("a plan made now does not hold what run {run} would do:");
-        let way_out = format!("`trueup abort {run}` aborts it, and a new plan does what is left");
+        let text = format!("a plan made now does not contain these changes of run {run}:");
+        let way_out = format!("`trueup abort {run}` aborts it, and a new plan does the rest");
         return Err(Failure::new(FailureKind::Stale, text)
             .details(listed(&refusals))
             .hint(way_out));
@@ -341,7 +341,7 @@ fn is_covered(
     is_same && fresh.holds(Some(node), kind)
 }
 
-/// What the steps of a plan made now rely on, for the same steps of the run's plan.
+/// The preconditions of the steps of a plan made now, for the same steps of the run's plan.
 fn relied_on(plan: &Plan, now: &Plan) -> Vec<Precondition> {
     let mut positions: FxHashMap<(StepKind, &NodeName), Vec<StepIndex>> = FxHashMap::default();
     for (position, step) in plan.steps.iter().enumerate() {

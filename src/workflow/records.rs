@@ -1,5 +1,5 @@
-//! What every command does first that asks the remote or begins a run: it publishes what an earlier command of this
-//! clone could not, and follows the remote's records.
+//! The first act of every command that contacts the remote or begins a run: it publishes the records that an earlier
+//! command of this clone could not, and follows the remote's records.
 
 use super::{Client, Failure};
 use crate::record::{ExchangeOutcome, RunRecord, Store};
@@ -56,8 +56,8 @@ pub fn follow(
     Ok(())
 }
 
-/// Sees to it that no other run is in the way before anything is planned: what a run that goes on, or was interrupted,
-/// has done is not in the records yet, so that a plan would misread it. Gives a run whose end was published for that.
+/// Ensures that no other run is in the way before anything is planned: the effects of a running or interrupted run
+/// are not in the records yet, so that a plan would misread it. Gives a run whose end was published for that.
 ///
 /// # Errors
 ///
@@ -84,10 +84,10 @@ fn tell_of_end(client: &dyn Client, run: &RunRecord) {
     ));
 }
 
-/// Tells of records of this clone that the remote has gone on without.
+/// Reports records of this clone that the remote's have superseded.
 fn tell_of_set_aside(client: &dyn Client, aside: &SetAside) {
     client.tell(&format!(
-        "warning: run {} of this clone is not in the remote's records, which have gone on without it: its records are kept as `{}` and count no more; plan again, which observes its machines",
+        "warning: run {} of this clone is not in the remote's records, which have newer runs: its records are kept as `{}` and count no more; plan again, which observes its machines",
         aside.run, aside.kept
     ));
 }

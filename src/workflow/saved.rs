@@ -35,7 +35,7 @@ pub fn plan_of(interrupted: &Interrupted) -> Result<Plan, Failure> {
     saved::read(&interrupted.plan.unpack("plan")?).map_err(|error| {
         let text = format!("the plan of run {run} is broken: {error}");
         Failure::new(kind_of(&error), text).hint(format!(
-            "`trueup abort {run}` aborts it, and a new plan does what is left"
+            "`trueup abort {run}` aborts it, and a new plan does the rest"
         ))
     })
 }
@@ -82,7 +82,7 @@ pub fn not_before_its_day(plan: &Plan, today: &str) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::Guard, text).hint("plan again without `--as-of`"))
 }
 
-/// What it means for an apply that a plan is not as this program writes it.
+/// The kind of failure of an apply for a plan that this program did not write.
 fn kind_of(error: &saved::SavedError) -> FailureKind {
     use saved::SavedError as E;
     match error {

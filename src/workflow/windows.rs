@@ -8,7 +8,7 @@ use crate::guard::windows;
 use crate::plan::Plan;
 use crate::run::Timekeeper;
 
-/// How long a run of a plan may still go on; `None`: without bound.
+/// How long a run of a plan may still run; `None`: without bound.
 ///
 /// # Errors
 ///

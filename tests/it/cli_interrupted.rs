@@ -155,7 +155,7 @@ fn a_killed_run_is_given_up_for_a_new_one() {
     world
         .run(&["apply", "--yes", "--supersede"])
         .with(4)
-        .saying("is given up")
+        .saying("is aborted")
         .saying("--adopt control01");
     assert_eq!(world.tags(), ["failure"]);
     world.run(&["apply", "--yes", "--adopt", "all"]).with(0);

@@ -131,13 +131,13 @@ fn a_machine_that_is_named_goes_the_whole_way_and_has_its_labels_again() {
     assert_eq!(
         reasons,
         [
-            "asked for by name",
+            "named in the request",
             "the machine is on",
             "its node is Ready",
-            "row 1110 of the table: Add reboot annotation",
-            "the way: hold it off → wait until it is seen off → keep what its node carries → delete its node → \
-             ask for no more remediation → let it go → wait until it is seen on → wait for its node → \
-             give the node back what it carried → wait until its node is Ready",
+            "it has a node, needs remediation, is on, and has no reboot annotation: Add reboot annotation",
+            "tasks: fence it (power off) → wait until it is off → back up labels, annotations and taints of its node → delete its node → \
+             remove the request for remediation → unfence it (power on) → wait until it is on → wait for its node → \
+             restore labels, annotations and taints of the node → wait until its node is Ready",
         ]
     );
     assert_eq!(plan["steps"].as_array().unwrap().len(), 1);

@@ -261,7 +261,7 @@ fn the_trust_file_is_outside_of_the_checkout_and_a_broken_one_trusts_nothing() {
     mode(0o666);
     let ended = with(&world, &["status"], &variables).with(4);
     assert!(
-        ended.stderr.contains("everybody may write it"),
+        ended.stderr.contains("it is writable for all users"),
         "{}",
         ended.stderr
     );

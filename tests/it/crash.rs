@@ -180,7 +180,7 @@ impl Story {
                     !ended.stderr.contains("panicked"),
                     "{call} {place}: {ended:?}"
                 );
-                if ended.stderr.contains("failed to keep the journal") {
+                if ended.stderr.contains("failed to write the journal") {
                     told += 1;
                     assert!(
                         ended.stderr.contains("`trueup apply --resume`"),

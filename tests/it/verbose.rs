@@ -21,7 +21,7 @@ fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
     world.run(&["trust", "--yes"]).with(0);
     let quiet = world.run(&["plan"]).with(0);
     assert!(
-        !quiet.stderr.contains("workflow: looked at"),
+        !quiet.stderr.contains("workflow: observed"),
         "{}",
         quiet.stderr
     );
@@ -35,7 +35,7 @@ fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
         once.contains("cli: a secret of `echo`: exit status: 0, in "),
         "{once}"
     );
-    assert!(once.contains("workflow: looked at "), "{once}");
+    assert!(once.contains("workflow: observed "), "{once}");
     assert!(lines(&once, "backend").is_empty(), "{once}");
 
     let twice = world.run(&["plan", "-vv"]).with(0);

@@ -31,7 +31,7 @@ fn is_single(action: Action) -> bool {
     )
 }
 
-/// What a failure before or beside the run is. `action`: `None` where what was asked for is no action.
+/// The status of a failure before or beside the run. `action`: `None` where the request names no action.
 pub(in crate::cli) fn of_failure(action: Option<Action>, failure: &Failure) -> Status {
     let reason = match failure.kind {
         FailureKind::Usage | FailureKind::Error => FailureReason::BadRequest,
@@ -73,7 +73,7 @@ pub(super) fn of_nothing(action: Action, plan: &Plan) -> Status {
     }
 }
 
-/// What the steps of a run came to.
+/// The results of the steps of a run.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     messages: Vec<Message>,
@@ -122,7 +122,7 @@ impl Heard {
         }
     }
 
-    /// What a run came to.
+    /// The status of a run.
     pub(super) fn into_status(self, action: Action, report: &RunReport) -> Status {
         let reason = self.reason(action, report.outcome);
         let message = match report.outcome {

@@ -129,7 +129,7 @@ impl RunHost for CommandHost<'_> {
     }
 }
 
-/// What a command prints of a run.
+/// The output of a command about a run.
 pub(super) struct Listening<'a> {
     context: &'a Context,
     command: &'a ApplyCommand,
@@ -156,7 +156,7 @@ impl<'a> Listening<'a> {
             self.heard.hear(event);
         }
         self.command.hooks.hear(event);
-        // Whoever reads the events may be gone; the run goes on all the same.
+        // The reader of the events may be gone; the run continues all the same.
         let _ = self.reporter.event(event);
     }
 
@@ -207,7 +207,7 @@ fn stop_grace(command: &ApplyCommand) -> Option<Duration> {
     }
 }
 
-/// That not everybody can see how a run ended. One that was interrupted is to be resumed in any case.
+/// The failure of a run whose end is not published. One that was interrupted is to be resumed in any case.
 fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) -> Option<Failure> {
     let failure = |text: String| Failure::new(FailureKind::Unpublished, text);
     match publication {
@@ -216,7 +216,7 @@ fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) 
         Some(Publication::TagOwed { tag, why }) => Some(failure(format!(
             "run {run} is done ({outcome}), and the remote refuses its tag `{tag}`: {why}"
         ))
-        .hint("its records are published and say that the tag is owed; the next `trueup apply` tries again")),
+        .hint("its records are published and mark the tag as owed; the next `trueup apply` retries")),
         Some(Publication::Missing { why }) => Some(failure(format!(
             "run {run} is done ({outcome}), and not published: {why}"
         ))
@@ -224,7 +224,7 @@ fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) 
     }
 }
 
-/// What a run that ended so exits with.
+/// The exit code of a run by its outcome.
 pub(super) fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
     let kind = match outcome {
         Outcome::Succeeded => return Ok(0),

@@ -1,4 +1,4 @@
-//! `trueup apply`: carries a plan out, or goes on with an interrupted run.
+//! `trueup apply`: applies a plan, or resumes an interrupted run.
 
 pub(in crate::cli) mod airship;
 mod conclude;
@@ -71,7 +71,7 @@ pub(in crate::cli) struct ApplyCommand {
     watching: Watching,
     #[arg(skip)]
     hooks: watch::Hooks,
-    /// What is carried out, as soon as that is known.
+    /// The plan to apply, as soon as it is known.
     #[arg(skip)]
     asked: OnceCell<Action>,
 }
@@ -159,7 +159,7 @@ pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Resu
 }
 
 impl ApplyCommand {
-    /// What `trueup accept` carries out.
+    /// The command of `trueup accept`.
     pub(in crate::cli) fn accept(nodes: Vec<String>, yes: bool, remote: RemoteArguments) -> Self {
         let accept = std::iter::once("accept".to_owned());
         Self {
@@ -201,7 +201,7 @@ impl ApplyCommand {
     }
 }
 
-/// Says that a plan has nothing to be done.
+/// Reports that a plan has nothing to do.
 fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8, Failure> {
     context.printer.tell("Nothing to do.");
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
@@ -223,7 +223,7 @@ fn look_out(
     let clock = ProcessClock::new(context.printer);
     match workflow::look_out(context, Process::new(site, &actor, &clock)) {
         Err(run::Error::Unfinished { run, .. }) if command.supersede => {
-            let text = interrupted::give_up(context, checkout, site, &run, false)?;
+            let text = interrupted::abort(context, checkout, site, &run, false)?;
             context.printer.tell(&text);
             Ok(None)
         }

@@ -52,10 +52,11 @@ pub(super) fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), F
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(
-            Failure::new(FailureKind::Usage, "nobody is here to approve the plan")
-                .hint("give `--yes`, or a plan that was saved with `trueup plan -o FILE`"),
-        );
+        return Err(Failure::new(
+            FailureKind::Usage,
+            "stdin is not a terminal, so the plan cannot be approved",
+        )
+        .hint("pass `--yes`, or apply a plan that was saved with `trueup plan -o FILE`"));
     }
     ask(context)
 }

@@ -1,4 +1,4 @@
-//! What a run needs of this process: its clocks, who runs it, its signals, and the kinds of its failures.
+//! The parts of this process that a run needs: its clocks, its user, its signals, and the kinds of its failures.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl apply::EventClock for ProcessClock {
     }
 }
 
-/// Who runs trueup: git's identity, else the account.
+/// The user of trueup: git's identity, else the account.
 pub(in crate::cli) fn actor(repository: &Repository) -> Result<Committer, Failure> {
     let account = || std::env::var("USER").unwrap_or_else(|_| "trueup".to_owned());
     let value = |variable: &str, key: &str| -> Result<Option<String>, Failure> {

@@ -88,7 +88,7 @@ fn agreed(
     Ok((plan, rechecked.refused))
 }
 
-/// A run whose process may be at work is somebody else's.
+/// A run whose process may be at work belongs to that process.
 fn is_not_running(command: &ApplyCommand, site: &SiteRepository<'_>) -> Result<(), Failure> {
     let unfinished = unfinished_run(site)?;
     match unfinished {

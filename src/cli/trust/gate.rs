@@ -24,7 +24,7 @@ pub(in crate::cli) struct TrustGate {
     printer: Printer,
     /// The revision that the operator named, and the reach that it has.
     named: Option<(String, Vec<ReachEntry>)>,
-    /// What the operator answered in this process, by the digest of what was declared.
+    /// The operator's answers in this process, by the digest of the declared reach.
     answers: Mutex<BTreeMap<String, bool>>,
 }
 
@@ -84,7 +84,7 @@ impl TrustGate {
         }
     }
 
-    /// What the operator trusted last of this site.
+    /// The reach that the operator trusted last for this site.
     fn trusted(&self) -> Option<Vec<ReachEntry>> {
         let (store, identity) = self.store.as_ref().ok()?;
         let all = store.read().ok()?;
@@ -149,11 +149,11 @@ impl TrustGate {
             named.push(format!("… and {} more", missing.len() - NAMED));
         }
         if named.is_empty() {
-            named.push("less than what was trusted before".to_owned());
+            named.push("less than was trusted before".to_owned());
         }
         Untrusted {
             message: format!(
-                "the documents of site `{}` would have trueup use what is not trusted: {}",
+                "the documents of site `{}` name endpoints, files or programs that are not trusted: {}",
                 self.site,
                 named.join("; ")
             ),

@@ -32,7 +32,7 @@ pub(super) struct Trusted {
     pub(super) resolved: Option<String>,
     /// When it was trusted.
     pub(super) since: String,
-    /// What it was.
+    /// The trusted reach.
     pub(super) reach: Vec<ReachEntry>,
 }
 
@@ -54,7 +54,7 @@ impl TrustStore {
     ///
     /// # Errors
     ///
-    /// There is none, or it lies in the checkout.
+    /// It does not exist, or lies in the checkout.
     pub(super) fn find(repository: &Repository, here: &Path) -> Result<Self, String> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let configured = || {
@@ -111,7 +111,7 @@ impl TrustStore {
         if let Ok(metadata) = fs::metadata(&self.path)
             && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o002 != 0
         {
-            return Err(refuse(&"everybody may write it (`chmod o-w` it)"));
+            return Err(refuse(&"it is writable for all users (`chmod o-w` it)"));
         }
         let written: Written = serde_json::from_slice(&bytes)
             .map_err(|error| refuse(&format!("it is not a trust file: {error}")))?;

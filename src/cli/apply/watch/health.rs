@@ -1,4 +1,4 @@
-//! Answers whoever asks how a watcher is: `/healthz`, `/readyz` and `/metrics`, over plain HTTP.
+//! The health of a watcher: `/healthz`, `/readyz` and `/metrics`, over plain HTTP.
 //!
 //! A request is one line that is read with a bound in time and size; everything else of it is passed over.
 
@@ -73,11 +73,11 @@ async fn one(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             "503 Service Unavailable",
             "nothing was heard of the Lease\n".to_owned(),
         ),
-        // Whoever waits for the Lease is ready to take over.
+        // A watcher that waits for the Lease is ready to take over.
         (Some("GET"), "/readyz") if shared.has_heard() => ("200 OK", "ok\n".to_owned()),
         (Some("GET"), "/readyz") => (
             "503 Service Unavailable",
-            "the Lease was not looked at yet\n".to_owned(),
+            "the Lease was not read yet\n".to_owned(),
         ),
         (Some("GET"), "/metrics") => ("200 OK", shared.metrics.text()),
         (Some("GET"), _) => ("404 Not Found", "there is nothing here\n".to_owned()),

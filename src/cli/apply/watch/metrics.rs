@@ -1,4 +1,4 @@
-//! What a watcher counts, in the text format of Prometheus.
+//! The metrics of a watcher, in the text format of Prometheus.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -124,7 +124,7 @@ impl Metrics {
             ),
             gauge(
                 "asking",
-                "What asks for remediation, or is held off.",
+                "Machines with a request for remediation, and fenced hosts.",
                 vec![
                     ("{kind=\"machine\"}", get(&self.machines)),
                     ("{kind=\"host\"}", get(&self.hosts)),
@@ -137,12 +137,12 @@ impl Metrics {
             ),
             counter(
                 "remediations_begun_total",
-                "Remediations that were begun or gone on with.",
+                "Remediations that were begun or resumed.",
                 one(&self.begun),
             ),
             counter(
                 "remediation_attempts_total",
-                "Attempts that held a machine off.",
+                "Attempts that fenced a machine.",
                 one(&self.attempts),
             ),
             counter(
@@ -256,8 +256,8 @@ mod tests {
         metrics.names(Watched::Machines, 3);
         metrics.names(Watched::Nodes, 2);
         metrics.hear(&finished(StepOutcome::Succeeded, 100));
-        metrics.hear(&progress("attempt 1, row 1110: fencing it (power off)"));
-        metrics.hear(&progress("attempt 1, row 1111: waiting until it is off"));
+        metrics.hear(&progress("attempt 1: fencing it (power off)"));
+        metrics.hear(&progress("attempt 1: waiting until it is off"));
         let message = Arc::from("not Ready");
         metrics.hear(&finished(StepOutcome::Failed { message }, 700));
         let text = metrics.text();

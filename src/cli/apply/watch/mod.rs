@@ -1,9 +1,9 @@
-//! `trueup apply remediate --watch`: stays, and remediates what asks for it, a run at a time.
+//! `trueup apply remediate --watch`: stays, and remediates machines with a request, a run at a time.
 //!
 //! One of several watchers is active, the one that holds the Lease. The site's lock is held only while
-//! there is a run. What a run that died has left is gone on with first, so that no host stays off. A thread
-//! of its own holds the Lease, follows the watches and answers whoever asks how it is; when the Lease is
-//! lost, the run that goes on is asked to stop.
+//! there is a run. A run that crashed is resumed first, so that no host stays off. A thread
+//! of its own holds the Lease, follows the watches and serves health and metrics; when the Lease is
+//! lost, the running run is asked to stop.
 
 mod health;
 mod metrics;
@@ -28,10 +28,10 @@ use crate::workflow::{self, Checkout, Client};
 
 use metrics::Metrics;
 
-/// How often what asks is looked at again, though nothing has changed.
+/// The interval of rounds without an event.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// How soon after a round it is looked at again because a node became Ready, or is so no more.
+/// The delay of a round after a node became Ready, or is so no more.
 const CALM: Duration = Duration::from_secs(10);
 
 /// The longest wait after a round that failed.
@@ -43,7 +43,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long the Lease may be unknown before the process counts as not alive.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// What a run of the watcher has beside that of a command.
+/// The additional state of a watcher's run.
 #[derive(Clone, Default)]
 pub(super) struct Hooks(Option<Arc<Shared>>);
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Hooks {
 }
 
 impl Hooks {
-    /// What a watcher waits for its whole life, also between two runs.
+    /// The stop of the watcher as a whole, also between two runs.
     pub(super) fn process_stop(&self) -> Option<Stop> {
         self.0.as_ref()?.process.clone()
     }
@@ -80,7 +80,7 @@ impl Hooks {
     }
 }
 
-/// What the threads share.
+/// The shared state of the threads.
 #[derive(Default)]
 struct Shared {
     seen: Mutex<WatchedNames>,
@@ -97,13 +97,13 @@ struct Shared {
     failures: Mutex<BTreeMap<Option<Watched>, String>>,
 }
 
-/// What the clusters say: names.
+/// The observed requests: names.
 #[derive(Default)]
 struct WatchedNames {
     machines: BTreeSet<Arc<str>>,
     hosts: BTreeSet<Arc<str>>,
     not_ready: BTreeSet<Arc<str>>,
-    /// What asks has changed since the last round.
+    /// Whether requests have changed since the last round.
     is_new: bool,
     /// Nodes have.
     has_new_nodes: bool,
@@ -130,12 +130,12 @@ impl Shared {
         self.is_leader.load(Ordering::Acquire)
     }
 
-    /// Whether the watcher goes on: it heard of its Lease within a while.
+    /// Whether the watcher works: it renewed or read its Lease within a while.
     fn is_alive(&self) -> bool {
         lock(&self.heard).is_none_or(|heard| heard.elapsed() < SILENCE)
     }
 
-    /// Whether the Lease was looked at.
+    /// Whether the Lease was read.
     fn has_heard(&self) -> bool {
         lock(&self.heard).is_some()
     }
@@ -258,7 +258,7 @@ pub(super) fn watch(
             runtime.block_on(async {
                 let signals = tokio::spawn(listen(handle));
                 let ended = async {
-                    // Whether it was said or the other thread has died: it is over.
+                    // Either it was sent or the other thread has panicked: it is over.
                     let _ = is_over.await;
                 };
                 tokio::select! {
@@ -304,7 +304,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// One round: what was interrupted is resumed, else what asks is planned and remediated.
+    /// One round: an interrupted run is resumed, else requests are planned and remediated.
     fn round(&self) -> Result<u8, Failure> {
         let Self {
             context,
