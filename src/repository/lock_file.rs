@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_file_is_taken_away_only_when_it_is_ours_and_nobody_holds_it() {
+    fn a_lock_file_is_removed_only_when_it_is_ours_and_not_held() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("state");
         let path = path_of(&target);

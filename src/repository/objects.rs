@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_written_while_somebody_sweeps_empty_folders() {
+    fn objects_are_written_while_empty_folders_are_removed() {
         let folder = tempfile::TempDir::new().unwrap();
         let swept = folder.path().join("ab");
         while_sweeping(
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn packs_are_written_while_somebody_prunes_temporary_folders() {
+    fn packs_are_written_while_temporary_folders_are_pruned() {
         let folder = tempfile::TempDir::new().unwrap();
         let temporary = |entry: &fs::DirEntry| {
             let name = entry.file_name();

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_died_before_it_had_begun_anything_is_in_nobodys_way() {
+    fn a_run_that_crashed_before_it_had_begun_anything_does_not_block() {
         let directory = tempfile::tempdir().unwrap();
         let files = files(&directory);
         drop(files.new_journal(&"j1".into()).unwrap());

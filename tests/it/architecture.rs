@@ -1,4 +1,4 @@
-//! The rooms of the house use only the rooms that they may, and every file keeps the house's rules.
+//! Modules use only the modules that they may, and every file keeps the rules of the crate.
 //!
 //! The table of permitted edges is data here; `docs/architecture.md` says the same for people. Tests beside the
 //! code are left out: they may build what they need from anywhere.
@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// A room, and the rooms that it may use.
-const ROOMS: &[(&str, &[&str])] = &[
+/// A module, and the modules that it may use.
+const MODULES: &[(&str, &[&str])] = &[
     ("diagnostic", &[]),
     ("cache", &[]),
     ("repository", &["cache", "diagnostic"]),
@@ -229,7 +229,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// A crate, and the only rooms that may use it.
+/// A crate, and the only modules that may use it.
 const CRATES: &[(&str, &[&str])] = &[
     ("git2", &["repository"]),
     ("saphyr_parser", &["document"]),
@@ -257,7 +257,7 @@ const PURE: &[&str] = &[
     "plan",
 ];
 
-/// What the pure rooms do not know.
+/// What the pure modules do not know.
 const WORLD: &[&str] = &[
     "SystemTime",
     "Instant::now",
@@ -275,7 +275,7 @@ pub(crate) struct File {
     path: PathBuf,
     /// Its path below `src`, with forward slashes.
     pub(crate) below: String,
-    room: String,
+    module: String,
     pub(crate) text: String,
 }
 
@@ -315,7 +315,7 @@ pub(crate) fn files() -> Vec<File> {
             let below = path.strip_prefix(&source).unwrap();
             let first = below.components().next().unwrap().as_os_str();
             File {
-                room: first.to_string_lossy().trim_end_matches(".rs").to_owned(),
+                module: first.to_string_lossy().trim_end_matches(".rs").to_owned(),
                 below: below.to_string_lossy().replace('\\', "/"),
                 text: text[..end].to_owned(),
                 path,
@@ -335,16 +335,16 @@ fn word(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The rooms that a text names: `crate::room`, `crate::{one, two::{…}}`.
-fn used_rooms(text: &str) -> BTreeSet<String> {
-    let mut rooms = BTreeSet::new();
+/// The modules that a text names: `crate::module`, `crate::{one, two::{…}}`.
+fn used_modules(text: &str) -> BTreeSet<String> {
+    let mut modules = BTreeSet::new();
     for (at, name) in text.match_indices("crate::") {
         if text[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
             continue;
         }
         let rest = &text[at + name.len()..];
         let Some(group) = rest.strip_prefix('{') else {
-            rooms.insert(word(rest).to_owned());
+            modules.insert(word(rest).to_owned());
             continue;
         };
         let (mut depth, mut begins) = (1, true);
@@ -354,7 +354,7 @@ fn used_rooms(text: &str) -> BTreeSet<String> {
                 '}' => depth -= 1,
                 ',' if depth == 1 => begins = true,
                 _ if begins && depth == 1 && !letter.is_whitespace() => {
-                    rooms.insert(word(&group[index..]).to_owned());
+                    modules.insert(word(&group[index..]).to_owned());
                     begins = false;
                 }
                 _ => {}
@@ -364,13 +364,13 @@ fn used_rooms(text: &str) -> BTreeSet<String> {
             }
         }
     }
-    rooms
+    modules
 }
 
 #[test]
 fn names_of_rooms_are_read_from_paths_groups_and_expressions() {
     let text = "use crate::plan::Plan;\nuse crate::{\n    step, design::{Node, rule},\n};\nlet a = crate::record::b();\n$crate::no; my_crate::no";
-    let found: Vec<_> = used_rooms(&text.replace("$crate", "my_crate"))
+    let found: Vec<_> = used_modules(&text.replace("$crate", "my_crate"))
         .into_iter()
         .collect();
     assert_eq!(found, ["design", "plan", "record", "step"]);
@@ -378,25 +378,25 @@ fn names_of_rooms_are_read_from_paths_groups_and_expressions() {
 
 #[test]
 fn rooms_use_only_the_rooms_that_they_may() {
-    let permitted: BTreeMap<&str, BTreeSet<&str>> = ROOMS
+    let permitted: BTreeMap<&str, BTreeSet<&str>> = MODULES
         .iter()
-        .map(|(room, used)| (*room, used.iter().copied().collect()))
+        .map(|(module, used)| (*module, used.iter().copied().collect()))
         .collect();
     let mut problems = Vec::new();
     for file in files() {
-        if matches!(file.room.as_str(), "lib" | "main") {
+        if matches!(file.module.as_str(), "lib" | "main") {
             continue;
         }
-        let Some(permitted) = permitted.get(file.room.as_str()) else {
+        let Some(permitted) = permitted.get(file.module.as_str()) else {
             problems.push(format!(
-                "{} is in no room of the table",
+                "{} is in no module of the table",
                 file.path.display()
             ));
             continue;
         };
-        for used in used_rooms(&code(&file.text)) {
-            if used != file.room && !permitted.contains(used.as_str()) {
-                problems.push(format!("{}: {} → {used}", file.path.display(), file.room));
+        for used in used_modules(&code(&file.text)) {
+            if used != file.module && !permitted.contains(used.as_str()) {
+                problems.push(format!("{}: {} → {used}", file.path.display(), file.module));
             }
         }
     }
@@ -405,24 +405,24 @@ fn rooms_use_only_the_rooms_that_they_may() {
 
 #[test]
 fn the_table_of_rooms_has_one_direction_and_no_forbidden_edge() {
-    for (room, used, why) in FORBIDDEN {
-        let (_, permitted) = ROOMS.iter().find(|(name, _)| name == room).unwrap();
-        assert!(!permitted.contains(used), "{room} → {used}: {why}");
+    for (module, used, why) in FORBIDDEN {
+        let (_, permitted) = MODULES.iter().find(|(name, _)| name == module).unwrap();
+        assert!(!permitted.contains(used), "{module} → {used}: {why}");
     }
     let mut before = BTreeSet::new();
-    let mut left: Vec<_> = ROOMS.iter().collect();
+    let mut left: Vec<_> = MODULES.iter().collect();
     while !left.is_empty() {
         let count = left.len();
-        left.retain(|(room, used)| {
+        left.retain(|(module, used)| {
             let ready = used.iter().all(|used| before.contains(used));
             if ready {
-                before.insert(*room);
+                before.insert(*module);
             }
             !ready
         });
         assert!(left.len() < count, "in a circle: {left:?}");
     }
-    let used_cli = ROOMS.iter().find(|(_, used)| used.contains(&"cli"));
+    let used_cli = MODULES.iter().find(|(_, used)| used.contains(&"cli"));
     assert!(used_cli.is_none(), "{used_cli:?} uses the command line");
 }
 
@@ -431,15 +431,15 @@ fn crates_that_touch_the_world_stay_in_their_rooms() {
     let mut problems = Vec::new();
     for file in files() {
         let code = code(&file.text);
-        for (name, rooms) in CRATES {
+        for (name, modules) in CRATES {
             let path = format!("{name}::");
             let uses = code.match_indices(&path).any(|(at, _)| {
                 !code[..at]
                     .ends_with(|before: char| before.is_alphanumeric() || "_:".contains(before))
             });
-            if uses && !rooms.contains(&file.room.as_str()) {
+            if uses && !modules.contains(&file.module.as_str()) {
                 problems.push(format!(
-                    "{}: {name} belongs to {rooms:?}",
+                    "{}: {name} belongs to {modules:?}",
                     file.path.display()
                 ));
             }
@@ -452,7 +452,7 @@ fn crates_that_touch_the_world_stay_in_their_rooms() {
 fn pure_rooms_know_no_clock_no_files_and_no_environment() {
     let mut problems = Vec::new();
     for file in files() {
-        if !PURE.contains(&file.room.as_str()) {
+        if !PURE.contains(&file.module.as_str()) {
             continue;
         }
         let code = code(&file.text);
@@ -489,18 +489,18 @@ fn every_file_says_what_it_is_and_stays_short_and_finished() {
 #[test]
 fn the_map_in_the_documentation_is_the_table() {
     let map = std::fs::read_to_string(root().join("docs/architecture.md")).unwrap();
-    for (room, used) in ROOMS {
+    for (module, used) in MODULES {
         let row = map
             .lines()
-            .find(|line| line.starts_with(&format!("| `{room}` |")));
-        let row = row.unwrap_or_else(|| panic!("docs/architecture.md has no row for `{room}`"));
+            .find(|line| line.starts_with(&format!("| `{module}` |")));
+        let row = row.unwrap_or_else(|| panic!("docs/architecture.md has no row for `{module}`"));
         let cell = row.trim_end_matches('|').rsplit('|').next().unwrap().trim();
         let named: BTreeSet<&str> = cell.split(", ").filter(|name| !name.is_empty()).collect();
         let used: BTreeSet<&str> = used.iter().copied().collect();
-        if *room == "cli" {
+        if *module == "cli" {
             assert_eq!(cell, "all");
         } else {
-            assert_eq!(named, used, "the row of `{room}`");
+            assert_eq!(named, used, "the row of `{module}`");
         }
     }
 }

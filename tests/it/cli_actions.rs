@@ -336,7 +336,7 @@ fn machines_are_switched_off_and_on() {
 }
 
 #[test]
-fn what_is_not_there_or_does_not_belong_is_said_and_nothing_is_done() {
+fn an_unknown_name_or_a_wrong_flag_is_an_error_and_nothing_is_done() {
     let world = deployed();
     let table: &[(&[&str], i32, &str)] = &[
         (

@@ -106,7 +106,7 @@ fn a_critical_group_that_fails_in_prepare_fails_what_depends_on_it_and_nothing_e
 }
 
 #[test]
-fn after_a_failed_run_is_mended_only_what_is_left_is_done() {
+fn after_a_failed_run_is_repaired_only_the_rest_is_done() {
     let world = World::one_rack_with_faults(
         "[{nodes: [ntp01], step: prepare, outcome: fail, message: no power}]",
     );
@@ -144,7 +144,7 @@ fn a_group_that_is_not_critical_fails_in_deploy_and_the_action_succeeds_all_the_
 }
 
 #[test]
-fn nodes_whose_deploy_failed_are_deployed_once_the_fault_is_mended() {
+fn nodes_whose_deploy_failed_are_deployed_once_the_fault_is_repaired() {
     let world = World::one_rack_with_faults(
         "[{nodes: [compute2?], step: deploy, outcome: fail, message: no image}]",
     );
@@ -193,7 +193,7 @@ fn every_event_is_a_line_of_json_where_that_is_asked_for() {
 }
 
 #[test]
-fn the_run_can_be_looked_at_afterwards() {
+fn the_run_can_be_shown_afterwards() {
     let world = World::one_rack();
     world.run(&["apply", "--yes"]).with(0);
     let runs = world.run(&["log", "--format", "json"]).with(0).json();

@@ -276,7 +276,7 @@ fn going_back_is_refused_and_says_what_it_undoes() {
 }
 
 #[test]
-fn nobody_to_ask_is_wrong_usage_and_does_nothing() {
+fn a_missing_terminal_is_wrong_usage_and_does_nothing() {
     let world = World::one_rack();
     world.run(&["apply"]).with(64).saying("--yes");
     assert!(!world.simulated_site().exists() || world.ledger().is_empty());

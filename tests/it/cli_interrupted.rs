@@ -76,7 +76,7 @@ fn a_second_run_is_told_who_holds_the_lock() {
 }
 
 #[test]
-fn a_killed_run_is_found_and_gone_on_with() {
+fn a_killed_run_is_found_and_resumed() {
     let world = in_real_time("[]");
     let mut run = world.start(&["apply", "--yes"]);
     wait_for_effect(&world, "control01 prepared");
@@ -140,7 +140,7 @@ fn a_run_that_is_killed_over_and_over_does_nothing_twice() {
 }
 
 #[test]
-fn a_killed_run_is_given_up_for_a_new_one() {
+fn a_killed_run_is_aborted_for_a_new_one() {
     // Its group does not end before it is killed, however slow the machine is that this runs on.
     let world = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
     let mut run = world.start(&["apply", "--yes"]);
@@ -182,7 +182,7 @@ fn a_lock_file_that_is_not_ours_is_respected_and_named() {
 }
 
 #[test]
-fn a_run_that_is_asked_to_stop_can_be_gone_on_with() {
+fn a_run_that_is_asked_to_stop_can_be_resumed() {
     for name in ["INT", "TERM"] {
         let world = in_real_time("[]");
         let run = world.start(&["apply", "--yes"]);
@@ -334,7 +334,7 @@ fn the_lock_holds_across_clones() {
 }
 
 #[test]
-fn a_killed_run_is_gone_on_with_in_another_clone() {
+fn a_killed_run_is_resumed_in_another_clone() {
     let (first, origin) = shared(in_real_time("[]"));
     let mut run = first.start(&["apply", "--yes"]);
     wait_for_effect(&first, "control01 prepared");
@@ -350,7 +350,7 @@ fn a_killed_run_is_gone_on_with_in_another_clone() {
 }
 
 #[test]
-fn a_killed_remediation_is_gone_on_with_in_another_clone_and_leaves_no_machine_off() {
+fn a_killed_remediation_is_resumed_in_another_clone_and_leaves_no_machine_off() {
     let (first, origin) = shared(in_real_time("[]"));
     first.run(&["apply", "--yes"]).with(0);
     let before = first.ledger();

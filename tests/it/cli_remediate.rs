@@ -331,7 +331,7 @@ fn with_too_many_unhealthy_machines_none_is_remediated() {
     let blocked = blocks(&planned(&world, &[NODE]).with(0));
     assert_eq!(
         blocked[NODE],
-        "3 of 13 machines are unhealthy, and with more than 2 (2) none is remediated: look for what they have in common"
+        "3 of 13 machines are unhealthy, and with more than 2 (2) none is remediated: look for a common cause"
     );
     apply(&world, &[NODE]).with(4).saying("--max-unhealthy 3");
     apply(&world, &[NODE, "--max-unhealthy", "3"]).with(0);

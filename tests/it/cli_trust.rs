@@ -108,7 +108,7 @@ fn nothing_is_run_read_or_contacted_before_it_is_trusted() {
     for arguments in CONTACTING {
         let ended = world.run(arguments).with(4);
         assert!(
-            ended.stderr.contains("what is not trusted: ")
+            ended.stderr.contains("that are not trusted: ")
                 && ended
                     .stderr
                     .contains("hardware.redfish.credentials.password: program [\"sh\",\"-c\",")
@@ -189,7 +189,7 @@ fn trust_is_asked_for_again_where_the_reach_changes_and_only_there() {
         (
             format!("{base}, {account}"),
             "",
-            "less than what was trusted before",
+            "less than was trusted before",
         ),
         (
             format!("networks: [127.0.0.0/8], {base}, verify: false, {account}"),

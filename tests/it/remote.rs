@@ -195,7 +195,7 @@ fn a_remote_that_is_not_there_is_unreachable_and_its_password_is_not_shown() {
 
 #[cfg(unix)]
 #[test]
-fn a_remote_that_hangs_is_given_up() {
+fn a_remote_that_hangs_times_out() {
     let (_origin, clone, _) = origin_and_clone();
     clone.git(&["config", "remote.origin.uploadpack", "sleep 600 #"]);
     let repository = clone.open();

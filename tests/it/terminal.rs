@@ -92,7 +92,7 @@ fn with_a_teardown() -> (World, String) {
 }
 
 #[test]
-fn what_a_saved_plan_destroys_is_shown_and_done_where_somebody_says_yes() {
+fn the_destruction_of_a_saved_plan_is_shown_and_done_once_confirmed() {
     if !has_terminals() {
         return;
     }

@@ -2,9 +2,9 @@
 
 use super::world::World;
 
-/// Lines of a room.
-fn lines<'a>(stderr: &'a str, room: &str) -> Vec<&'a str> {
-    let mark = format!(" {room}: ");
+/// Lines of a module.
+fn lines<'a>(stderr: &'a str, module: &str) -> Vec<&'a str> {
+    let mark = format!(" {module}: ");
     stderr.lines().filter(|line| line.contains(&mark)).collect()
 }
 
@@ -70,12 +70,12 @@ fn the_environment_can_ask_for_it_and_an_apply_tells_of_lock_journal_and_records
     let output = command.env("TRUEUP_VERBOSE", "3").output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{told}");
-    for (room, words) in [
+    for (module, words) in [
         ("run", "is held for run"),
         ("run", "records of "),
         ("journal", "bytes made durable in "),
     ] {
-        let found = lines(&told, room);
+        let found = lines(&told, module);
         assert!(found.iter().any(|line| line.contains(words)), "{told}");
     }
     for line in String::from_utf8(output.stdout).unwrap().lines() {

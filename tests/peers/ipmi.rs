@@ -101,7 +101,7 @@ impl Lab {
 }
 
 #[test]
-fn a_machine_is_deployed_seen_off_switched_on_and_taken_away() {
+fn a_machine_is_deployed_observed_off_switched_on_and_taken_away() {
     let Some(lab) = Lab::new() else { return };
     assert_eq!(lab.planned().0, "create");
     lab.run(&["apply", "--yes"]).with(0);

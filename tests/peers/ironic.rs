@@ -395,7 +395,7 @@ async fn a_machine_lives_its_whole_life() {
 }
 
 #[tokio::test]
-async fn a_cleaning_that_fails_fences_the_machine_until_somebody_acts() {
+async fn a_cleaning_that_fails_fences_the_machine_until_intervention() {
     let Some(lab) = Lab::start("1") else { return };
     let hands = lab.hands(&["n1"], "", "");
     hands.act(StepKind::Prepare, "n1").await.unwrap();

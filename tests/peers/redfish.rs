@@ -251,7 +251,7 @@ fn a_machine_is_deployed_from_the_network_or_from_an_image_by_what_can_be_had() 
 }
 
 #[test]
-fn a_wrong_password_and_a_certificate_that_nobody_signed_are_told_from_each_other() {
+fn a_wrong_password_and_an_untrusted_certificate_are_told_from_each_other() {
     let Some((peer, port)) = start(2, "tlsauth") else {
         return;
     };

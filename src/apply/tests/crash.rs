@@ -91,7 +91,7 @@ fn a_run_broken_off_at_any_point_of_its_journal_ends_as_if_it_had_not_been() {
 }
 
 #[test]
-fn a_run_goes_on_from_its_journal_on_disk() {
+fn a_run_is_resumed_from_its_journal_on_disk() {
     let plan = site().plan();
     let (whole, _, _) = run(&plan, &world());
     let directory = tempfile::tempdir().unwrap();

@@ -269,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn a_run_that_is_broken_off_and_goes_on_ends_as_the_specification_says(
+    fn a_run_that_is_interrupted_and_resumed_ends_by_the_specification(
         case in case(),
         breaks in proptest::collection::vec(0usize..40, 1..4),
         torn in any::<bool>(),

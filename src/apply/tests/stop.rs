@@ -63,7 +63,7 @@ fn the_first_request_waits_for_what_runs_and_starts_nothing_new() {
 }
 
 #[test]
-fn what_still_runs_after_the_grace_is_recorded_under_way_and_goes_on_later() {
+fn steps_that_run_after_the_grace_are_recorded_under_way_and_resumed_later() {
     let world = world();
     let (finished, heard, entries) = stopped(&world, Some(5), &[40]);
     assert_eq!(finished.under_way[0].to_string(), "prepare/g/a");

@@ -374,7 +374,7 @@ fn who_is_who_must_be_plain_before_anything_goes() {
 }
 
 #[test]
-fn members_whose_machines_left_the_design_are_counted_when_somebody_names_them() {
+fn members_whose_machines_left_the_design_are_counted_when_named() {
     let world = world(&[Healthy; 5]);
     let (mut cluster, mut seen) = (world.cluster(), world.seen());
     cluster.members.truncate(3);
@@ -402,7 +402,7 @@ fn members_whose_machines_left_the_design_are_counted_when_somebody_names_them()
 }
 
 #[test]
-fn somebody_else_at_a_client_url_is_found_out() {
+fn another_member_at_a_client_url_is_found_out() {
     let world = world(&[Healthy; 3]);
     for (asked, expected) in [
         (

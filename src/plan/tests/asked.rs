@@ -163,7 +163,7 @@ fn what_was_taken_off_a_node_is_put_back_by_the_next_update_by_relabel_and_by_un
 }
 
 #[test]
-fn a_node_that_somebody_else_cordoned_is_not_uncordoned() {
+fn a_node_that_another_actor_cordoned_is_not_uncordoned() {
     let mut world = clustered(&["n1"]);
     cluster_node(&mut world, "n1").unschedulable = true;
     let plan = asked(&mut world, Action::Uncordon, &["n1"]);

@@ -210,7 +210,7 @@ fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_show
 }
 
 #[test]
-fn a_step_that_somebody_names_is_one_that_the_machine_has() {
+fn a_named_step_is_one_that_the_machine_has() {
     let mut world = offering();
     world.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
     let clean = |world: &mut PlanFixture, names: &[(&str, &str)]| {

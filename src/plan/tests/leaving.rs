@@ -274,7 +274,7 @@ fn what_the_etcd_clusters_would_not_bear_is_blocked_over_all_nodes_of_the_plan()
 }
 
 #[test]
-fn a_cluster_of_one_member_ends_only_where_somebody_chose_it() {
+fn a_cluster_of_one_member_ends_only_where_a_person_chose_it() {
     let mut world = clustered(&["n1"]);
     with_etcd(&mut world, &["n1"], &[]);
     redeploy(&mut world, &["n1"]);

@@ -98,7 +98,7 @@ fn the_breaker_counts_as_a_machine_health_check_does() {
     let error = breaker(200, 300, MaxUnhealthy::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "200 of 300 machines are unhealthy, and with more than 120 (40%) none is remediated: look for what they have in common"
+        "200 of 300 machines are unhealthy, and with more than 120 (40%) none is remediated: look for a common cause"
     );
     for wrong in ["", "%", "-1", "101%", "a", "4 %", "1.5"] {
         assert!(wrong.parse::<MaxUnhealthy>().is_err(), "{wrong}");

@@ -390,7 +390,7 @@ fn from_every_state_that_can_be_reached_the_machine_comes_back_when_nothing_more
 }
 
 #[test]
-fn a_machine_that_is_given_up_is_let_go_and_its_node_left_alone() {
+fn a_machine_whose_remediation_failed_is_unfenced_and_its_node_left_alone() {
     for number in 0..8_u8 {
         let bit = |mask| number & mask != 0;
         let seen = MachineSeen {

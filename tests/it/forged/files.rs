@@ -201,7 +201,7 @@ fn dropping_a_record_by_a_file_wants_its_effect_pinned() {
 }
 
 #[test]
-fn documents_that_nobody_merged_are_not_applied() {
+fn documents_that_were_not_merged_are_not_applied() {
     let world = World::one_rack();
     world.run(&["apply", "--yes"]).with(0);
     world.checkout.git(&["checkout", "--quiet", "-b", "side"]);
@@ -212,7 +212,7 @@ fn documents_that_nobody_merged_are_not_applied() {
     world
         .run(&["apply", &file])
         .with(4)
-        .saying("is not in the history of what is checked out");
+        .saying("is not in the history of the checkout");
     assert_eq!(world.effects("relabelled"), 0);
     world.checkout.git(&["checkout", "--quiet", "side"]);
     world.run(&["apply", &file]).with(0);

@@ -104,7 +104,7 @@ fn of_two_racing_writers_exactly_one_moves_the_ref() {
 }
 
 #[test]
-fn a_lock_file_that_nobody_removes_is_named() {
+fn a_lock_file_that_stays_is_named() {
     let checkout = Checkout::new();
     let one = checkout.commit("one").0;
     checkout.write(".git/refs/trueup/site/state.lock", "");
@@ -146,7 +146,7 @@ fn leave_lock_files(checkout: &Checkout, names: &[&str]) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn lock_files_that_a_killed_process_left_are_in_nobodys_way() {
+fn lock_files_of_a_killed_process_do_not_block() {
     let checkout = Checkout::new();
     let one = checkout.commit("one").0;
     let two = checkout.commit("two").0;

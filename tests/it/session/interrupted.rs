@@ -72,7 +72,7 @@ fn die(site: &SiteRepository<'_>, time: &Hand) {
 }
 
 #[test]
-fn a_killed_run_goes_on_with_its_plan_and_commit_and_is_tagged_once() {
+fn a_killed_run_is_resumed_with_its_plan_and_commit_and_is_tagged_once() {
     let checkout = Checkout::new();
     let commit = checkout.commit("one");
     let repository = checkout.open();
@@ -116,7 +116,7 @@ fn a_killed_run_goes_on_with_its_plan_and_commit_and_is_tagged_once() {
 }
 
 #[test]
-fn a_killed_run_that_is_given_up_is_tagged_as_failed_and_says_what_stays_half_done() {
+fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_done() {
     let checkout = Checkout::new();
     let commit = checkout.commit("one");
     let repository = checkout.open();

@@ -385,7 +385,7 @@ fn a_redeploy_whose_journal_is_damaged_at_any_frame_has_all_its_records() {
 }
 
 #[test]
-fn a_clone_that_has_nothing_to_publish_asks_nobody() {
+fn a_clone_that_has_nothing_to_publish_contacts_no_remote() {
     let story = Story::first();
     let stage = story.stage.copy();
     let hub = stage.hub.clone().unwrap();

@@ -107,7 +107,7 @@ fn decided(stage: &Stage, action: Action, nodes: &[&str]) -> BTreeSet<(String, b
 }
 
 #[test]
-fn a_step_of_any_kind_that_nobody_can_tell_of_is_decided_by_a_person() {
+fn an_undecidable_step_of_any_kind_is_decided_by_a_person() {
     let mut stage = blind();
     let mut all = BTreeSet::new();
     let chapters: [(Action, &[&str]); 16] = [
@@ -224,7 +224,7 @@ fn what_a_run_did_elsewhere_is_not_done_again_however_often_it_dies_here() {
 }
 
 #[test]
-fn a_tag_that_somebody_else_made_of_the_same_run_is_in_nobodys_way() {
+fn a_tag_of_the_same_run_by_another_process_does_not_block() {
     let stage = deployed(&text());
     let tags = stage.tags();
     let (state, _) = stage.records();

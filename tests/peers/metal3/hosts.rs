@@ -71,7 +71,7 @@ async fn a_host_that_is_there_is_adopted_and_outlives_its_machine() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_has_deployed_is_never_deployed_over() {
+async fn a_system_of_another_client_is_never_deployed_over() {
     let Some(lab) = Lab::start(1).await else {
         return;
     };

@@ -388,7 +388,7 @@ async fn requests(world: &World) -> BTreeMap<String, u64> {
 }
 
 #[tokio::test]
-async fn a_run_that_is_killed_is_gone_on_with_and_wipes_nothing_twice() {
+async fn a_run_that_is_killed_is_resumed_and_wipes_nothing_twice() {
     let Some(lab) = Lab::start(6).await else {
         return;
     };
@@ -424,7 +424,7 @@ async fn secrets(lab: &Lab, machine: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_teardown_whose_host_goes_while_nobody_looks_leaves_no_secret_behind() {
+async fn a_teardown_whose_host_goes_unobserved_leaves_no_secret_behind() {
     let Some(lab) = Lab::start(2).await else {
         return;
     };
@@ -447,7 +447,7 @@ async fn a_teardown_whose_host_goes_while_nobody_looks_leaves_no_secret_behind()
 }
 
 #[tokio::test]
-async fn a_teardown_that_is_killed_at_every_point_is_gone_on_with_and_ends_with_the_host() {
+async fn a_teardown_that_is_killed_at_every_point_is_resumed_and_ends_with_the_host() {
     let Some(lab) = Lab::start(2).await else {
         return;
     };

@@ -127,7 +127,7 @@ async fn hosts_that_would_not_be_switched_off_and_on_again_are_refused_each_with
 }
 
 #[tokio::test]
-async fn a_host_that_never_goes_off_keeps_its_node_and_is_let_go() {
+async fn a_host_that_never_goes_off_keeps_its_node_and_is_unfenced() {
     let policy =
         "{power_settling: 1, power_off_timeout: 3, ready_timeout: 20, attempts: 2, backoff: 1}";
     let Some(lab) = Lab::start(3, policy).await else {

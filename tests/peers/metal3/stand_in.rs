@@ -35,7 +35,7 @@ fn shows(on: bool) -> impl Fn(&Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_host_is_provisioned_wiped_by_another_image_held_off_and_deleted() {
+async fn a_host_is_provisioned_wiped_by_another_image_powered_off_and_deleted() {
     let Some(management) = Management::start().await else {
         return;
     };

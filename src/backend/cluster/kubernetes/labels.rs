@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_kubelet_sets_is_kept_also_where_nobody_is_known_to_manage_it() {
+    fn labels_that_every_kubelet_sets_stay_also_without_a_known_manager() {
         let node = node(
             &[],
             &["kubernetes.io/os", "beta.kubernetes.io/arch", "role"],

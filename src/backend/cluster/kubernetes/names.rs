@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_there_and_back_and_nobody_takes_the_name_of_another() {
+    fn names_are_a_bijection_and_no_node_takes_the_name_of_another() {
         let pairs = [("n1", "worker-a"), ("n2", "n3"), ("n4", "worker-a")];
         let names = Names::of(
             pairs

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_adds_is_no_difference_and_what_somebody_changed_is() {
+    fn fields_added_by_the_server_are_no_difference_and_changes_by_clients_are() {
         let wanted = manifest("a:1");
         let mut found = wanted.clone();
         found["metadata"]["uid"] = json!("u");

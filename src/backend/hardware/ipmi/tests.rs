@@ -215,7 +215,7 @@ async fn a_deploy_is_off_then_the_network_then_on_and_is_never_taken_for_done() 
 }
 
 #[tokio::test]
-async fn power_is_a_level_that_is_asked_for_only_where_it_is_not_there() {
+async fn power_is_a_level_that_is_requested_only_where_it_differs() {
     let machine = Machine::new(false);
     assert_eq!(machine.probe(StepKind::PowerOn).await, Probe::NotBegun);
     assert_eq!(machine.probe(StepKind::PowerOff).await, Probe::Done);
@@ -323,7 +323,7 @@ async fn each_failure_says_what_it_is_and_whether_it_can_pass() {
 }
 
 #[tokio::test]
-async fn a_program_that_hangs_floods_or_lies_is_given_up() {
+async fn a_program_that_hangs_floods_or_lies_is_ended() {
     let mut machine = Machine::new(false);
     machine.put("mode", "flood");
     let error = machine.act(StepKind::PowerOn).await.unwrap_err();

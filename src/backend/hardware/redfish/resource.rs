@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mistyped_is_not_there() {
+    fn a_mistyped_field_is_absent() {
         let system = resource(json!({
             "Id": 7, "Name": " ", "Size": 4.5e11, "Negative": -1, "Huge": 1e30, "Number": 5,
             "Bios": {"@odata.id": "/redfish/v1/Systems/1/Bios"},

@@ -582,7 +582,7 @@ impl crate::backend::Listener for Notes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cleaning_that_a_step_switched_off_is_restored_by_whoever_resumes_it() {
+async fn cleaning_that_a_step_switched_off_is_restored_by_the_resumed_run() {
     for was in [json!(null), json!(true), json!(false)] {
         let world = StandIn::new().with("n04", "active");
         world.set("n04", "automated_clean", was.clone());

@@ -232,7 +232,7 @@ async fn a_machine_is_switched_on_and_off_and_its_sessions_are_ended() {
 }
 
 #[tokio::test]
-async fn a_session_is_ended_also_where_whoever_asked_was_given_up() {
+async fn a_session_is_ended_also_where_the_caller_was_cancelled() {
     let bmc = Bmc::start().await;
     bmc.state().delay = Duration::from_secs(3600);
     let site = site(&[bmc.port()], "", "");

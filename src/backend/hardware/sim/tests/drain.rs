@@ -232,7 +232,7 @@ async fn a_forecast_says_what_a_drain_would_meet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_that_nobody_goes_on_with_is_given_up_and_what_it_evicted_stays_evicted() {
+async fn a_drain_that_is_not_resumed_is_aborted_and_evicted_pods_stay_evicted() {
     let site = Site::new(1);
     let settings =
         "{pods: [{name: quick, ends_after: 5}, {name: slow, ends_after: 500}, {name: web}]}";

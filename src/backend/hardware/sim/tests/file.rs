@@ -11,7 +11,7 @@ use crate::lifecycle::ProvisionState;
 use crate::observed::{Fact, Labels};
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_was_under_way_at_a_death_goes_on_and_happens_once() {
+async fn an_operation_that_ran_at_a_crash_continues_and_happens_once() {
     let site = Site::new(2);
     let order = site.order("R1", StepKind::Prepare, 0);
     {

@@ -206,7 +206,7 @@ proptest! {
 }
 
 #[test]
-fn a_member_leaves_once_another_machine_is_on_again_though_nobody_saw_that() {
+fn a_member_leaves_once_another_machine_is_on_again_unobserved() {
     let (power_on, power_off, drain, check, remove) = (11, 12, 0, 4, 3);
     play(&[
         (power_off, 0, 0, 0),
