@@ -20,7 +20,8 @@ struct Row {
     says: &'static str,
 }
 
-fn example(name: &str) -> World {
+/// A copy of one of the example sites, not committed yet.
+pub(crate) fn example(name: &str) -> World {
     let world = World::of(Checkout::new(), "edge");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = root.join("site-examples").join(name);
@@ -431,12 +432,11 @@ fn files_of_kustomize_are_one_error() {
         let path = format!("base/{number}.yaml");
         world
             .checkout
-            .write(&path, "apiVersion: v1\nkind: ConfigMap\n".to_owned());
+            .write(&path, "apiVersion: v1\nkind: ConfigMap\n");
     }
-    world.checkout.write(
-        "base/kustomization.yaml",
-        "resources: [1.yaml]\n".to_owned(),
-    );
+    world
+        .checkout
+        .write("base/kustomization.yaml", "resources: [1.yaml]\n");
     assert_eq!(
         found(&world, NONE),
         ["error file-other-tool base/kustomization.yaml:null"]
@@ -449,7 +449,7 @@ fn a_folder_that_a_link_leads_to_again_is_read_once() {
     std::fs::create_dir(world.checkout.path().join("more")).unwrap();
     world.checkout.write(
         "more/chart.yaml",
-        "---\nschema: armada/Chart/v1\nmetadata: {name: chart}\ndata: {}\n".to_owned(),
+        "---\nschema: armada/Chart/v1\nmetadata: {name: chart}\ndata: {}\n",
     );
     world.checkout.link("a-link", "more");
     world.checkout.link("z-link", "more");

@@ -60,6 +60,8 @@ mod readme;
 #[cfg(test)]
 mod record;
 #[cfg(test)]
+mod recording;
+#[cfg(test)]
 mod remote;
 #[cfg(test)]
 mod render_vectors;
