@@ -11,7 +11,7 @@ use crate::report::{Palette, Role, Visible};
 use crate::repository::Repository;
 use crate::workflow::Checkout;
 
-use super::{ColorChoice, Failure, GlobalArguments, environment, exit};
+use super::{ColorChoice, Failure, FailureKind, GlobalArguments, environment, exit};
 
 /// Bytes that are written at once.
 const PIECE: usize = 1 << 16;
@@ -41,7 +41,7 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    fn new(choice: ColorChoice) -> Self {
+    pub(super) fn new(choice: ColorChoice) -> Self {
         let colored = |is_terminal: bool| match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -184,6 +184,10 @@ impl Context {
             Some(directory) => here.join(directory),
             None => here,
         };
+        if !directory.is_dir() {
+            let message = format!("there is no folder `{}`", directory.display());
+            return Err((printer, Failure::new(FailureKind::Usage, message)));
+        }
         Ok(Self {
             printer,
             site: global.site.clone(),

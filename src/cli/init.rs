@@ -97,9 +97,21 @@ pub(super) struct InitCommand {
 
 pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Failure> {
     let folder = context.directory().join(&command.folder);
-    write_site(context, &folder, &EDGE)?;
+    // A repository inside another one would be an accident.
+    let existing = folder.ancestors().find(|folder| folder.is_dir());
+    let around = existing.and_then(|folder| Repository::discover(folder).ok());
+    let (committed, next) = match around {
+        Some(_) => {
+            write_files(&folder, &EDGE)?;
+            ("in the repository around it", "  git add . && git commit\n")
+        }
+        None => {
+            write_site(context, &folder, &EDGE)?;
+            ("committed to git", "")
+        }
+    };
     context.printer.tell(&format!(
-        "Wrote the site `edge` to {}: three simulated machines, committed to git.\n\nTry it:\n  cd {}\n  trueup validate\n  trueup plan\n  trueup apply",
+        "Wrote the site `edge` to {}: three simulated machines, {committed}.\n\nTry it:\n  cd {}\n{next}  trueup validate\n  trueup plan\n  trueup apply",
         command.folder.display(),
         command.folder.display(),
     ));
@@ -112,6 +124,14 @@ pub(super) fn write_site(
     folder: &Path,
     example: &Example,
 ) -> Result<Repository, Failure> {
+    write_files(folder, example)?;
+    let repository = Repository::init(folder)?;
+    commit(context, &repository, example.message)?;
+    Ok(repository)
+}
+
+/// Writes the files of an example into a new or empty folder.
+fn write_files(folder: &Path, example: &Example) -> Result<(), Failure> {
     let writing = |path: &Path, error: std::io::Error| {
         Failure::error(format!(
             "`{}` could not be written: {error}",
@@ -139,9 +159,7 @@ pub(super) fn write_site(
     for (name, text) in schema::files() {
         write(&format!("{SCHEMAS}{name}"), text)?;
     }
-    let repository = Repository::init(folder)?;
-    commit(context, &repository, example.message)?;
-    Ok(repository)
+    Ok(())
 }
 
 /// Commits all that is in the worktree.

@@ -16,7 +16,7 @@ use super::Failure;
 use super::context::Context;
 use super::interrupted;
 use super::plan::{ViewArguments, print};
-use super::planning::RemoteArguments;
+use super::planning::{RemoteArguments, at_least_one};
 use crate::workflow::follow;
 
 /// How many tags are deleted by one push: its command line is bounded.
@@ -28,7 +28,7 @@ pub(super) struct LogCommand {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     format: LogFormat,
     /// Only the newest so many
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one)]
     number: Option<usize>,
     /// First delete the tags of all site actions but the newest so many, never that of the last success; here and at the remote
     #[arg(long, value_name = "KEEP")]

@@ -39,7 +39,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::report::Visible;
 pub use crate::workflow::{Failure, FailureKind};
-use context::Context;
+use context::{Context, Printer};
 
 /// Reconciles a bare-metal site with its design.
 #[derive(Debug, Parser)]
@@ -226,6 +226,19 @@ fn refuse(arguments: &[OsString], failure: &Failure) -> u8 {
     exit::code(failure)
 }
 
+/// The flag that is meant by a word such as `-out=x`, which would be read as `-o` with the value `ut=x`.
+fn long_flag_with_one_dash<'a>(command: &'a clap::Command, word: &str) -> Option<&'a str> {
+    let name = word.strip_prefix('-')?.split('=').next()?;
+    if name.len() < 2 || name.starts_with('-') {
+        return None;
+    }
+    let mut own = command.get_arguments().filter_map(clap::Arg::get_long);
+    own.find(|long| *long == name).or_else(|| {
+        let mut below = command.get_subcommands();
+        below.find_map(|command| long_flag_with_one_dash(command, word))
+    })
+}
+
 /// Runs the program with the arguments and the environment of the process.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -249,7 +262,22 @@ fn print_usage(error: &clap::Error) {
 
 fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let parsed = command()
+    let command = command();
+    let one_dash = arguments.iter().skip(1).find_map(|word| {
+        let word = word.to_str()?;
+        Some((word, long_flag_with_one_dash(&command, word)?))
+    });
+    if let Some((word, long)) = one_dash {
+        let message = format!(
+            "`{}` begins with one dash, and flags of several letters with two",
+            Visible(word)
+        );
+        let failure =
+            Failure::new(FailureKind::Usage, message).hint(format!("did you mean `--{long}`?"));
+        Printer::new(ColorChoice::Auto).fail(&failure);
+        return refuse(&arguments, &failure);
+    }
+    let parsed = command
         .try_get_matches_from(&arguments)
         .and_then(|matches| CommandLine::from_arg_matches(&matches));
     let parsed = match parsed {

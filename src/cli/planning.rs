@@ -45,16 +45,16 @@ pub(in crate::cli) struct PlanArguments {
     #[arg(long)]
     allow_intermediate_commits: bool,
     /// Nodes worked on at the same time inside a group [default: the policy's, else 10]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     parallelism: Option<usize>,
     /// Independent groups at the same time
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     parallel_groups: usize,
     /// Deploy a node as soon as it is prepared and its group's gate can no longer fail
     #[arg(long)]
     overlap: bool,
     /// Most redeploys at the same time [default: the policy's, else 1 control-plane node and 10 others]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     max_unavailable: Option<usize>,
     /// Redeploy one node first, alone
     #[arg(long)]
@@ -74,6 +74,15 @@ pub(in crate::cli) struct PlanArguments {
     pub(in crate::cli) action: ActionArguments,
     #[command(flatten)]
     pub(in crate::cli) remote: RemoteArguments,
+}
+
+/// A number of which none makes no sense.
+pub(in crate::cli) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("the least is 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("this is not a whole number".to_owned()),
+    }
 }
 
 /// How records are shared.

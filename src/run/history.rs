@@ -62,19 +62,15 @@ pub fn intermediate_commits(
     target: CommitId,
 ) -> Result<History, Error> {
     let reading = || error::repository(site, "look for intermediate commits");
-    let base = match &state.last_action {
-        Some(action) => Some(
-            action
-                .revision
-                .parse::<CommitId>()
-                .map_err(|_| Error::Broken {
-                    what: format!("the record of run {}", action.run),
-                    reason: format!("`{}` is no commit", action.revision),
-                })?,
-        ),
-        None => None,
+    // Where nothing was applied yet all nodes are new, and the plan shows them all.
+    let Some(action) = &state.last_action else {
+        return Ok(History::None);
     };
-    match repository.commits_touching(base, target, selection) {
+    let base: CommitId = action.revision.parse().map_err(|_| Error::Broken {
+        what: format!("the record of run {}", action.run),
+        reason: format!("`{}` is no commit", action.revision),
+    })?;
+    match repository.commits_touching(Some(base), target, selection) {
         Ok(commits) if commits.is_empty() => Ok(History::None),
         Ok(commits) => Ok(History::Between(listed(commits))),
         Err(repository::Error::Diverged { from: base, .. }) => {

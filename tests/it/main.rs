@@ -33,6 +33,8 @@ mod cli_status;
 #[cfg(test)]
 mod cli_trust;
 #[cfg(test)]
+mod cli_usage;
+#[cfg(test)]
 mod cli_validate;
 #[cfg(test)]
 mod crash;

@@ -79,7 +79,11 @@ fn nothing(plan: &Plan) -> String {
         let nodes = counted(differing, "node differs", "nodes differ");
         return format!("Nothing to carry out: {nodes}, as shown");
     }
+    let options = &plan.options;
     let why = match plan.request.action {
+        Action::Update if !options.targets.is_empty() || !options.excludes.is_empty() => {
+            return "No changes among the nodes that `--target` and `--exclude` select".to_owned();
+        }
         Action::Update => "the site is as designed",
         Action::Remediate => "nothing asks for remediation",
         _ => "all is so already",

@@ -153,7 +153,7 @@ fn intermediate_commits_are_those_of_this_site_between_the_last_action_and_the_t
     let none = None;
     for (what, base, target, is_rollback, wanted) in [
         ("the first action", none, c1, false, "none"),
-        ("no action yet", none, c4, false, "2 1"),
+        ("no action yet", none, c4, false, "none"),
         ("the same commit", Some(c2), c2, false, "none"),
         ("the next commit", Some(c1), c2, false, "none"),
         ("another site's commit", Some(c2), c4, false, "none"),
