@@ -80,7 +80,7 @@ pub enum Error {
     #[error("failed to write the journal of the run")]
     Journal(#[from] journal::Error),
     /// The journal tells of a step that the plan does not have.
-    #[error("the journal is of another plan: it tells of `{0}`")]
+    #[error("the journal belongs to another plan: step `{0}` is not in this one")]
     OtherPlan(Box<StepId>),
     /// A decision is about a step that the plan does not have, or that does not need one.
     #[error("there is nothing to decide about `{0}`")]

@@ -118,7 +118,7 @@ pub(super) enum End {
     /// The run stops, and the step was not begun again.
     Stopped,
     /// It came to a request that the lease did not cover, which was not sent.
-    Fenced,
+    LeaseUnconfirmed,
 }
 
 /// One step to be carried out.
@@ -127,7 +127,7 @@ pub(super) struct Runner {
     pub(super) order: Order,
     /// Hears what the step reports.
     pub(super) listener: Arc<StepListener>,
-    /// An earlier run may have begun it: it is probed first.
+    /// An earlier process of the run may have begun it: it is probed first.
     pub(super) probe_first: bool,
     /// From its start to its end, all attempts together.
     pub(super) timeout: Option<Duration>,
@@ -154,7 +154,7 @@ impl Runner {
         }
         let fence = self.fence.clone();
         let end = fence::within(&fence, self.in_time()).await;
-        (self.index, end.unwrap_or(End::Fenced))
+        (self.index, end.unwrap_or(End::LeaseUnconfirmed))
     }
 
     async fn in_time(&mut self) -> End {
@@ -239,7 +239,7 @@ impl Runner {
         }
     }
 
-    /// Whether an earlier run began the step, and it is running; or how it ended.
+    /// Whether an earlier process of the run began the step, and it is running; or how it ended.
     async fn probe_begun(&mut self) -> Result<bool, End> {
         if !self.probe_first {
             return Ok(false);
@@ -278,8 +278,8 @@ impl Runner {
     }
 }
 
-/// How long to wait after an attempt; it depends on run, step and attempt only, so that a run can be told
-/// again.
+/// How long to wait after an attempt; it depends on run, step and attempt only, so that a run is
+/// reproducible.
 fn delay(order: &Order, attempt: u32) -> Duration {
     let key = (order.run.as_str(), &order.step.id);
     let mut waits = retry::waits(FIRST_DELAY, LONGEST_DELAY, key);

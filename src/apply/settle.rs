@@ -81,7 +81,7 @@ impl Dispatcher<'_> {
                 self.begun[index] = true;
                 Ok(())
             }
-            End::Fenced => {
+            End::LeaseUnconfirmed => {
                 // It is probed first once the lease is confirmed again; where that is lost, the run stops.
                 self.begun[index] = true;
                 self.only_possibly_begun[index] = false;
@@ -118,7 +118,7 @@ impl Dispatcher<'_> {
             && self.is_tolerated(index)
         {
             let message = format!(
-                "`{}` failed, which holds nothing up, since its machine is torn down: {message}",
+                "`{}` failed, and is ignored, since the machine is torn down anyway: {message}",
                 step.id
             );
             self.say(EventKind::Warning {

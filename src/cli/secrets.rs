@@ -1,7 +1,7 @@
 //! Where secrets come from: the environment, files, and programs that print them.
 //!
 //! A reference is all that a document holds; what it names is read here, once for each, and goes only to
-//! the backend that asked. What cannot be had is told without what was found. Everything is bounded in
+//! the backend that asked. Errors never contain the value of a secret. Everything is bounded in
 //! size, programs also in time, and nothing that a change of the design can change is followed or run: a
 //! link in the checkout, a program in it, another file than the one that the trusted revision has.
 

@@ -52,7 +52,7 @@ pub enum Error {
         offset: u64,
     },
     /// An entry could not be written as JSON, or read from it.
-    #[error("an entry of the journal does not fit")]
+    #[error("an entry of the journal cannot be encoded or decoded")]
     Entry(#[source] serde_json::Error),
     /// A commit failed before; what is durable is not known, so nothing more is written.
     #[error("the journal could not be written before")]

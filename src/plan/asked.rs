@@ -322,8 +322,8 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
 fn no_automated_cleaning(state: ProvisionState, retired: bool) -> Option<&'static str> {
     if retired {
         return Some(
-            "its automated clean steps run on the way to available, where a retired machine never goes: \
-             allowed are named steps (`clean --step I.S`), and `retire --unset`",
+            "its automated clean steps run only before `available`, which a retired machine cannot enter; use \
+             `clean --step I.S`, or `retire --unset`",
         );
     }
     (state == ProvisionState::CleanFailed).then_some(

@@ -67,7 +67,7 @@ impl<'a> Rules<'a> {
         let mut item = Item::new(subject, ChangeKind::Adopt);
         item.because(match subject.record {
             None => "is deployed, and no record says by what".to_owned(),
-            Some(record) => format!("is deployed, and run {} did not see it through", record.run),
+            Some(record) => format!("is deployed, and run {} did not complete it", record.run),
         });
         if self.adopt.contains(subject.name) {
             item.work.adopt = true;
@@ -76,7 +76,10 @@ impl<'a> Rules<'a> {
         } else if subject.record.is_some() && self.allow_redeploy.contains(subject.name) {
             item.redeploy();
         } else {
-            item.block("it is never deployed over", Some("--adopt"));
+            item.block(
+                "an unrecorded deployment is not overwritten",
+                Some("--adopt"),
+            );
         }
         item
     }

@@ -157,7 +157,7 @@ impl Rules<'_> {
                 "it is retired, its provisioner shows no step that erases, and the policy says `wipe: skip`"
             }
             false => {
-                "it is retired, and never provided: by the steps of its provisioner's own that erase"
+                "it is retired: erased by the provisioner's own clean steps, not made available"
             }
         };
         Ok(Some(Cleaning {

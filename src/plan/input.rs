@@ -75,7 +75,7 @@ pub enum Error {
         near: Option<Arc<str>>,
     },
     /// An action needs nodes, and none was named.
-    #[error("`{action}` wants at least one node")]
+    #[error("`{action}` requires at least one node")]
     NoNodes {
         /// Which.
         action: Action,

@@ -149,7 +149,7 @@ pub enum Error {
         holder: Box<Holder>,
     },
     /// A run has come to its end, and nodes that it built have no record.
-    #[error("run {run} has come to its end, and {} not in the records as deployed: {}", counted_nodes(nodes.len()), shown_nodes(nodes))]
+    #[error("run {run} is complete, and {} not recorded as deployed: {}", counted_nodes(nodes.len()), shown_nodes(nodes))]
     Unrecorded {
         /// The run.
         run: RunId,
@@ -184,7 +184,7 @@ pub enum Error {
     #[error("failed to open the journal of the run")]
     Journal(#[from] journal::Error),
     /// A file of the run could not be read or written.
-    #[error("failed to keep `{}`", path.display())]
+    #[error("failed to read or write `{}`", path.display())]
     File {
         /// The file.
         path: PathBuf,

@@ -50,7 +50,7 @@ pub fn follow(
     }
     for run in store.read()?.site.tags_owed {
         client.tell(&format!(
-            "warning: the tag of run {run} is owed: the remote has refused it; the next `trueup apply` tries again"
+            "warning: the tag of run {run} is not published: the remote refused it; the next `trueup apply` retries"
         ));
     }
     Ok(())

@@ -171,7 +171,7 @@ pub enum Refusal {
     },
     /// Fewer healthy members would be left than the document wants.
     #[error(
-        "etcd cluster `{cluster}` would be left with {} without {node}, and its document wants {minimum}{}",
+        "etcd cluster `{cluster}` would be left with {} without {node}, and its document requires {minimum}{}",
         voters_that_are_healthy(*healthy), list(unwell)
     )]
     Minimum {

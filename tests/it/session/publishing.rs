@@ -234,7 +234,7 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
     assert!(
         error
             .to_string()
-            .contains("2 nodes are not in the records as deployed: a, b"),
+            .contains("2 nodes are not recorded as deployed: a, b"),
         "{error}"
     );
     assert!(tags(&checkout).is_empty());

@@ -251,7 +251,7 @@ impl ProvisionedObject for Node {
     }
 }
 
-const NO_CLUSTER: &str = "Ironic knows nothing of the cluster that runs on its machines";
+const NO_CLUSTER: &str = "Ironic does not report the cluster of its machines";
 
 /// The capabilities of Ironic for a machine; `cleaned`: whether a teardown ends with cleaning.
 fn capabilities(cleaned: bool) -> std::collections::BTreeSet<Capability> {

@@ -288,7 +288,7 @@ fn by(what: &str, key: &str, value: &str) -> String {
     }
 }
 
-const NO_CLUSTER: &str = "Metal3 knows nothing of the cluster that runs on its hosts";
+const NO_CLUSTER: &str = "Metal3 does not report the cluster of its hosts";
 
 /// The settings that decide the capabilities for a host.
 #[derive(Clone, Copy, Debug)]

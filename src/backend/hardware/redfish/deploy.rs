@@ -57,8 +57,8 @@ impl Machine<'_> {
             && self.has_reported(url).await.is_ok()
         {
             return self.refuse(
-                "`deploy.url` reports that the system has come up before it was installed: it has to forget \
-                 the last deploy first",
+                "`deploy.url` reports that the system has come up before it was installed: clear the status of the \
+                 previous deploy at that URL first",
             );
         }
         if settings.deploy.from == Source::VirtualMedia {
