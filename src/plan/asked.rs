@@ -327,8 +327,8 @@ fn no_automated_cleaning(state: ProvisionState, retired: bool) -> Option<&'stati
         );
     }
     (state == ProvisionState::CleanFailed).then_some(
-        "it failed to be cleaned, and its provisioner runs no automated clean steps from there: allowed are \
-         named steps (`clean --step I.S`), `manage`, and on purpose `provide`",
+        "its cleaning failed, and its provisioner runs no automated clean steps in that state; use \
+         `clean --step I.S`, `manage` or, on purpose, `provide`",
     )
 }
 

@@ -375,7 +375,7 @@ fn a_provisioner_that_cleans_on_the_way_to_available_cleans_neither_retired_nor_
         let blocked = |plan: &Plan| plan.changes[0].blocked.clone();
         let plan = asked(&mut world, Action::Clean, &["n1"]);
         let reason = blocked(&plan).unwrap().reason;
-        assert!(reason.contains("allowed are named steps"), "{reason}");
+        assert!(reason.contains("use `clean --step I.S`"), "{reason}");
         world.request.clean_steps = vec![CleanStep::new("deploy", "erase_devices")];
         assert_eq!(blocked(&world.plan()), None, "{state:?}");
     }
