@@ -19,7 +19,7 @@ mod take_in;
 mod tally;
 
 pub use dispatch::execute;
-pub use preconditions::StillHolds;
+pub use preconditions::PreconditionChecker;
 pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, Preconditions};
 
 #[cfg(test)]

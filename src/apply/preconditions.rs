@@ -17,7 +17,7 @@ use crate::remediation::MaxUnhealthy;
 use crate::step::{EtcdRemoval, FailureReason, StepIndex, StepKind};
 
 /// The preconditions of the steps of a plan.
-pub struct StillHolds {
+pub struct PreconditionChecker {
     plan: Arc<Plan>,
     /// For each step, where its part of `preconditions` begins; and where the last one ends.
     begins: Vec<u32>,
@@ -38,7 +38,7 @@ pub struct StillHolds {
     refused: BTreeMap<usize, Arc<str>>,
 }
 
-impl StillHolds {
+impl PreconditionChecker {
     /// The preconditions of the steps of `plan`, observed through `backends`.
     #[must_use]
     pub fn new(plan: Arc<Plan>, design: &Design, backends: Arc<Backends>) -> Self {
@@ -171,9 +171,9 @@ impl StillHolds {
     }
 }
 
-impl StillHolds {
+impl PreconditionChecker {
     /// Whether every etcd cluster bears that the machine is away for a while.
-    fn bears_absence(&self, order: &Order, seen: &Observations) -> Result<(), Arc<str>> {
+    fn tolerates_absence(&self, order: &Order, seen: &Observations) -> Result<(), Arc<str>> {
         let Some(node) = &order.step.id.node else {
             return Ok(());
         };
@@ -219,7 +219,7 @@ fn drain_before(plan: &Plan, removal: usize) -> Option<usize> {
     steps.find(|step| plan.steps[*step].id.kind == StepKind::Drain)
 }
 
-impl Preconditions for StillHolds {
+impl Preconditions for PreconditionChecker {
     fn check<'a>(&'a self, step: StepIndex, order: &'a Order) -> Pending<'a, Result<(), Arc<str>>> {
         Box::pin(async move {
             if let Some(reason) = self.refused.get(&(step.0 as usize)) {
@@ -245,7 +245,7 @@ impl Preconditions for StillHolds {
                 return Err(format!("precondition-changed: {broken}").into());
             }
             if remedies {
-                self.bears_absence(order, &seen)?;
+                self.tolerates_absence(order, &seen)?;
                 self.is_the_machine(order).await?;
             }
             Ok(())

@@ -132,7 +132,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         at,
         connection: &connection,
         request: &request,
-        wish: &arguments.wish(context),
+        plan_request: &arguments.plan_request(context),
     };
     let planned = planner.plan()?;
     if let Some(path) = &command.save_observed {

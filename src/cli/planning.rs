@@ -15,7 +15,7 @@ use crate::record::Store;
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
 use crate::site::At;
-use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, Wish, follow};
+use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, PlanRequest, follow};
 
 /// The flags that shape a plan.
 #[derive(Debug, Clone, Default, Args)]
@@ -173,8 +173,8 @@ impl PlanArguments {
     }
 
     /// The settings for a plan in these arguments.
-    pub(in crate::cli) fn wish(&self, context: &Context) -> Wish {
-        Wish {
+    pub(in crate::cli) fn plan_request(&self, context: &Context) -> PlanRequest {
+        PlanRequest {
             options: self.given(context),
             allowed: None,
             observed: observed(context, self.observed.as_ref()),
@@ -186,13 +186,13 @@ impl PlanArguments {
 
     /// The settings for a plan of a saved request today. Its allowances count as far as these arguments
     /// repeat them, or all of them where `is_confirmed`.
-    pub(in crate::cli) fn wish_of_saved(
+    pub(in crate::cli) fn plan_request_of_saved(
         &self,
         context: &Context,
         saved: &Options,
         is_confirmed: bool,
-    ) -> Wish {
-        Wish {
+    ) -> PlanRequest {
+        PlanRequest {
             options: Options {
                 as_of: context.today(),
                 ..saved.clone()

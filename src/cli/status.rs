@@ -19,7 +19,7 @@ use super::interrupted;
 use super::planning::{self, PlanArguments, RemoteArguments};
 use super::revision::RevisionArguments;
 use super::selection::{SelectionArguments, select};
-use crate::workflow::{Planned, Planner, Wish};
+use crate::workflow::{PlanRequest, Planned, Planner};
 
 #[derive(Debug, Args)]
 pub(super) struct StatusCommand {
@@ -53,11 +53,11 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     let checkout = context.checkout(&repository)?;
     let (at, _) = command.revision.find(&checkout)?;
     let connection = command.remote.connection(&repository)?;
-    let wish = Wish {
+    let plan_request = PlanRequest {
         observed: planning::observed(context, command.observed.as_ref()),
         accept: command.revision.read.accept(),
         without_forecast: true,
-        ..PlanArguments::default().wish(context)
+        ..PlanArguments::default().plan_request(context)
     };
     let planner = Planner {
         client: &*context,
@@ -65,7 +65,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         at,
         connection: &connection,
         request: &Request::default(),
-        wish: &wish,
+        plan_request: &plan_request,
     };
     let planned = planner.plan()?;
     let (design, records) = (&planned.site.design, &planned.records);

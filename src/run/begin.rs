@@ -32,7 +32,7 @@ pub struct Proposal<'a> {
 }
 
 /// Tells, by the newest records, what of a plan does not hold any more.
-type StillHolds<'f> = dyn FnMut(&State) -> Result<Vec<String>, record::Error> + 'f;
+type PreconditionChecker<'f> = dyn FnMut(&State) -> Result<Vec<String>, record::Error> + 'f;
 
 /// Begins a run: takes the lock, follows the remote's records, asks `still_holds` with them what of the
 /// plan does not hold any more, and writes the run with its plan to the records.
@@ -48,7 +48,7 @@ type StillHolds<'f> = dyn FnMut(&State) -> Result<Vec<String>, record::Error> + 
 pub fn begin<'a>(
     process: Process<'a>,
     proposal: Proposal<'a>,
-    still_holds: &mut StillHolds<'_>,
+    still_holds: &mut PreconditionChecker<'_>,
 ) -> Result<Begun<'a>, Error> {
     let (site, actor) = (process.site, process.actor);
     site.remote()?;
@@ -157,14 +157,14 @@ struct Beginning<'a> {
 }
 
 impl<'a> Beginning<'a> {
-    fn run(&mut self, still_holds: &mut StillHolds<'_>) -> Result<Begun<'a>, Error> {
+    fn run(&mut self, still_holds: &mut PreconditionChecker<'_>) -> Result<Begun<'a>, Error> {
         let records = self.settled_records(still_holds)?;
         let run = self.run_id(&records.state)?;
         self.first_checkpoint(records, run)
     }
 
     /// The newest records, with the run before settled, by which the plan still holds.
-    fn settled_records(&self, still_holds: &mut StillHolds<'_>) -> Result<Records, Error> {
+    fn settled_records(&self, still_holds: &mut PreconditionChecker<'_>) -> Result<Records, Error> {
         let (site, store) = (self.process.site, &self.store);
         let mut records = site.records(store)?;
         repair_tag(site, store, &records.state)?;

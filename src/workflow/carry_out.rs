@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Error, time_left};
-use crate::apply::{self, DispatchRequest, EventClock, Preconditions, StillHolds};
+use crate::apply::{self, DispatchRequest, EventClock, PreconditionChecker, Preconditions};
 use crate::backend::{self, Backends, Hardware};
 use crate::design::{Design, NodeDesign, NodeName, RunId};
 use crate::journal::{Journal, Log};
@@ -95,7 +95,7 @@ pub trait RunHost {
     }
 
     /// The preconditions that the steps of a run are held to.
-    fn preconditions(&self, preconditions: StillHolds) -> Arc<dyn Preconditions> {
+    fn preconditions(&self, preconditions: PreconditionChecker) -> Arc<dyn Preconditions> {
         Arc::new(preconditions)
     }
 }
@@ -161,7 +161,8 @@ pub(super) fn carry_out<'a>(
         let backends = (execution.backends)();
         let unverified = execution.plan.unverified().map(NodeName::as_str);
         backends.identities().allow_unverified(unverified);
-        let holds = StillHolds::new(execution.plan.clone(), execution.design, backends.clone());
+        let holds =
+            PreconditionChecker::new(execution.plan.clone(), execution.design, backends.clone());
         let work = DispatchRequest {
             run: session.run().clone(),
             plan: execution.plan,

@@ -1,7 +1,7 @@
 //! The operator's consent to a plan from a file or from the records: its allowances are requests, and
 //! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
-use super::{Checkout, Client, Failure, FailureKind, Planned, Planner, Wish, commit_of};
+use super::{Checkout, Client, Failure, FailureKind, PlanRequest, Planned, Planner, commit_of};
 use crate::plan::{self, Action, Difference, Options, Plan, PlanEffect, effect};
 use crate::repository::CommitId;
 use crate::run::{self, SiteRepository, admit};
@@ -14,7 +14,7 @@ const MOST_LISTED: usize = 40;
 pub trait Operator {
     /// The settings of a saved request: its allowances count as far as the operator gave them, or all of
     /// them where `is_confirmed`.
-    fn wish_of_saved(&self, saved: &Options, is_confirmed: bool) -> Wish;
+    fn plan_request_of_saved(&self, saved: &Options, is_confirmed: bool) -> PlanRequest;
 
     /// The effect that the operator pinned.
     fn pinned(&self) -> Option<&str>;
@@ -79,19 +79,19 @@ impl Consent<'_> {
     /// Makes the plan of the same request today.
     pub(super) fn make(&self, is_confirmed: bool) -> Result<Planned, Failure> {
         let saved = &self.reviewed.options;
-        let wish = self.operator.wish_of_saved(saved, is_confirmed);
-        self.planner(&wish).plan()
+        let plan_request = self.operator.plan_request_of_saved(saved, is_confirmed);
+        self.planner(&plan_request).plan()
     }
 
     /// The planner of the same request.
-    fn planner<'p>(&'p self, wish: &'p Wish) -> Planner<'p> {
+    fn planner<'p>(&'p self, plan_request: &'p PlanRequest) -> Planner<'p> {
         Planner {
             client: self.client,
             checkout: self.checkout,
             at: self.at,
             connection: &self.site.connection,
             request: &self.reviewed.request,
-            wish,
+            plan_request,
         }
     }
 
@@ -135,9 +135,9 @@ impl Consent<'_> {
             return Ok((planned, by_name.then_some(missing)));
         }
         let saved = &self.reviewed.options;
-        let wish = self.operator.wish_of_saved(saved, true);
+        let plan_request = self.operator.plan_request_of_saved(saved, true);
         let observations = planned.observations.take();
-        let whole = self.planner(&wish).plan_again(observations)?;
+        let whole = self.planner(&plan_request).plan_again(observations)?;
         planned.observations = whole.observations;
         if !by_name && !takes_more(&whole.plan, &planned.plan) {
             return Ok((planned, None));

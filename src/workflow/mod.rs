@@ -33,7 +33,7 @@ pub use consent::{Consent, Operator, admitted, listed};
 pub use equip::{Equipped, equip, in_history};
 pub use error::Error;
 pub use failure::{Failure, FailureKind};
-pub use plan::{Observed, Planned, Planner, Wish, applied, commit_of, recorded};
+pub use plan::{Observed, PlanRequest, Planned, Planner, applied, commit_of, recorded};
 pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, look_out};
 pub use resume::{ResumeRequest, resume};

@@ -38,7 +38,7 @@ pub enum Observed {
 
 /// The settings of a plan.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct PlanRequest {
     /// The options.
     pub options: Options,
     /// Where `options` are those of a request that was saved: what is allowed now, of which the request takes what it
@@ -54,7 +54,7 @@ pub struct Wish {
     pub gives_times: bool,
 }
 
-impl Wish {
+impl PlanRequest {
     /// The options of the plan under the policy of its site.
     fn options(&self, policy: &Policy) -> Options {
         match &self.allowed {
@@ -152,7 +152,7 @@ pub struct Planner<'a> {
     /// The request.
     pub request: &'a Request,
     /// The settings.
-    pub wish: &'a Wish,
+    pub plan_request: &'a PlanRequest,
 }
 
 impl<'a> Planner<'a> {
@@ -187,7 +187,7 @@ impl<'a> Planner<'a> {
             let settings = Settings {
                 depth: Depth::Checked,
                 detail: Detail::Designs,
-                accept: self.wish.accept,
+                accept: self.plan_request.accept,
             };
             let site = loader.load(&location, self.at, settings);
             (joined(ground), joined(snapshot), joined(head), site)
@@ -236,7 +236,7 @@ impl<'a> Planner<'a> {
             }
             (None, snapshot) => snapshot.flatten(),
         };
-        let options = self.wish.options(&design.policy);
+        let options = self.plan_request.options(&design.policy);
         let intermediate_commits = self.intermediate_commits(&options, &state, head.as_ref())?;
         let revisions: Vec<Revision<'_>> = old
             .values()
@@ -309,7 +309,7 @@ impl<'a> Planner<'a> {
     }
 
     fn snapshot(&self) -> Result<Snapshot, Failure> {
-        let path = match &self.wish.observed {
+        let path = match &self.plan_request.observed {
             Observed::Now => return Ok(None),
             Observed::Nothing => return Ok(Some(None)),
             Observed::File(path) => path,
@@ -422,7 +422,7 @@ impl<'a> Planner<'a> {
             plan::Error::UnknownNode { .. }
             | plan::Error::NotInCluster { .. }
             | plan::Error::NoEtcd => FailureKind::NotFound,
-            plan::Error::GracePeriod { .. } if !self.wish.gives_times => FailureKind::Error,
+            plan::Error::GracePeriod { .. } if !self.plan_request.gives_times => FailureKind::Error,
             _ => FailureKind::Usage,
         };
         Failure::new(kind, error.to_string())
@@ -430,7 +430,7 @@ impl<'a> Planner<'a> {
 
     /// The parts of the cluster to observe.
     fn look(&self) -> Look {
-        if self.wish.without_forecast {
+        if self.plan_request.without_forecast {
             return Look {
                 etcd: true,
                 ..Look::default()

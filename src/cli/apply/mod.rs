@@ -246,14 +246,14 @@ fn apply_new(
         Some(commit) => commit,
         None => checkout.head()?,
     };
-    let wish = arguments.wish(context);
+    let plan_request = arguments.plan_request(context);
     let planner = Planner {
         client: context,
         checkout,
         at,
         connection,
         request,
-        wish: &wish,
+        plan_request: &plan_request,
     };
     let planned = planner.plan()?;
     show(context, &planned.plan)?;

@@ -7,7 +7,7 @@ use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Options, Plan};
 use crate::report;
-use crate::workflow::{Operator, Wish};
+use crate::workflow::{Operator, PlanRequest};
 
 /// The operator who gave a command.
 pub(super) struct CommandOperator<'a> {
@@ -16,9 +16,9 @@ pub(super) struct CommandOperator<'a> {
 }
 
 impl Operator for CommandOperator<'_> {
-    fn wish_of_saved(&self, saved: &Options, is_confirmed: bool) -> Wish {
+    fn plan_request_of_saved(&self, saved: &Options, is_confirmed: bool) -> PlanRequest {
         let arguments = &self.command.arguments;
-        arguments.wish_of_saved(self.context, saved, is_confirmed)
+        arguments.plan_request_of_saved(self.context, saved, is_confirmed)
     }
 
     fn pinned(&self) -> Option<&str> {

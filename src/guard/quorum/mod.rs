@@ -188,7 +188,7 @@ pub fn removal(
             node: machine.node.clone(),
         });
     }
-    stays(cluster, &view, node, (&leaving, &staying))?;
+    keeps_quorum(cluster, &view, node, (&leaving, &staying))?;
     let cluster_id = view.latest().map(|answer| &answer.cluster_id);
     let removals = leaving.into_iter().map(|(member, machine)| EtcdRemoval {
         cluster: cluster.name.clone(),
@@ -203,7 +203,7 @@ pub fn removal(
 type KnownMember<'a> = (&'a EtcdMemberSeen, &'a EtcdMember);
 
 /// Whether enough healthy voters stay: a quorum, and as many as the design wants.
-fn stays(
+fn keeps_quorum(
     cluster: &EtcdCluster,
     view: &View<'_>,
     node: &NodeName,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use trueup::apply::{self, EventClock, Preconditions, StillHolds};
+use trueup::apply::{self, EventClock, PreconditionChecker, Preconditions};
 use trueup::backend::{self, Backends, Hardware, NoSecrets};
 use trueup::design::{Design, NodeDesign, NodeName, RunId, SiteName};
 use trueup::diagnostic::{Diagnostics, Sources};
@@ -40,8 +40,8 @@ use trueup::run::{
 use trueup::site::{Accept, At, Location};
 use trueup::workflow::{
     self, AbortRequest, ApplyRequest, Caller, Carried, Checkout, Client, Execution, Failure,
-    FailureKind, Observed, Observing, PlanFile, Planner, ResumeRequest, RunHost, RunLimits, Steps,
-    Wish, equip, plan_of,
+    FailureKind, Observed, Observing, PlanFile, PlanRequest, Planner, ResumeRequest, RunHost,
+    RunLimits, Steps, equip, plan_of,
 };
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
@@ -344,7 +344,7 @@ impl Stage {
     fn plan(&self, request: &Request, options: Options) -> Option<Planned> {
         let (checkout, site) = (self.checkout(), self.site());
         let commit = checkout.head().unwrap();
-        let wish = Wish {
+        let plan_request = PlanRequest {
             options,
             allowed: None,
             observed: Observed::Now,
@@ -358,7 +358,7 @@ impl Stage {
             at: At::Commit(commit),
             connection: &site.connection,
             request,
-            wish: &wish,
+            plan_request: &plan_request,
         };
         let planned = match planner.plan() {
             Ok(planned) => planned,
@@ -706,7 +706,7 @@ impl RunHost for MortalHost<'_> {
         Arc::new(Mortal::new(backends, self.undertaker.clone()))
     }
 
-    fn preconditions(&self, preconditions: StillHolds) -> Arc<dyn Preconditions> {
+    fn preconditions(&self, preconditions: PreconditionChecker) -> Arc<dyn Preconditions> {
         Arc::new(Mortal::new(preconditions, self.undertaker.clone()))
     }
 }

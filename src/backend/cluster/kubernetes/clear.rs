@@ -88,7 +88,7 @@ async fn settle(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     let mut last: Option<(Instant, BTreeSet<Arc<str>>)> = None;
     loop {
         match step.pods().await {
-            Err(error) => outage.bear(step, error).await?,
+            Err(error) => outage.retry_after(step, error).await?,
             Ok((pods, _)) => {
                 outage.ends();
                 let names: Vec<String> = unsettled(node, &pods)

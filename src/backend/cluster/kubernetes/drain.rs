@@ -183,7 +183,7 @@ impl Drain<'_, '_> {
             let (pods, version) = match listed {
                 Ok(listed) => listed,
                 Err(error) => {
-                    self.outage.bear(self.step, error).await?;
+                    self.outage.retry_after(self.step, error).await?;
                     continue;
                 }
             };
@@ -197,7 +197,7 @@ impl Drain<'_, '_> {
                 Ok(watch) => self.follow(watch).await?,
                 // The list was too old already.
                 Err(error) if error.code() == Some(410) => {}
-                Err(error) => self.outage.bear(self.step, error).await?,
+                Err(error) => self.outage.retry_after(self.step, error).await?,
             }
             // A watch that breaks at once must not become a storm of lists.
             if !self.left.is_empty() && began.elapsed() < PACE / 2 {

@@ -50,7 +50,7 @@ pub(super) async fn silent(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
     loop {
         match step.meant().await {
-            Err(error) => outage.bear(step, error).await?,
+            Err(error) => outage.retry_after(step, error).await?,
             Ok(None) => return Ok(()),
             Ok(Some(node)) if !node.status.is_ready() => return Ok(()),
             Ok(Some(_)) => {
@@ -108,7 +108,7 @@ pub(super) async fn force(step: &NodeStep<'_>) -> Result<(), ActError> {
         let pods = match step.pods().await {
             Ok((pods, _)) => pods,
             Err(error) => {
-                outage.bear(step, error).await?;
+                outage.retry_after(step, error).await?;
                 continue;
             }
         };

@@ -254,8 +254,8 @@ impl Outage {
         Ok(())
     }
 
-    /// The same, and waits a moment.
-    pub(super) async fn bear(
+    /// Notes the error, and waits a moment before the next attempt.
+    pub(super) async fn retry_after(
         &mut self,
         step: &NodeStep<'_>,
         error: ApiError,

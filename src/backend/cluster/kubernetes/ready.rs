@@ -25,7 +25,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
     loop {
         match step.look().await {
-            Err(error) => outage.bear(step, error).await?,
+            Err(error) => outage.retry_after(step, error).await?,
             Ok(node) => {
                 outage.ends();
                 let Some(missing) = missing(step, node.as_ref()) else {

@@ -165,7 +165,7 @@ pub(super) async fn set_out_of_service(step: &NodeStep<'_>) -> Result<(), ActErr
     let mut outage = Outage::none();
     loop {
         match step.pods().await {
-            Err(error) => outage.bear(step, error).await?,
+            Err(error) => outage.retry_after(step, error).await?,
             Ok((pods, _)) => {
                 outage.ends();
                 let left = pods.iter().filter(|pod| fate(pod).leaves()).count();

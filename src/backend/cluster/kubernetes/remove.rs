@@ -101,7 +101,7 @@ async fn gone(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     let mut outage = Outage::none();
     loop {
         match step.look().await {
-            Err(error) => outage.bear(step, error).await?,
+            Err(error) => outage.retry_after(step, error).await?,
             Ok(now)
                 if now
                     .as_ref()

@@ -150,7 +150,7 @@ async fn stop(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
             Ok(node)
         };
         match found.await {
-            Err(error) => outage.bear(step, error).await?,
+            Err(error) => outage.retry_after(step, error).await?,
             Ok(None) => drop(step.present().await?),
             Ok(Some(node)) if !node.status.is_ready() => return Ok(()),
             Ok(Some(_)) => {
@@ -183,7 +183,7 @@ pub(super) async fn retire(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
     loop {
         match retire_once(step).await {
-            Err(error) => outage.bear(step, error).await?,
+            Err(error) => outage.retry_after(step, error).await?,
             Ok(0) => return Ok(()),
             Ok(left) => {
                 outage.ends();

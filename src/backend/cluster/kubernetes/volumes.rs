@@ -39,7 +39,7 @@ pub(super) async fn release(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut waits = waits(PACE, LONGEST_PAUSE, &step.node);
     loop {
         match attached(&step.server, &step.node).await {
-            Err(error) => outage.bear(step, error).await?,
+            Err(error) => outage.retry_after(step, error).await?,
             Ok(volumes) if volumes.is_empty() => return Ok(()),
             Ok(volumes) => {
                 outage.ends();

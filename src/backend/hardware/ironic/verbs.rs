@@ -74,7 +74,7 @@ impl Task<'_, Ironic> {
 
     /// Sends a request as soon as the node is idle and `verb` is legal, as often as the node turns out to
     /// be locked by another client, or Ironic has no worker free: it answers 503 then, in normal service.
-    async fn when_free<T, F>(
+    async fn send_with_retry<T, F>(
         &self,
         mut node: Node,
         verb: Option<Verb>,
@@ -84,7 +84,7 @@ impl Task<'_, Ironic> {
         F: Future<Output = Result<T, RequestError>>,
     {
         let mut refusals = 0;
-        let mut busy = Busy::new(self.order);
+        let mut budget = RetryBudget::new(self.order);
         loop {
             node = self.settled(node).await?;
             if let Some(verb) = verb {
@@ -103,8 +103,8 @@ impl Task<'_, Ironic> {
                 return Err(ActError::Ambiguous(Arc::from(error.to_string())));
             }
             if error.is_busy() && node.is_idle() && node.state() == before.state() {
-                let Some(delay) = busy.next(&error, self.backend.watch.is_active()) else {
-                    return Err(busy.ended(&error));
+                let Some(delay) = budget.next(&error, self.backend.watch.is_active()) else {
+                    return Err(budget.ended(&error));
                 };
                 self.say(format!(
                     "Ironic is busy: {error}; retried in {} s",
@@ -133,7 +133,7 @@ impl Task<'_, Ironic> {
             api.put_state(&self.subject, &uuid, "provision", body).await
         };
         self.say(format!("{}: {verb}", node.state_name()));
-        let (before, ()) = self.when_free(node, Some(verb), send).await?;
+        let (before, ()) = self.send_with_retry(node, Some(verb), send).await?;
         let mut own_steps = OwnSteps::default();
         let node = self.ended(&before, verb, &mut own_steps).await?;
         Ok(self.keep_steps(node, own_steps).await)
@@ -238,7 +238,7 @@ impl Task<'_, Ironic> {
         let send = |uuid: Arc<str>| async move {
             api.patch(&self.subject, &uuid, operations, secret).await
         };
-        let (_, node) = self.when_free(node, verb, send).await?;
+        let (_, node) = self.send_with_retry(node, verb, send).await?;
         Ok(node)
     }
 
@@ -258,7 +258,7 @@ impl Task<'_, Ironic> {
             api.put_state(&self.subject, &uuid, "power", body).await
         };
         self.say(target);
-        let (before, ()) = self.when_free(node, Some(verb), send).await?;
+        let (before, ()) = self.send_with_retry(node, Some(verb), send).await?;
         let mut waiter = self.backend.watch.wait_for(&before.uuid);
         let mut level = Twice::default();
         let mut otherwise = 0;
@@ -290,7 +290,7 @@ impl Task<'_, Ironic> {
     pub(super) async fn maintain(&self, node: Node, reason: Option<&str>) -> Result<Node> {
         let api = &self.backend.api;
         let send = |uuid: Arc<str>| async move { api.maintain(&self.subject, &uuid, reason).await };
-        self.when_free(node, None, send).await?;
+        self.send_with_retry(node, None, send).await?;
         self.known().await
     }
 
@@ -298,7 +298,7 @@ impl Task<'_, Ironic> {
     pub(super) async fn remove(&self, node: Node) -> Result<()> {
         let api = &self.backend.api;
         let send = |uuid: Arc<str>| async move { api.remove(&self.subject, &uuid).await };
-        let removed = self.when_free(node, None, send).await;
+        let removed = self.send_with_retry(node, None, send).await;
         match removed {
             Ok(_) => Ok(()),
             Err(error) => match self.look().await? {
@@ -309,16 +309,16 @@ impl Task<'_, Ironic> {
     }
 }
 
-/// How long a request is repeated while Ironic is busy: as long as it works on other machines, since it
+/// How long a request is retried while Ironic is busy: as long as it works on other machines, since it
 /// bounds how many it deploys and cleans at once, and not much longer where it works on none.
-struct Busy {
+struct RetryBudget {
     /// The end of the step's own time.
     end: Option<Instant>,
     until: Instant,
     waits: Waits,
 }
 
-impl Busy {
+impl RetryBudget {
     fn new(order: &Order) -> Self {
         let now = Instant::now();
         let limit = Duration::from_secs(order.step.timeout).mul_f64(0.9);
