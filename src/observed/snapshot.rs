@@ -97,7 +97,7 @@ enum Line<'a> {
 ///
 /// # Errors
 ///
-/// It is too large, of another version, or not in the form that [`write`] gives it.
+/// It is too large, of another version, or not in the form that [`write()`] gives it.
 pub fn read(file: impl Read + Send) -> Result<Observations, Error> {
     read_at_most(LARGEST, file)
 }
