@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::design::schema;
 use crate::repository::{Repository, Signature};
@@ -13,12 +13,16 @@ use super::{Failure, FailureKind};
 
 /// An example: its files, and what its first commit says.
 pub(super) struct Example {
+    name: &'static str,
+    summary: &'static str,
     message: &'static str,
     files: &'static [(&'static str, &'static str)],
 }
 
 /// Three machines, as they stand in `site-examples/edge`.
 pub(super) const EDGE: Example = Example {
+    name: "edge",
+    summary: "three simulated machines",
     message: "Describe a site of three machines",
     files: &[
         (
@@ -50,6 +54,8 @@ pub(super) const EDGE: Example = Example {
 
 /// A control plane with etcd and two workers, as they stand in `site-examples/control-plane`.
 pub(super) const CONTROL_PLANE: Example = Example {
+    name: "control-plane",
+    summary: "a simulated control plane of three machines with etcd, and two workers",
     message: "Describe a control plane of three machines and two workers",
     files: &[
         (
@@ -93,26 +99,49 @@ pub(super) struct InitCommand {
     /// An empty or new folder
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
+    /// Site to write
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = ExampleName::Edge)]
+    example: ExampleName,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExampleName {
+    /// Three machines.
+    Edge,
+    /// A control plane with etcd, and two workers.
+    ControlPlane,
+}
+
+impl ExampleName {
+    fn example(self) -> &'static Example {
+        match self {
+            Self::Edge => &EDGE,
+            Self::ControlPlane => &CONTROL_PLANE,
+        }
+    }
 }
 
 pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Failure> {
     let folder = context.directory().join(&command.folder);
+    let example = command.example.example();
     // A repository inside another one would be an accident.
     let existing = folder.ancestors().find(|folder| folder.is_dir());
     let around = existing.and_then(|folder| Repository::discover(folder).ok());
     let (committed, next) = match around {
         Some(_) => {
-            write_files(&folder, &EDGE)?;
+            write_files(&folder, example)?;
             ("in the repository around it", "  git add . && git commit\n")
         }
         None => {
-            write_site(context, &folder, &EDGE)?;
+            write_site(context, &folder, example)?;
             ("committed to git", "")
         }
     };
     context.printer.tell(&format!(
-        "Wrote the site `edge` to {}: three simulated machines, {committed}.\n\nTry it:\n  cd {}\n{next}  trueup validate\n  trueup plan\n  trueup apply",
+        "Wrote the site `{}` to {}: {}, {committed}.\n\nTry it:\n  cd {}\n{next}  trueup validate\n  trueup plan\n  trueup apply",
+        example.name,
         command.folder.display(),
+        example.summary,
         command.folder.display(),
     ));
     Ok(0)

@@ -12,11 +12,11 @@ use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
 use crate::run::{Connection, RunReport};
 
-use super::Failure;
 use super::context::Context;
 use super::interrupted;
 use super::plan::{ViewArguments, print};
 use super::planning::{RemoteArguments, at_least_one};
+use super::{Failure, FailureKind};
 use crate::workflow::follow;
 
 /// How many tags are deleted by one push: its command line is bounded.
@@ -161,9 +161,9 @@ fn delete_there<'t>(
 
 #[derive(Debug, Args)]
 pub(super) struct ShowCommand {
-    /// A saved plan, or the id of a run
+    /// A saved plan, or the id of a run, of which the beginning is enough [default: the last run]
     #[arg(value_name = "FILE|RUN")]
-    what: String,
+    what: Option<String>,
     /// Show the plan of the run instead of its report
     #[arg(long)]
     plan: bool,
@@ -171,14 +171,35 @@ pub(super) struct ShowCommand {
     view: ViewArguments,
 }
 
+/// The run that is meant by its id or the beginning of it, or else the last one; `runs` are sorted.
+fn find_run(runs: &[RunId], what: Option<&str>, site: &SiteName) -> Result<RunId, Failure> {
+    let Some(what) = what else {
+        let last = runs.iter().max().cloned();
+        return last.ok_or_else(|| {
+            let message = format!("nothing was applied to site `{site}` yet");
+            Failure::new(FailureKind::NotFound, message)
+        });
+    };
+    let mut meant = runs.iter().filter(|run| run.as_str().starts_with(what));
+    match (meant.next(), meant.next()) {
+        (Some(run), None) => Ok(run.clone()),
+        (Some(_), Some(_)) => {
+            let message = format!("several runs of site `{site}` begin with `{what}`");
+            Err(Failure::new(FailureKind::Usage, message).hint("give more of the id"))
+        }
+        (None, _) => Err(Failure::error(format!(
+            "`{what}` is neither a file nor a run of site `{site}`"
+        ))
+        .hint("`trueup log` lists the runs")),
+    }
+}
+
 pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, Failure> {
-    let path = context.directory().join(&command.what);
-    if path.exists() {
+    let what = command.what.as_deref();
+    let file = what.map(|what| (what, context.directory().join(what)));
+    if let Some((what, path)) = file.filter(|(_, path)| path.exists()) {
         let unreadable = |error: &dyn std::fmt::Display| {
-            Failure::error(format!(
-                "the plan `{}` cannot be shown: {error}",
-                command.what
-            ))
+            Failure::error(format!("the plan `{what}` cannot be shown: {error}"))
         };
         let bytes = read_file(&path, observed::LARGEST, Links::Followed);
         let bytes = bytes.map_err(|error| unreadable(&error))?;
@@ -190,14 +211,15 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let checkout = context.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
     let state = store.read()?;
-    let run = RunId::from(command.what.as_str());
+    let run = find_run(&store.runs(&state)?, what, &checkout.location.site)?;
     let Some(record) = store.run(&state, &run)? else {
-        return Err(Failure::error(format!(
-            "`{}` is neither a file nor a run of site `{}`",
-            command.what, checkout.location.site
-        ))
-        .hint("`trueup log` lists the runs"));
+        return Err(Failure::error(format!("run {run} has no record")));
     };
+    if !command.plan && !command.view.is_text_or_json() {
+        let message = "the report of a run is printed as text or JSON";
+        let hint = format!("`trueup show {run} --plan` prints its plan in any format");
+        return Err(Failure::new(FailureKind::Usage, message).hint(hint));
+    }
     if command.plan {
         let Some(bytes) = store.run_file(&state, &run, RunFile::Plan)? else {
             return Err(Failure::error(format!("run {run} has no plan")));

@@ -127,7 +127,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 48] = [
+pub const SETTABLE: [&str; 49] = [
     "as-of",
     "backends-from",
     "base",
@@ -141,6 +141,7 @@ pub const SETTABLE: [&str; 48] = [
     "drain-node-grace-period",
     "drain-node-timeout",
     "etcd-ready-timeout",
+    "example",
     "exclude",
     "format",
     "full",

@@ -74,6 +74,11 @@ enum PlanFormat {
 }
 
 impl ViewArguments {
+    /// Whether it is one of the formats that everything has.
+    pub(super) fn is_text_or_json(&self) -> bool {
+        matches!(self.format, PlanFormat::Text | PlanFormat::Json)
+    }
+
     /// Whether it is for scripts.
     pub(super) fn is_json(&self) -> bool {
         self.format == PlanFormat::Json

@@ -457,3 +457,29 @@ fn a_folder_that_a_link_leads_to_again_is_read_once() {
     assert_eq!(found(&world, NONE), NONE);
     assert_eq!(found(&world, &["--rev", "HEAD"]), NONE);
 }
+
+#[test]
+fn an_error_in_a_value_that_was_substituted_names_both_places() {
+    let world = example("edge");
+    edit(
+        &world,
+        &[(
+            "more.yaml",
+            "",
+            "---\nschema: armada/Chart/v1\nmetadata: {name: chart}\ndata: {image: 7}\n---\nschema: drydock/HostProfile/v1\nmetadata:\n  name: taken\n  substitutions:\n  - src: {schema: armada/Chart/v1, name: chart, path: .image}\n    dest: {path: .platform.kernel_params}\ndata: {hardware_profile: small-server}\n",
+        )],
+    );
+    world.checkout.commit("The site");
+    let told = world.run(&["validate"]).with(1);
+    let told = format!("{}{}", told.stdout, told.stderr);
+    assert!(
+        told.contains("`data.platform.kernel_params` must be a map"),
+        "{told}"
+    );
+    assert!(told.contains("--> more.yaml:4:"), "{told}");
+    assert!(told.contains("more.yaml:8:"), "{told}");
+    assert!(
+        told.contains("it ends in `drydock/HostProfile/v1"),
+        "{told}"
+    );
+}

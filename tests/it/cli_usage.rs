@@ -90,3 +90,55 @@ fn init_inside_a_repository_makes_no_other_one() {
     world.checkout.commit("A site");
     world.run(&["-C", "sites/edge", "apply", "--yes"]).with(0);
 }
+
+#[test]
+fn a_run_is_shown_by_the_beginning_of_its_id_or_as_the_last_one() {
+    let world = example("edge");
+    world.checkout.commit("The site");
+    world
+        .run(&["show"])
+        .with(1)
+        .saying("nothing was applied to site `edge` yet");
+    world.run(&["apply", "--yes"]).with(0);
+    world.edit("profiles.yaml", "role: worker", "role: other");
+    world.commit_and_apply("Another label", &[]).with(0);
+    let log = world.run(&["log", "--format", "json"]).with(0).json();
+    let runs = log["runs"].as_array().unwrap();
+    let id = |position: usize| runs[position]["run"].as_str().unwrap();
+    let (newest, oldest) = (id(0), id(1));
+    let shown = |arguments: &[&str]| world.run(arguments).with(0).stdout;
+    assert_eq!(shown(&["show"]), shown(&["show", newest]));
+    let unique = (1..=oldest.len()).map(|end| &oldest[..end]);
+    let unique = unique
+        .filter(|start| !newest.starts_with(start))
+        .next()
+        .unwrap();
+    assert_eq!(shown(&["show", unique]), shown(&["show", oldest]));
+    world
+        .run(&["show", &oldest[..1]])
+        .with(64)
+        .saying("give more of the id");
+    world
+        .run(&["show", "--format", "markdown"])
+        .with(64)
+        .saying("--plan");
+    let plan = shown(&["show", "--plan", "--format", "markdown"]);
+    assert!(plan.starts_with("<!-- trueup"), "{plan}");
+}
+
+#[test]
+fn init_writes_the_example_that_is_asked_for() {
+    let world = World::empty("control-plane");
+    let folder = world.checkout.outside().join("new");
+    let folder = folder.to_str().unwrap();
+    let told = world
+        .run(&["init", "--example", "control-plane", folder])
+        .with(0);
+    assert!(
+        told.stderr.contains("Wrote the site `control-plane`"),
+        "{told:?}"
+    );
+    let told = world.run(&["-C", folder, "validate"]).with(0).stdout;
+    assert!(told.contains("5 nodes"), "{told}");
+    world.run(&["init", "--example", "none", folder]).with(64);
+}

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use super::Source;
 use super::cost::{MOST_PARTS, TooMuch};
 use crate::diagnostic::{Diagnostic, Mark};
-use crate::document::{Node, Value};
+use crate::document::{Document, Node, Value};
 
 /// Most values of an enumeration that are listed.
 const MOST_VALUES: usize = 12;
@@ -115,6 +115,25 @@ fn no_form(
             finish("schema-value", place, what, within)
         }
     }
+}
+
+/// Adds the document where a value ends that was written elsewhere: it is substituted or inherited.
+pub(super) fn with_document(problem: Diagnostic, document: &Document) -> Diagnostic {
+    match problem.mark {
+        Some(mark) if !is_written_in(&document.data, mark) => {
+            let message = format!("it ends in `{}`", document.id);
+            problem.related(document.name_mark, message)
+        }
+        _ => problem,
+    }
+}
+
+fn is_written_in(node: &Node, mark: Mark) -> bool {
+    let mut fields = node.as_map().into_iter().flat_map(|map| map.iter());
+    let mut items = node.as_list().unwrap_or_default().iter();
+    node.mark == mark
+        || fields.any(|(_, field)| field.key_mark == mark || is_written_in(&field.node, mark))
+        || items.any(|item| is_written_in(item, mark))
 }
 
 /// The warning for a DataSchema whose data is not a schema.

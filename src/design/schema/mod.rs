@@ -133,7 +133,8 @@ fn validate_within(documents: &[Input<'_>], threads: usize, purse: Purse) -> Dia
                 let same = |old: &Diagnostic| (old.code, old.mark) == (new.code, new.mark);
                 new.mark.is_none() || !found.iter().any(same)
             });
-            found.extend(more);
+            let more = more.into_iter();
+            found.extend(more.map(|each| explain::with_document(each, document)));
         }
         checked
     });
