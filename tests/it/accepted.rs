@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
+use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
-use super::world::{World, copy_folder};
 
 /// An edit of a file: a text of it, and another in its place; an empty one is the end of the file.
 type Edit = (&'static str, &'static str, &'static str);
@@ -21,18 +21,18 @@ struct Row {
 }
 
 /// A copy of one of the example sites, not committed yet.
-pub(crate) fn example(name: &str) -> World {
-    let world = World::of(Checkout::new(), "edge");
+pub(crate) fn example(name: &str) -> Fixture {
+    let fixture = Fixture::of(Checkout::new(), "edge");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = root.join("site-examples").join(name);
-    copy_folder(&folder, world.checkout.path());
-    world
+    copy_folder(&folder, fixture.checkout.path());
+    fixture
 }
 
-fn edit(world: &World, edits: &[Edit]) {
+fn edit(fixture: &Fixture, edits: &[Edit]) {
     for (path, old, new) in edits {
-        let text = match world.checkout.path().join(path).exists() {
-            true => world.read(path),
+        let text = match fixture.checkout.path().join(path).exists() {
+            true => fixture.read(path),
             false => String::new(),
         };
         let text = match old.is_empty() {
@@ -42,12 +42,12 @@ fn edit(world: &World, edits: &[Edit]) {
                 text.replacen(old, new, 1)
             }
         };
-        world.checkout.write(path, text);
+        fixture.checkout.write(path, text);
     }
 }
 
-fn found(world: &World, arguments: &[&str]) -> Vec<String> {
-    let ended = world.run(&[&["validate", "--format", "json"], arguments].concat());
+fn found(fixture: &Fixture, arguments: &[&str]) -> Vec<String> {
+    let ended = fixture.run(&[&["validate", "--format", "json"], arguments].concat());
     let report = ended.json();
     let problems = report["diagnostics"].as_array().unwrap();
     let text =
@@ -70,11 +70,11 @@ fn found(world: &World, arguments: &[&str]) -> Vec<String> {
 fn run(rows: &[Row]) {
     let mut wrong = Vec::new();
     for row in rows {
-        let world = example("edge");
-        edit(&world, row.edits);
-        world.checkout.commit("The site");
-        let found = found(&world, row.arguments);
-        let printed = world.run(&[&["validate"], row.arguments].concat());
+        let fixture = example("edge");
+        edit(&fixture, row.edits);
+        fixture.checkout.commit("The site");
+        let found = found(&fixture, row.arguments);
+        let printed = fixture.run(&[&["validate"], row.arguments].concat());
         let printed = format!("{}{}", printed.stdout, printed.stderr);
         if found != row.found || !printed.contains(row.says) {
             wrong.push(format!("@@ {}\n{}\n{printed}", row.what, found.join("\n")));
@@ -326,9 +326,9 @@ fn keys_that_are_twice_in_a_map_are_accepted_where_that_is_asked_for() {
             says: "is valid",
         },
     ]);
-    let world = example("edge");
-    edit(&world, &[TWICE]);
-    let rendered = world.run(&["render", "--allow-duplicate-keys"]).with(0);
+    let fixture = example("edge");
+    edit(&fixture, &[TWICE]);
+    let rendered = fixture.run(&["render", "--allow-duplicate-keys"]).with(0);
     assert!(rendered.stdout.contains("kernel: generic"), "{rendered:?}");
     assert!(!rendered.stdout.contains("kernel: old"));
 }
@@ -384,40 +384,40 @@ fn networks_and_partitions_are_held_to_drydocks_rules_and_their_own() {
 
 #[test]
 fn a_type_that_is_not_there_is_one_error_at_its_line() {
-    let world = example("multi-site");
-    let sites = std::fs::read_dir(world.checkout.path().join("site")).unwrap();
+    let fixture = example("multi-site");
+    let sites = std::fs::read_dir(fixture.checkout.path().join("site")).unwrap();
     let mut sites: Vec<String> = sites
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     sites.sort();
     let path = format!("site/{}/site-definition.yaml", sites[0]);
-    let text = world.read(&path);
+    let text = fixture.read(&path);
     let number = text
         .lines()
         .position(|line| line.contains("site_type:"))
         .unwrap();
     let line = text.lines().nth(number).unwrap().to_owned();
-    world.edit(&path, &line, &format!("{line}x"));
-    let problems = found(&world, &["--site", &sites[0]]);
+    fixture.edit(&path, &line, &format!("{line}x"));
+    let problems = found(&fixture, &["--site", &sites[0]]);
     assert_eq!(
         problems,
         [format!("error reference-site-type {path}:{}", number + 1)]
     );
-    let told = world.run(&["validate", "--site", &sites[0]]).with(1);
+    let told = fixture.run(&["validate", "--site", &sites[0]]).with(1);
     assert!(
         format!("{}{}", told.stdout, told.stderr).contains("did you mean"),
         "{told:?}"
     );
     // What is missing may be in another repository.
-    world.checkout.write(
+    fixture.checkout.write(
         &path,
         format!(
             "{}\n  repositories:\n    elsewhere: {{revision: main}}\n",
             text.trim_end()
         ),
     );
-    std::fs::remove_dir_all(world.checkout.path().join("global")).unwrap();
-    let problems = found(&world, &["--site", &sites[0]]);
+    std::fs::remove_dir_all(fixture.checkout.path().join("global")).unwrap();
+    let problems = found(&fixture, &["--site", &sites[0]]);
     let lines = text.trim_end().lines().count();
     assert_eq!(
         problems,
@@ -427,50 +427,50 @@ fn a_type_that_is_not_there_is_one_error_at_its_line() {
 
 #[test]
 fn files_of_kustomize_are_one_error() {
-    let world = example("edge");
+    let fixture = example("edge");
     for number in 0..20 {
         let path = format!("base/{number}.yaml");
-        world
+        fixture
             .checkout
             .write(&path, "apiVersion: v1\nkind: ConfigMap\n");
     }
-    world
+    fixture
         .checkout
         .write("base/kustomization.yaml", "resources: [1.yaml]\n");
     assert_eq!(
-        found(&world, NONE),
+        found(&fixture, NONE),
         ["error file-other-tool base/kustomization.yaml:null"]
     );
 }
 
 #[test]
 fn a_folder_that_a_link_leads_to_again_is_read_once() {
-    let world = example("edge");
-    std::fs::create_dir(world.checkout.path().join("more")).unwrap();
-    world.checkout.write(
+    let fixture = example("edge");
+    std::fs::create_dir(fixture.checkout.path().join("more")).unwrap();
+    fixture.checkout.write(
         "more/chart.yaml",
         "---\nschema: armada/Chart/v1\nmetadata: {name: chart}\ndata: {}\n",
     );
-    world.checkout.link("a-link", "more");
-    world.checkout.link("z-link", "more");
-    world.checkout.commit("Linked");
-    assert_eq!(found(&world, NONE), NONE);
-    assert_eq!(found(&world, &["--rev", "HEAD"]), NONE);
+    fixture.checkout.link("a-link", "more");
+    fixture.checkout.link("z-link", "more");
+    fixture.checkout.commit("Linked");
+    assert_eq!(found(&fixture, NONE), NONE);
+    assert_eq!(found(&fixture, &["--rev", "HEAD"]), NONE);
 }
 
 #[test]
 fn an_error_in_a_value_that_was_substituted_names_both_places() {
-    let world = example("edge");
+    let fixture = example("edge");
     edit(
-        &world,
+        &fixture,
         &[(
             "more.yaml",
             "",
             "---\nschema: armada/Chart/v1\nmetadata: {name: chart}\ndata: {image: 7}\n---\nschema: drydock/HostProfile/v1\nmetadata:\n  name: taken\n  substitutions:\n  - src: {schema: armada/Chart/v1, name: chart, path: .image}\n    dest: {path: .platform.kernel_params}\ndata: {hardware_profile: small-server}\n",
         )],
     );
-    world.checkout.commit("The site");
-    let told = world.run(&["validate"]).with(1);
+    fixture.checkout.commit("The site");
+    let told = fixture.run(&["validate"]).with(1);
     let told = format!("{}{}", told.stdout, told.stderr);
     assert!(
         told.contains("`data.platform.kernel_params` must be a map"),

@@ -5,35 +5,35 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::cli_trust::{Controller, backends, kubeconfig, path_with, site, with};
-use super::world::World;
+use super::fixture::Fixture;
 
 /// Moves a site that is the whole checkout into a folder of it.
-fn into_a_folder(world: &World) {
-    let folder = world.checkout.path().join("site");
+fn into_a_folder(fixture: &Fixture) {
+    let folder = fixture.checkout.path().join("site");
     std::fs::create_dir(&folder).unwrap();
-    for entry in std::fs::read_dir(world.checkout.path()).unwrap() {
+    for entry in std::fs::read_dir(fixture.checkout.path()).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name();
         if name != ".git" && name != "site" {
             std::fs::rename(entry.path(), folder.join(name)).unwrap();
         }
     }
-    world.checkout.commit("Move the site into a folder");
+    fixture.checkout.commit("Move the site into a folder");
 }
 
 /// A site in a folder of a checkout, with a cluster whose kubeconfig lies beside that folder.
-fn site_with_cluster() -> World {
+fn site_with_cluster() -> Fixture {
     let settings = "networks: [127.0.0.0/8], port: 1";
-    let world = site(settings);
+    let fixture = site(settings);
     let cluster = "  clusters: {kubernetes: {kubeconfig: {file: k8s/kubeconfig}}}\n";
-    backends(&world, settings, cluster);
-    into_a_folder(&world);
-    world
+    backends(&fixture, settings, cluster);
+    into_a_folder(&fixture);
+    fixture
 }
 
 /// Has the commit at hand be what `origin/main` was when it was fetched.
-fn protect(world: &World) {
-    let git = |arguments: &[&str]| world.checkout.git(arguments);
+fn protect(fixture: &Fixture) {
+    let git = |arguments: &[&str]| fixture.checkout.git(arguments);
     git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
 }
 
@@ -47,9 +47,9 @@ fn program(path: &Path, trace: &Path) {
 
 #[test]
 fn a_folder_of_the_site_that_looks_like_a_repository_is_none() {
-    let world = World::one_rack();
-    let trace = world.checkout.outside().join("ran");
-    let head = world.checkout.git(&["rev-parse", "HEAD"]);
+    let fixture = Fixture::one_rack();
+    let trace = fixture.checkout.outside().join("ran");
+    let head = fixture.checkout.git(&["rev-parse", "HEAD"]);
     for (name, text) in [
         ("HEAD", "ref: refs/heads/change\n".to_owned()),
         ("refs/heads/change", head.clone()),
@@ -65,9 +65,9 @@ fn a_folder_of_the_site_that_looks_like_a_repository_is_none() {
             ),
         ),
     ] {
-        world.checkout.write(&format!("nodes/{name}"), text);
+        fixture.checkout.write(&format!("nodes/{name}"), text);
     }
-    world.checkout.commit("A folder");
+    fixture.checkout.commit("A folder");
     for arguments in [
         &["validate"][..],
         &["plan"],
@@ -76,7 +76,7 @@ fn a_folder_of_the_site_that_looks_like_a_repository_is_none() {
         &["log"],
         &["trust", "--format", "json"],
     ] {
-        let ended = world.run(&[&["-C", "nodes"], arguments].concat());
+        let ended = fixture.run(&[&["-C", "nodes"], arguments].concat());
         assert!(!format!("{ended:?}").contains("hunter2"), "{ended:?}");
         assert!(!trace.exists(), "{arguments:?} ran what the folder names");
     }
@@ -88,13 +88,13 @@ fn a_folder_of_the_site_that_looks_like_a_repository_is_none() {
         "--backends-from",
         "origin/main",
     ];
-    let ended = world.run(&plan).with(1);
+    let ended = fixture.run(&plan).with(1);
     assert!(ended.stderr.contains("origin/main"), "{}", ended.stderr);
     // A folder that is no part of a checkout is no repository either.
-    let alone = world.checkout.outside().join("alone");
-    let nodes = world.checkout.path().join("nodes");
-    super::world::copy_folder(&nodes, &alone);
-    let ended = world.run(&["-C", alone.to_str().unwrap(), "validate"]);
+    let alone = fixture.checkout.outside().join("alone");
+    let nodes = fixture.checkout.path().join("nodes");
+    super::fixture::copy_folder(&nodes, &alone);
+    let ended = fixture.run(&["-C", alone.to_str().unwrap(), "validate"]);
     assert_eq!(ended.code, 1);
     assert!(!trace.exists());
 }
@@ -102,13 +102,13 @@ fn a_folder_of_the_site_that_looks_like_a_repository_is_none() {
 #[test]
 fn files_that_a_kubeconfig_of_the_checkout_names_come_from_the_protected_revision() {
     let controller = Controller::start();
-    let world = site_with_cluster();
+    let fixture = site_with_cluster();
     let text = kubeconfig(controller.port, "{tokenFile: token}");
-    world.checkout.write("k8s/kubeconfig", text);
-    world.checkout.write("k8s/token", "token-of-main\n");
-    world.checkout.commit("A cluster");
-    protect(&world);
-    let secret = world.checkout.outside().join("secret");
+    fixture.checkout.write("k8s/kubeconfig", text);
+    fixture.checkout.write("k8s/token", "token-of-main\n");
+    fixture.checkout.commit("A cluster");
+    protect(&fixture);
+    let secret = fixture.checkout.outside().join("secret");
     std::fs::write(&secret, "hunter2-of-the-pipeline\n").unwrap();
     let status = [
         "status",
@@ -118,10 +118,10 @@ fn files_that_a_kubeconfig_of_the_checkout_names_come_from_the_protected_revisio
         "origin/main",
     ];
     let replace = |with: &dyn Fn(&Path)| {
-        let path = world.checkout.path().join("k8s/token");
+        let path = fixture.checkout.path().join("k8s/token");
         std::fs::remove_file(&path).unwrap();
         with(&path);
-        world.run(&status).with(0)
+        fixture.run(&status).with(0)
     };
     let link = |to: &Path| {
         let to = to.to_owned();
@@ -139,8 +139,8 @@ fn files_that_a_kubeconfig_of_the_checkout_names_come_from_the_protected_revisio
     assert!(!heard.contains("hunter2"), "{heard}");
     // Without a protected revision a link is refused, and the content of the authority is what is trusted.
     replace(&link(&secret));
-    world.run(&["-C", "site", "trust", "--yes"]).with(0);
-    let ended = world
+    fixture.run(&["-C", "site", "trust", "--yes"]).with(0);
+    let ended = fixture
         .run(&["-C", "site", "status", "--format", "json"])
         .with(0);
     assert!(
@@ -150,11 +150,11 @@ fn files_that_a_kubeconfig_of_the_checkout_names_come_from_the_protected_revisio
     );
     let text = kubeconfig(controller.port, "{token: t}");
     let text = text.replace("{server:", "{certificate-authority: ca.pem, server:");
-    world.checkout.write("k8s/kubeconfig", text);
-    world.checkout.write("k8s/ca.pem", "one\n");
-    world.run(&["-C", "site", "trust", "--yes"]).with(0);
-    world.checkout.write("k8s/ca.pem", "another\n");
-    let ended = world.run(&["-C", "site", "status"]).with(4);
+    fixture.checkout.write("k8s/kubeconfig", text);
+    fixture.checkout.write("k8s/ca.pem", "one\n");
+    fixture.run(&["-C", "site", "trust", "--yes"]).with(0);
+    fixture.checkout.write("k8s/ca.pem", "another\n");
+    let ended = fixture.run(&["-C", "site", "status"]).with(4);
     assert!(
         ended.stderr.contains("certificate-authority → content"),
         "{}",
@@ -166,10 +166,10 @@ fn files_that_a_kubeconfig_of_the_checkout_names_come_from_the_protected_revisio
 #[test]
 fn a_kubeconfig_in_a_submodule_or_of_the_environment_is_not_taken_from_a_change() {
     let controller = Controller::start();
-    let world = site_with_cluster();
-    protect(&world);
+    let fixture = site_with_cluster();
+    protect(&fixture);
     let written = kubeconfig(controller.port, "{token: hunter2}");
-    world.checkout.write("k8s/kubeconfig", &written);
+    fixture.checkout.write("k8s/kubeconfig", &written);
     let status = [
         "status",
         "--format",
@@ -177,33 +177,33 @@ fn a_kubeconfig_in_a_submodule_or_of_the_environment_is_not_taken_from_a_change(
         "--backends-from",
         "origin/main",
     ];
-    world.run(&status).with(0);
+    fixture.run(&status).with(0);
     let heard = controller.heard().len();
     assert!(heard > 0, "what no commit has is the pipeline's own");
-    world
+    fixture
         .checkout
         .write("k8s/.git", "gitdir: ../.git/modules/k8s\n");
-    let ended = world.run(&status).with(0);
+    let ended = fixture.run(&status).with(0);
     assert!(
         ended.stdout.contains("another repository"),
         "{}",
         ended.stdout
     );
-    std::fs::remove_file(world.checkout.path().join("k8s/.git")).unwrap();
-    world.edit(
+    std::fs::remove_file(fixture.checkout.path().join("k8s/.git")).unwrap();
+    fixture.edit(
         "site/backends.yaml",
         "{kubeconfig: {file: k8s/kubeconfig}}",
         "{}",
     );
-    world.checkout.git(&["add", "site"]);
-    world.checkout.git(&[
+    fixture.checkout.git(&["add", "site"]);
+    fixture.checkout.git(&[
         "commit",
         "--quiet",
         "-m",
         "The kubeconfig of the environment",
     ]);
-    protect(&world);
-    let ended = with(&world, &status, &[("KUBECONFIG", "k8s/kubeconfig")]).with(0);
+    protect(&fixture);
+    let ended = with(&fixture, &status, &[("KUBECONFIG", "k8s/kubeconfig")]).with(0);
     assert!(
         ended.stdout.contains("lies in the checkout"),
         "{}",
@@ -215,14 +215,14 @@ fn a_kubeconfig_in_a_submodule_or_of_the_environment_is_not_taken_from_a_change(
 #[test]
 fn a_program_of_a_kubeconfig_runs_outside_of_the_checkout_with_what_it_needs() {
     let controller = Controller::start();
-    let world = site("networks: [127.0.0.0/8], port: 1");
+    let fixture = site("networks: [127.0.0.0/8], port: 1");
     let cluster = "  clusters: {kubernetes: {kubeconfig: {file: kubeconfig}}}\n";
-    backends(&world, "networks: [127.0.0.0/8], port: 1", cluster);
-    let trace = world.checkout.outside().join("ran");
-    program(&world.checkout.path().join("k8s/token"), &trace);
-    let outside = world.checkout.outside().join("tools/cluster-token");
+    backends(&fixture, "networks: [127.0.0.0/8], port: 1", cluster);
+    let trace = fixture.checkout.outside().join("ran");
+    program(&fixture.checkout.path().join("k8s/token"), &trace);
+    let outside = fixture.checkout.outside().join("tools/cluster-token");
     let credential = r#"{"kind":"ExecCredential","status":{"token":"hunter2-printed"}}"#;
-    program(&outside, &world.checkout.outside().join("environment"));
+    program(&outside, &fixture.checkout.outside().join("environment"));
     let text = std::fs::read_to_string(&outside).unwrap();
     std::fs::write(
         &outside,
@@ -233,23 +233,23 @@ fn a_program_of_a_kubeconfig_runs_outside_of_the_checkout_with_what_it_needs() {
         let user = format!(
             "{{exec: {{apiVersion: client.authentication.k8s.io/v1, {words}, env: [{{name: MINE, value: here}}]}}}}"
         );
-        world
+        fixture
             .checkout
             .write("kubeconfig", kubeconfig(controller.port, &user));
-        world.run(&["trust", "--yes"]);
+        fixture.run(&["trust", "--yes"]);
         let variables = [
             ("AWS_PROFILE", "site"),
             ("BMC_PASSWORD", "hunter2-bmc"),
             ("PATH", &path_with(outside.parent().unwrap())),
         ];
-        with(&world, &["status", "--format", "json"], &variables).with(0)
+        with(&fixture, &["status", "--format", "json"], &variables).with(0)
     };
     // Where it runs there is no `k8s/token`.
     use_program("command: sh, args: ['-c', 'exec k8s/token']");
     assert!(!trace.exists());
     let ended = use_program(&format!(
         "command: {}/k8s/token",
-        world.checkout.path().display()
+        fixture.checkout.path().display()
     ));
     assert!(
         ended.stdout.contains("lies in the checkout"),
@@ -268,7 +268,7 @@ fn a_program_of_a_kubeconfig_runs_outside_of_the_checkout_with_what_it_needs() {
     assert!(!ended.stdout.contains("hunter2"), "{}", ended.stdout);
     assert_eq!(ended.stderr.lines().next(), Some("/"), "{}", ended.stderr);
     let environment =
-        std::fs::read_to_string(world.checkout.outside().join("environment")).unwrap();
+        std::fs::read_to_string(fixture.checkout.outside().join("environment")).unwrap();
     for needed in ["AWS_PROFILE=site", "MINE=here", "KUBERNETES_EXEC_INFO={"] {
         assert!(environment.contains(needed), "{needed}: {environment}");
     }
@@ -277,42 +277,42 @@ fn a_program_of_a_kubeconfig_runs_outside_of_the_checkout_with_what_it_needs() {
 
 #[test]
 fn no_program_is_found_in_the_checkout_whatever_path_says() {
-    let world = site(
+    let fixture = site(
         "networks: [127.0.0.0/8], port: 1, credentials: {username: admin, password: {exec: [bmc-password]}}",
     );
-    let trace = world.checkout.outside().join("ran");
+    let trace = fixture.checkout.outside().join("ran");
     for name in ["bmc-password", "git", "ipmitool"] {
-        program(&world.checkout.path().join("bin").join(name), &trace);
+        program(&fixture.checkout.path().join("bin").join(name), &trace);
     }
-    world.checkout.commit("Programs");
-    world.run(&["trust", "--yes"]).with(0);
-    for folder in [world.checkout.path().join("bin"), "bin".into()] {
-        let ended = with(&world, &["status"], &[("PATH", &*path_with(&folder))]).with(0);
+    fixture.checkout.commit("Programs");
+    fixture.run(&["trust", "--yes"]).with(0);
+    for folder in [fixture.checkout.path().join("bin"), "bin".into()] {
+        let ended = with(&fixture, &["status"], &[("PATH", &*path_with(&folder))]).with(0);
         assert!(!trace.exists(), "{ended:?}");
     }
 }
 
 #[test]
 fn nothing_is_written_through_a_link_of_the_checkout() {
-    let world = World::one_rack();
-    into_a_folder(&world);
-    let victim = world.checkout.outside().join("victim");
+    let fixture = Fixture::one_rack();
+    into_a_folder(&fixture);
+    let victim = fixture.checkout.outside().join("victim");
     std::fs::write(&victim, "mine").unwrap();
-    let config = world.read(".git/config");
-    let folder = world.checkout.path().join("plans");
+    let config = fixture.read(".git/config");
+    let folder = fixture.checkout.path().join("plans");
     std::fs::create_dir(&folder).unwrap();
     for (link, target) in [
         ("plans/plan.json", victim.to_str().unwrap()),
         ("plans/config.json", "../.git/config"),
         ("plans/folder", "../.git"),
     ] {
-        world.checkout.link(link, target);
+        fixture.checkout.link(link, target);
     }
     std::fs::write(folder.join(".gitignore"), "*\n").unwrap();
     for path in ["plan.json", "config.json", "folder/config"] {
         let path = format!("../plans/{path}");
         for flag in ["--out", "--save-observed"] {
-            let ended = world.run(&["-C", "site", "plan", flag, &path]);
+            let ended = fixture.run(&["-C", "site", "plan", flag, &path]);
             assert_eq!(ended.code, 1, "{ended:?}");
             assert!(
                 ended.stderr.contains("is a link in the checkout"),
@@ -321,21 +321,21 @@ fn nothing_is_written_through_a_link_of_the_checkout() {
         }
     }
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
-    assert_eq!(world.read(".git/config"), config);
-    world
+    assert_eq!(fixture.read(".git/config"), config);
+    fixture
         .run(&["-C", "site", "plan", "--out", "../plans/mine.json"])
         .with(0);
-    world
+    fixture
         .run(&["-C", "site", "plan", "--out", "../plans/mine.json"])
         .with(0);
 }
 
 #[test]
 fn a_key_of_gits_configuration_may_have_no_value() {
-    let world = World::one_rack();
-    let config = world.read(".git/config");
-    world
+    let fixture = Fixture::one_rack();
+    let config = fixture.read(".git/config");
+    fixture
         .checkout
         .write(".git/config", format!("{config}[commit]\n\tgpgsign\n"));
-    world.run(&["validate"]).with(0);
+    fixture.run(&["validate"]).with(0);
 }

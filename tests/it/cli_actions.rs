@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::world::{Ended, World};
+use super::fixture::{Ended, Fixture};
 
 /// The example site with an etcd cluster of its three control nodes, deployed.
-fn deployed() -> World {
-    let world = World::one_rack();
+fn deployed() -> Fixture {
+    let fixture = Fixture::one_rack();
     let members: Vec<String> = (1..=3)
         .map(|number| {
             format!(
@@ -15,7 +15,7 @@ fn deployed() -> World {
             )
         })
         .collect();
-    world.checkout.write(
+    fixture.checkout.write(
         "etcd.yaml",
         format!(
             "schema: promenade/EtcdClusters/v1\nmetadata: {{name: etcd-clusters}}\ndata:\n  clusters:\n  \
@@ -24,11 +24,11 @@ fn deployed() -> World {
             members.join(", ")
         ),
     );
-    world.checkout.commit("An etcd cluster");
-    world
+    fixture.checkout.commit("An etcd cluster");
+    fixture
         .run(&["apply", "--yes", "--allow-intermediate-commits"])
         .with(0);
-    world
+    fixture
 }
 
 /// The steps on nodes of the plan that was printed as JSON.
@@ -51,8 +51,8 @@ fn status(ended: &Ended) -> Value {
 
 #[test]
 fn a_control_node_is_redeployed_and_votes_again() {
-    let world = deployed();
-    let planned = world
+    let fixture = deployed();
+    let planned = fixture
         .run(&["plan", "redeploy", "control01", "--format", "json"])
         .with(0);
     let kinds = [
@@ -71,8 +71,8 @@ fn a_control_node_is_redeployed_and_votes_again() {
         steps(&planned),
         kinds.map(|kind| format!("{kind}/control-nodes/control01"))
     );
-    let tags = world.tags();
-    let ended = world
+    let tags = fixture.tags();
+    let ended = fixture
         .run(&[
             "apply",
             "redeploy",
@@ -87,18 +87,18 @@ fn a_control_node_is_redeployed_and_votes_again() {
         (&status["reason"], &status["code"]),
         (&"Success".into(), &200.into())
     );
-    assert_eq!(world.tags(), tags);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    assert_eq!(fixture.tags(), tags);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
     // And so may the next one.
-    world
+    fixture
         .run(&["apply", "redeploy", "control02", "--yes"])
         .with(0);
 }
 
 #[test]
 fn more_members_than_a_cluster_bears_are_refused_together() {
-    let world = deployed();
-    let ended = world
+    let fixture = deployed();
+    let ended = fixture
         .run(&[
             "apply",
             "teardown",
@@ -115,22 +115,22 @@ fn more_members_than_a_cluster_bears_are_refused_together() {
         (&status["reason"], &status["code"]),
         (&"Conflict".into(), &409.into())
     );
-    assert_eq!(world.effects("destroyed"), 0);
+    assert_eq!(fixture.effects("destroyed"), 0);
 }
 
 #[test]
 fn a_second_member_is_not_removed_where_the_first_is_gone_and_that_is_said() {
-    let world = deployed();
-    world
+    let fixture = deployed();
+    fixture
         .run(&["apply", "--yes", "remove-etcd", "control01"])
         .with(0);
-    world
+    fixture
         .run(&["plan", "remove-etcd", "control01"])
         .with(0)
         .stdout
         .find("its members are gone already")
         .expect("a member that is gone is no error");
-    let refused = world
+    let refused = fixture
         .run(&[
             "apply",
             "--yes",
@@ -148,7 +148,7 @@ fn a_second_member_is_not_removed_where_the_first_is_gone_and_that_is_said() {
         refused.stderr
     );
     assert_eq!(status(&refused)["reason"], "RemoveEtcdError");
-    let refused = world
+    let refused = fixture
         .run(&[
             "apply",
             "--yes",
@@ -163,11 +163,13 @@ fn a_second_member_is_not_removed_where_the_first_is_gone_and_that_is_said() {
 
 #[test]
 fn every_outcome_has_exactly_one_status_object() {
-    let world = deployed();
-    world
+    let fixture = deployed();
+    fixture
         .run(&["apply", "--yes", "teardown", "compute12"])
         .with(0);
-    world.run(&["apply", "--yes", "drain", "compute13"]).with(0);
+    fixture
+        .run(&["apply", "--yes", "drain", "compute13"])
+        .with(0);
     // What is asked for, the exit code, the reason and its code.
     let table: &[(&[&str], i32, &str, u16)] = &[
         (&["apply", "uncordon", "compute11"], 0, "Success", 200),
@@ -208,7 +210,7 @@ fn every_outcome_has_exactly_one_status_object() {
         if arguments[0] == "apply" {
             all.push("--yes");
         }
-        let ended = world.run(&all).with(*code);
+        let ended = fixture.run(&all).with(*code);
         let mut statuses = serde_json::Deserializer::from_str(&ended.stdout)
             .into_iter::<Value>()
             .map(Result::unwrap)
@@ -225,20 +227,20 @@ fn every_outcome_has_exactly_one_status_object() {
 
 #[test]
 fn an_only_member_is_not_said_to_be_gone() {
-    let world = World::one_rack();
-    world.checkout.write(
+    let fixture = Fixture::one_rack();
+    fixture.checkout.write(
         "etcd.yaml",
         "schema: promenade/EtcdClusters/v1\nmetadata: {name: etcd-clusters}\ndata:\n  clusters:\n  \
          - name: kube\n    credentials: {ca: {file: ca.pem}, cert: {file: cert.pem}, key: {file: key.pem}}\n    \
          members: [{node: control01, name: control01, peer_url: 'https://10.20.2.11:2380', \
          client_url: 'https://10.20.2.11:2379'}]\n",
     );
-    world.checkout.commit("An etcd cluster of one member");
-    world
+    fixture.checkout.commit("An etcd cluster of one member");
+    fixture
         .run(&["apply", "--yes", "--allow-intermediate-commits"])
         .with(0);
     let planned = ["plan", "remove-etcd", "control01", "--destroy-etcd", "kube"];
-    let shown = world.run(&planned).with(0).stdout;
+    let shown = fixture.run(&planned).with(0).stdout;
     assert!(
         shown.contains("etcd never removes its only member"),
         "{shown}"
@@ -247,17 +249,19 @@ fn an_only_member_is_not_said_to_be_gone() {
     let mut apply = planned.to_vec();
     apply[0] = "apply";
     apply.extend(["--yes", "--format", "json"]);
-    let ended = world.run(&apply).with(7);
+    let ended = fixture.run(&apply).with(7);
     assert_eq!(status(&ended)["reason"], "RemoveEtcdError");
 }
 
 #[test]
 fn a_step_on_the_cluster_for_a_machine_that_is_not_in_it_is_not_found() {
-    let world = deployed();
+    let fixture = deployed();
     for action in ["decommission", "remove-from-cluster"] {
-        world.run(&["apply", "--yes", action, "compute11"]).with(0);
+        fixture
+            .run(&["apply", "--yes", action, "compute11"])
+            .with(0);
     }
-    let ended = world
+    let ended = fixture
         .run(&[
             "apply",
             "--yes",
@@ -278,7 +282,7 @@ fn a_step_on_the_cluster_for_a_machine_that_is_not_in_it_is_not_found() {
 
 #[test]
 fn a_node_is_drained_and_takes_pods_again() {
-    let world = deployed();
+    let fixture = deployed();
     let forced = [
         "plan",
         "drain",
@@ -286,10 +290,12 @@ fn a_node_is_drained_and_takes_pods_again() {
         "--on-drain-timeout",
         "force-delete",
     ];
-    let shown = world.run(&forced).with(0).stdout;
+    let shown = fixture.run(&forced).with(0).stdout;
     assert!(shown.contains("whatever their budgets say"), "{shown}");
-    world.run(&["apply", "drain", "compute11", "--yes"]).with(0);
-    let planned = world
+    fixture
+        .run(&["apply", "drain", "compute11", "--yes"])
+        .with(0);
+    let planned = fixture
         .run(&[
             "plan",
             "uncordon",
@@ -300,44 +306,44 @@ fn a_node_is_drained_and_takes_pods_again() {
         ])
         .with(0);
     assert_eq!(steps(&planned), ["uncordon/compute11"]);
-    world
+    fixture
         .run(&["apply", "uncordon", "compute11", "--yes"])
         .with(0);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn a_node_that_was_torn_down_is_built_again_by_the_next_plan() {
-    let world = deployed();
-    world
+    let fixture = deployed();
+    fixture
         .run(&["apply", "teardown", "monitor01", "--yes"])
         .with(0);
-    let planned = world.planned(&[]);
+    let planned = fixture.planned(&[]);
     assert_eq!(planned.get("monitor01").map(String::as_str), Some("create"));
-    world.run(&["apply", "--yes"]).with(0);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn machines_are_switched_off_and_on() {
-    let world = deployed();
-    world
+    let fixture = deployed();
+    fixture
         .run(&["apply", "power", "off", "compute21", "--yes"])
         .with(0);
-    let planned = world.planned(&[]);
+    let planned = fixture.planned(&[]);
     assert_eq!(planned.get("compute21").map(String::as_str), Some("drift"));
-    world
+    fixture
         .run(&["apply", "power", "on", "compute21", "--yes"])
         .with(0);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
-    world
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture
         .run(&["apply", "power", "off", "ntp01", "--yes"])
         .with(4);
 }
 
 #[test]
 fn an_unknown_name_or_a_wrong_flag_is_an_error_and_nothing_is_done() {
-    let world = deployed();
+    let fixture = deployed();
     let table: &[(&[&str], i32, &str)] = &[
         (
             &["drain", "compute99"],
@@ -397,13 +403,13 @@ fn an_unknown_name_or_a_wrong_flag_is_an_error_and_nothing_is_done() {
     for (arguments, code, words) in table {
         let mut all = vec!["plan"];
         all.extend_from_slice(arguments);
-        world.run(&all).with(*code).saying(words);
+        fixture.run(&all).with(*code).saying(words);
     }
-    let ended = world
+    let ended = fixture
         .run(&["apply", "drain", "compute99", "--yes", "--format", "json"])
         .with(1);
     assert_eq!(status(&ended)["reason"], "NotFound");
-    let ended = world
+    let ended = fixture
         .run(&[
             "apply",
             "drain",
@@ -419,8 +425,8 @@ fn an_unknown_name_or_a_wrong_flag_is_an_error_and_nothing_is_done() {
 
 #[test]
 fn a_redeploy_without_a_site_action_before_it_is_an_error_before_anything() {
-    let world = World::one_rack();
-    world
+    let fixture = Fixture::one_rack();
+    fixture
         .run(&["plan", "redeploy", "compute11"])
         .with(1)
         .saying("there is no successful-site-action of site");
@@ -428,14 +434,14 @@ fn a_redeploy_without_a_site_action_before_it_is_an_error_before_anything() {
 
 #[test]
 fn a_saved_plan_of_an_action_is_applied_like_any_other() {
-    let world = deployed();
-    world
+    let fixture = deployed();
+    fixture
         .run(&["plan", "drain", "compute13", "-o", "drain"])
         .with(0);
     // The word is the action; the file is `./drain`.
-    world.run(&["apply", "drain", "--yes"]).with(64);
-    world.run(&["apply", "./drain"]).with(0);
-    world
+    fixture.run(&["apply", "drain", "--yes"]).with(64);
+    fixture.run(&["apply", "./drain"]).with(0);
+    fixture
         .run(&["apply", "./drain"])
         .with(5)
         .saying("the records of the nodes that the plan touches changed");
@@ -443,14 +449,14 @@ fn a_saved_plan_of_an_action_is_applied_like_any_other() {
 
 #[test]
 fn what_was_decided_since_holds_for_an_older_revision_too() {
-    let world = deployed();
-    world.edit(
+    let fixture = deployed();
+    fixture.edit(
         "policy.yaml",
         "node_names: [ntp01]",
         "node_names: [ntp01, compute11]",
     );
-    world.checkout.commit("Protect one more");
-    world
+    fixture.checkout.commit("Protect one more");
+    fixture
         .run(&["apply", "redeploy", "compute11", "--yes"])
         .with(4)
         .saying("the policy protects it");
@@ -458,7 +464,7 @@ fn what_was_decided_since_holds_for_an_older_revision_too() {
 
 #[test]
 fn a_member_whose_removal_would_be_refused_is_not_drained_for_it() {
-    let world = deployed();
+    let fixture = deployed();
     let group = |name: &str, nodes: &str| {
         format!(
             "  - {{name: {name}, critical: false, depends_on: [], \
@@ -466,7 +472,7 @@ fn a_member_whose_removal_would_be_refused_is_not_drained_for_it() {
         )
     };
     // The second is in both groups: where the first does not come back, only its own group holds it up.
-    world.checkout.write(
+    fixture.checkout.write(
         "strategy.yaml",
         format!(
             "schema: shipyard/DeploymentStrategy/v1\nmetadata: {{name: deployment-strategy}}\n\
@@ -475,19 +481,19 @@ fn a_member_whose_removal_would_be_refused_is_not_drained_for_it() {
             group("again", "control02")
         ),
     );
-    world.faults("[{nodes: [control01], step: deploy, outcome: fail}]");
-    world
+    fixture.faults("[{nodes: [control01], step: deploy, outcome: fail}]");
+    fixture
         .checkout
         .commit("A machine that is in two groups, and one that does not come back");
     let arguments = ["apply", "redeploy", "control01", "control02", "--yes"];
-    let ended = world.run(&[&arguments[..], &["--target-revision", "committed"]].concat());
+    let ended = fixture.run(&[&arguments[..], &["--target-revision", "committed"]].concat());
     let ended = ended.saying("would be left with 1 healthy voter without control02");
     assert!(
         ended.stdout.contains("drain/again/control02"),
         "{}",
         ended.stdout
     );
-    let ledger = world.ledger();
+    let ledger = fixture.ledger();
     assert!(ledger.contains_key("control01 drained"), "{ledger:?}");
     for effect in ["cordoned", "drained", "evicted"] {
         let effect = format!("control02 {effect}");

@@ -1,13 +1,13 @@
 //! `trueup apply` of a whole site: the specification's example strategy, as it should go and as it fails.
 
-use super::world::World;
+use super::fixture::Fixture;
 
 const EVERY_NODE: usize = 13;
 
 /// No effect that can be had once only took place twice on a node.
 #[track_caller]
-fn nothing_happened_twice(world: &World) {
-    for (what, times) in world.ledger() {
+fn nothing_happened_twice(fixture: &Fixture) {
+    for (what, times) in fixture.ledger() {
         if !what.ends_with(" failed") {
             assert_eq!(times, 1, "{what}");
         }
@@ -16,13 +16,17 @@ fn nothing_happened_twice(world: &World) {
 
 #[test]
 fn a_site_is_deployed_and_its_commit_is_tagged() {
-    let world = World::one_rack();
-    let planned = world.planned(&[]);
+    let fixture = Fixture::one_rack();
+    let planned = fixture.planned(&[]);
     assert_eq!(planned.len(), EVERY_NODE);
     assert!(planned.values().all(|kind| kind == "create"));
-    assert_eq!(world.tags(), Vec::<String>::new(), "a plan changes nothing");
+    assert_eq!(
+        fixture.tags(),
+        Vec::<String>::new(),
+        "a plan changes nothing"
+    );
 
-    let ended = world.run(&["apply", "--yes"]).with(0);
+    let ended = fixture.run(&["apply", "--yes"]).with(0);
     assert!(
         ended
             .stdout
@@ -30,9 +34,9 @@ fn a_site_is_deployed_and_its_commit_is_tagged() {
         "{}",
         ended.stdout
     );
-    let tag = world.tag_names().remove(0);
+    let tag = fixture.tag_names().remove(0);
     let run = tag.strip_prefix("site-action-success/one-rack/").unwrap();
-    let message = world
+    let message = fixture
         .checkout
         .git(&["cat-file", "-p", &format!("refs/tags/{tag}")]);
     assert!(message.contains(&format!("\ndag_id: {run}\n")), "{message}");
@@ -40,50 +44,50 @@ fn a_site_is_deployed_and_its_commit_is_tagged() {
         message.contains("\ntagger Ada <ada@example.org> "),
         "{message}"
     );
-    let tagged = world
+    let tagged = fixture
         .checkout
         .git(&["rev-parse", &format!("{tag}^{{commit}}")]);
-    assert_eq!(tagged, world.checkout.git(&["rev-parse", "HEAD"]));
-    assert_eq!(world.effects("deployed"), EVERY_NODE);
-    nothing_happened_twice(&world);
+    assert_eq!(tagged, fixture.checkout.git(&["rev-parse", "HEAD"]));
+    assert_eq!(fixture.effects("deployed"), EVERY_NODE);
+    nothing_happened_twice(&fixture);
 }
 
 #[test]
 fn a_site_that_is_as_designed_is_left_alone() {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    let ledger = world.ledger();
-    let ended = world.run(&["plan", "--detailed-exitcode"]).with(0);
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    let ledger = fixture.ledger();
+    let ended = fixture.run(&["plan", "--detailed-exitcode"]).with(0);
     assert!(ended.stdout.contains("No changes: "), "{}", ended.stdout);
-    world
+    fixture
         .run(&["apply", "--yes"])
         .with(0)
         .saying("Nothing to do");
     // Nobody has to approve nothing.
-    world.run(&["apply"]).with(0).saying("Nothing to do");
-    assert_eq!(world.tags(), ["success"]);
-    assert_eq!(world.ledger(), ledger);
+    fixture.run(&["apply"]).with(0).saying("Nothing to do");
+    assert_eq!(fixture.tags(), ["success"]);
+    assert_eq!(fixture.ledger(), ledger);
 }
 
 #[test]
 fn a_plan_says_by_its_exit_code_whether_there_are_changes() {
-    let world = World::one_rack();
-    world.run(&["plan"]).with(0);
+    let fixture = Fixture::one_rack();
+    fixture.run(&["plan"]).with(0);
     // The example's machines come with nothing on their disks, so that deploying them destroys nothing.
-    world.run(&["plan", "--detailed-exitcode"]).with(2);
-    world.run(&["apply", "--yes"]).with(0);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
-    world.edit("host-profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
-    world.run(&["plan", "--detailed-exitcode"]).with(3);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(2);
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.edit("host-profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    fixture.run(&["plan", "--detailed-exitcode"]).with(3);
 }
 
 #[test]
 fn a_critical_group_that_fails_in_prepare_fails_what_depends_on_it_and_nothing_else() {
-    let world = World::one_rack_with_faults(
+    let fixture = Fixture::one_rack_with_faults(
         "[{nodes: [ntp01], step: prepare, outcome: fail, message: no power}]",
     );
-    let ended = world.run(&["apply", "--yes"]).with(7);
-    assert_eq!(world.tags(), ["failure"]);
+    let ended = fixture.run(&["apply", "--yes"]).with(7);
+    assert_eq!(fixture.tags(), ["failure"]);
     for (group, result) in [
         ("ntp-node", "FAILED"),
         ("control-nodes", "FAILED"),
@@ -96,8 +100,8 @@ fn a_critical_group_that_fails_in_prepare_fails_what_depends_on_it_and_nothing_e
         assert_eq!(words[1], result, "{}", ended.stdout);
     }
     assert!(ended.stdout.contains("no power"), "{}", ended.stdout);
-    let ledger = world.ledger();
-    assert_eq!(world.effects("deployed"), 3, "{ledger:?}");
+    let ledger = fixture.ledger();
+    assert_eq!(fixture.effects("deployed"), 3, "{ledger:?}");
     assert_eq!(ledger["ntp01 failed"], 1, "{ledger:?}");
     for node in ["control01", "compute11", "compute23"] {
         let began = ledger.keys().any(|key| key.starts_with(node));
@@ -107,83 +111,84 @@ fn a_critical_group_that_fails_in_prepare_fails_what_depends_on_it_and_nothing_e
 
 #[test]
 fn after_a_failed_run_is_repaired_only_the_rest_is_done() {
-    let world = World::one_rack_with_faults(
+    let fixture = Fixture::one_rack_with_faults(
         "[{nodes: [ntp01], step: prepare, outcome: fail, message: no power}]",
     );
-    world.run(&["apply", "--yes"]).with(7);
+    fixture.run(&["apply", "--yes"]).with(7);
 
-    world.faults("[]");
-    let left = world.planned(&[]);
+    fixture.faults("[]");
+    let left = fixture.planned(&[]);
     assert_eq!(left.len(), 10, "{left:?}");
     assert!(!left.keys().any(|node| node.starts_with("monitor")));
-    world.commit_and_apply("Mended", &[]).with(0);
-    assert_eq!(world.tags(), ["failure", "success"]);
-    assert_eq!(world.effects("deployed"), EVERY_NODE);
-    nothing_happened_twice(&world);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.commit_and_apply("Mended", &[]).with(0);
+    assert_eq!(fixture.tags(), ["failure", "success"]);
+    assert_eq!(fixture.effects("deployed"), EVERY_NODE);
+    nothing_happened_twice(&fixture);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn a_group_that_is_not_critical_fails_in_deploy_and_the_action_succeeds_all_the_same() {
-    let world = World::one_rack_with_faults(
+    let fixture = Fixture::one_rack_with_faults(
         "[{nodes: [compute2?], step: deploy, outcome: fail, message: no image}]",
     );
-    let ended = world.run(&["apply", "--yes"]).with(7);
-    assert_eq!(world.tags(), ["success"]);
+    let ended = fixture.run(&["apply", "--yes"]).with(7);
+    assert_eq!(fixture.tags(), ["success"]);
     assert!(
         ended.stdout.contains("10 succeeded, 3 failed"),
         "{}",
         ended.stdout
     );
-    assert_eq!(world.effects("deployed"), 10);
+    assert_eq!(fixture.effects("deployed"), 10);
 
-    world.faults("[]");
-    let left = world.planned(&[]);
+    fixture.faults("[]");
+    let left = fixture.planned(&[]);
     let names: Vec<&str> = left.keys().map(String::as_str).collect();
     assert_eq!(names, ["compute21", "compute22", "compute23"]);
 }
 
 #[test]
 fn nodes_whose_deploy_failed_are_deployed_once_the_fault_is_repaired() {
-    let world = World::one_rack_with_faults(
+    let fixture = Fixture::one_rack_with_faults(
         "[{nodes: [compute2?], step: deploy, outcome: fail, message: no image}]",
     );
-    world.run(&["apply", "--yes"]).with(7);
-    world.faults("[]");
-    world.commit_and_apply("Mended", &[]).with(0);
-    assert_eq!(world.effects("deployed"), EVERY_NODE);
-    let ledger = world.ledger();
+    fixture.run(&["apply", "--yes"]).with(7);
+    fixture.faults("[]");
+    fixture.commit_and_apply("Mended", &[]).with(0);
+    assert_eq!(fixture.effects("deployed"), EVERY_NODE);
+    let ledger = fixture.ledger();
     assert_eq!(ledger["compute11 deployed"], 1);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn an_error_that_passes_is_tried_again_and_a_late_answer_is_waited_for() {
-    let world = World::one_rack_with_faults(
+    let fixture = Fixture::one_rack_with_faults(
         "[{nodes: [compute12], step: deploy, outcome: late, seconds: 600}, \
           {nodes: [compute2?], step: prepare, outcome: fail-once, message: the controller is busy}]",
     );
-    let ended = world.run(&["apply", "--yes"]).with(0);
+    let ended = fixture.run(&["apply", "--yes"]).with(0);
     ended.saying("the controller is busy");
-    nothing_happened_twice(&world);
+    nothing_happened_twice(&fixture);
 }
 
 #[test]
 fn an_answer_that_never_comes_fails_the_node_and_leaves_it_unknown() {
-    let world = World::one_rack_with_faults("[{nodes: [monitor02], step: deploy, outcome: hang}]");
-    let ended = world.run(&["apply", "--yes"]).with(7);
+    let fixture =
+        Fixture::one_rack_with_faults("[{nodes: [monitor02], step: deploy, outcome: hang}]");
+    let ended = fixture.run(&["apply", "--yes"]).with(7);
     assert!(
         ended.stdout.contains("12 succeeded, 1 failed"),
         "{}",
         ended.stdout
     );
-    assert_eq!(world.tags(), ["success"]);
+    assert_eq!(fixture.tags(), ["success"]);
 }
 
 #[test]
 fn every_event_is_a_line_of_json_where_that_is_asked_for() {
-    let world = World::one_rack();
-    let ended = world.run(&["apply", "--yes", "--format", "json"]).with(0);
+    let fixture = Fixture::one_rack();
+    let ended = fixture.run(&["apply", "--yes", "--format", "json"]).with(0);
     let mut kinds = std::collections::BTreeSet::new();
     for line in ended.stdout.lines() {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -194,31 +199,31 @@ fn every_event_is_a_line_of_json_where_that_is_asked_for() {
 
 #[test]
 fn the_run_can_be_shown_afterwards() {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    let runs = world.run(&["log", "--format", "json"]).with(0).json();
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    let runs = fixture.run(&["log", "--format", "json"]).with(0).json();
     let runs = runs["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 1);
     let run = runs[0]["run"].as_str().unwrap();
-    assert!(world.tag_names()[0].ends_with(run));
-    let shown = world.run(&["show", run]).with(0);
+    assert!(fixture.tag_names()[0].ends_with(run));
+    let shown = fixture.run(&["show", run]).with(0);
     assert!(shown.stdout.contains("succeeded"), "{}", shown.stdout);
-    let plan = world
+    let plan = fixture
         .run(&["show", run, "--plan", "--format", "json"])
         .with(0);
     assert_eq!(plan.changes().len(), EVERY_NODE);
-    world.run(&["show", "01ABC"]).with(1).saying("trueup log");
+    fixture.run(&["show", "01ABC"]).with(1).saying("trueup log");
     // The words for a revision that only records know.
-    let rendered = world.run(&["render"]).with(0).stdout;
+    let rendered = fixture.run(&["render"]).with(0).stdout;
     for word in ["successful-site-action", "last-site-action", "committed"] {
-        let same = world.run(&["render", "--rev", word]).with(0).stdout;
+        let same = fixture.run(&["render", "--rev", word]).with(0).stdout;
         assert_eq!(same, rendered, "{word}");
     }
 }
 
 #[test]
 fn outside_of_all_maintenance_windows_nothing_is_begun_but_on_purpose() {
-    let world = World::one_rack();
+    let fixture = Fixture::one_rack();
     let now = std::time::SystemTime::now();
     let since = now.duration_since(std::time::UNIX_EPOCH).unwrap();
     let hour = since.as_secs() / 3600;
@@ -227,11 +232,11 @@ fn outside_of_all_maintenance_windows_nothing_is_begun_but_on_purpose() {
         let policy = format!(
             "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{maintenance_windows: [{{from: '{from:02}:00', to: '{to:02}:00'}}]}}\n"
         );
-        world.checkout.write("policy.yaml", &policy);
+        fixture.checkout.write("policy.yaml", &policy);
     };
     // Far from now, so that no hour that passes meanwhile opens it.
     window(6, 2);
-    let refused = world
+    let refused = fixture
         .commit_and_apply("Change at night only", &["--allow-intermediate-commits"])
         .with(4);
     assert!(
@@ -248,10 +253,10 @@ fn outside_of_all_maintenance_windows_nothing_is_begun_but_on_purpose() {
         "{}",
         refused.stderr
     );
-    assert_eq!(world.tags(), Vec::<String>::new());
+    assert_eq!(fixture.tags(), Vec::<String>::new());
     let flags = ["--allow-intermediate-commits", "--outside-windows"];
-    world
+    fixture
         .run(&[&["apply", "--yes"][..], &flags].concat())
         .with(0);
-    assert_eq!(world.effects("deployed"), EVERY_NODE);
+    assert_eq!(fixture.effects("deployed"), EVERY_NODE);
 }

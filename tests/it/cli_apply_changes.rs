@@ -1,12 +1,12 @@
 //! `trueup plan` and `trueup apply` of one change at a time to a deployed site, and what refuses them.
 
-use super::world::World;
+use super::fixture::Fixture;
 
 /// The example site, deployed.
-fn deployed() -> World {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    world
+fn deployed() -> Fixture {
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture
 }
 
 fn kinds<'a>(pairs: &[(&'a str, &'a str)]) -> std::collections::BTreeMap<String, String> {
@@ -16,116 +16,116 @@ fn kinds<'a>(pairs: &[(&'a str, &'a str)]) -> std::collections::BTreeMap<String,
     owned.collect()
 }
 
-fn add_label(world: &World) {
-    world.edit(
+fn add_label(fixture: &Fixture) {
+    fixture.edit(
         "nodes/monitoring.yaml",
         "{rack: rack01, tags: [monitoring]}",
         "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
     );
 }
 
-fn edit_monitoring_storage(world: &World) {
-    world.edit(
+fn edit_monitoring_storage(fixture: &Fixture) {
+    fixture.edit(
         "host-profiles.yaml",
         "mountpoint: /var/lib/metrics",
         "mountpoint: /srv/metrics",
     );
 }
 
-fn add_node(world: &World) {
-    let mut nodes = world.read("nodes/monitoring.yaml");
+fn add_node(fixture: &Fixture) {
+    let mut nodes = fixture.read("nodes/monitoring.yaml");
     nodes.push_str(
         "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: monitor04}\ndata:\n  \
          host_profile: monitoring\n  metadata: {rack: rack01, tags: [monitoring]}\n  addressing:\n    \
          - {network: oob, address: 10.20.0.70}\n    - {network: pxe, address: 10.20.1.70}\n    \
          - {network: oam, address: 10.20.2.70}\n",
     );
-    world.checkout.write("nodes/monitoring.yaml", nodes);
+    fixture.checkout.write("nodes/monitoring.yaml", nodes);
 }
 
-fn remove_node(world: &World) {
-    let nodes = world.read("nodes/monitoring.yaml");
+fn remove_node(fixture: &Fixture) {
+    let nodes = fixture.read("nodes/monitoring.yaml");
     let kept: Vec<&str> = nodes
         .split("---\n")
         .filter(|document| !document.contains("monitor02"))
         .collect();
-    world
+    fixture
         .checkout
         .write("nodes/monitoring.yaml", kept.join("---\n"));
 }
 
 #[test]
 fn a_label_is_set_and_nothing_else_is_done() {
-    let world = deployed();
-    let before = world.ledger();
-    add_label(&world);
-    assert_eq!(world.planned(&[]), kinds(&[("monitor01", "relabel")]));
-    world.commit_and_apply("Gold", &[]).with(0);
-    assert_eq!(world.tags(), ["success", "success"]);
-    let mut after = world.ledger();
+    let fixture = deployed();
+    let before = fixture.ledger();
+    add_label(&fixture);
+    assert_eq!(fixture.planned(&[]), kinds(&[("monitor01", "relabel")]));
+    fixture.commit_and_apply("Gold", &[]).with(0);
+    assert_eq!(fixture.tags(), ["success", "success"]);
+    let mut after = fixture.ledger();
     assert_eq!(after.remove("monitor01 relabelled"), Some(1));
     assert_eq!(after, before);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn a_new_node_is_created_and_the_others_are_left_alone() {
-    let world = deployed();
-    let before = world.effects("deployed");
-    add_node(&world);
-    assert_eq!(world.planned(&[]), kinds(&[("monitor04", "create")]));
-    world.commit_and_apply("One more", &[]).with(0);
-    assert_eq!(world.effects("deployed"), before + 1);
-    assert_eq!(world.ledger()["monitor04 deployed"], 1);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    let fixture = deployed();
+    let before = fixture.effects("deployed");
+    add_node(&fixture);
+    assert_eq!(fixture.planned(&[]), kinds(&[("monitor04", "create")]));
+    fixture.commit_and_apply("One more", &[]).with(0);
+    assert_eq!(fixture.effects("deployed"), before + 1);
+    assert_eq!(fixture.ledger()["monitor04 deployed"], 1);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn an_edited_profile_redeploys_its_nodes_once_that_is_allowed() {
-    let world = deployed();
-    edit_monitoring_storage(&world);
+    let fixture = deployed();
+    edit_monitoring_storage(&fixture);
     let redeploys = kinds(&[
         ("monitor01", "redeploy"),
         ("monitor02", "redeploy"),
         ("monitor03", "redeploy"),
     ]);
-    assert_eq!(world.planned(&[]), redeploys);
-    let shown = world.run(&["plan"]).with(0).stdout;
+    assert_eq!(fixture.planned(&[]), redeploys);
+    let shown = fixture.run(&["plan"]).with(0).stdout;
     assert!(shown.contains("--allow-redeploy"), "{shown}");
     assert!(shown.contains("host-profiles.yaml"), "{shown}");
 
-    let ledger = world.ledger();
-    world
+    let ledger = fixture.ledger();
+    fixture
         .commit_and_apply("Another place for metrics", &[])
         .with(4)
         .saying("--allow-redeploy");
-    assert_eq!(world.ledger(), ledger, "a refusal does nothing");
-    assert_eq!(world.tags(), ["success"]);
+    assert_eq!(fixture.ledger(), ledger, "a refusal does nothing");
+    assert_eq!(fixture.tags(), ["success"]);
 
-    world
+    fixture
         .run(&["apply", "--yes", "--allow-redeploy", "all"])
         .with(0);
-    assert_eq!(world.tags(), ["success", "success"]);
-    let ledger = world.ledger();
+    assert_eq!(fixture.tags(), ["success", "success"]);
+    let ledger = fixture.ledger();
     for node in ["monitor01", "monitor02", "monitor03"] {
         assert_eq!(ledger[&format!("{node} deployed")], 2, "{ledger:?}");
         assert_eq!(ledger[&format!("{node} destroyed")], 1, "{ledger:?}");
     }
     assert_eq!(ledger["control01 deployed"], 1);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn one_node_of_three_is_redeployed_where_only_that_is_allowed() {
-    let world = deployed();
-    edit_monitoring_storage(&world);
-    world.checkout.commit("Another place for metrics");
-    world
+    let fixture = deployed();
+    edit_monitoring_storage(&fixture);
+    fixture.checkout.commit("Another place for metrics");
+    fixture
         .run(&["apply", "--yes", "--allow-redeploy", "monitor02"])
         .with(4)
         .saying("monitor01")
         .saying("monitor03");
-    world
+    fixture
         .run(&[
             "apply",
             "--yes",
@@ -134,54 +134,56 @@ fn one_node_of_three_is_redeployed_where_only_that_is_allowed() {
             "--skip-blocked",
         ])
         .with(0);
-    assert_eq!(world.effects("destroyed"), 1);
-    assert_eq!(world.ledger()["monitor02 deployed"], 2);
+    assert_eq!(fixture.effects("destroyed"), 1);
+    assert_eq!(fixture.ledger()["monitor02 deployed"], 2);
 }
 
 #[test]
 fn a_node_that_left_the_design_is_torn_down_once_that_is_allowed() {
-    let world = deployed();
-    remove_node(&world);
-    assert_eq!(world.planned(&[]), kinds(&[("monitor02", "destroy")]));
-    let ledger = world.ledger();
-    world
+    let fixture = deployed();
+    remove_node(&fixture);
+    assert_eq!(fixture.planned(&[]), kinds(&[("monitor02", "destroy")]));
+    let ledger = fixture.ledger();
+    fixture
         .commit_and_apply("One fewer", &[])
         .with(4)
         .saying("--allow-destroy");
-    assert_eq!(world.ledger(), ledger, "a refusal does nothing");
-    world
+    assert_eq!(fixture.ledger(), ledger, "a refusal does nothing");
+    fixture
         .run(&["apply", "--yes", "--allow-destroy", "monitor02"])
         .with(0);
-    assert_eq!(world.ledger()["monitor02 destroyed"], 1);
-    assert_eq!(world.effects("destroyed"), 1);
-    assert_eq!(world.tags(), ["success", "success"]);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    assert_eq!(fixture.ledger()["monitor02 destroyed"], 1);
+    assert_eq!(fixture.effects("destroyed"), 1);
+    assert_eq!(fixture.tags(), ["success", "success"]);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn a_protected_node_is_not_redeployed_whatever_is_allowed() {
-    let world = deployed();
-    world.edit("host-profiles.yaml", "small-server", "general-server");
-    let ledger = world.ledger();
-    world
+    let fixture = deployed();
+    fixture.edit("host-profiles.yaml", "small-server", "general-server");
+    let ledger = fixture.ledger();
+    fixture
         .commit_and_apply("Larger", &["--allow-redeploy", "all"])
         .with(4)
         .saying("ntp01");
-    assert_eq!(world.ledger(), ledger);
+    assert_eq!(fixture.ledger(), ledger);
 }
 
 #[test]
 fn a_run_that_skipped_a_change_makes_no_success_tag() {
-    let world = deployed();
-    edit_monitoring_storage(&world);
-    add_label(&world);
-    add_node(&world);
-    world.commit_and_apply("Much", &["--skip-blocked"]).with(0);
-    assert_eq!(world.ledger()["monitor04 deployed"], 1);
-    assert_eq!(world.effects("destroyed"), 0);
-    assert_eq!(world.tags(), ["success"], "the site is not as designed");
+    let fixture = deployed();
+    edit_monitoring_storage(&fixture);
+    add_label(&fixture);
+    add_node(&fixture);
+    fixture
+        .commit_and_apply("Much", &["--skip-blocked"])
+        .with(0);
+    assert_eq!(fixture.ledger()["monitor04 deployed"], 1);
+    assert_eq!(fixture.effects("destroyed"), 0);
+    assert_eq!(fixture.tags(), ["success"], "the site is not as designed");
     // Its records count all the same.
-    let left = world.planned(&[]);
+    let left = fixture.planned(&[]);
     assert_eq!(left.len(), 3, "{left:?}");
     assert!(left.values().all(|kind| kind == "redeploy"), "{left:?}");
 }
@@ -193,128 +195,128 @@ fn a_narrowed_run_makes_no_success_tag() {
         (["--exclude", "rack01,rack02"], 5),
         (["--target", "monitoring-nodes"], 3),
     ] {
-        let world = World::one_rack();
-        let ended = world.run(&[&["apply", "--yes"][..], &narrowed].concat());
+        let fixture = Fixture::one_rack();
+        let ended = fixture.run(&[&["apply", "--yes"][..], &narrowed].concat());
         // What a group needs and was left out may fail it; that is for the plan to say.
         assert!([0, 7].contains(&ended.code), "{narrowed:?}: {ended:?}");
         assert!(
-            !world.tags().contains(&"success".to_owned()),
+            !fixture.tags().contains(&"success".to_owned()),
             "{narrowed:?}"
         );
-        assert!(world.effects("deployed") <= done, "{narrowed:?}");
-        assert_eq!(world.planned(&[]).len(), 13 - world.effects("deployed"));
+        assert!(fixture.effects("deployed") <= done, "{narrowed:?}");
+        assert_eq!(fixture.planned(&[]).len(), 13 - fixture.effects("deployed"));
     }
 }
 
 #[test]
 fn a_worktree_with_changes_is_planned_and_not_applied() {
-    let world = deployed();
-    add_label(&world);
-    let shown = world.run(&["plan"]).with(0).stdout;
+    let fixture = deployed();
+    add_label(&fixture);
+    let shown = fixture.run(&["plan"]).with(0).stdout;
     assert!(shown.contains("nodes/monitoring.yaml"), "{shown}");
-    world
+    fixture
         .run(&["apply", "--yes"])
         .with(4)
         .saying("nodes/monitoring.yaml");
-    assert_eq!(world.tags(), ["success"]);
+    assert_eq!(fixture.tags(), ["success"]);
 }
 
 #[test]
 fn files_that_are_no_documents_of_the_site_are_not_dirt() {
-    let world = deployed();
-    add_label(&world);
-    world.checkout.commit("Gold");
-    world.checkout.write("NOTES.txt", "to do");
-    world.run(&["apply", "--yes"]).with(0);
+    let fixture = deployed();
+    add_label(&fixture);
+    fixture.checkout.commit("Gold");
+    fixture.checkout.write("NOTES.txt", "to do");
+    fixture.run(&["apply", "--yes"]).with(0);
 }
 
 #[test]
 fn commits_in_between_are_refused_unless_they_are_allowed() {
-    let world = deployed();
-    add_label(&world);
-    world.checkout.commit("Gold it is");
-    add_node(&world);
-    world.checkout.commit("One more");
-    let ledger = world.ledger();
-    world
+    let fixture = deployed();
+    add_label(&fixture);
+    fixture.checkout.commit("Gold it is");
+    add_node(&fixture);
+    fixture.checkout.commit("One more");
+    let ledger = fixture.ledger();
+    fixture
         .run(&["apply", "--yes"])
         .with(4)
         .saying("Gold it is")
         .saying("--allow-intermediate-commits");
-    assert_eq!(world.ledger(), ledger);
-    assert_eq!(world.tags(), ["success"]);
-    world
+    assert_eq!(fixture.ledger(), ledger);
+    assert_eq!(fixture.tags(), ["success"]);
+    fixture
         .run(&["apply", "--yes", "--allow-intermediate-commits"])
         .with(0);
-    assert_eq!(world.tags(), ["success", "success"]);
+    assert_eq!(fixture.tags(), ["success", "success"]);
 }
 
 #[test]
 fn commits_in_between_that_touch_no_document_of_the_site_are_nothing() {
-    let world = deployed();
-    world.checkout.write("README.md", "A site.\n");
-    world.checkout.commit("Describe it");
-    add_label(&world);
-    world.commit_and_apply("Gold", &[]).with(0);
+    let fixture = deployed();
+    fixture.checkout.write("README.md", "A site.\n");
+    fixture.checkout.commit("Describe it");
+    add_label(&fixture);
+    fixture.commit_and_apply("Gold", &[]).with(0);
 }
 
 #[test]
 fn going_back_is_refused_and_says_what_it_undoes() {
-    let world = deployed();
-    add_label(&world);
-    world.commit_and_apply("Gold it is", &[]).with(0);
-    world.checkout.git(&["checkout", "--quiet", "HEAD~1"]);
-    world
+    let fixture = deployed();
+    add_label(&fixture);
+    fixture.commit_and_apply("Gold it is", &[]).with(0);
+    fixture.checkout.git(&["checkout", "--quiet", "HEAD~1"]);
+    fixture
         .run(&["apply", "--yes"])
         .with(4)
         .saying("rollback")
         .saying("Gold it is");
-    world
+    fixture
         .run(&["apply", "--yes", "--allow-intermediate-commits"])
         .with(0);
-    assert_eq!(world.ledger()["monitor01 relabelled"], 2);
+    assert_eq!(fixture.ledger()["monitor01 relabelled"], 2);
 }
 
 #[test]
 fn a_missing_terminal_is_wrong_usage_and_does_nothing() {
-    let world = World::one_rack();
-    world.run(&["apply"]).with(64).saying("--yes");
-    assert!(!world.simulated_site().exists() || world.ledger().is_empty());
-    assert_eq!(world.tags(), Vec::<String>::new());
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply"]).with(64).saying("--yes");
+    assert!(!fixture.simulated_site().exists() || fixture.ledger().is_empty());
+    assert_eq!(fixture.tags(), Vec::<String>::new());
 }
 
 #[test]
 fn invalid_documents_are_neither_planned_nor_applied_nor_tagged() {
-    let world = World::one_rack();
-    world.edit(
+    let fixture = Fixture::one_rack();
+    fixture.edit(
         "strategy.yaml",
         "depends_on: [ntp-node]",
         "depends_on: [ntp]",
     );
-    world.run(&["plan"]).with(1).saying("strategy.yaml:");
-    world
+    fixture.run(&["plan"]).with(1).saying("strategy.yaml:");
+    fixture
         .commit_and_apply("A wrong name", &[])
         .with(1)
         .saying("ntp");
-    assert_eq!(world.tags(), Vec::<String>::new());
+    assert_eq!(fixture.tags(), Vec::<String>::new());
 }
 
 #[test]
 fn a_machine_that_was_torn_down_and_deployed_by_other_means_is_adopted() {
     use trueup::backend::hardware::sim::{Settings, Simulator};
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    let simulator = Simulator::open(&world.simulated_site(), Settings::default()).unwrap();
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    let simulator = Simulator::open(&fixture.simulated_site(), Settings::default()).unwrap();
     let node = trueup::design::NodeName::from("monitor03");
     let deployed = simulator.machine(&node).unwrap().unwrap();
-    world
+    fixture
         .run(&["apply", "teardown", "monitor03", "--yes"])
         .with(0);
-    let simulator = Simulator::open(&world.simulated_site(), Settings::default()).unwrap();
+    let simulator = Simulator::open(&fixture.simulated_site(), Settings::default()).unwrap();
     simulator.seed(&node, deployed).unwrap();
-    assert_eq!(world.planned(&[])["monitor03"], "adopt");
-    world
+    assert_eq!(fixture.planned(&[])["monitor03"], "adopt");
+    fixture
         .run(&["apply", "--yes", "--adopt", "monitor03"])
         .with(0);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }

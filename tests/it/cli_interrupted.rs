@@ -3,22 +3,22 @@
 use std::process::Child;
 use std::time::Duration;
 
+use super::fixture::{Ended, Fixture, wait_until};
 use super::git::{Checkout, Origin};
-use super::world::{Ended, World, wait_until};
 
 /// The example site with machines that take as long as they take: a site in three seconds or so.
-fn in_real_time(faults: &str) -> World {
-    let world = World::one_rack();
-    real_time(&world, faults);
-    world.checkout.git(&["add", "--all"]);
-    world
+fn in_real_time(faults: &str) -> Fixture {
+    let fixture = Fixture::one_rack();
+    real_time(&fixture, faults);
+    fixture.checkout.git(&["add", "--all"]);
+    fixture
         .checkout
         .git(&["commit", "--quiet", "--amend", "-m", "In real time"]);
-    world
+    fixture
 }
 
-fn real_time(world: &World, faults: &str) {
-    world.simulator(&format!(
+fn real_time(fixture: &Fixture, faults: &str) {
+    fixture.simulator(&format!(
         "{{clock: real, durations: {{prepare: 0.3, deploy: 0.3, destroy: 0.3, relabel: 1, power: 1}}, faults: {faults}}}"
     ));
 }
@@ -38,61 +38,61 @@ fn wait(child: Child) -> Ended {
 
 /// Waits until something has happened to a node.
 #[track_caller]
-fn wait_for_effect(world: &World, effect: &str) {
+fn wait_for_effect(fixture: &Fixture, effect: &str) {
     wait_until(&format!("`{effect}` does not happen"), || {
-        world.simulated_site().exists() && world.ledger().contains_key(effect)
+        fixture.simulated_site().exists() && fixture.ledger().contains_key(effect)
     });
 }
 
 #[track_caller]
-fn everything_happened_once(world: &World) {
-    let ledger = world.ledger();
+fn everything_happened_once(fixture: &Fixture) {
+    let ledger = fixture.ledger();
     for (what, times) in &ledger {
         assert_eq!(*times, 1, "{what}: {ledger:?}");
     }
-    assert_eq!(world.effects("prepared"), 13);
-    assert_eq!(world.effects("deployed"), 13);
+    assert_eq!(fixture.effects("prepared"), 13);
+    assert_eq!(fixture.effects("deployed"), 13);
 }
 
 #[test]
 fn a_second_run_is_told_who_holds_the_lock() {
-    let world = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
-    let mut first = world.start(&["apply", "--yes"]);
+    let fixture = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
+    let mut first = fixture.start(&["apply", "--yes"]);
     for node in ["control01", "control03"] {
-        wait_for_effect(&world, &format!("{node} deployed"));
+        wait_for_effect(&fixture, &format!("{node} deployed"));
     }
-    let ledger = world.ledger();
-    world
+    let ledger = fixture.ledger();
+    fixture
         .run(&["apply", "--yes"])
         .with(6)
         .saying("held by Ada")
         .saying("trueup unlock");
-    world.run(&["apply", "--resume"]).with(6);
+    fixture.run(&["apply", "--resume"]).with(6);
     // A plan disturbs nobody, and nobody disturbs a plan.
-    world.run(&["plan"]).with(0);
-    assert_eq!(world.ledger(), ledger);
+    fixture.run(&["plan"]).with(0);
+    assert_eq!(fixture.ledger(), ledger);
     first.kill().unwrap();
     first.wait().unwrap();
 }
 
 #[test]
 fn a_killed_run_is_found_and_resumed() {
-    let world = in_real_time("[]");
-    let mut run = world.start(&["apply", "--yes"]);
-    wait_for_effect(&world, "control01 prepared");
+    let fixture = in_real_time("[]");
+    let mut run = fixture.start(&["apply", "--yes"]);
+    wait_for_effect(&fixture, "control01 prepared");
     run.kill().unwrap();
     run.wait().unwrap();
-    world
+    fixture
         .run(&["apply", "--yes"])
         .with(8)
         .saying("was interrupted")
         .saying("trueup apply --resume");
-    assert!(world.tags().is_empty());
-    world.run(&["apply", "--resume"]).with(0);
-    everything_happened_once(&world);
-    assert_eq!(world.tags(), ["success"]);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
-    world
+    assert!(fixture.tags().is_empty());
+    fixture.run(&["apply", "--resume"]).with(0);
+    everything_happened_once(&fixture);
+    assert_eq!(fixture.tags(), ["success"]);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture
         .run(&["apply", "--resume"])
         .with(1)
         .saying("no run of site `one-rack` was interrupted");
@@ -100,7 +100,7 @@ fn a_killed_run_is_found_and_resumed() {
 
 #[test]
 fn a_run_that_is_killed_over_and_over_does_nothing_twice() {
-    let world = in_real_time("[]");
+    let fixture = in_real_time("[]");
     let mut next = vec!["apply", "--yes"];
     let mut deaths = 0;
     // By what has happened, not by time: each life gets a little further than the one before.
@@ -110,11 +110,11 @@ fn a_run_that_is_killed_over_and_over_does_nothing_twice() {
         .zip([0, 7, 23, 61, 127].iter().cycle())
     {
         let entries = || {
-            let text = std::fs::read(world.simulated_site()).unwrap_or_default();
+            let text = std::fs::read(fixture.simulated_site()).unwrap_or_default();
             text.iter().filter(|byte| **byte == b'\n').count()
         };
         let before = entries();
-        let mut run = world.start(&next);
+        let mut run = fixture.start(&next);
         wait_until("the run neither goes on nor ends", || {
             run.try_wait().unwrap().is_some() || entries() >= before + lines
         });
@@ -135,78 +135,78 @@ fn a_run_that_is_killed_over_and_over_does_nothing_twice() {
         assert!(deaths < 60, "it does not come to an end");
     }
     assert!(deaths > 2, "it was hardly killed at all: {deaths}");
-    everything_happened_once(&world);
-    assert_eq!(world.tags(), ["success"]);
+    everything_happened_once(&fixture);
+    assert_eq!(fixture.tags(), ["success"]);
 }
 
 #[test]
 fn a_killed_run_is_aborted_for_a_new_one() {
     // Its group does not end before it is killed, however slow the machine is that this runs on.
-    let world = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
-    let mut run = world.start(&["apply", "--yes"]);
-    wait_for_effect(&world, "control01 deployed");
+    let fixture = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
+    let mut run = fixture.start(&["apply", "--yes"]);
+    wait_for_effect(&fixture, "control01 deployed");
     run.kill().unwrap();
     run.wait().unwrap();
     // What other machines had just begun ends by itself, in the time that they take.
     std::thread::sleep(Duration::from_millis(500));
-    real_time(&world, "[]");
-    world.checkout.commit("Let it not hang");
+    real_time(&fixture, "[]");
+    fixture.checkout.commit("Let it not hang");
     // What it did and no checkpoint has is not known, and is not guessed.
-    world
+    fixture
         .run(&["apply", "--yes", "--supersede"])
         .with(4)
         .saying("is aborted")
         .saying("--adopt control01");
-    assert_eq!(world.tags(), ["failure"]);
-    world.run(&["apply", "--yes", "--adopt", "all"]).with(0);
-    assert_eq!(world.tags(), ["failure", "success"]);
-    assert_eq!(world.effects("deployed"), 13, "{:?}", world.ledger());
+    assert_eq!(fixture.tags(), ["failure"]);
+    fixture.run(&["apply", "--yes", "--adopt", "all"]).with(0);
+    assert_eq!(fixture.tags(), ["failure", "success"]);
+    assert_eq!(fixture.effects("deployed"), 13, "{:?}", fixture.ledger());
 }
 
 #[test]
 fn a_lock_file_that_is_not_ours_is_respected_and_named() {
-    let world = World::one_rack();
-    let lock = world
+    let fixture = Fixture::one_rack();
+    let lock = fixture
         .checkout
         .path()
         .join(".git/refs/trueup/one-rack/state.lock");
     std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
     std::fs::write(&lock, "").unwrap();
-    world
+    fixture
         .run(&["apply", "--yes"])
         .with(1)
         .saying("refs/trueup/one-rack/state.lock");
     assert!(lock.exists());
     std::fs::remove_file(&lock).unwrap();
-    world.run(&["apply", "--yes"]).with(0);
+    fixture.run(&["apply", "--yes"]).with(0);
 }
 
 #[test]
 fn a_run_that_is_asked_to_stop_can_be_resumed() {
     for name in ["INT", "TERM"] {
-        let world = in_real_time("[]");
-        let run = world.start(&["apply", "--yes"]);
-        wait_for_effect(&world, "control01 prepared");
+        let fixture = in_real_time("[]");
+        let run = fixture.start(&["apply", "--yes"]);
+        wait_for_effect(&fixture, "control01 prepared");
         signal(&run, name);
         wait(run).with(8);
-        assert!(world.tags().is_empty(), "{name}");
-        let done = world.effects("deployed");
+        assert!(fixture.tags().is_empty(), "{name}");
+        let done = fixture.effects("deployed");
         assert!(done < 13, "{name}: it went on");
-        world
+        fixture
             .run(&["apply", "--yes"])
             .with(8)
             .saying("trueup apply --resume");
-        world.run(&["apply", "--resume"]).with(0);
-        everything_happened_once(&world);
-        assert_eq!(world.tags(), ["success"], "{name}");
+        fixture.run(&["apply", "--resume"]).with(0);
+        everything_happened_once(&fixture);
+        assert_eq!(fixture.tags(), ["success"], "{name}");
     }
 }
 
 #[test]
 fn a_second_signal_does_not_wait_for_what_hangs() {
-    let world = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
-    let run = world.start(&["apply", "--yes", "--stop-grace", "600"]);
-    wait_for_effect(&world, "control01 deployed");
+    let fixture = in_real_time("[{nodes: [control02], step: deploy, outcome: hang}]");
+    let run = fixture.start(&["apply", "--yes", "--stop-grace", "600"]);
+    wait_for_effect(&fixture, "control01 deployed");
     signal(&run, "INT");
     std::thread::sleep(Duration::from_millis(300));
     signal(&run, "INT");
@@ -217,31 +217,33 @@ fn a_second_signal_does_not_wait_for_what_hangs() {
 
 #[test]
 fn a_run_stops_by_itself_after_the_time_that_it_was_given() {
-    let world = in_real_time("[]");
-    world.run(&["apply", "--yes", "--stop-after", "1"]).with(8);
-    assert!(world.effects("deployed") < 13);
-    world.run(&["apply", "--resume"]).with(0);
-    everything_happened_once(&world);
+    let fixture = in_real_time("[]");
+    fixture
+        .run(&["apply", "--yes", "--stop-after", "1"])
+        .with(8);
+    assert!(fixture.effects("deployed") < 13);
+    fixture.run(&["apply", "--resume"]).with(0);
+    everything_happened_once(&fixture);
 }
 
 /// A site in a clone whose branch follows an origin, and the origin.
-fn shared(world: World) -> (World, Origin) {
+fn shared(fixture: Fixture) -> (Fixture, Origin) {
     let origin = Origin::new();
-    let git = |arguments: &[&str]| world.checkout.git(arguments);
+    let git = |arguments: &[&str]| fixture.checkout.git(arguments);
     git(&["remote", "add", "origin", &origin.url()]);
     git(&["push", "--quiet", "--set-upstream", "origin", "main"]);
-    (world, origin)
+    (fixture, origin)
 }
 
 /// Another clone, with the same simulated machines.
-fn clone(of: &World, origin: &Origin) -> World {
-    let clone = World::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+fn clone(of: &Fixture, origin: &Origin) -> Fixture {
+    let clone = Fixture::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
     same_machines(of, &clone);
     clone
 }
 
-/// The machines as one clone left them, for another: the world does not come twice.
-fn same_machines(from: &World, to: &World) {
+/// The machines as one clone left them, for another: the fixture does not come twice.
+fn same_machines(from: &Fixture, to: &Fixture) {
     let target = to.simulated_site();
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
     std::fs::copy(from.simulated_site(), target).unwrap();
@@ -249,7 +251,7 @@ fn same_machines(from: &World, to: &World) {
 
 #[test]
 fn records_and_tags_travel_through_the_remote() {
-    let (first, origin) = shared(World::one_rack());
+    let (first, origin) = shared(Fixture::one_rack());
     first.run(&["apply", "--yes"]).with(0);
     let tags = origin.git(&["tag", "--list"]);
     assert_eq!(tags, first.tag_names()[0]);
@@ -284,7 +286,7 @@ fn records_and_tags_travel_through_the_remote() {
 
 #[test]
 fn a_shallow_clone_plans_and_applies() {
-    let (first, origin) = shared(World::one_rack());
+    let (first, origin) = shared(Fixture::one_rack());
     first.run(&["apply", "--yes"]).with(0);
     first.edit(
         "nodes/monitoring.yaml",
@@ -293,7 +295,7 @@ fn a_shallow_clone_plans_and_applies() {
     );
     first.checkout.commit("Gold");
     first.checkout.git(&["push", "--quiet"]);
-    let second = World::of(
+    let second = Fixture::of(
         Checkout::clone_of(&origin.url(), &["--depth=1"]),
         "one-rack",
     );
@@ -372,29 +374,29 @@ fn a_killed_remediation_is_resumed_in_another_clone_and_leaves_no_machine_off() 
 
 #[test]
 fn a_remote_that_does_not_answer_is_an_error_and_offline_only_plans() {
-    let (world, origin) = shared(World::one_rack());
-    world
+    let (fixture, origin) = shared(Fixture::one_rack());
+    fixture
         .run(&["plan", "--offline"])
         .with(0)
         .saying("the remote was not asked");
-    world
+    fixture
         .run(&["apply", "--yes", "--offline"])
         .with(1)
         .saying("offline");
-    world.checkout.git(&[
+    fixture.checkout.git(&[
         "remote",
         "set-url",
         "origin",
         &format!("{}-is-gone", origin.url()),
     ]);
-    world.run(&["plan"]).with(1);
-    world.run(&["apply", "--yes"]).with(1);
-    assert!(world.tags().is_empty());
+    fixture.run(&["plan"]).with(1);
+    fixture.run(&["apply", "--yes"]).with(1);
+    assert!(fixture.tags().is_empty());
 }
 
 #[test]
 fn of_two_applies_in_two_clones_started_at_once_exactly_one_wins() {
-    let (first, origin) = shared(World::one_rack());
+    let (first, origin) = shared(Fixture::one_rack());
     first.run(&["apply", "--yes"]).with(0);
     real_time(&first, "[]");
     let mut refused = 0;
@@ -405,7 +407,7 @@ fn of_two_applies_in_two_clones_started_at_once_exactly_one_wins() {
         tier = next;
         first.checkout.commit("Another tier");
         first.checkout.git(&["push", "--quiet"]);
-        let second = World::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+        let second = Fixture::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
         // The machines are the same ones, seen from both clones.
         let machines = second.simulated_site();
         std::fs::create_dir_all(machines.parent().unwrap()).unwrap();
@@ -441,7 +443,7 @@ fn of_two_applies_in_two_clones_started_at_once_exactly_one_wins() {
 #[test]
 fn git_may_tidy_up_and_others_may_push_in_the_middle_of_a_run() {
     let (first, origin) = shared(in_real_time("[]"));
-    let second = World::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+    let second = Fixture::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
     let run = first.start(&["apply", "--yes"]);
     wait_for_effect(&first, "control01 prepared");
     first.checkout.git(&["gc", "--quiet", "--prune=now"]);
@@ -525,7 +527,7 @@ fn a_run_whose_end_is_refused_ends_with_nine_and_the_next_command_publishes_it()
 #[cfg(unix)]
 #[test]
 fn a_tag_that_is_refused_is_owed_until_the_next_apply() {
-    let (first, origin) = shared(World::one_rack());
+    let (first, origin) = shared(Fixture::one_rack());
     refuse(&origin, "refs/tags/site-action");
     first
         .run(&["apply", "--yes"])
@@ -586,11 +588,11 @@ fn the_lock_of_a_suspended_run_is_not_released_without_a_word() {
 
 #[test]
 fn a_reader_that_goes_away_changes_no_exit_code() {
-    let world = World::one_rack();
-    let mut run = world.start(&["apply", "--yes", "--format", "json"]);
+    let fixture = Fixture::one_rack();
+    let mut run = fixture.start(&["apply", "--yes", "--format", "json"]);
     drop(run.stdout.take());
     wait(run).with(0);
-    assert_eq!(world.tags(), ["success"]);
+    assert_eq!(fixture.tags(), ["success"]);
     for command in [
         &["log"][..],
         &["plan"],
@@ -598,7 +600,7 @@ fn a_reader_that_goes_away_changes_no_exit_code() {
         &["render"],
         &["apply", "--yes"],
     ] {
-        let mut run = world.start(command);
+        let mut run = fixture.start(command);
         drop(run.stdout.take());
         wait(run).with(0);
     }

@@ -1,13 +1,13 @@
 //! `trueup nodes`: which nodes selectors name, and which clean steps their machines would run.
 
-use super::world::World;
+use super::fixture::Fixture;
 
 #[test]
 fn selectors_intersect_and_a_name_that_is_none_is_told_the_nearest() {
-    let world = World::one_rack();
-    let all = world.run(&["nodes", "--format", "names"]).with(0).stdout;
+    let fixture = Fixture::one_rack();
+    let all = fixture.run(&["nodes", "--format", "names"]).with(0).stdout;
     assert_eq!(all.lines().count(), 13);
-    let some = world
+    let some = fixture
         .run(&[
             "nodes",
             "compute*",
@@ -23,7 +23,7 @@ fn selectors_intersect_and_a_name_that_is_none_is_told_the_nearest() {
         some.lines().all(|name| name.starts_with("compute")),
         "{some}"
     );
-    world
+    fixture
         .run(&["nodes", "ntp1"])
         .with(64)
         .saying("did you mean `ntp01`?");
@@ -31,15 +31,15 @@ fn selectors_intersect_and_a_name_that_is_none_is_told_the_nearest() {
 
 #[test]
 fn clean_steps_are_shown_in_the_order_of_the_policy_before_anything_runs() {
-    let world = World::one_rack();
-    world.checkout.write(
+    let fixture = Fixture::one_rack();
+    fixture.checkout.write(
         "cleaning.yaml",
         "---\nschema: trueup/CleaningPolicy/v1\nmetadata: {name: cleaning}\ndata:\n  priorities:\n    \
          bios.reset_bios: 120\n    deploy.erase_devices: 0\n\
          ---\nschema: trueup/CleaningPolicy/v1\nmetadata: {name: never}\ndata:\n  automated: false\n  \
          selectors: [{node_names: [ntp01]}]\n",
     );
-    let shown = world
+    let shown = fixture
         .run(&["nodes", "--clean-steps", "--format", "json"])
         .with(0)
         .json();
@@ -78,11 +78,14 @@ fn clean_steps_are_shown_in_the_order_of_the_policy_before_anything_runs() {
         "management.verify_properties",
         "the first policy that selects a node is the only one"
     );
-    let table = world.run(&["nodes", "ntp01", "--clean-steps"]).with(0);
+    let table = fixture.run(&["nodes", "ntp01", "--clean-steps"]).with(0);
     assert!(
         table.stdout.contains("automated cleaning is off"),
         "{}",
         table.stdout
     );
-    assert!(!world.simulated_site().exists(), "looking changes nothing");
+    assert!(
+        !fixture.simulated_site().exists(),
+        "looking changes nothing"
+    );
 }

@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::world::{Ended, World, wait_until};
+use super::fixture::{Ended, Fixture, wait_until};
 
 const NODE: &str = "compute11";
 
 /// The example site, deployed, with a policy for remediation and a fault script that holds from then on.
-fn deployed(remediation: &str, faults: &str) -> World {
-    let world = World::one_rack();
-    etcd(&world);
-    policy(&world, remediation);
-    world.checkout.commit("An etcd cluster and a policy");
-    world
+fn deployed(remediation: &str, faults: &str) -> Fixture {
+    let fixture = Fixture::one_rack();
+    etcd(&fixture);
+    policy(&fixture, remediation);
+    fixture.checkout.commit("An etcd cluster and a policy");
+    fixture
         .run(&["apply", "--yes", "--allow-intermediate-commits"])
         .with(0);
     if faults != "[]" {
-        go_wrong(&world, faults);
+        go_wrong(&fixture, faults);
     }
-    world
+    fixture
 }
 
-fn etcd(world: &World) {
+fn etcd(fixture: &Fixture) {
     let members: Vec<String> = (1..=3)
         .map(|number| {
             format!(
@@ -32,7 +32,7 @@ fn etcd(world: &World) {
             )
         })
         .collect();
-    world.checkout.write(
+    fixture.checkout.write(
         "etcd.yaml",
         format!(
             "schema: promenade/EtcdClusters/v1\nmetadata: {{name: etcd-clusters}}\ndata:\n  clusters:\n  \
@@ -43,8 +43,8 @@ fn etcd(world: &World) {
     );
 }
 
-fn policy(world: &World, remediation: &str) {
-    world.checkout.write(
+fn policy(fixture: &Fixture, remediation: &str) {
+    fixture.checkout.write(
         "policy.yaml",
         format!(
             "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata:\n  remediation: {remediation}\n"
@@ -52,17 +52,17 @@ fn policy(world: &World, remediation: &str) {
     );
 }
 
-fn go_wrong(world: &World, faults: &str) {
-    world.faults(faults);
-    world.checkout.commit("What goes wrong");
+fn go_wrong(fixture: &Fixture, faults: &str) {
+    fixture.faults(faults);
+    fixture.checkout.commit("What goes wrong");
 }
 
-fn planned(world: &World, more: &[&str]) -> Ended {
-    world.run(&[&["plan", "remediate", "--format", "json"], more].concat())
+fn planned(fixture: &Fixture, more: &[&str]) -> Ended {
+    fixture.run(&[&["plan", "remediate", "--format", "json"], more].concat())
 }
 
-fn apply(world: &World, more: &[&str]) -> Ended {
-    world.run(&[&["apply", "remediate", "--yes"], more].concat())
+fn apply(fixture: &Fixture, more: &[&str]) -> Ended {
+    fixture.run(&[&["apply", "remediate", "--yes"], more].concat())
 }
 
 /// The blocks of a plan that was printed as JSON, by node.
@@ -81,9 +81,13 @@ fn blocks(ended: &Ended) -> BTreeMap<String, String> {
 }
 
 /// What happened to a node since: by effect, how often.
-fn since(world: &World, node: &str, before: &BTreeMap<String, usize>) -> BTreeMap<String, usize> {
+fn since(
+    fixture: &Fixture,
+    node: &str,
+    before: &BTreeMap<String, usize>,
+) -> BTreeMap<String, usize> {
     let mine = format!("{node} ");
-    let ledger = world.ledger().into_iter();
+    let ledger = fixture.ledger().into_iter();
     ledger
         .filter_map(|(key, count)| {
             let count = count - before.get(&key).copied().unwrap_or_default();
@@ -101,8 +105,8 @@ fn once(effects: &[&str]) -> BTreeMap<String, usize> {
 }
 
 /// What the Kubernetes node of a machine is.
-fn node(world: &World, name: &str) -> Value {
-    let seen = world.run(&["nodes", name, "--format", "json"]).with(0);
+fn node(fixture: &Fixture, name: &str) -> Value {
+    let seen = fixture.run(&["nodes", name, "--format", "json"]).with(0);
     seen.json()
 }
 
@@ -116,8 +120,8 @@ const HEALED: [&str; 5] = [
 
 #[test]
 fn a_machine_that_is_named_goes_the_whole_way_and_has_its_labels_again() {
-    let world = deployed("{}", "[]");
-    let planned = planned(&world, &[NODE]).with(0);
+    let fixture = deployed("{}", "[]");
+    let planned = planned(&fixture, &[NODE]).with(0);
     let plan = planned.json();
     let change = &plan["changes"][0];
     assert_eq!(change["does"], "remediate");
@@ -141,19 +145,19 @@ fn a_machine_that_is_named_goes_the_whole_way_and_has_its_labels_again() {
         ]
     );
     assert_eq!(plan["steps"].as_array().unwrap().len(), 1);
-    let before = world.ledger();
-    apply(&world, &[NODE]).with(0);
-    assert_eq!(since(&world, NODE, &before), once(&HEALED));
+    let before = fixture.ledger();
+    apply(&fixture, &[NODE]).with(0);
+    assert_eq!(since(&fixture, NODE, &before), once(&HEALED));
     // As designed, its labels among it; and nothing more asks for anything.
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
-    assert_eq!(planned_nodes(&world), [""; 0]);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
+    assert_eq!(planned_nodes(&fixture), [""; 0]);
     // An action on nodes makes no tag.
-    assert_eq!(world.tags(), ["success"]);
-    assert!(!node(&world, NODE).to_string().contains("given_up"));
+    assert_eq!(fixture.tags(), ["success"]);
+    assert!(!node(&fixture, NODE).to_string().contains("given_up"));
 }
 
-fn planned_nodes(world: &World) -> Vec<String> {
-    let plan = planned(world, &[]).with(0).json();
+fn planned_nodes(fixture: &Fixture) -> Vec<String> {
+    let plan = planned(fixture, &[]).with(0).json();
     let changes = plan["changes"].as_array().unwrap().iter();
     changes
         .map(|change| change["node"].as_str().unwrap().to_owned())
@@ -162,10 +166,12 @@ fn planned_nodes(world: &World) -> Vec<String> {
 
 #[test]
 fn machines_go_one_after_the_other_unless_more_are_allowed() {
-    let world = deployed("{}", "[]");
+    let fixture = deployed("{}", "[]");
     let steps = |more: &[&str]| -> Vec<String> {
         let nodes = [NODE, "compute12", "compute13"];
-        let plan = planned(&world, &[&nodes[..], more].concat()).with(0).json();
+        let plan = planned(&fixture, &[&nodes[..], more].concat())
+            .with(0)
+            .json();
         let steps = plan["steps"].as_array().unwrap().iter();
         steps
             .map(|step| step["id"].as_str().unwrap().to_owned())
@@ -192,78 +198,78 @@ fn machines_go_one_after_the_other_unless_more_are_allowed() {
             "remediate/compute13"
         ]
     );
-    policy(&world, "{max_at_once: 3}");
-    world.checkout.commit("Three at once");
+    policy(&fixture, "{max_at_once: 3}");
+    fixture.checkout.commit("Three at once");
     assert_eq!(steps(&[]).len(), 3);
-    world
+    fixture
         .run(&["plan", "remediate", NODE, "--max-remediations", "0"])
         .with(64);
 }
 
 #[test]
 fn a_machine_that_does_not_come_back_is_tried_again_after_a_while_and_then_let_be() {
-    let world = deployed(
+    let fixture = deployed(
         "{attempts: 2, backoff: 300}",
         "[{nodes: [compute11], step: await-ready, outcome: fail, times: 1}]",
     );
-    let before = world.ledger();
-    apply(&world, &[NODE])
+    let before = fixture.ledger();
+    apply(&fixture, &[NODE])
         .with(0)
         .saying("attempt 1 of 2 failed")
         .saying("the next begins in 300 s");
-    let twice = since(&world, NODE, &before);
+    let twice = since(&fixture, NODE, &before);
     assert_eq!(twice["node-deleted"], 2);
     assert_eq!(twice["powered-on"], 2);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 
     go_wrong(
-        &world,
+        &fixture,
         "[{nodes: [compute11], step: await-ready, outcome: fail, message: no kubelet}]",
     );
-    let before = world.ledger();
-    apply(&world, &[NODE])
+    let before = fixture.ledger();
+    apply(&fixture, &[NODE])
         .with(7)
         .saying("remediation failed after 2 attempts: no kubelet");
-    let twice = since(&world, NODE, &before);
+    let twice = since(&fixture, NODE, &before);
     assert_eq!(twice["powered-off"], 2);
     // It is on, nobody holds it, and nobody tries it again but a person.
     assert_eq!(twice["powered-on"], 2);
-    assert_eq!(planned_nodes(&world), [""; 0]);
-    world.run(&["log"]).with(0);
-    go_wrong(&world, "[]");
-    apply(&world, &[NODE]).with(0);
-    assert_eq!(planned_nodes(&world), [""; 0]);
+    assert_eq!(planned_nodes(&fixture), [""; 0]);
+    fixture.run(&["log"]).with(0);
+    go_wrong(&fixture, "[]");
+    apply(&fixture, &[NODE]).with(0);
+    assert_eq!(planned_nodes(&fixture), [""; 0]);
 }
 
 /// Lets kubelets be silent from now on.
-fn silence(world: &World, faults: &str) {
-    world.checkout.write(
+fn silence(fixture: &Fixture, faults: &str) {
+    fixture.checkout.write(
         "backends.yaml",
         format!(
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {{kind: sim}}\n  \
              clusters: {{kubernetes: {{kind: sim, sim: {{faults: {faults}}}}}}}\n"
         ),
     );
-    world.checkout.commit("Kubelets that do not answer");
+    fixture.checkout.commit("Kubelets that do not answer");
 }
 
 #[test]
 fn a_kubelet_that_hangs_answers_again_once_its_machine_was_switched_off_and_on() {
-    let world = deployed("{attempts: 2, backoff: 300}", "[]");
+    let fixture = deployed("{attempts: 2, backoff: 300}", "[]");
     silence(
-        &world,
+        &fixture,
         "[{nodes: [compute11], outcome: not-ready}, {nodes: [compute12], outcome: not-ready, times: 2}]",
     );
-    let standing = |world: &World, name: &str| {
-        let status = world.run(&["status", name]).with(0).stdout;
+    let standing = |fixture: &Fixture, name: &str| {
+        let status = fixture.run(&["status", name]).with(0).stdout;
         let line = status.lines().find(|line| line.starts_with(name));
         line.unwrap().to_owned()
     };
     for name in [NODE, "compute12"] {
-        assert!(standing(&world, name).contains("not ready"), "{name}");
+        assert!(standing(&fixture, name).contains("not ready"), "{name}");
     }
-    apply(&world, &[NODE]).with(0);
-    let second = apply(&world, &["compute12"])
+    apply(&fixture, &[NODE]).with(0);
+    let second = apply(&fixture, &["compute12"])
         .with(0)
         .saying("attempt 1 of 2 failed: `compute12` is not Ready");
     // However often it is looked at, it is told once.
@@ -272,80 +278,88 @@ fn a_kubelet_that_hangs_answers_again_once_its_machine_was_switched_off_and_on()
         .matches("remediate/compute12: `compute12` is not Ready");
     assert_eq!(told.count(), 1, "{}", second.stderr);
     for name in [NODE, "compute12"] {
-        assert!(!standing(&world, name).contains("not ready"), "{name}");
+        assert!(!standing(&fixture, name).contains("not ready"), "{name}");
     }
 }
 
 #[test]
 fn the_node_of_a_machine_that_never_goes_off_is_left_alone() {
-    let world = deployed(
+    let fixture = deployed(
         "{attempts: 2, backoff: 10, power_off_timeout: 60}",
         "[{nodes: [compute11], step: power-off, outcome: hang}]",
     );
-    let before = world.ledger();
-    apply(&world, &[NODE])
+    let before = fixture.ledger();
+    apply(&fixture, &[NODE])
         .with(7)
         .saying("remediation failed after 2 attempts");
-    let happened = since(&world, NODE, &before);
+    let happened = since(&fixture, NODE, &before);
     assert!(!happened.contains_key("node-deleted"), "{happened:?}");
     assert!(!happened.contains_key("powered-off"), "{happened:?}");
 }
 
 #[test]
 fn from_a_cluster_that_knows_it_on_a_node_can_be_put_out_of_service_instead() {
-    let world = deployed("{release_node: out-of-service}", "[]");
-    let before = world.ledger();
-    apply(&world, &[NODE]).with(0);
+    let fixture = deployed("{release_node: out-of-service}", "[]");
+    let before = fixture.ledger();
+    apply(&fixture, &[NODE]).with(0);
     assert_eq!(
-        since(&world, NODE, &before),
+        since(&fixture, NODE, &before),
         once(&["in-service", "out-of-service", "powered-off", "powered-on"])
     );
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
-    apply(&world, &[NODE, "--release-node", "delete-node"]).with(0);
-    assert_eq!(world.effects("node-deleted"), 1);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
+    apply(&fixture, &[NODE, "--release-node", "delete-node"]).with(0);
+    assert_eq!(fixture.effects("node-deleted"), 1);
 }
 
 #[test]
 fn a_machine_that_is_off_for_a_reason_of_its_own_is_not_switched_on() {
-    let world = deployed("{}", "[]");
-    world.run(&["apply", "power", "off", NODE, "--yes"]).with(0);
-    let blocked = blocks(&planned(&world, &[NODE]).with(0));
+    let fixture = deployed("{}", "[]");
+    fixture
+        .run(&["apply", "power", "off", NODE, "--yes"])
+        .with(0);
+    let blocked = blocks(&planned(&fixture, &[NODE]).with(0));
     assert!(
         blocked[NODE].starts_with("it is off, and not by a remediation"),
         "{blocked:?}"
     );
-    apply(&world, &[NODE]).with(4);
-    world.run(&["apply", "power", "on", NODE, "--yes"]).with(0);
-    world.run(&["apply", "maintenance", NODE, "--yes"]).with(0);
-    let blocked = blocks(&planned(&world, &[NODE]).with(0));
+    apply(&fixture, &[NODE]).with(4);
+    fixture
+        .run(&["apply", "power", "on", NODE, "--yes"])
+        .with(0);
+    fixture
+        .run(&["apply", "maintenance", NODE, "--yes"])
+        .with(0);
+    let blocked = blocks(&planned(&fixture, &[NODE]).with(0));
     assert!(blocked[NODE].contains("maintenance"), "{blocked:?}");
 }
 
 #[test]
 fn with_too_many_unhealthy_machines_none_is_remediated() {
-    let world = deployed("{max_unhealthy: '2'}", "[]");
+    let fixture = deployed("{max_unhealthy: '2'}", "[]");
     let down = ["compute12", "compute13", "compute21"];
     for node in down {
-        world.run(&["apply", "power", "off", node, "--yes"]).with(0);
+        fixture
+            .run(&["apply", "power", "off", node, "--yes"])
+            .with(0);
     }
-    let blocked = blocks(&planned(&world, &[NODE]).with(0));
+    let blocked = blocks(&planned(&fixture, &[NODE]).with(0));
     assert_eq!(
         blocked[NODE],
         "3 of 13 machines are unhealthy, and with more than 2 (2) none is remediated: look for a common cause"
     );
-    apply(&world, &[NODE]).with(4).saying("--max-unhealthy 3");
-    apply(&world, &[NODE, "--max-unhealthy", "3"]).with(0);
-    apply(&world, &[NODE, "--max-unhealthy", "30%"]).with(0);
-    apply(&world, &[NODE, "--max-unhealthy", "x"]).with(64);
+    apply(&fixture, &[NODE]).with(4).saying("--max-unhealthy 3");
+    apply(&fixture, &[NODE, "--max-unhealthy", "3"]).with(0);
+    apply(&fixture, &[NODE, "--max-unhealthy", "30%"]).with(0);
+    apply(&fixture, &[NODE, "--max-unhealthy", "x"]).with(64);
 }
 
 #[test]
 fn a_machine_that_has_failed_does_not_wait_for_a_maintenance_window() {
-    let world = deployed("{}", "[]");
+    let fixture = deployed("{}", "[]");
     let now = std::time::SystemTime::now();
     let seconds = now.duration_since(std::time::UNIX_EPOCH).unwrap();
     let hour = |more: u64| (seconds.as_secs() / 3600 + more) % 24;
-    world.checkout.write(
+    fixture.checkout.write(
         "policy.yaml",
         format!(
             "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{maintenance_windows: [{{from: '{:02}:00', to: '{:02}:00'}}]}}\n",
@@ -353,44 +367,44 @@ fn a_machine_that_has_failed_does_not_wait_for_a_maintenance_window() {
             hour(8)
         ),
     );
-    world.checkout.commit("Change at night only");
-    let before = world.ledger();
-    world
+    fixture.checkout.commit("Change at night only");
+    let before = fixture.ledger();
+    fixture
         .run(&["apply", "power", "off", NODE, "--yes"])
         .with(4)
         .saying("no maintenance window is open now");
-    apply(&world, &[NODE]).with(0);
-    assert_eq!(since(&world, NODE, &before), once(&HEALED));
+    apply(&fixture, &[NODE]).with(0);
+    assert_eq!(since(&fixture, NODE, &before), once(&HEALED));
 }
 
 #[test]
 fn a_member_of_etcd_goes_only_where_its_cluster_keeps_its_quorum() {
-    let world = deployed("{}", "[]");
-    let before = world.ledger();
-    let shown = world
+    let fixture = deployed("{}", "[]");
+    let before = fixture.ledger();
+    let shown = fixture
         .run(&["plan", "remediate", "control01"])
         .with(0)
         .stdout;
     let away = "member `control01` of etcd cluster `kubernetes` is away meanwhile";
     assert!(shown.contains(away), "{shown}");
-    apply(&world, &["control01"]).with(0);
-    assert_eq!(since(&world, "control01", &before), once(&HEALED));
-    world
+    apply(&fixture, &["control01"]).with(0);
+    assert_eq!(since(&fixture, "control01", &before), once(&HEALED));
+    fixture
         .run(&["apply", "power", "off", "control02", "--yes"])
         .with(0);
-    let blocked = blocks(&planned(&world, &["control01"]).with(0));
+    let blocked = blocks(&planned(&fixture, &["control01"]).with(0));
     assert!(
         blocked["control01"].contains("etcd cluster `kubernetes`"),
         "{blocked:?}"
     );
-    apply(&world, &["control01"]).with(4);
+    apply(&fixture, &["control01"]).with(4);
 }
 
 #[test]
 fn flags_of_other_actions_do_not_belong_to_it_nor_its_own_to_them() {
-    let world = deployed("{}", "[]");
-    apply(&world, &[NODE, "--canary"]);
-    world
+    let fixture = deployed("{}", "[]");
+    apply(&fixture, &[NODE, "--canary"]);
+    fixture
         .run(&["plan", "remediate", NODE, "--drain-node-timeout", "5"])
         .with(64)
         .saying("does not belong to `remediate`");
@@ -399,7 +413,7 @@ fn flags_of_other_actions_do_not_belong_to_it_nor_its_own_to_them() {
         ["--attempts", "3"],
         ["--release-node", "delete-node"],
     ] {
-        world
+        fixture
             .run(&["plan", "drain", NODE, flag[0], flag[1]])
             .with(64)
             .saying("does not belong to `drain`");
@@ -407,8 +421,8 @@ fn flags_of_other_actions_do_not_belong_to_it_nor_its_own_to_them() {
 }
 
 /// The bytes of all journals of the site.
-fn journals(world: &World) -> u64 {
-    let folder = world.checkout.path().join(".git/trueup/one-rack");
+fn journals(fixture: &Fixture) -> u64 {
+    let folder = fixture.checkout.path().join(".git/trueup/one-rack");
     let runs = std::fs::read_dir(folder).unwrap().flatten();
     let files = runs
         .filter(|entry| entry.path().is_dir())
@@ -427,18 +441,18 @@ fn journals(world: &World) -> u64 {
 
 #[test]
 fn a_remediation_that_is_killed_after_every_note_does_nothing_twice() {
-    let world = deployed("{power_settling: 0}", "[]");
-    world.simulator("{clock: real, durations: {power: 0.2}}");
-    world.checkout.commit("In real time");
-    let before = world.ledger();
+    let fixture = deployed("{power_settling: 0}", "[]");
+    fixture.simulator("{clock: real, durations: {power: 0.2}}");
+    fixture.checkout.commit("In real time");
+    let before = fixture.ledger();
     let mut arguments = vec!["apply", "remediate", NODE, "--yes"];
     let mut lives = 0_usize;
     loop {
         // Each life gets a little further than the one before; what a new one writes first is no progress.
-        let written = journals(&world) + [1, 300, 600, 1200, 2400][lives % 5];
-        let mut run = world.start(&arguments);
+        let written = journals(&fixture) + [1, 300, 600, 1200, 2400][lives % 5];
+        let mut run = fixture.start(&arguments);
         wait_until("the run neither goes on nor ends", || {
-            run.try_wait().unwrap().is_some() || journals(&world) > written
+            run.try_wait().unwrap().is_some() || journals(&fixture) > written
         });
         if run.try_wait().unwrap().is_none() {
             run.kill().unwrap();
@@ -452,7 +466,7 @@ fn a_remediation_that_is_killed_after_every_note_does_nothing_twice() {
             -1 | 8 => vec!["apply", "--resume"],
             // It died before there was a run, or after it had ended.
             1 if ended.stderr.contains("was interrupted") => {
-                if since(&world, NODE, &before) == once(&HEALED) {
+                if since(&fixture, NODE, &before) == once(&HEALED) {
                     break;
                 }
                 vec!["apply", "remediate", NODE, "--yes"]
@@ -462,6 +476,6 @@ fn a_remediation_that_is_killed_after_every_note_does_nothing_twice() {
         assert!(lives < 60, "it never ends");
     }
     assert!(lives > 2, "{lives} lives");
-    assert_eq!(since(&world, NODE, &before), once(&HEALED));
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    assert_eq!(since(&fixture, NODE, &before), once(&HEALED));
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }

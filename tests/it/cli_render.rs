@@ -7,9 +7,9 @@ const SECRET: &str = "only-a-fixture";
 
 #[test]
 fn secrets_are_masked_in_every_format_unless_they_are_asked_for() {
-    let world = fixture("secrets");
+    let fixture = fixture("secrets");
     for format in ["yaml", "json"] {
-        let masked = world.run(&["render", "--format", format]).with(0);
+        let masked = fixture.run(&["render", "--format", format]).with(0);
         assert!(
             !masked.stdout.contains(SECRET),
             "{format}: {}",
@@ -17,7 +17,7 @@ fn secrets_are_masked_in_every_format_unless_they_are_asked_for() {
         );
         assert_eq!(masked.stdout.matches("(secret)").count(), 4, "{format}");
         assert!(masked.stdout.contains("plain to see"), "{format}");
-        let shown = world
+        let shown = fixture
             .run(&["render", "--format", format, "--show-secrets"])
             .with(0);
         assert_eq!(
@@ -42,15 +42,15 @@ fn secrets_are_masked_in_every_format_unless_they_are_asked_for() {
 
 #[test]
 fn no_other_command_shows_a_secret() {
-    let world = fixture("secrets");
-    world.edit("secrets.yaml", "only-a-fixture-1", "only-a-fixture-4");
+    let fixture = fixture("secrets");
+    fixture.edit("secrets.yaml", "only-a-fixture-1", "only-a-fixture-4");
     for arguments in [
         &["validate"][..],
         &["diff"],
         &["diff", "--rendered"],
         &["diff", "--rendered", "--format", "json"],
     ] {
-        let ended = world.run(arguments).with(0);
+        let ended = fixture.run(arguments).with(0);
         assert!(
             !ended.stdout.contains(SECRET),
             "{arguments:?}: {}",
@@ -66,8 +66,8 @@ fn no_other_command_shows_a_secret() {
 
 #[test]
 fn a_stream_of_documents_can_be_read_again() {
-    let world = fixture("secrets");
-    let rendered = world
+    let fixture = fixture("secrets");
+    let rendered = fixture
         .run(&["render", "--format", "json", "--show-secrets"])
         .with(0)
         .json();
@@ -79,22 +79,22 @@ fn a_stream_of_documents_can_be_read_again() {
         .collect();
     assert_eq!(names, ["api", "controller", "takes-a-part"]);
     assert_eq!(rendered[0]["data"], "only-a-fixture-2\nonly-a-fixture-3\n");
-    let yaml = world.run(&["render", "--show-secrets"]).with(0).stdout;
+    let yaml = fixture.run(&["render", "--show-secrets"]).with(0).stdout;
     assert_eq!(yaml.matches("---\n").count(), 3, "{yaml}");
 }
 
 #[test]
 fn a_source_that_is_not_there_is_an_error_or_a_warning_as_it_is_asked() {
-    let world = fixture("secrets");
-    world.edit(
+    let fixture = fixture("secrets");
+    fixture.edit(
         "uses.yaml",
         "name: controller, path: .}\n      dest: {path: .url",
         "name: nobody, path: .}\n      dest: {path: .url",
     );
-    world
+    fixture
         .run(&["render"])
         .with(1)
         .saying("error[render-source-missing]");
-    world.run(&["render", "--allow-missing-sources"]).with(0);
-    world.run(&["render", "--format", "sarif"]).with(64);
+    fixture.run(&["render", "--allow-missing-sources"]).with(0);
+    fixture.run(&["render", "--format", "sarif"]).with(64);
 }

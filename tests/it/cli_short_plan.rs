@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::world::World;
+use super::fixture::Fixture;
 
 /// Pseudo-random numbers, the same for a seed (Knuth's constants).
 struct Random(u64);
@@ -18,34 +18,37 @@ impl Random {
 }
 
 struct Site {
-    world: World,
+    fixture: Fixture,
     snapshot: String,
 }
 
 impl Site {
     /// A site that was applied, with a file a machine, and what was seen of it.
     fn applied() -> Self {
-        let world = World::one_rack();
+        let fixture = Fixture::one_rack();
         for file in ["compute", "control", "monitoring", "time"] {
-            let text = world.read(&format!("nodes/{file}.yaml"));
+            let text = fixture.read(&format!("nodes/{file}.yaml"));
             for document in text.split("---\n").skip(1) {
                 let name = document.split("{name: ").nth(1).unwrap();
                 let name = name.split('}').next().unwrap();
                 let path = format!("nodes/{name}.yaml");
-                world.checkout.write(&path, format!("---\n{document}"));
+                fixture.checkout.write(&path, format!("---\n{document}"));
             }
-            std::fs::remove_file(world.checkout.path().join(format!("nodes/{file}.yaml"))).unwrap();
+            std::fs::remove_file(fixture.checkout.path().join(format!("nodes/{file}.yaml")))
+                .unwrap();
         }
         let allowed = ["--allow-intermediate-commits"];
-        world.commit_and_apply("A file a machine", &allowed).with(0);
-        let snapshot = world.checkout.outside().join("seen.json");
+        fixture
+            .commit_and_apply("A file a machine", &allowed)
+            .with(0);
+        let snapshot = fixture.checkout.outside().join("seen.json");
         let snapshot = snapshot.to_str().unwrap().to_owned();
-        world.run(&["plan", "--save-observed", &snapshot]).with(0);
-        Self { world, snapshot }
+        fixture.run(&["plan", "--save-observed", &snapshot]).with(0);
+        Self { fixture, snapshot }
     }
 
     fn cache(&self) -> PathBuf {
-        self.world.checkout.path().join(".git/trueup/.cache")
+        self.fixture.checkout.path().join(".git/trueup/.cache")
     }
 
     fn segments(&self) -> Vec<PathBuf> {
@@ -57,7 +60,7 @@ impl Site {
 
     fn plan(&self, more: &[&str]) -> (i32, String, String) {
         let usual = ["plan", "--observed", &self.snapshot, "--format", "json"];
-        let ended = self.world.run(&[&usual, more].concat());
+        let ended = self.fixture.run(&[&usual, more].concat());
         (ended.code, ended.stdout, ended.stderr)
     }
 
@@ -71,7 +74,7 @@ impl Site {
     }
 
     fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.world.checkout.path().join("nodes")).unwrap();
+        let entries = std::fs::read_dir(self.fixture.checkout.path().join("nodes")).unwrap();
         let mut names: Vec<String> = entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .map(|name| name.trim_end_matches(".yaml").to_owned())
@@ -85,10 +88,10 @@ impl Site {
         let names = self.names();
         let name = &names[random.below(names.len())];
         let path = format!("nodes/{name}.yaml");
-        let text = self.world.read(&path);
-        let write = |path: &str, text: String| self.world.checkout.write(path, text);
+        let text = self.fixture.read(&path);
+        let write = |path: &str, text: String| self.fixture.checkout.write(path, text);
         let replace = |path: &str, old: &str, new: &str| {
-            let text = self.world.read(path);
+            let text = self.fixture.read(path);
             write(path, text.replacen(old, new, 1));
         };
         let number = random.below(200) + 30;
@@ -110,7 +113,7 @@ impl Site {
                 write(&path, format!("{}{number}{}", &text[..at], &text[end..]));
             }
             5 => replace(&path, "10.20.2.", "10.20.2.1"),
-            6 => std::fs::remove_file(self.world.checkout.path().join(&path)).unwrap(),
+            6 => std::fs::remove_file(self.fixture.checkout.path().join(&path)).unwrap(),
             7 => {
                 let renamed = text.replace(name.as_str(), &format!("{name}x"));
                 let moved = renamed.replace("10.20.", &format!("10.20.{}", number % 2));
@@ -125,8 +128,8 @@ impl Site {
             }
             _ => {
                 let all = ["add", "--all"];
-                self.world.checkout.git(&all);
-                self.world
+                self.fixture.checkout.git(&all);
+                self.fixture
                     .checkout
                     .git(&["commit", "--allow-empty", "-qm", "More"]);
             }
@@ -148,8 +151,8 @@ fn nothing_that_has_changed_gives_the_same_plan_both_ways() {
 fn random_edits_give_the_same_plan_both_ways() {
     let site = Site::applied();
     for seed in 0..4 {
-        site.world.checkout.git(&["reset", "--hard", "-q"]);
-        site.world.checkout.git(&["clean", "-fdq"]);
+        site.fixture.checkout.git(&["reset", "--hard", "-q"]);
+        site.fixture.checkout.git(&["clean", "-fdq"]);
         site.plan(&[]);
         let mut random = Random(seed);
         for step in 0..6 {

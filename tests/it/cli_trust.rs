@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::world::{Ended, World};
+use super::fixture::{Ended, Fixture};
 
 /// A listener that has the root of a Redfish service and nothing below it, and notes what it was sent.
 pub(super) struct Controller {
@@ -52,16 +52,16 @@ impl Controller {
 }
 
 /// A site whose controllers are on loopback, moved by plain Redfish with these settings.
-pub(super) fn site(settings: &str) -> World {
-    let world = World::one_rack();
-    world.on_loopback();
-    backends(&world, settings, "");
-    world.checkout.commit("Real machines");
-    world
+pub(super) fn site(settings: &str) -> Fixture {
+    let fixture = Fixture::one_rack();
+    fixture.on_loopback();
+    backends(&fixture, settings, "");
+    fixture.checkout.commit("Real machines");
+    fixture
 }
 
-pub(super) fn backends(world: &World, settings: &str, more: &str) {
-    world.checkout.write(
+pub(super) fn backends(fixture: &Fixture, settings: &str, more: &str) {
+    fixture.checkout.write(
         "backends.yaml",
         format!(
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
@@ -70,8 +70,8 @@ pub(super) fn backends(world: &World, settings: &str, more: &str) {
     );
 }
 
-pub(super) fn with(world: &World, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
-    let mut command = world.command(arguments);
+pub(super) fn with(fixture: &Fixture, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = fixture.command(arguments);
     command.envs(variables.iter().copied());
     command.output().unwrap().into()
 }
@@ -101,12 +101,12 @@ fn nothing_is_run_read_or_contacted_before_it_is_trusted() {
     let trace = tempfile::tempdir().unwrap();
     let trace = trace.path().join("ran");
     let script = format!("touch {}; echo hunter2", trace.display());
-    let world = site(&format!(
+    let fixture = site(&format!(
         "networks: [127.0.0.0/8], scheme: http, port: {}, credentials: {{username: admin, password: {{exec: [sh, -c, '{script}']}}}}",
         controller.port
     ));
     for arguments in CONTACTING {
-        let ended = world.run(arguments).with(4);
+        let ended = fixture.run(arguments).with(4);
         assert!(
             ended.stderr.contains("that are not trusted: ")
                 && ended
@@ -121,15 +121,15 @@ fn nothing_is_run_read_or_contacted_before_it_is_trusted() {
         assert!(ended.stdout.is_empty(), "{arguments:?}: {}", ended.stdout);
     }
     for arguments in SAFE {
-        world.run(arguments).with(0);
+        fixture.run(arguments).with(0);
     }
     assert!(!trace.exists(), "a program was run");
     assert_eq!(controller.heard(), Vec::<String>::new());
 
-    world.run(&["trust"]).with(4);
-    world.run(&["plan"]).with(4);
+    fixture.run(&["trust"]).with(4);
+    fixture.run(&["plan"]).with(4);
     assert!(!trace.exists(), "`trust` ran a program");
-    let ended = world.run(&["trust", "--yes"]).with(0);
+    let ended = fixture.run(&["trust", "--yes"]).with(0);
     assert!(
         ended
             .stdout
@@ -138,7 +138,7 @@ fn nothing_is_run_read_or_contacted_before_it_is_trusted() {
         ended.stdout
     );
     assert!(!trace.exists(), "`trust` ran a program");
-    world.run(&["status"]).with(0);
+    fixture.run(&["status"]).with(0);
     assert!(trace.exists(), "the program is trusted now");
     let heard = controller.heard();
     assert!(
@@ -146,13 +146,13 @@ fn nothing_is_run_read_or_contacted_before_it_is_trusted() {
         "{heard:?}"
     );
 
-    let listed = world
+    let listed = fixture
         .run(&["trust", "--list", "--format", "json"])
         .with(0)
         .json();
     assert_eq!(listed[0]["site"], "one-rack");
-    world.run(&["trust", "--revoke"]).with(0);
-    world.run(&["status"]).with(4);
+    fixture.run(&["trust", "--revoke"]).with(0);
+    fixture.run(&["status"]).with(4);
 }
 
 #[test]
@@ -160,18 +160,18 @@ fn trust_is_asked_for_again_where_the_reach_changes_and_only_there() {
     let controller = Controller::start();
     let base = format!("scheme: http, port: {}", controller.port);
     let account = "credentials: {username: admin, password: {env: BMC_PASSWORD}}";
-    let world = site(&format!("networks: [127.0.0.0/8], {base}, {account}"));
-    world.run(&["trust", "--yes"]).with(0);
+    let fixture = site(&format!("networks: [127.0.0.0/8], {base}, {account}"));
+    fixture.run(&["trust", "--yes"]).with(0);
     // A rotated password, another waiting time, another node: nothing new is reached.
     let password = [("BMC_PASSWORD", "one")];
-    with(&world, &["status"], &password).with(0);
-    with(&world, &["status"], &[("BMC_PASSWORD", "other")]).with(0);
+    with(&fixture, &["status"], &password).with(0);
+    with(&fixture, &["status"], &[("BMC_PASSWORD", "other")]).with(0);
     backends(
-        &world,
+        &fixture,
         &format!("networks: [127.0.0.0/8], {base}, request_timeout: 7, {account}"),
         "",
     );
-    with(&world, &["status"], &password).with(0);
+    with(&fixture, &["status"], &password).with(0);
 
     for (settings, more, named) in [
         (
@@ -207,8 +207,8 @@ fn trust_is_asked_for_again_where_the_reach_changes_and_only_there() {
             "clusters.kubernetes.kubeconfig: file /etc/passwd",
         ),
     ] {
-        backends(&world, &settings, more);
-        let ended = with(&world, &["status"], &password).with(4);
+        backends(&fixture, &settings, more);
+        let ended = with(&fixture, &["status"], &password).with(4);
         assert!(ended.stderr.contains(named), "{named}: {}", ended.stderr);
         assert!(
             !ended.stderr.contains("BMC_PASSWORD"),
@@ -221,11 +221,11 @@ fn trust_is_asked_for_again_where_the_reach_changes_and_only_there() {
 
 #[test]
 fn the_trust_file_is_outside_of_the_checkout_and_a_broken_one_trusts_nothing() {
-    let world = site("networks: [127.0.0.0/8], port: 1");
-    let inside = world.checkout.path().join("trust.json");
+    let fixture = site("networks: [127.0.0.0/8], port: 1");
+    let inside = fixture.checkout.path().join("trust.json");
     for inside in [inside.to_str().unwrap(), "trust.json"] {
         let ended = with(
-            &world,
+            &fixture,
             &["trust", "--yes"],
             &[("TRUEUP_TRUST_FILE", inside)],
         )
@@ -235,7 +235,7 @@ fn the_trust_file_is_outside_of_the_checkout_and_a_broken_one_trusts_nothing() {
             "{}",
             ended.stderr
         );
-        let ended = with(&world, &["status"], &[("TRUEUP_TRUST_FILE", inside)]).with(4);
+        let ended = with(&fixture, &["status"], &[("TRUEUP_TRUST_FILE", inside)]).with(4);
         assert!(
             ended.stderr.contains("lies in the checkout"),
             "{}",
@@ -243,33 +243,33 @@ fn the_trust_file_is_outside_of_the_checkout_and_a_broken_one_trusts_nothing() {
         );
     }
     // A folder that leads into the checkout is inside, too.
-    let link = world.checkout.outside().join("link");
-    std::os::unix::fs::symlink(world.checkout.path(), &link).unwrap();
+    let link = fixture.checkout.outside().join("link");
+    std::os::unix::fs::symlink(fixture.checkout.path(), &link).unwrap();
     let through = link.join("trust.json");
     let variables = [("TRUEUP_TRUST_FILE", through.to_str().unwrap())];
-    with(&world, &["trust", "--yes"], &variables).with(1);
+    with(&fixture, &["trust", "--yes"], &variables).with(1);
 
-    let outside = world.checkout.outside().join("mine.json");
+    let outside = fixture.checkout.outside().join("mine.json");
     let variables = [("TRUEUP_TRUST_FILE", outside.to_str().unwrap())];
-    with(&world, &["trust", "--yes"], &variables).with(0);
-    with(&world, &["status"], &variables).with(0);
-    world.run(&["status"]).with(4);
+    with(&fixture, &["trust", "--yes"], &variables).with(0);
+    with(&fixture, &["status"], &variables).with(0);
+    fixture.run(&["status"]).with(4);
     let mode = |mode| {
         let mode = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(&outside, mode).unwrap();
     };
     mode(0o666);
-    let ended = with(&world, &["status"], &variables).with(4);
+    let ended = with(&fixture, &["status"], &variables).with(4);
     assert!(
         ended.stderr.contains("it is writable for all users"),
         "{}",
         ended.stderr
     );
     mode(0o644);
-    with(&world, &["status"], &variables).with(0);
+    with(&fixture, &["status"], &variables).with(0);
     for broken in ["", "{}", "{\"version\":2,\"trusted\":[]}", "[]"] {
         std::fs::write(&outside, broken).unwrap();
-        let ended = with(&world, &["status"], &variables).with(4);
+        let ended = with(&fixture, &["status"], &variables).with(4);
         assert!(
             ended.stderr.contains("cannot be used"),
             "{broken}: {}",
@@ -281,12 +281,17 @@ fn the_trust_file_is_outside_of_the_checkout_and_a_broken_one_trusts_nothing() {
 #[test]
 fn a_controller_outside_the_ranges_is_not_contacted_and_the_others_are() {
     let controller = Controller::start();
-    let world = site(&format!(
+    let fixture = site(&format!(
         "networks: [127.20.0.11/32], scheme: http, port: {}, credentials: {{username: admin, password: {{env: BMC_PASSWORD}}}}",
         controller.port
     ));
-    world.run(&["trust", "--yes"]).with(0);
-    let ended = with(&world, &["plan", "--full"], &[("BMC_PASSWORD", "hunter2")]).with(0);
+    fixture.run(&["trust", "--yes"]).with(0);
+    let ended = with(
+        &fixture,
+        &["plan", "--full"],
+        &[("BMC_PASSWORD", "hunter2")],
+    )
+    .with(0);
     assert!(
         ended
             .stdout
@@ -305,15 +310,20 @@ fn a_controller_outside_the_ranges_is_not_contacted_and_the_others_are() {
     // Without ranges only addresses that were applied before; none was.
     let heard = controller.heard().len();
     backends(
-        &world,
+        &fixture,
         &format!(
             "scheme: http, port: {}, credentials: {{username: admin, password: {{env: BMC_PASSWORD}}}}",
             controller.port
         ),
         "",
     );
-    world.run(&["trust", "--yes"]).with(0);
-    let ended = with(&world, &["plan", "--full"], &[("BMC_PASSWORD", "hunter2")]).with(0);
+    fixture.run(&["trust", "--yes"]).with(0);
+    let ended = with(
+        &fixture,
+        &["plan", "--full"],
+        &[("BMC_PASSWORD", "hunter2")],
+    )
+    .with(0);
     assert!(
         ended
             .stdout
@@ -329,12 +339,17 @@ fn a_controller_outside_the_ranges_is_not_contacted_and_the_others_are() {
 
 #[test]
 fn a_password_does_not_go_over_plain_http_beyond_this_machine() {
-    let world = World::one_rack();
+    let fixture = Fixture::one_rack();
     let settings = "networks: [10.20.0.0/24], scheme: http, port: 1, credentials: {username: admin, password: {env: BMC_PASSWORD}}";
-    backends(&world, settings, "");
-    world.checkout.commit("Real machines");
-    world.run(&["trust", "--yes"]).with(0);
-    let ended = with(&world, &["plan", "--full"], &[("BMC_PASSWORD", "hunter2")]).with(0);
+    backends(&fixture, settings, "");
+    fixture.checkout.commit("Real machines");
+    fixture.run(&["trust", "--yes"]).with(0);
+    let ended = with(
+        &fixture,
+        &["plan", "--full"],
+        &[("BMC_PASSWORD", "hunter2")],
+    )
+    .with(0);
     assert!(
         ended.stdout.contains("are not sent over plain HTTP")
             && ended.stdout.contains("allow_plain_http: true"),
@@ -344,31 +359,31 @@ fn a_password_does_not_go_over_plain_http_beyond_this_machine() {
     // A proxy beyond it reads a token, wherever the server is.
     let through = kubeconfig(1, "{token: hunter2-token}");
     let through = through.replace("{server:", "{proxy-url: 'http://192.0.2.2:1', server:");
-    world.checkout.write("kubeconfig", through);
+    fixture.checkout.write("kubeconfig", through);
     let cluster = "  clusters: {kubernetes: {kubeconfig: {file: kubeconfig}}}\n";
-    backends(&world, "networks: [10.20.0.0/24], port: 1", cluster);
-    world.run(&["trust", "--yes"]).with(0);
-    let ended = world.run(&["status", "--format", "json"]).with(0);
+    backends(&fixture, "networks: [10.20.0.0/24], port: 1", cluster);
+    fixture.run(&["trust", "--yes"]).with(0);
+    let ended = fixture.run(&["status", "--format", "json"]).with(0);
     assert!(
         ended.stdout.contains("not sent over plain HTTP"),
         "{}",
         ended.stdout
     );
     // Allowed by the document, every plan says it first.
-    world.on_loopback();
+    fixture.on_loopback();
     backends(
-        &world,
+        &fixture,
         &settings.replace("10.20.0.0", "127.20.0.0"),
         "  allow_plain_http: true\n",
     );
-    let ended = world.run(&["plan", "--observed", "none"]).with(0);
+    let ended = fixture.run(&["plan", "--observed", "none"]).with(0);
     let second = ended.stdout.lines().nth(1).unwrap_or_default();
     assert!(
         second.starts_with("warning: credentials may be sent over plain HTTP"),
         "{}",
         ended.stdout
     );
-    let markdown = world
+    let markdown = fixture
         .run(&["plan", "--observed", "none", "--format", "markdown"])
         .with(0);
     assert!(
@@ -387,33 +402,33 @@ fn guards_from_a_protected_revision_count_whatever_a_change_says() {
         "networks: [127.0.0.0/8], scheme: http, port: {}, credentials: {{username: admin, password: {{env: BMC_PASSWORD}}}}",
         controller.port
     );
-    let world = site(&settings);
-    let git = |arguments: &[&str]| world.checkout.git(arguments);
+    let fixture = site(&settings);
+    let git = |arguments: &[&str]| fixture.checkout.git(arguments);
     git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
     // The change: a program for a password, and a policy that protects nothing.
-    let trace = world.checkout.outside().join("ran");
+    let trace = fixture.checkout.outside().join("ran");
     backends(
-        &world,
+        &fixture,
         &settings.replace(
             "{env: BMC_PASSWORD}",
             &format!("{{exec: [touch, {}]}}", trace.display()),
         ),
         "",
     );
-    world.checkout.write(
+    fixture.checkout.write(
         "policy.yaml",
         "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {}\n",
     );
-    world.checkout.commit("Change the guards");
+    fixture.checkout.commit("Change the guards");
     // Names that could stand before the branch that is meant.
     git(&["tag", "origin/main"]);
     git(&["branch", "protected"]);
     git(&["tag", "refs/remotes/origin/main"]);
 
     let password = [("BMC_PASSWORD", "hunter2")];
-    with(&world, &["plan"], &password).with(4);
+    with(&fixture, &["plan"], &password).with(4);
     let ended = with(
-        &world,
+        &fixture,
         &["plan", "--backends-from", "origin/main"],
         &password,
     )
@@ -431,10 +446,10 @@ fn guards_from_a_protected_revision_count_whatever_a_change_says() {
         password[0],
         ("TRUEUP_BACKENDS_FROM", "refs/remotes/origin/main"),
     ];
-    with(&world, &["status"], &variables).with(0);
+    with(&fixture, &["status"], &variables).with(0);
     let commit = git(&["rev-parse", "HEAD~"]);
     with(
-        &world,
+        &fixture,
         &["status", "--backends-from", commit.trim()],
         &password,
     )
@@ -447,7 +462,7 @@ fn guards_from_a_protected_revision_count_whatever_a_change_says() {
         "refs/remotes/origin/main^",
         "HEAD~1",
     ] {
-        let ended = with(&world, &["plan", "--backends-from", unknown], &password).with(1);
+        let ended = with(&fixture, &["plan", "--backends-from", unknown], &password).with(1);
         assert!(
             ended.stderr.contains("--backends-from"),
             "{unknown}: {}",
@@ -464,17 +479,17 @@ fn files_of_the_checkout_come_from_the_protected_revision() {
         "networks: [127.0.0.0/8], scheme: http, port: {}, credentials: {{username: admin, password: {{file: bmc-password}}}}",
         controller.port
     );
-    let world = site(&settings);
-    world.checkout.write("bmc-password", "from-main\n");
-    world.checkout.commit("A password");
-    world
+    let fixture = site(&settings);
+    fixture.checkout.write("bmc-password", "from-main\n");
+    fixture.checkout.commit("A password");
+    fixture
         .checkout
         .git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
-    world
+    fixture
         .checkout
         .write("bmc-password", "hunter2-of-the-change\n");
-    world.checkout.commit("Another password");
-    let ended = world
+    fixture.checkout.commit("Another password");
+    let ended = fixture
         .run(&["status", "--backends-from", "origin/main"])
         .with(0);
     assert!(!format!("{ended:?}").contains("hunter2"));
@@ -486,12 +501,12 @@ fn files_of_the_checkout_come_from_the_protected_revision() {
     );
     assert!(!heard.contains("YWRtaW46aHVudGVyMi"), "{heard}");
     // A file that the protected revision does not have is not taken from the change.
-    world
+    fixture
         .checkout
         .git(&["update-ref", "refs/remotes/origin/main", "HEAD~2"]);
     let count = controller.heard().len();
-    backends(&world, &settings, "");
-    let ended = world
+    backends(&fixture, &settings, "");
+    let ended = fixture
         .run(&["plan", "--full", "--backends-from", "origin/main"])
         .with(0);
     assert!(
@@ -522,20 +537,20 @@ pub(super) fn kubeconfig(port: u16, user: &str) -> String {
 #[test]
 fn a_kubeconfig_is_trusted_for_where_it_leads_and_its_tokens_may_be_rotated() {
     let controller = Controller::start();
-    let world = site("networks: [127.0.0.0/8], port: 1");
+    let fixture = site("networks: [127.0.0.0/8], port: 1");
     backends(
-        &world,
+        &fixture,
         "networks: [127.0.0.0/8], port: 1",
         "  clusters: {kubernetes: {kubeconfig: {file: kubeconfig}}}\n",
     );
     let write = |user: &str| {
-        world
+        fixture
             .checkout
             .write("kubeconfig", kubeconfig(controller.port, user));
     };
     write("{token: hunter2-one}");
-    world.run(&["status"]).with(4);
-    let ended = world.run(&["trust", "--yes"]).with(0);
+    fixture.run(&["status"]).with(4);
+    let ended = fixture.run(&["trust", "--yes"]).with(0);
     assert!(
         ended
             .stdout
@@ -544,14 +559,14 @@ fn a_kubeconfig_is_trusted_for_where_it_leads_and_its_tokens_may_be_rotated() {
         ended.stdout
     );
     assert!(!ended.stdout.contains("hunter2"), "{}", ended.stdout);
-    world.run(&["status"]).with(0);
+    fixture.run(&["status"]).with(0);
     assert!(controller.heard().concat().contains("hunter2-one"));
     write("{token: hunter2-other}");
-    world.run(&["status"]).with(0);
+    fixture.run(&["status"]).with(0);
     assert!(controller.heard().concat().contains("hunter2-other"));
 
     let heard = controller.heard().len();
-    let trace = world.checkout.outside().join("ran");
+    let trace = fixture.checkout.outside().join("ran");
     for (user, named) in [
         (
             format!(
@@ -566,17 +581,17 @@ fn a_kubeconfig_is_trusted_for_where_it_leads_and_its_tokens_may_be_rotated() {
         ),
     ] {
         write(&user);
-        let ended = world.run(&["status"]).with(4);
+        let ended = fixture.run(&["status"]).with(4);
         assert!(ended.stderr.contains(named), "{named}: {}", ended.stderr);
     }
     // What Kubernetes has removed is refused, trusted or not: it runs a program, too.
     write("{auth-provider: {name: gcp, config: {cmd-path: /bin/sh}}}");
-    let ended = world.run(&["status", "--format", "json"]).with(0);
+    let ended = fixture.run(&["status", "--format", "json"]).with(0);
     assert!(ended.stdout.contains("auth-provider"), "{}", ended.stdout);
-    world
+    fixture
         .checkout
         .write("kubeconfig", kubeconfig(controller.port + 1, "{token: x}"));
-    world.run(&["status"]).with(4);
+    fixture.run(&["status"]).with(4);
     assert_eq!(controller.heard().len(), heard);
     assert!(!trace.exists());
 }
@@ -584,17 +599,17 @@ fn a_kubeconfig_is_trusted_for_where_it_leads_and_its_tokens_may_be_rotated() {
 #[test]
 fn a_program_of_a_kubeconfig_that_lies_in_the_checkout_is_not_run() {
     let controller = Controller::start();
-    let world = site("networks: [127.0.0.0/8], port: 1");
+    let fixture = site("networks: [127.0.0.0/8], port: 1");
     backends(
-        &world,
+        &fixture,
         "networks: [127.0.0.0/8], port: 1",
         "  clusters: {kubernetes: {kubeconfig: {file: kubeconfig}}}\n",
     );
-    let trace = world.checkout.outside().join("ran");
-    world
+    let trace = fixture.checkout.outside().join("ran");
+    fixture
         .checkout
         .write("login", format!("#!/bin/sh\ntouch {}\n", trace.display()));
-    let login = world.checkout.path().join("login");
+    let login = fixture.checkout.path().join("login");
     std::fs::set_permissions(&login, std::fs::Permissions::from_mode(0o755)).unwrap();
     for (command, argument) in [
         ("./login", "x"),
@@ -604,11 +619,11 @@ fn a_program_of_a_kubeconfig_that_lies_in_the_checkout_is_not_run() {
         let user = format!(
             "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {command}, args: [{argument}], interactiveMode: Never}}}}"
         );
-        world
+        fixture
             .checkout
             .write("kubeconfig", kubeconfig(controller.port, &user));
-        world.run(&["trust", "--yes"]).with(0);
-        world.run(&["status"]);
+        fixture.run(&["trust", "--yes"]).with(0);
+        fixture.run(&["status"]);
         assert!(!trace.exists(), "{command} {argument} was run");
     }
     assert_eq!(controller.heard(), Vec::<String>::new());
@@ -617,8 +632,8 @@ fn a_program_of_a_kubeconfig_that_lies_in_the_checkout_is_not_run() {
 #[test]
 fn the_content_of_what_is_no_kubeconfig_is_not_quoted() {
     let controller = Controller::start();
-    let world = site("networks: [127.0.0.0/8], port: 1");
-    let secret = world.checkout.outside().join("secret");
+    let fixture = site("networks: [127.0.0.0/8], port: 1");
+    let secret = fixture.checkout.outside().join("secret");
     std::fs::write(&secret, "hunter2-file: [\nhunter2: x: y\n").unwrap();
     for reference in [
         "{env: PIPELINE_TOKEN}".to_owned(),
@@ -628,13 +643,13 @@ fn the_content_of_what_is_no_kubeconfig_is_not_quoted() {
         format!("{{exec: [cat, {}]}}", secret.display()),
     ] {
         backends(
-            &world,
+            &fixture,
             "networks: [127.0.0.0/8], port: 1",
             &format!("  clusters: {{kubernetes: {{kubeconfig: {reference}}}}}\n"),
         );
         let variables = [("PIPELINE_TOKEN", "hunter2-token: [\n  x")];
         let is_quiet = |arguments: &[&str]| {
-            let ended = with(&world, &[arguments, &["-vvv"]].concat(), &variables);
+            let ended = with(&fixture, &[arguments, &["-vvv"]].concat(), &variables);
             let said = format!("{}{}", ended.stdout, ended.stderr);
             assert!(
                 !said.contains("hunter2") && !said.contains("root:x"),
@@ -654,8 +669,8 @@ fn the_content_of_what_is_no_kubeconfig_is_not_quoted() {
 }
 
 /// A program in a folder of its own that writes its environment to a file and then does `then`.
-fn spy(world: &World, name: &str, then: &str) -> (PathBuf, PathBuf) {
-    let folder = world.checkout.outside().join("spies");
+fn spy(fixture: &Fixture, name: &str, then: &str) -> (PathBuf, PathBuf) {
+    let folder = fixture.checkout.outside().join("spies");
     std::fs::create_dir_all(&folder).unwrap();
     let (program, told) = (
         folder.join(name),
@@ -676,19 +691,19 @@ pub(super) fn path_with(folder: &Path) -> String {
 
 #[test]
 fn programs_get_what_they_need_of_the_environment() {
-    let world = site(
+    let fixture = site(
         "networks: [127.0.0.0/8], port: 1, credentials: {username: admin, password: {exec: [bmc-password]}}",
     );
     let bare = tempfile::tempdir().unwrap();
     let remote = bare.path().to_str().unwrap();
-    world.checkout.git(&["init", "--quiet", "--bare", remote]);
-    world.checkout.git(&["remote", "add", "origin", remote]);
-    world.checkout.git(&[
+    fixture.checkout.git(&["init", "--quiet", "--bare", remote]);
+    fixture.checkout.git(&["remote", "add", "origin", remote]);
+    fixture.checkout.git(&[
         "config",
         "credential.helper",
         "!f() { echo password=$DEPLOY_TOKEN; }; f",
     ]);
-    world
+    fixture
         .checkout
         .git(&["config", "--add", "trueup.gitEnvironment", "VENDOR_TOKEN"]);
     let git = std::process::Command::new("sh")
@@ -696,10 +711,10 @@ fn programs_get_what_they_need_of_the_environment() {
         .output()
         .unwrap();
     let git = String::from_utf8(git.stdout).unwrap();
-    let (folder, of_git) = spy(&world, "git", &format!("exec {} \"$@\"", git.trim()));
-    let (_, of_program) = spy(&world, "bmc-password", "echo hunter2");
+    let (folder, of_git) = spy(&fixture, "git", &format!("exec {} \"$@\"", git.trim()));
+    let (_, of_program) = spy(&fixture, "bmc-password", "echo hunter2");
     let path = path_with(&folder);
-    world.run(&["trust", "--yes"]).with(0);
+    fixture.run(&["trust", "--yes"]).with(0);
     let variables = [
         ("PATH", &*path),
         ("BMC_PASSWORD", "hunter2-bmc"),
@@ -707,7 +722,7 @@ fn programs_get_what_they_need_of_the_environment() {
         ("DEPLOY_TOKEN", "for-git"),
         ("VENDOR_TOKEN", "for-git-too"),
     ];
-    with(&world, &["status"], &variables).with(0);
+    with(&fixture, &["status"], &variables).with(0);
     let told = std::fs::read_to_string(of_git).unwrap();
     assert!(
         told.contains("DEPLOY_TOKEN=for-git") && told.contains("VENDOR_TOKEN=for-git-too"),
@@ -727,12 +742,12 @@ fn programs_get_what_they_need_of_the_environment() {
 
 #[test]
 fn the_simulator_needs_no_trust() {
-    let world = World::one_rack();
-    let ended = world.run(&["trust"]).with(0);
+    let fixture = Fixture::one_rack();
+    let ended = fixture.run(&["trust"]).with(0);
     assert!(ended.stderr.contains("need no trust"), "{}", ended.stderr);
-    world.run(&["apply", "--yes"]).with(0);
+    fixture.run(&["apply", "--yes"]).with(0);
     assert!(
-        !world
+        !fixture
             .checkout
             .outside()
             .join(".config/trueup/trust.json")

@@ -5,27 +5,27 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
-use super::world::{World, copy_folder};
 
 /// One of the sites in `fixtures`, in a repository of its own.
-pub(crate) fn fixture(site: &str) -> World {
-    let world = World::of(Checkout::new(), site);
+pub(crate) fn fixture(site: &str) -> Fixture {
+    let fixture = Fixture::of(Checkout::new(), site);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures")
         .join(site);
-    copy_folder(&folder, world.checkout.path());
-    world.checkout.commit("The site");
-    world
+    copy_folder(&folder, fixture.checkout.path());
+    fixture.checkout.commit("The site");
+    fixture
 }
 
 /// File, line and code.
 type Found = (String, u64, String);
 
 /// What the files say is wrong with them: lines that end with `expect:` and a code.
-fn expected(world: &World) -> BTreeSet<Found> {
+fn expected(fixture: &Fixture) -> BTreeSet<Found> {
     let mut expected = BTreeSet::new();
-    for entry in std::fs::read_dir(world.checkout.path()).unwrap() {
+    for entry in std::fs::read_dir(fixture.checkout.path()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         if !name.ends_with(".yaml") {
@@ -50,8 +50,8 @@ fn text(value: &Value) -> String {
 
 #[test]
 fn eight_mistakes_are_reported_at_once_each_on_its_line() {
-    let world = fixture("eight-errors");
-    let ended = world.run(&["validate", "--format", "json"]).with(1);
+    let fixture = fixture("eight-errors");
+    let ended = fixture.run(&["validate", "--format", "json"]).with(1);
     let report = ended.json();
     let problems = report["diagnostics"].as_array().unwrap();
     let found: BTreeSet<Found> = problems
@@ -65,7 +65,7 @@ fn eight_mistakes_are_reported_at_once_each_on_its_line() {
             )
         })
         .collect();
-    assert_eq!(found, expected(&world), "{}", ended.stdout);
+    assert_eq!(found, expected(&fixture), "{}", ended.stdout);
     let hint = |code: &str| {
         let problem = problems.iter().find(|problem| problem["code"] == code);
         text(&problem.unwrap()["hint"])
@@ -77,9 +77,9 @@ fn eight_mistakes_are_reported_at_once_each_on_its_line() {
 
 #[test]
 fn people_are_shown_the_lines_and_what_belongs_to_them() {
-    let world = fixture("eight-errors");
-    let ended = world.run(&["validate"]).with(1);
-    for (file, line, code) in expected(&world) {
+    let fixture = fixture("eight-errors");
+    let ended = fixture.run(&["validate"]).with(1);
+    for (file, line, code) in expected(&fixture) {
         assert!(ended.stdout.contains(&format!("error[{code}]: ")), "{code}");
         assert!(
             ended.stdout.contains(&format!("--> {file}:{line}:")),
@@ -101,10 +101,10 @@ fn people_are_shown_the_lines_and_what_belongs_to_them() {
 
 #[test]
 fn every_format_for_machines_has_every_mistake() {
-    let world = fixture("eight-errors");
+    let fixture = fixture("eight-errors");
     for format in ["github", "sarif", "junit"] {
-        let ended = world.run(&["validate", "--format", format]).with(1);
-        for (file, line, code) in expected(&world) {
+        let ended = fixture.run(&["validate", "--format", format]).with(1);
+        for (file, line, code) in expected(&fixture) {
             let told = match format {
                 "github" => vec![format!("file={file},line={line}"), code],
                 "sarif" => vec![file, code],
@@ -115,21 +115,21 @@ fn every_format_for_machines_has_every_mistake() {
             }
         }
     }
-    let sarif = world.run(&["validate", "--format", "sarif"]).json();
+    let sarif = fixture.run(&["validate", "--format", "sarif"]).json();
     assert_eq!(sarif["version"], "2.1.0");
     assert_eq!(sarif["runs"][0]["results"].as_array().unwrap().len(), 8);
 }
 
 #[test]
 fn a_site_with_mistakes_goes_nowhere_and_a_sound_one_is_valid() {
-    let world = fixture("eight-errors");
+    let fixture = fixture("eight-errors");
     for command in ["render", "plan", "nodes", "diff"] {
-        world.run(&[command]).with(1).saying("error[yaml-tab]");
+        fixture.run(&[command]).with(1).saying("error[yaml-tab]");
     }
-    world.run(&["apply", "--yes"]).with(1);
-    assert!(world.tags().is_empty());
+    fixture.run(&["apply", "--yes"]).with(1);
+    assert!(fixture.tags().is_empty());
 
-    let sound = World::one_rack();
+    let sound = Fixture::one_rack();
     let ended = sound.run(&["validate"]).with(0);
     assert!(
         ended.stdout.contains("site `one-rack` is valid"),
@@ -149,12 +149,12 @@ fn a_site_with_mistakes_goes_nowhere_and_a_sound_one_is_valid() {
 
 #[test]
 fn a_name_that_a_broken_file_may_hold_is_not_reported_and_any_other_is() {
-    let world = fixture("eight-errors");
-    world.checkout.write(
+    let fixture = fixture("eight-errors");
+    fixture.checkout.write(
         "profiles.yaml",
         "---\nschema: drydock/HostProfile/v1\nmetadata: {name: worker}\ndata: [\n",
     );
-    let ended = world.run(&["validate", "--format", "json"]).with(1);
+    let ended = fixture.run(&["validate", "--format", "json"]).with(1);
     let report = ended.json();
     let missing: Vec<u64> = report["diagnostics"]
         .as_array()
@@ -168,13 +168,13 @@ fn a_name_that_a_broken_file_may_hold_is_not_reported_and_any_other_is() {
 
 #[test]
 fn documents_beside_the_definition_of_a_site_count_too() {
-    let world = World::one_rack();
-    let definition = world.read("site-definition.yaml");
+    let fixture = Fixture::one_rack();
+    let definition = fixture.read("site-definition.yaml");
     let node = "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: beside}\ndata: {host_profile: nobody}\n";
-    world
+    fixture
         .checkout
         .write("site-definition.yaml", definition + node);
-    let ended = world.run(&["validate"]).with(1);
+    let ended = fixture.run(&["validate"]).with(1);
     let said = "there is no host profile `nobody`";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::fixture::{Ended, Fixture, copy_folder};
 use super::git::Checkout;
 use super::skipped::skipped;
-use super::world::{Ended, World, copy_folder};
 
 /// Calls that write, make durable, give a name to or take one away.
 const CALLS: [&str; 6] = [
@@ -28,7 +28,7 @@ const PLACES: usize = 5;
 
 /// A site, and what is done to it.
 pub(crate) struct Story {
-    before: World,
+    before: Fixture,
     pub(crate) command: &'static [&'static str],
 }
 
@@ -42,14 +42,14 @@ pub(crate) struct Outcome {
     changes: BTreeMap<String, String>,
 }
 
-fn site(example: &str) -> World {
-    let world = World::of(Checkout::new(), example);
+fn site(example: &str) -> Fixture {
+    let fixture = Fixture::of(Checkout::new(), example);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("site-examples")
         .join(example);
-    copy_folder(&folder, world.checkout.path());
-    world.checkout.commit("The site");
-    world
+    copy_folder(&folder, fixture.checkout.path());
+    fixture.checkout.commit("The site");
+    fixture
 }
 
 pub(crate) fn first_apply() -> Story {
@@ -85,39 +85,39 @@ fn strace_works() -> bool {
 
 impl Story {
     /// A copy of the site as it was before.
-    pub(crate) fn world(&self) -> World {
-        let world = World::of(Checkout::new(), self.before.site());
+    pub(crate) fn fixture(&self) -> Fixture {
+        let fixture = Fixture::of(Checkout::new(), self.before.site());
         let from = self.before.checkout.path().join(".");
         let copied = Command::new("cp")
             .arg("-a")
             .arg(from)
-            .arg(world.checkout.path())
+            .arg(fixture.checkout.path())
             .status();
         assert!(copied.unwrap().success());
-        world
+        fixture
     }
 
-    pub(crate) fn outcome(world: &World) -> Outcome {
+    pub(crate) fn outcome(fixture: &Fixture) -> Outcome {
         Outcome {
-            ledger: world.ledger(),
-            tags: world.tags(),
-            changes: world.planned(&[]),
+            ledger: fixture.ledger(),
+            tags: fixture.tags(),
+            changes: fixture.planned(&[]),
         }
     }
 
     pub(crate) fn unbroken(&self) -> Outcome {
-        let world = self.world();
-        world.run(self.command).with(0);
-        Self::outcome(&world)
+        let fixture = self.fixture();
+        fixture.run(self.command).with(0);
+        Self::outcome(&fixture)
     }
 
     /// How often the run makes a call.
     fn count(&self, call: &str) -> usize {
-        let world = self.world();
-        let trace = world.checkout.outside().join("trace");
+        let fixture = self.fixture();
+        let trace = fixture.checkout.outside().join("trace");
         let trace = trace.to_str().unwrap();
         let options = ["-f", "-o", trace, "-e", &format!("trace={call}")];
-        under_strace(&world, &options, self.command).with(0);
+        under_strace(&fixture, &options, self.command).with(0);
         let text = std::fs::read_to_string(trace).unwrap();
         text.lines()
             .filter(|line| line.contains(&format!(" {call}(")))
@@ -125,15 +125,15 @@ impl Story {
     }
 
     /// Goes on until the run has come to its end.
-    pub(crate) fn go_on(&self, world: &World) {
+    pub(crate) fn go_on(&self, fixture: &Fixture) {
         for _ in 0..5 {
-            let resumed = world.run(&["apply", "--resume"]);
+            let resumed = fixture.run(&["apply", "--resume"]);
             let nothing = resumed.code == 1 && resumed.stderr.contains("no run of site");
-            if nothing && self.is_over(world) {
+            if nothing && self.is_over(fixture) {
                 return;
             }
             let ended = if nothing {
-                world.run(self.command)
+                fixture.run(self.command)
             } else {
                 resumed
             };
@@ -143,17 +143,17 @@ impl Story {
         }
         panic!(
             "it does not come to its end: {:?}",
-            world.run(&["apply", "--resume"])
+            fixture.run(&["apply", "--resume"])
         );
     }
 
     /// Whether the run that died had done everything, and there was only nobody left to say so.
-    fn is_over(&self, world: &World) -> bool {
-        let runs = |world: &World| {
-            let log = world.run(&["log", "--format", "json"]).with(0).json();
+    fn is_over(&self, fixture: &Fixture) -> bool {
+        let runs = |fixture: &Fixture| {
+            let log = fixture.run(&["log", "--format", "json"]).with(0).json();
             log["runs"].as_array().map_or(0, Vec::len)
         };
-        runs(world) > runs(&self.before)
+        runs(fixture) > runs(&self.before)
     }
 
     /// Tries places of every call, from the first to the last.
@@ -165,7 +165,7 @@ impl Story {
             let count = self.count(call);
             let places = if all { count } else { PLACES.min(count) };
             for place in (0..places).map(|place| place * count / places + 1) {
-                let world = self.world();
+                let fixture = self.fixture();
                 let options = [
                     "-f",
                     "-o",
@@ -175,7 +175,7 @@ impl Story {
                     "-e",
                     &format!("inject={call}:{inject}:when={place}"),
                 ];
-                let ended = under_strace(&world, &options, self.command);
+                let ended = under_strace(&fixture, &options, self.command);
                 assert!(
                     !ended.stderr.contains("panicked"),
                     "{call} {place}: {ended:?}"
@@ -190,9 +190,9 @@ impl Story {
                 // Calls are counted for each thread: the last ones of all may be nobody's.
                 hit += usize::from(ended.code != 0);
                 if ended.code != 0 {
-                    self.go_on(&world);
+                    self.go_on(&fixture);
                 }
-                let outcome = Self::outcome(&world);
+                let outcome = Self::outcome(&fixture);
                 assert_eq!(outcome, expected, "{inject} at {call} {place}: {ended:?}");
             }
         }
@@ -202,14 +202,14 @@ impl Story {
     }
 }
 
-fn under_strace(world: &World, options: &[&str], command: &[&str]) -> Ended {
-    let program = world.command(command);
+fn under_strace(fixture: &Fixture, options: &[&str], command: &[&str]) -> Ended {
+    let program = fixture.command(command);
     let mut strace = Command::new("strace");
     strace
         .args(options)
         .arg(program.get_program())
         .args(command);
-    strace.current_dir(world.checkout.path()).env_clear();
+    strace.current_dir(fixture.checkout.path()).env_clear();
     for (name, value) in program.get_envs() {
         if let Some(value) = value {
             strace.env(name, value);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use trueup::cli::SETTABLE;
 
-use super::world::World;
+use super::fixture::Fixture;
 
 /// Flags that allow what is refused without them, take a part of a plan's safety away, or are an act.
 const BY_HAND: &[&str] = &[
@@ -98,10 +98,10 @@ fn every_flag_is_either_a_setting_or_given_by_hand() {
 
 #[test]
 fn a_variable_for_a_flag_that_allows_something_has_no_effect() {
-    let world = World::one_rack();
-    let plain = world.run(&["plan"]).with(0);
-    let mut apply = world.command(&["apply"]);
-    let mut plan = world.command(&["plan"]);
+    let fixture = Fixture::one_rack();
+    let plain = fixture.run(&["plan"]).with(0);
+    let mut apply = fixture.command(&["apply"]);
+    let mut plan = fixture.command(&["plan"]);
     for command in [&mut apply, &mut plan] {
         for flag in BY_HAND {
             let value = match *flag {
@@ -111,24 +111,24 @@ fn a_variable_for_a_flag_that_allows_something_has_no_effect() {
             command.env(variable(flag), value);
         }
     }
-    let ended: super::world::Ended = plan.output().unwrap().into();
+    let ended: super::fixture::Ended = plan.output().unwrap().into();
     assert_eq!((ended.code, &ended.stdout), (0, &plain.stdout));
-    let ended: super::world::Ended = apply.output().unwrap().into();
+    let ended: super::fixture::Ended = apply.output().unwrap().into();
     assert_eq!(ended.code, 64, "{}", ended.stderr);
     assert!(ended.stderr.contains("--yes"), "{}", ended.stderr);
 }
 
 #[test]
 fn a_variable_shows_no_secret() {
-    let world = World::one_rack();
-    world.checkout.write(
+    let fixture = Fixture::one_rack();
+    fixture.checkout.write(
         "secret.yaml",
         "---\nschema: deckhand/Passphrase/v1\nmetadata:\n  name: x\n  schema: metadata/Document/v1\n  \
          storagePolicy: encrypted\n  layeringDefinition: {layer: site, abstract: false}\ndata: hunter2\n",
     );
-    let mut command = world.command(&["render"]);
+    let mut command = fixture.command(&["render"]);
     command.env("TRUEUP_SHOW_SECRETS", "1");
-    let ended: super::world::Ended = command.output().unwrap().into();
+    let ended: super::fixture::Ended = command.output().unwrap().into();
     let ended = ended.with(0);
     assert!(!ended.stdout.contains("hunter2"));
 }

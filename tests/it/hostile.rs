@@ -2,24 +2,24 @@
 
 use std::fmt::Write;
 
+use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
-use super::world::{World, copy_folder};
 
 const HEAD: &str = "schema: example/Kind/v1\nmetadata: {name: hostile}\ndata:\n";
 const SCHEMA: &str = "schema: deckhand/DataSchema/v1\n\
     metadata: {schema: metadata/Control/v1, name: example/Kind/v1}\ndata: ";
 
-fn edge() -> World {
-    let world = World::of(Checkout::new(), "edge");
+fn edge() -> Fixture {
+    let fixture = Fixture::of(Checkout::new(), "edge");
     let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/edge");
-    copy_folder(&example, world.checkout.path());
-    world.checkout.commit("The site");
-    world
+    copy_folder(&example, fixture.checkout.path());
+    fixture.checkout.commit("The site");
+    fixture
 }
 
 /// What `validate` says of a file, which nothing can make it panic, print a control character or write much about.
-fn said(world: &World) -> String {
-    let ended = world.run(&["validate"]);
+fn said(fixture: &Fixture) -> String {
+    let ended = fixture.run(&["validate"]);
     assert!([0, 1].contains(&ended.code), "{ended:?}");
     let said = ended.stdout + &ended.stderr;
     assert!(!said.contains("panicked"), "{said}");
@@ -32,17 +32,17 @@ fn said(world: &World) -> String {
 /// Whether each file is refused with these words, together with a mistake in another file.
 #[track_caller]
 fn refused(files: &[(&str, Vec<u8>, &str)]) {
-    let world = edge();
-    world.checkout.write("other.yaml", "a: [1, 2\n");
+    let fixture = edge();
+    fixture.checkout.write("other.yaml", "a: [1, 2\n");
     for (name, bytes, words) in files {
-        world.checkout.write(name, bytes);
-        let said = said(&world);
+        fixture.checkout.write(name, bytes);
+        let said = said(&fixture);
         assert!(said.contains(words), "{name}: `{words}` is not in\n{said}");
         assert!(
             said.contains("--> other.yaml:"),
             "{name}: the other mistake is lost\n{said}"
         );
-        std::fs::remove_file(world.checkout.path().join(name)).unwrap();
+        std::fs::remove_file(fixture.checkout.path().join(name)).unwrap();
     }
 }
 
@@ -82,11 +82,11 @@ fn files_that_ask_for_too_much_are_refused_before_they_get_it() {
 
 #[test]
 fn a_gigabyte_is_refused_without_being_read() {
-    let world = edge();
-    let file = std::fs::File::create(world.checkout.path().join("large.yaml")).unwrap();
+    let fixture = edge();
+    let file = std::fs::File::create(fixture.checkout.path().join("large.yaml")).unwrap();
     // Holes only: the disk holds nothing of it.
     file.set_len(1 << 30).unwrap();
-    assert!(said(&world).contains("the file has 1073741824 bytes; at most 16777216 are read"));
+    assert!(said(&fixture).contains("the file has 1073741824 bytes; at most 16777216 are read"));
 }
 
 #[test]
@@ -113,21 +113,21 @@ fn bytes_that_are_no_text_are_refused_and_marks_of_other_systems_are_read() {
             "yaml-control-character",
         ),
     ]);
-    let world = edge();
+    let fixture = edge();
     let windows = format!("\u{feff}{HEAD}  a: 1\n").replace('\n', "\r\n");
-    world.checkout.write("windows.yaml", windows);
-    world.run(&["validate"]).with(0);
+    fixture.checkout.write("windows.yaml", windows);
+    fixture.run(&["validate"]).with(0);
 }
 
 #[test]
 fn names_cannot_paint_the_terminal_or_leave_the_folder() {
-    let world = edge();
-    world.checkout.write(
+    let fixture = edge();
+    fixture.checkout.write(
         "names.yaml",
         "schema: drydock/BaremetalNode/v1\nmetadata: {name: \"../../etc\\e[2J\\u202e\"}\ndata: {host_profile: worker}\n",
     );
-    world.checkout.write("a\u{1b}[31m\n.yaml", "a: [\n");
-    let said = said(&world);
+    fixture.checkout.write("a\u{1b}[31m\n.yaml", "a: [\n");
+    let said = said(&fixture);
     assert!(said.contains("`../../etc\\u{1b}[2J"), "{said}");
     assert!(said.contains("a\\u{1b}[31m\\n.yaml"), "{said}");
     assert!(!said.contains('\u{202e}'), "{said}");
@@ -143,9 +143,9 @@ fn links_lead_nowhere_but_into_the_repository() {
         ("link.yaml", "is a link in a circle"),
         (".", "is a link in a circle"),
     ] {
-        let world = edge();
-        world.checkout.link("link.yaml", target);
-        let said = said(&world);
+        let fixture = edge();
+        fixture.checkout.link("link.yaml", target);
+        let said = said(&fixture);
         assert!(said.contains(words), "{target}: {said}");
         assert!(!said.contains("root:"), "{target}: {said}");
     }
@@ -154,15 +154,15 @@ fn links_lead_nowhere_but_into_the_repository() {
 #[test]
 #[cfg(unix)]
 fn a_link_to_a_file_that_git_does_not_track_is_refused_and_so_is_one_below_a_linked_folder() {
-    let world = edge();
-    world.checkout.write("token.json", "hunter2: token\n");
-    world
+    let fixture = edge();
+    fixture.checkout.write("token.json", "hunter2: token\n");
+    fixture
         .checkout
         .write("build/secret.yaml", "hunter2: [token\n");
-    world.checkout.link("link.yaml", "token.json");
-    world.checkout.link("folder", "build");
-    world.checkout.git(&["add", "link.yaml", "folder"]);
-    let said = said(&world);
+    fixture.checkout.link("link.yaml", "token.json");
+    fixture.checkout.link("folder", "build");
+    fixture.checkout.git(&["add", "link.yaml", "folder"]);
+    let said = said(&fixture);
     for words in [
         "`link.yaml` is a link to `token.json`, which git does not track",
         "`folder/secret.yaml` is a link to `build/secret.yaml`, which git does not track",
@@ -171,22 +171,22 @@ fn a_link_to_a_file_that_git_does_not_track_is_refused_and_so_is_one_below_a_lin
     }
     assert!(!said.contains("hunter2"), "{said}");
     // What git tracks may be linked to.
-    world.checkout.git(&["add", "token.json"]);
-    assert!(!self::said(&world).contains("link.yaml` is a link"));
+    fixture.checkout.git(&["add", "token.json"]);
+    assert!(!self::said(&fixture).contains("link.yaml` is a link"));
 }
 
 #[test]
 fn nothing_is_quoted_of_a_file_that_git_does_not_track() {
-    let world = edge();
+    let fixture = edge();
     for text in ["hunter2: token\n", "a: [hunter2\n", "schema: hunter2\n"] {
-        world.checkout.write("token.yaml", text);
-        let said = said(&world);
+        fixture.checkout.write("token.yaml", text);
+        let said = said(&fixture);
         assert!(said.contains("--> token.yaml:"), "{said}");
         assert!(said.contains("git does not track this file"), "{said}");
         assert!(!said.contains("hunter2"), "{text}: {said}");
     }
-    world.checkout.git(&["add", "token.yaml"]);
-    assert!(said(&world).contains("hunter2"));
+    fixture.checkout.git(&["add", "token.yaml"]);
+    assert!(said(&fixture).contains("hunter2"));
 }
 
 #[test]
@@ -194,8 +194,8 @@ fn nothing_is_quoted_of_a_file_that_git_does_not_track() {
 fn the_definition_of_a_site_is_read_like_every_other_file() {
     use std::os::unix::fs::PermissionsExt;
     const NAME: &str = "site-definition.yaml";
-    let refused = |world: &World, words: &str| {
-        let ended = world.run(&["validate"]).with(1);
+    let refused = |fixture: &Fixture, words: &str| {
+        let ended = fixture.run(&["validate"]).with(1);
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
         assert!(
             !ended.stderr.contains("there is no site"),
@@ -208,39 +208,39 @@ fn the_definition_of_a_site_is_read_like_every_other_file() {
         ("/etc/passwd", "is a link out of the repository"),
         ("untracked", "which git does not track"),
     ] {
-        let world = edge();
-        world.checkout.write("untracked", "hunter2");
-        std::fs::remove_file(world.checkout.path().join(NAME)).unwrap();
-        world.checkout.link(NAME, target);
-        refused(&world, words);
+        let fixture = edge();
+        fixture.checkout.write("untracked", "hunter2");
+        std::fs::remove_file(fixture.checkout.path().join(NAME)).unwrap();
+        fixture.checkout.link(NAME, target);
+        refused(&fixture, words);
     }
-    let world = edge();
-    let path = world.checkout.path().join(NAME);
+    let fixture = edge();
+    let path = fixture.checkout.path().join(NAME);
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.set_len(5 << 30).unwrap();
-    refused(&world, "more than the 16777216 that are read");
+    refused(&fixture, "more than the 16777216 that are read");
     std::fs::remove_file(&path).unwrap();
     let made = std::process::Command::new("mkfifo").arg(&path).status();
     if made.is_ok_and(|status| status.success()) {
-        refused(&world, "is a pipe, a socket or a device");
+        refused(&fixture, "is a pipe, a socket or a device");
     }
     // Who may read everything is refused nothing.
-    let world = edge();
-    let path = world.checkout.path().join(NAME);
+    let fixture = edge();
+    let path = fixture.checkout.path().join(NAME);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::read(&path).is_err() {
-        refused(&world, "Permission denied");
+        refused(&fixture, "Permission denied");
     }
 }
 
 #[test]
 #[cfg(unix)]
 fn a_plan_or_a_snapshot_is_a_regular_file_of_a_size() {
-    let world = edge();
-    let pipe = world.checkout.outside().join("pipe");
+    let fixture = edge();
+    let pipe = fixture.checkout.outside().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
-    let large = world.checkout.outside().join("large");
+    let large = fixture.checkout.outside().join("large");
     let file = std::fs::File::create(&large).unwrap();
     file.set_len(2 << 30).unwrap();
     for (path, words) in [
@@ -259,7 +259,7 @@ fn a_plan_or_a_snapshot_is_a_regular_file_of_a_size() {
             &["plan", "--observed", path],
             &["status", "--observed", path],
         ] {
-            let ended = world.run(arguments);
+            let ended = fixture.run(arguments);
             assert_ne!(ended.code, 0);
             assert!(
                 ended.stderr.contains(words),
@@ -286,27 +286,27 @@ fn harmless(what: &[&str], text: &str) {
 #[test]
 fn no_output_of_any_command_is_a_command_of_the_pipeline_that_prints_it() {
     const EVIL: &str = "::error file=x::y ##[set-output name=x]y ##vso[z]\u{ad}\u{3164}\u{202e}";
-    let world = edge();
-    world.edit(
+    let fixture = edge();
+    fixture.edit(
         "backends.yaml",
         "clock: virtual\n",
         &format!(
             "clock: virtual\n      faults: [{{nodes: [edge-2], step: deploy, outcome: fail, message: '{EVIL}'}}]\n"
         ),
     );
-    world.edit(
+    fixture.edit(
         "profiles.yaml",
         "image: ubuntu-24.04",
         &format!("image: '{EVIL}'"),
     );
-    world.edit(
+    fixture.edit(
         "profiles.yaml",
         "kernel_params: {console: ttyS0}",
         &format!("kernel_params: {{'{EVIL}': '{EVIL}'}}"),
     );
-    world.checkout.commit(EVIL);
+    fixture.checkout.commit(EVIL);
     let run = |arguments: &[&str]| {
-        let ended = world.run(&[arguments, &["-vvv"]].concat());
+        let ended = fixture.run(&[arguments, &["-vvv"]].concat());
         harmless(arguments, &ended.stdout);
         harmless(arguments, &ended.stderr);
         ended
@@ -317,12 +317,12 @@ fn no_output_of_any_command_is_a_command_of_the_pipeline_that_prints_it() {
         "{applied:?}"
     );
     run(&["apply", "maintenance", "edge-1", "--reason", EVIL, "--yes"]).with(0);
-    world.edit(
+    fixture.edit(
         "profiles.yaml",
         &format!("image: '{EVIL}'"),
         "image: \"::warning::x\\n##[group]y\"",
     );
-    world.checkout.commit(&format!("Another\n\n{EVIL}"));
+    fixture.checkout.commit(&format!("Another\n\n{EVIL}"));
     for format in ["text", "json"] {
         for command in ["diff", "nodes", "status", "log", "etcd"] {
             run(&[command, "--format", format]);
@@ -414,13 +414,13 @@ fn a_schema_fetches_nothing_and_its_patterns_cannot_explode() {
 
 #[test]
 fn a_plan_made_by_hand_carries_no_command_and_is_not_applied() {
-    let world = edge();
-    let plan = world.checkout.outside().join("plan.json");
+    let fixture = edge();
+    let plan = fixture.checkout.outside().join("plan.json");
     let path = plan.to_str().unwrap();
-    world.run(&["plan", "--out", path]).with(0);
+    fixture.run(&["plan", "--out", path]).with(0);
     let text = std::fs::read_to_string(&plan).unwrap();
     let first = text.find("\"kind\":").unwrap();
-    let mark = world.checkout.outside().join("ran");
+    let mark = fixture.checkout.outside().join("ran");
     let command = format!("\"command\":[\"touch\",\"{}\"],", mark.display());
     let altered = [
         (
@@ -436,10 +436,10 @@ fn a_plan_made_by_hand_carries_no_command_and_is_not_applied() {
     ];
     for (text, words) in altered {
         std::fs::write(&plan, text).unwrap();
-        let ended = world.run(&["apply", path]);
+        let ended = fixture.run(&["apply", path]);
         assert_ne!(ended.code, 0, "{ended:?}");
         assert!(ended.stderr.contains(words), "`{words}`: {ended:?}");
         assert!(!mark.exists());
     }
-    assert!(world.tags().is_empty());
+    assert!(fixture.tags().is_empty());
 }

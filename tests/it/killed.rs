@@ -28,10 +28,10 @@ fn wanted() -> std::ops::Range<u64> {
 
 /// How long a run takes that nobody kills, and how everything is then.
 fn unbroken(story: &Story) -> (Duration, Outcome) {
-    let world = story.world();
+    let fixture = story.fixture();
     let began = Instant::now();
-    world.run(story.command).with(0);
-    (began.elapsed(), Story::outcome(&world))
+    fixture.run(story.command).with(0);
+    (began.elapsed(), Story::outcome(&fixture))
 }
 
 fn at_any_instant(story: &Story) {
@@ -40,13 +40,13 @@ fn at_any_instant(story: &Story) {
     let count = kills.end - kills.start;
     for kill in kills {
         let mut dice = Dice(kill);
-        let world = story.world();
+        let fixture = story.fixture();
         let mut delays = Vec::new();
         // Whoever goes on is killed, too, now and then.
         for command in [story.command, &["apply", "--resume"]] {
             let delay = whole.mul_f64(dice.below(1000) as f64 / 1000.0);
             delays.push(delay);
-            let mut child = world.start(command);
+            let mut child = fixture.start(command);
             std::thread::sleep(delay);
             child.kill().unwrap();
             let ended = child.wait_with_output().unwrap();
@@ -58,9 +58,9 @@ fn at_any_instant(story: &Story) {
                 break;
             }
         }
-        story.go_on(&world);
+        story.go_on(&fixture);
         assert_eq!(
-            Story::outcome(&world),
+            Story::outcome(&fixture),
             expected,
             "killed after {delays:?} of {whole:?}; again with TRUEUP_TEST_KILL={kill}"
         );

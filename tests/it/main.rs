@@ -45,6 +45,8 @@ mod dice;
 #[cfg(test)]
 mod document;
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod flags;
 #[cfg(test)]
 mod forged;
@@ -89,8 +91,6 @@ mod terminal;
 mod verbose;
 #[cfg(test)]
 mod vocabulary;
-#[cfg(test)]
-mod world;
 
 /// The program's, which takes less time than the system's: the simulations live of it.
 #[global_allocator]

@@ -91,9 +91,9 @@ fn every_command_that_is_shown_does_what_is_said() {
     let mut run_in_all = 0;
     for (path, text) in pages() {
         let commands = commands(&text);
-        let world = TempDir::new().unwrap();
-        let home = world.path().join("home");
-        let mut folder = world.path().join("site");
+        let fixture = TempDir::new().unwrap();
+        let home = fixture.path().join("home");
+        let mut folder = fixture.path().join("site");
         std::fs::create_dir(&home).unwrap();
         std::fs::create_dir(&folder).unwrap();
         if !commands

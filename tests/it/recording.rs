@@ -16,10 +16,10 @@ const FIXED: [(&str, &str); 4] = [
 ];
 
 fn session() -> String {
-    let world = example("edge");
-    world.checkout.commit("The site");
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
     let run = |arguments: &[&str]| {
-        let ended = world.run(&[&["--color", "always"], arguments].concat());
+        let ended = fixture.run(&[&["--color", "always"], arguments].concat());
         ended.with(0).stdout + "\n"
     };
     let mut text = String::new();
@@ -28,7 +28,7 @@ fn session() -> String {
     };
     show("trueup plan", run(&["plan"]));
     show("trueup apply --yes", run(&["apply", "--yes"]));
-    world.edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    fixture.edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
     let edit = "sed -i 's/ubuntu-24.04/ubuntu-26.04/' profiles.yaml";
     show(edit, String::new());
     show("trueup plan", run(&["plan"]));

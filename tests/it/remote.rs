@@ -259,7 +259,7 @@ fn a_remote_that_hangs_takes_one_time_limit_a_command_and_leaves_no_process() {
             3,
             "a run that lasts asks again: {timeout:?}"
         );
-        crate::world::wait_until("a process is left", || !processes.iter().any(is_alive));
+        crate::fixture::wait_until("a process is left", || !processes.iter().any(is_alive));
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use trueup::plan::Action;
 
-use super::world::{Ended, World};
+use super::fixture::{Ended, Fixture};
 
 /// Commands that read no site.
 const WITHOUT_A_SITE: [&str; 4] = ["init", "demo", "completions", "man"];
@@ -31,10 +31,10 @@ const MARK: &str = "hunter2";
 const PASSWORD: &str = "hunter2-password";
 
 /// A site with secrets: BMC credentials, a kernel parameter, what a boot action writes.
-fn site() -> World {
-    let world = World::one_rack();
-    world.checkout.write("secrets.yaml", documents(PASSWORD));
-    world.edit(
+fn site() -> Fixture {
+    let fixture = Fixture::one_rack();
+    fixture.checkout.write("secrets.yaml", documents(PASSWORD));
+    fixture.edit(
         "host-profiles.yaml",
         "metadata: {name: base}\ndata:\n  hardware_profile: general-server\n  primary_network: oam\n  \
          oob: {type: redfish, network: oob, account: admin}\n",
@@ -45,7 +45,7 @@ fn site() -> World {
          data:\n  hardware_profile: general-server\n  primary_network: oam\n  \
          oob: {type: redfish, network: oob, account: admin}\n",
     );
-    world
+    fixture
 }
 
 fn documents(password: &str) -> String {
@@ -74,8 +74,8 @@ fn unseen(what: &str, text: &str) {
 
 /// Runs a command, whatever it ends with, and looks at what it printed.
 #[track_caller]
-fn run(world: &World, arguments: &[&str]) -> Ended {
-    let ended = world.run(&[arguments, &["-vvv"]].concat());
+fn run(fixture: &Fixture, arguments: &[&str]) -> Ended {
+    let ended = fixture.run(&[arguments, &["-vvv"]].concat());
     let format = arguments.iter().position(|each| *each == "--format");
     let format = format.map(|at| arguments[at + 1].to_owned());
     RAN.with_borrow_mut(|ran| ran.insert((arguments[0].to_owned(), format)));
@@ -110,7 +110,7 @@ fn everything_was_run() {
 }
 
 /// A plan of every action on a machine.
-fn plan_every_action(world: &World) {
+fn plan_every_action(fixture: &Fixture) {
     for action in Action::ALL
         .into_iter()
         .filter(|action| action.is_targeted())
@@ -128,74 +128,77 @@ fn plan_every_action(world: &World) {
         if matches!(action, Action::Retire | Action::SetMaintenance) {
             arguments.extend(["--reason", "a fan"]);
         }
-        let ended = run(world, &arguments);
+        let ended = run(fixture, &arguments);
         assert_ne!(ended.code, 64, "{arguments:?}: {}", ended.stderr);
     }
 }
 
 /// Every command that reads a site, in every format.
-fn read_in_every_way(world: &World) {
+fn read_in_every_way(fixture: &Fixture) {
     for format in ["text", "json", "github", "sarif", "junit"] {
-        run(world, &["validate", "--format", format]);
+        run(fixture, &["validate", "--format", format]);
     }
     for format in ["yaml", "json"] {
-        let ended = run(world, &["render", "--format", format]);
+        let ended = run(fixture, &["render", "--format", format]);
         assert!(ended.code != 64, "{}", ended.stderr);
     }
     for format in ["text", "json", "markdown", "dot", "mermaid"] {
-        let ended = run(world, &["plan", "--full", "--steps", "--format", format]);
+        let ended = run(fixture, &["plan", "--full", "--steps", "--format", format]);
         assert!(ended.code != 64, "{}", ended.stderr);
         run(
-            world,
+            fixture,
             &["plan", "--allow-redeploy", "all", "--format", format],
         );
     }
     for format in ["text", "json"] {
-        run(world, &["diff", "--format", format]);
-        run(world, &["diff", "--rendered", "--format", format]);
-        run(world, &["nodes", "--format", format]);
-        run(world, &["log", "--format", format]);
-        run(world, &["status", "--format", format]);
-        run(world, &["etcd", "--format", format]);
-        run(world, &["nodes", "--clean-steps", "--format", format]);
-        run(world, &["apply", "--format", format]);
+        run(fixture, &["diff", "--format", format]);
+        run(fixture, &["diff", "--rendered", "--format", format]);
+        run(fixture, &["nodes", "--format", format]);
+        run(fixture, &["log", "--format", format]);
+        run(fixture, &["status", "--format", format]);
+        run(fixture, &["etcd", "--format", format]);
+        run(fixture, &["nodes", "--clean-steps", "--format", format]);
+        run(fixture, &["apply", "--format", format]);
         run(
-            world,
+            fixture,
             &["plan", "redeploy", "compute11", "--format", format],
         );
         run(
-            world,
+            fixture,
             &["plan", "remediate", "compute11", "--format", format],
         );
     }
-    run(world, &["nodes", "--format", "names"]);
+    run(fixture, &["nodes", "--format", "names"]);
     // What was seen, and a plan that is made of it in the short way, from what is kept of the documents.
-    run(world, &["plan", "--save-observed", "seen.json"]);
-    if world.checkout.path().join("seen.json").exists() {
-        unseen("the snapshot", &world.read("seen.json"));
+    run(fixture, &["plan", "--save-observed", "seen.json"]);
+    if fixture.checkout.path().join("seen.json").exists() {
+        unseen("the snapshot", &fixture.read("seen.json"));
     }
     for _ in 0..2 {
-        run(world, &["plan", "--observed", "seen.json"]);
+        run(fixture, &["plan", "--observed", "seen.json"]);
         run(
-            world,
+            fixture,
             &["plan", "--observed", "seen.json", "--format", "json"],
         );
     }
-    std::fs::remove_file(world.checkout.path().join("seen.json")).ok();
+    std::fs::remove_file(fixture.checkout.path().join("seen.json")).ok();
 }
 
 /// All files that trueup wrote, and every object of the records and tags. Returns the number of records' files.
-fn look_at_what_was_left(world: &World) -> usize {
-    let is_design = |path: &Path| path == world.checkout.path();
+fn look_at_what_was_left(fixture: &Fixture) -> usize {
+    let is_design = |path: &Path| path == fixture.checkout.path();
     // Of the checkout only its own folder: the rest is the design, where the secrets are.
-    for path in files_below(world.checkout.path().join(".git/trueup"), &|_| false)
+    for path in files_below(fixture.checkout.path().join(".git/trueup"), &|_| false)
         .into_iter()
-        .chain(files_below(world.checkout.outside().to_owned(), &is_design))
+        .chain(files_below(
+            fixture.checkout.outside().to_owned(),
+            &is_design,
+        ))
     {
         let text = plain(std::fs::read(&path).unwrap());
         unseen(&path.display().to_string(), &text);
     }
-    let refs = world.checkout.git(&[
+    let refs = fixture.checkout.git(&[
         "for-each-ref",
         "--format=%(refname)",
         "refs/trueup",
@@ -205,15 +208,15 @@ fn look_at_what_was_left(world: &World) -> usize {
     for name in refs.lines() {
         if name.starts_with("refs/tags/") {
             // The tag itself: what it points at is the design, where the secrets are.
-            unseen(name, &world.checkout.git(&["cat-file", "tag", name]));
+            unseen(name, &fixture.checkout.git(&["cat-file", "tag", name]));
             continue;
         }
-        let objects = world.checkout.git(&["rev-list", "--objects", name]);
+        let objects = fixture.checkout.git(&["rev-list", "--objects", name]);
         for line in objects.lines() {
             let id = line.split(' ').next().unwrap();
-            if world.checkout.git(&["cat-file", "-t", id]).trim() == "blob" {
+            if fixture.checkout.git(&["cat-file", "-t", id]).trim() == "blob" {
                 blobs += 1;
-                unseen(line, &content(world.checkout.path(), id));
+                unseen(line, &content(fixture.checkout.path(), id));
             }
         }
     }
@@ -256,19 +259,19 @@ fn files_below(folder: PathBuf, is_left_out: &dyn Fn(&Path) -> bool) -> Vec<Path
 
 #[test]
 fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
-    let world = site();
+    let fixture = site();
     assert!(
-        world
+        fixture
             .run(&["render", "--show-secrets"])
             .with(0)
             .stdout
             .contains(PASSWORD),
         "the marks are where they would be found"
     );
-    read_in_every_way(&world);
-    world.checkout.commit("Secrets");
+    read_in_every_way(&fixture);
+    fixture.checkout.commit("Secrets");
     run(
-        &world,
+        &fixture,
         &[
             "apply",
             "--yes",
@@ -278,16 +281,16 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
         ],
     )
     .with(0);
-    read_in_every_way(&world);
+    read_in_every_way(&fixture);
 
     // The secret changes: what it is part of is deployed again, and nobody sees from what to what.
-    world
+    fixture
         .checkout
         .write("secrets.yaml", documents("hunter2-another"));
-    read_in_every_way(&world);
-    world.checkout.commit("Another password");
+    read_in_every_way(&fixture);
+    fixture.checkout.commit("Another password");
     let plan = run(
-        &world,
+        &fixture,
         &[
             "plan",
             "--allow-redeploy",
@@ -302,10 +305,10 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
         "{}",
         plan.stdout
     );
-    unseen("the saved plan", &world.read("saved.plan"));
-    run(&world, &["show", "saved.plan", "--format", "json"]).with(0);
+    unseen("the saved plan", &fixture.read("saved.plan"));
+    run(&fixture, &["show", "saved.plan", "--format", "json"]).with(0);
     run(
-        &world,
+        &fixture,
         &[
             "apply",
             "saved.plan",
@@ -324,29 +327,29 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
         &["remediate", "compute11"],
     ] {
         run(
-            &world,
+            &fixture,
             &[&["apply"], action, &["--yes", "--format", "json"]].concat(),
         );
     }
-    let log = run(&world, &["log", "--format", "json"]).json();
+    let log = run(&fixture, &["log", "--format", "json"]).json();
     let last = log["runs"][0]["run"].as_str().map(str::to_owned);
     let run_id = last.expect("the log lists the runs");
     for format in ["text", "json", "markdown", "dot", "mermaid"] {
-        run(&world, &["show", &run_id, "--plan", "--format", format]).with(0);
+        run(&fixture, &["show", &run_id, "--plan", "--format", format]).with(0);
     }
-    run(&world, &["show", &run_id]).with(0);
-    run(&world, &["show", &run_id, "--full"]).with(0);
-    plan_every_action(&world);
-    run(&world, &["accept", "compute11", "--identity", "--yes"]);
+    run(&fixture, &["show", &run_id]).with(0);
+    run(&fixture, &["show", &run_id, "--full"]).with(0);
+    plan_every_action(&fixture);
+    run(&fixture, &["accept", "compute11", "--identity", "--yes"]);
     for format in ["text", "json"] {
-        run(&world, &["trust", "--list", "--format", format]).with(0);
+        run(&fixture, &["trust", "--list", "--format", format]).with(0);
     }
     for command in ["abort", "unlock"] {
-        let ended = run(&world, &[command, &run_id]);
+        let ended = run(&fixture, &[command, &run_id]);
         assert_ne!(ended.code, 0, "nothing was interrupted");
     }
     assert!(
-        look_at_what_was_left(&world) > 2,
+        look_at_what_was_left(&fixture) > 2,
         "the records are there to be looked at"
     );
     everything_was_run();
@@ -366,15 +369,15 @@ fn a_secret_in_a_field_that_is_wrong_is_not_shown_with_its_error() {
         (".oob.credential", ".primary_network"),
         (".oob.credential", ".hardware_profile"),
     ] {
-        let world = site();
-        world.edit("host-profiles.yaml", old, new);
-        let ended = run(&world, &["validate"]);
+        let fixture = site();
+        fixture.edit("host-profiles.yaml", old, new);
+        let ended = run(&fixture, &["validate"]);
         assert_ne!(ended.code, 0, "{new} is wrong now: {}", ended.stdout);
         for format in ["json", "github", "sarif", "junit"] {
-            run(&world, &["validate", "--format", format]);
+            run(&fixture, &["validate", "--format", format]);
         }
-        run(&world, &["plan"]);
-        run(&world, &["render"]);
+        run(&fixture, &["plan"]);
+        run(&fixture, &["render"]);
     }
     // A line of a secret document that cannot be parsed, and one with a stray key.
     for broken in [
@@ -382,20 +385,20 @@ fn a_secret_in_a_field_that_is_wrong_is_not_shown_with_its_error() {
         "data: hunter2-a\n  hunter2-b: c",
         "dta: hunter2-stray",
     ] {
-        let world = site();
+        let fixture = site();
         let text =
             documents(PASSWORD).replace(&format!("data: {PASSWORD}\n"), &format!("{broken}\n"));
-        world.checkout.write("secrets.yaml", text);
-        let ended = run(&world, &["validate"]);
+        fixture.checkout.write("secrets.yaml", text);
+        let ended = run(&fixture, &["validate"]);
         assert_eq!(ended.code, 1, "{broken}");
     }
 }
 
 #[test]
 fn a_credential_that_was_written_as_it_is_is_masked_like_any_secret() {
-    let world = World::one_rack();
+    let fixture = Fixture::one_rack();
     let literal = |name: &str| format!("hunter2-{name}");
-    world.edit(
+    fixture.edit(
         "host-profiles.yaml",
         "oob: {type: redfish, network: oob, account: admin}",
         &format!(
@@ -403,7 +406,7 @@ fn a_credential_that_was_written_as_it_is_is_masked_like_any_secret() {
             literal("credential")
         ),
     );
-    world.checkout.write(
+    fixture.checkout.write(
         "backends.yaml",
         format!(
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
@@ -411,10 +414,10 @@ fn a_credential_that_was_written_as_it_is_is_masked_like_any_secret() {
             literal("password")
         ),
     );
-    read_in_every_way(&world);
-    world.checkout.commit("Literal credentials");
-    world.edit("host-profiles.yaml", "hunter2-credential", "hunter2-other");
-    read_in_every_way(&world);
+    read_in_every_way(&fixture);
+    fixture.checkout.commit("Literal credentials");
+    fixture.edit("host-profiles.yaml", "hunter2-credential", "hunter2-other");
+    read_in_every_way(&fixture);
     // Beside an error, in a text that is no YAML, below its key.
     for broken in [
         "password: hunter2: x",
@@ -423,31 +426,31 @@ fn a_credential_that_was_written_as_it_is_is_masked_like_any_secret() {
         "passwrd: 1, password: hunter2",
         "token: \"hunter2",
     ] {
-        world.checkout.write(
+        fixture.checkout.write(
             "backends.yaml",
             format!(
                 "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
                  redfish:\n      credentials:\n        {broken}\n"
             ),
         );
-        world.checkout.git(&["add", "."]);
-        assert_eq!(run(&world, &["validate"]).code, 1, "{broken}");
-        read_in_every_way(&world);
+        fixture.checkout.git(&["add", "."]);
+        assert_eq!(run(&fixture, &["validate"]).code, 1, "{broken}");
+        read_in_every_way(&fixture);
     }
 }
 
 #[test]
 fn a_secret_is_no_label_tag_or_rack_of_a_node() {
     for to in [".metadata.owner_data.token", "'.metadata.tags[0]'"] {
-        let world = site();
-        world.edit("host-profiles.yaml", ".platform.kernel_params.unlock", to);
-        let ended = run(&world, &["validate"]).with(1);
+        let fixture = site();
+        fixture.edit("host-profiles.yaml", ".platform.kernel_params.unlock", to);
+        let ended = run(&fixture, &["validate"]).with(1);
         assert!(
             ended.stdout.contains("rule-secret"),
             "{to}: {}",
             ended.stdout
         );
-        read_in_every_way(&world);
+        read_in_every_way(&fixture);
     }
 }
 
@@ -507,10 +510,10 @@ const EXPOSED: [(&str, &str, &str); 17] = [
 
 #[test]
 fn a_secret_is_in_no_field_that_is_printed_recorded_or_a_name() {
-    let world = site();
-    world.checkout.write("more.yaml", MORE);
-    world.checkout.git(&["add", "."]);
-    world.checkout.git(&["commit", "-qm", "More documents"]);
+    let fixture = site();
+    fixture.checkout.write("more.yaml", MORE);
+    fixture.checkout.git(&["add", "."]);
+    fixture.checkout.git(&["commit", "-qm", "More documents"]);
     for (file, name, field) in EXPOSED {
         let plain = format!("metadata: {{name: {name}}}\n");
         let taking = format!(
@@ -518,9 +521,9 @@ fn a_secret_is_in_no_field_that_is_printed_recorded_or_a_name() {
              layeringDefinition: {{layer: site, abstract: false}}\n  substitutions:\n    \
              - {{src: {{schema: deckhand/Passphrase/v1, name: unused, path: .}}, dest: {{path: '{field}'}}}}\n"
         );
-        let before = world.read(file);
-        world.edit(file, &plain, &taking);
-        let ended = run(&world, &["validate"]).with(1);
+        let before = fixture.read(file);
+        fixture.edit(file, &plain, &taking);
+        let ended = run(&fixture, &["validate"]).with(1);
         assert!(
             ended.stdout.contains("rule-secret"),
             "{name} {field}: {}",
@@ -535,16 +538,16 @@ fn a_secret_is_in_no_field_that_is_printed_recorded_or_a_name() {
             &["status", "--format", "json"],
             &["trust"],
         ] {
-            run(&world, arguments);
+            run(&fixture, arguments);
         }
-        world.checkout.write(file, before);
+        fixture.checkout.write(file, before);
     }
 }
 
 #[test]
 fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
-    let world = site();
-    world.checkout.write("password", "hunter2-file\n");
+    let fixture = site();
+    fixture.checkout.write("password", "hunter2-file\n");
     let references = [
         "{env: TRUEUP_TEST_PASSWORD}",
         "{file: password}",
@@ -553,7 +556,7 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
         "{file: hidden/nowhere}",
     ];
     for reference in references {
-        world.checkout.write(
+        fixture.checkout.write(
             "backends.yaml",
             format!(
                 "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
@@ -567,7 +570,7 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
             &["plan", "--format", "json"],
             &["nodes", "--clean-steps"],
         ] {
-            let mut command = world.command(&[arguments, &["-vvv"]].concat());
+            let mut command = fixture.command(&[arguments, &["-vvv"]].concat());
             command.env("TRUEUP_TEST_PASSWORD", "hunter2-environment");
             let ended: Ended = command.output().unwrap().into();
             // What the document itself says is in plain sight.
@@ -662,9 +665,9 @@ esac
 #[test]
 fn what_a_service_repeats_of_its_credentials_is_not_shown() {
     let port = echo();
-    let world = World::one_rack();
-    world.on_loopback();
-    let tools = world.checkout.outside().join("tools");
+    let fixture = Fixture::one_rack();
+    fixture.on_loopback();
+    let tools = fixture.checkout.outside().join("tools");
     std::fs::create_dir_all(&tools).unwrap();
     let ipmitool = tools.join("ipmitool");
     std::fs::write(&ipmitool, IPMITOOL).unwrap();
@@ -695,16 +698,16 @@ fn what_a_service_repeats_of_its_credentials_is_not_shown() {
             "CREDENTIALS",
             "credentials: {username: root, password: {env: TRUEUP_TEST_PASSWORD}}",
         );
-        world.checkout.write("kubeconfig", kubeconfig(user));
-        world.checkout.write(
+        fixture.checkout.write("kubeconfig", kubeconfig(user));
+        fixture.checkout.write(
             "backends.yaml",
             format!(
                 "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: {kind}  \
                  clusters: {{kubernetes: {{kubeconfig: {{file: kubeconfig}}}}}}\n"
             ),
         );
-        world.checkout.commit("Another service");
-        run(&world, &["trust", "--yes"]).with(0);
+        fixture.checkout.commit("Another service");
+        run(&fixture, &["trust", "--yes"]).with(0);
         for arguments in [
             &["status"][..],
             &["status", "--format", "json"],
@@ -721,7 +724,7 @@ fn what_a_service_repeats_of_its_credentials_is_not_shown() {
                 "all",
             ],
         ] {
-            let mut command = world.command(&[arguments, &["-vvv"]].concat());
+            let mut command = fixture.command(&[arguments, &["-vvv"]].concat());
             command
                 .env("TRUEUP_TEST_PASSWORD", "hunter2-sent/ü")
                 .env("PATH", &path);
@@ -729,7 +732,7 @@ fn what_a_service_repeats_of_its_credentials_is_not_shown() {
             let said = [ended.stdout, ended.stderr].concat();
             unseen(&format!("{arguments:?} with {kind}"), &said);
         }
-        unseen("the file of observations", &world.read("observed.json"));
-        look_at_what_was_left(&world);
+        unseen("the file of observations", &fixture.read("observed.json"));
+        look_at_what_was_left(&fixture);
     }
 }

@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use super::world::World;
+use super::fixture::Fixture;
 
 /// The answer that is given to the question, and what ended so.
 struct Asked {
@@ -27,8 +27,8 @@ fn has_terminals() -> bool {
 }
 
 /// Runs the program on a terminal, and answers as soon as it asks.
-fn on_a_terminal(world: &World, arguments: &[&str], answer: &str) -> Asked {
-    let plain = world.command(arguments);
+fn on_a_terminal(fixture: &Fixture, arguments: &[&str], answer: &str) -> Asked {
+    let plain = fixture.command(arguments);
     let words = std::iter::once(plain.get_program()).chain(plain.get_args());
     let words: Vec<String> = words
         .map(|word| format!("'{}'", word.to_str().unwrap()))
@@ -37,7 +37,7 @@ fn on_a_terminal(world: &World, arguments: &[&str], answer: &str) -> Asked {
     command
         .args(["--quiet", "--return", "--echo", "never", "--command"])
         .args([&words.join(" "), "/dev/null"])
-        .current_dir(world.checkout.path())
+        .current_dir(fixture.checkout.path())
         .env_clear()
         .envs(
             plain
@@ -80,15 +80,15 @@ fn at(asked: &Asked, words: &str) -> usize {
 }
 
 /// The example site, deployed, and a saved plan that tears a machine down.
-fn with_a_teardown() -> (World, String) {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    let path = world.checkout.outside().join("saved.plan");
+fn with_a_teardown() -> (Fixture, String) {
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    let path = fixture.checkout.outside().join("saved.plan");
     let file = path.to_str().unwrap().to_owned();
-    world
+    fixture
         .run(&["plan", "teardown", "monitor03", "-o", &file])
         .with(0);
-    (world, file)
+    (fixture, file)
 }
 
 #[test]
@@ -96,14 +96,14 @@ fn the_destruction_of_a_saved_plan_is_shown_and_done_once_confirmed() {
     if !has_terminals() {
         return;
     }
-    let (world, file) = with_a_teardown();
+    let (fixture, file) = with_a_teardown();
     for answer in ["no\n", "\n", "y\n", "yes, please\n"] {
-        let asked = on_a_terminal(&world, &["apply", &file], answer);
+        let asked = on_a_terminal(&fixture, &["apply", &file], answer);
         assert_eq!(asked.code, 1, "{answer:?}: {}", asked.shown);
         at(&asked, "not approved; nothing was done");
-        assert_eq!(world.effects("destroyed"), 0, "{answer:?}");
+        assert_eq!(fixture.effects("destroyed"), 0, "{answer:?}");
     }
-    let asked = on_a_terminal(&world, &["apply", &file], "yes\n");
+    let asked = on_a_terminal(&fixture, &["apply", &file], "yes\n");
     assert_eq!(asked.code, 0, "{}", asked.shown);
     let question = at(
         &asked,
@@ -111,7 +111,7 @@ fn the_destruction_of_a_saved_plan_is_shown_and_done_once_confirmed() {
     );
     assert!(at(&asked, "monitor03") < question, "{}", asked.shown);
     assert!(at(&asked, "1 to destroy") < question, "{}", asked.shown);
-    assert_eq!(world.ledger()["monitor03 destroyed"], 1);
+    assert_eq!(fixture.ledger()["monitor03 destroyed"], 1);
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn a_flag_against_questions_is_no_answer_on_a_terminal_either() {
     if !has_terminals() {
         return;
     }
-    let (world, file) = with_a_teardown();
-    let asked = on_a_terminal(&world, &["apply", &file, "--yes"], "yes\n");
+    let (fixture, file) = with_a_teardown();
+    let asked = on_a_terminal(&fixture, &["apply", &file, "--yes"], "yes\n");
     assert_eq!(asked.code, 4, "{}", asked.shown);
     at(&asked, "--effect");
-    assert_eq!(world.effects("destroyed"), 0);
+    assert_eq!(fixture.effects("destroyed"), 0);
 }

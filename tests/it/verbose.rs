@@ -1,6 +1,6 @@
 //! What `--verbose` tells, and that it tells nothing else than that and nowhere else.
 
-use super::world::World;
+use super::fixture::Fixture;
 
 /// Lines of a module.
 fn lines<'a>(stderr: &'a str, module: &str) -> Vec<&'a str> {
@@ -10,23 +10,23 @@ fn lines<'a>(stderr: &'a str, module: &str) -> Vec<&'a str> {
 
 #[test]
 fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
-    let world = World::one_rack();
-    world.checkout.write(
+    let fixture = Fixture::one_rack();
+    fixture.checkout.write(
         "backends.yaml",
         "---\nschema: trueup/Backends/v1\nmetadata: {name: backends}\ndata:\n  hardware:\n    kind: redfish\n    \
          redfish: {port: 1, networks: [127.0.0.0/8], credentials: {username: admin, password: {exec: [echo, hunter2]}}}\n",
     );
-    world.on_loopback();
-    world.checkout.commit("A site");
-    world.run(&["trust", "--yes"]).with(0);
-    let quiet = world.run(&["plan"]).with(0);
+    fixture.on_loopback();
+    fixture.checkout.commit("A site");
+    fixture.run(&["trust", "--yes"]).with(0);
+    let quiet = fixture.run(&["plan"]).with(0);
     assert!(
         !quiet.stderr.contains("workflow: observed"),
         "{}",
         quiet.stderr
     );
 
-    let once = world.run(&["plan", "-v"]).with(0);
+    let once = fixture.run(&["plan", "-v"]).with(0);
     assert_eq!(once.stdout, quiet.stdout);
     let once = once.stderr;
     assert_eq!(lines(&once, "cli").len(), 1, "{once}");
@@ -38,7 +38,7 @@ fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
     assert!(once.contains("workflow: observed "), "{once}");
     assert!(lines(&once, "backend").is_empty(), "{once}");
 
-    let twice = world.run(&["plan", "-vv"]).with(0);
+    let twice = fixture.run(&["plan", "-vv"]).with(0);
     assert_eq!(twice.stdout, quiet.stdout);
     let requests = lines(&twice.stderr, "backend");
     let is_request = |line: &&&str| line.contains(":1: GET /redfish/v1/") && line.contains(", in ");
@@ -51,7 +51,7 @@ fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
     );
     assert!(!twice.stderr.contains("nodes.yaml`: "), "{}", twice.stderr);
 
-    let thrice = world.run(&["plan", "--verbose", "-vv"]).with(0);
+    let thrice = fixture.run(&["plan", "--verbose", "-vv"]).with(0);
     assert_eq!(thrice.stdout, quiet.stdout);
     assert!(
         thrice.stderr.contains("site: `backends.yaml`: "),
@@ -65,8 +65,8 @@ fn each_v_tells_more_on_standard_error_and_changes_nothing_else() {
 
 #[test]
 fn the_environment_can_ask_for_it_and_an_apply_tells_of_lock_journal_and_records() {
-    let world = World::one_rack();
-    let mut command = world.command(&["apply", "--yes", "--format", "json"]);
+    let fixture = Fixture::one_rack();
+    let mut command = fixture.command(&["apply", "--yes", "--format", "json"]);
     let output = command.env("TRUEUP_VERBOSE", "3").output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{told}");

@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::harness::Peer;
-use crate::kubernetes::{World, until};
+use crate::kubernetes::{Fixture, until};
 use crate::metal3::report;
 use crate::site::{Ended, Site, trueup_meanwhile};
 
@@ -61,7 +61,7 @@ type Power = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A machine behind a controller, whose kubelet is played.
 struct Lab {
-    world: World,
+    fixture: Fixture,
     site: Arc<Site>,
     is_on: Power,
     kubelet: tokio::task::JoinHandle<()>,
@@ -77,11 +77,11 @@ impl Drop for Lab {
 impl Lab {
     /// `hardware`: the settings of the backend; `oob`: how the node names its controller.
     async fn start(controller: Peer, hardware: &str, oob: &str, is_on: Power) -> Option<Self> {
-        let world = World::start("clusters: {kubernetes: {}}").await?;
+        let fixture = Fixture::start("clusters: {kubernetes: {}}").await?;
         let backends = format!(
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {hardware}\n  \
              clusters: {{kubernetes: {{kubeconfig: {{file: {}}}}}}}\n",
-            world.kubeconfig().display()
+            fixture.kubeconfig().display()
         );
         let node = format!(
             "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: {NODE}}}\ndata:\n  host_profile: host\n  \
@@ -93,9 +93,9 @@ impl Lab {
             ("backends.yaml", &backends),
             ("node.yaml", &node),
         ]));
-        let kubelet = play(&world, is_on.clone());
+        let kubelet = play(&fixture, is_on.clone());
         let lab = Self {
-            world,
+            fixture,
             site,
             is_on,
             kubelet,
@@ -104,7 +104,7 @@ impl Lab {
         lab.trueup(&["apply", "--yes"]).await.with(0);
         let patch =
             json!({"metadata": {"labels": {"role": "storage"}, "annotations": {"note": "mine"}}});
-        let nodes = lab.world.nodes();
+        let nodes = lab.fixture.nodes();
         nodes
             .patch(NODE, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -118,7 +118,7 @@ impl Lab {
     }
 
     async fn node(&self) -> Value {
-        let node = self.world.nodes().get_opt(NODE).await.unwrap();
+        let node = self.fixture.nodes().get_opt(NODE).await.unwrap();
         node.map_or(Value::Null, |node| serde_json::to_value(node).unwrap())
     }
 
@@ -173,7 +173,7 @@ impl Lab {
 
 impl Lab {
     async fn patch(&self, patch: Value) {
-        let (nodes, parameters) = (self.world.nodes(), PatchParams::default());
+        let (nodes, parameters) = (self.fixture.nodes(), PatchParams::default());
         let patched = nodes.patch(NODE, &parameters, &Patch::Merge(patch)).await;
         patched.unwrap();
     }
@@ -206,7 +206,7 @@ impl Lab {
             self.trueup(&["apply", action, NODE, "--yes"]).await.with(0);
         }
         let old = self.node().await;
-        let nodes = self.world.nodes();
+        let nodes = self.fixture.nodes();
         nodes.delete(NODE, &Default::default()).await.unwrap();
         until("its kubelet registers again", || async {
             let node = self.node().await;
@@ -274,7 +274,7 @@ impl Lab {
 
     /// A cluster that cannot be read is a failure of the step, in its own words.
     async fn unreadable(&self) {
-        self.world.kill();
+        self.fixture.kill();
         for (action, reason) in [
             ("drain", "DrainNodeError"),
             ("clear-labels", "ClearLabelsError"),
@@ -291,8 +291,8 @@ impl Lab {
 }
 
 /// A kubelet: it registers when the machine is on and has no node, and is silent when it is off.
-fn play(world: &World, is_on: Power) -> tokio::task::JoinHandle<()> {
-    let nodes = world.nodes();
+fn play(fixture: &Fixture, is_on: Power) -> tokio::task::JoinHandle<()> {
+    let nodes = fixture.nodes();
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;

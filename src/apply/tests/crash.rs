@@ -1,6 +1,6 @@
 //! Runs that are broken off at every point of their journal, and resumed.
 
-use super::world::Act;
+use super::fixture::Act;
 use super::*;
 use crate::journal::Journal;
 
@@ -18,8 +18,8 @@ fn site() -> Site {
     site
 }
 
-fn world() -> Arc<World> {
-    World::new([
+fn fixture() -> Arc<Fixture> {
+    Fixture::new([
         ("prepare/g/a", Act::Fail),
         ("deploy/h/d", Act::Fail),
         ("deploy/g/b", Act::Busy(1)),
@@ -59,14 +59,14 @@ fn a_run_broken_off_at_any_point_of_its_journal_ends_as_if_it_had_not_been() {
         let mut site = site();
         site.options.overlap = overlap;
         let plan = site.plan();
-        let (whole, _, log) = run(&plan, &world());
+        let (whole, _, log) = run(&plan, &fixture());
         let expected = essence(&whole);
         for appends in 0..=log.durable.len() {
             for torn in [false, true] {
                 for later in [0, 7] {
-                    let world = world();
+                    let fixture = fixture();
                     let finished = in_virtual_time(async {
-                        let mut first = Run::new(&plan, &world);
+                        let mut first = Run::new(&plan, &fixture);
                         first.log.appends_left = Some(appends);
                         let ended = first.execute().await;
                         if appends < log.durable.len() {
@@ -78,12 +78,12 @@ fn a_run_broken_off_at_any_point_of_its_journal_ends_as_if_it_had_not_been() {
                             entries.extend(first.log.pending);
                         }
                         tokio::time::advance(std::time::Duration::from_secs(later)).await;
-                        let mut second = Run::new(&plan, &world);
+                        let mut second = Run::new(&plan, &fixture);
                         second.replay.entries = entries;
                         second.execute().await.unwrap()
                     });
                     assert_eq!(essence(&finished), expected, "after {appends} appends");
-                    assert!(world.effects().values().all(|times| *times == 1));
+                    assert!(fixture.effects().values().all(|times| *times == 1));
                 }
             }
         }
@@ -93,12 +93,12 @@ fn a_run_broken_off_at_any_point_of_its_journal_ends_as_if_it_had_not_been() {
 #[test]
 fn a_run_is_resumed_from_its_journal_on_disk() {
     let plan = site().plan();
-    let (whole, _, _) = run(&plan, &world());
+    let (whole, _, _) = run(&plan, &fixture());
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path().join("run");
-    let world = world();
+    let fixture = fixture();
     let finished = in_virtual_time(async {
-        let mut first = Run::new(&plan, &world);
+        let mut first = Run::new(&plan, &fixture);
         first.journal = Some(Journal::create(&directory).unwrap());
         first.stop_grace = Some(std::time::Duration::ZERO);
         first.stop_after = Some(std::time::Duration::from_secs(12));
@@ -106,7 +106,7 @@ fn a_run_is_resumed_from_its_journal_on_disk() {
         assert!(stopped.interrupted && !stopped.under_way.is_empty());
         drop(first);
         let (journal, entries) = Journal::open::<Entry>(&directory).unwrap();
-        let mut second = Run::new(&plan, &world);
+        let mut second = Run::new(&plan, &fixture);
         second.journal = Some(journal);
         second.replay.entries = entries;
         second.execute().await.unwrap()
@@ -123,7 +123,7 @@ fn a_run_is_resumed_from_its_journal_on_disk() {
         .rfind(|each| each.node.as_str() == "b" && each.phase.is_some())
         .unwrap();
     assert_eq!(last.phase, Some(crate::record::Phase::Deployed));
-    assert!(world.effects().values().all(|times| *times == 1));
+    assert!(fixture.effects().values().all(|times| *times == 1));
 }
 
 #[test]
@@ -134,8 +134,8 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
     ])
     .plan();
     let entries = in_virtual_time(async {
-        let world = World::new([]);
-        let mut first = Run::new(&plan, &world);
+        let fixture = Fixture::new([]);
+        let mut first = Run::new(&plan, &fixture);
         first.stop_grace = Some(std::time::Duration::ZERO);
         // Breaks off while both nodes are being prepared.
         first.log.appends_left = Some(7);
@@ -146,9 +146,9 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
         step: "prepare/g/a".parse().unwrap(),
     };
     assert!(entries.contains(&begun));
-    let world = World::new([("prepare/g/a", Act::Ambiguous)]);
+    let fixture = Fixture::new([("prepare/g/a", Act::Ambiguous)]);
     in_virtual_time(async {
-        let mut lost = Run::new(&plan, &world);
+        let mut lost = Run::new(&plan, &fixture);
         lost.replay.entries = entries.clone();
         // The first run had begun it.
         let step = plan
@@ -163,7 +163,7 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
             step: Arc::new(step.clone()),
             node: None,
         };
-        let _ = crate::backend::Hardware::act(world.as_ref(), &order).await;
+        let _ = crate::backend::Hardware::act(fixture.as_ref(), &order).await;
         let finished = lost.execute().await.unwrap();
         assert!(finished.interrupted);
         assert_eq!(finished.undecided.len(), 1);
@@ -180,7 +180,7 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
 
         let mut entries = entries;
         entries.extend(lost.log.durable);
-        let mut decided = Run::new(&plan, &world);
+        let mut decided = Run::new(&plan, &fixture);
         decided.replay.entries = entries.clone();
         decided
             .replay
@@ -189,7 +189,7 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
         let finished = decided.execute().await.unwrap();
         assert_eq!(finished.outcome, crate::record::Outcome::Succeeded);
 
-        let mut wrong = Run::new(&plan, &world);
+        let mut wrong = Run::new(&plan, &fixture);
         wrong.replay.entries = entries;
         wrong
             .replay
@@ -200,15 +200,15 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
             Err(Error::NothingToDecide(_))
         ));
     });
-    assert_eq!(world.effects()["prepare/g/a"], 1);
+    assert_eq!(fixture.effects()["prepare/g/a"], 1);
 }
 
 #[test]
 fn a_journal_of_another_plan_is_refused() {
     let plan = site().plan();
     in_virtual_time(async {
-        let world = world();
-        let mut run = Run::new(&plan, &world);
+        let fixture = fixture();
+        let mut run = Run::new(&plan, &fixture);
         run.replay.entries = vec![Entry::Intent {
             step: "deploy/x/y".parse().unwrap(),
         }];
@@ -229,34 +229,34 @@ fn sharing() -> Plan {
 #[test]
 fn a_group_waits_for_a_shared_node_that_an_earlier_life_of_the_run_began() {
     let plan = sharing();
-    let (whole, _, log) = run(&plan, &World::new([]));
+    let (whole, _, log) = run(&plan, &Fixture::new([]));
     let expected = essence(&whole);
     for appends in 0..=log.durable.len() {
-        let world = World::new([]);
+        let fixture = Fixture::new([]);
         let finished = in_virtual_time(async {
-            let mut first = Run::new(&plan, &world);
+            let mut first = Run::new(&plan, &fixture);
             first.log.appends_left = Some(appends);
             let _ = first.execute().await;
-            let mut second = Run::new(&plan, &world);
+            let mut second = Run::new(&plan, &fixture);
             second.replay.entries = first.log.durable;
             second.execute().await.unwrap()
         });
         assert_eq!(essence(&finished), expected, "after {appends} appends");
-        assert!(world.effects().values().all(|times| *times == 1));
+        assert!(fixture.effects().values().all(|times| *times == 1));
     }
 }
 
 #[test]
 fn a_shared_node_is_sent_once_where_every_step_may_have_begun() {
     let plan = sharing();
-    let world = World::new([]);
+    let fixture = Fixture::new([]);
     let finished = in_virtual_time(async {
-        let mut elsewhere = Run::new(&plan, &world);
+        let mut elsewhere = Run::new(&plan, &fixture);
         elsewhere.replay.all_possibly_begun = true;
         elsewhere.execute().await.unwrap()
     });
     assert_eq!(finished.outcome, crate::record::Outcome::Succeeded);
-    let sent = world.effects();
+    let sent = fixture.effects();
     let deploys = sent
         .keys()
         .filter(|step| step.starts_with("deploy/") && step.ends_with("/a"));

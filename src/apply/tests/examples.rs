@@ -1,6 +1,6 @@
 //! The worked examples of airship-deployment-grouping, and each rule of the dispatcher once.
 
-use super::world::Act;
+use super::fixture::Act;
 use super::*;
 use crate::plan::Standing;
 use crate::record::{Outcome, Phase};
@@ -50,7 +50,7 @@ fn groups(finished: &Finished) -> Vec<(&str, bool)> {
 
 #[test]
 fn example_1_all_groups_succeed() {
-    let (finished, heard, _) = run(&example().plan(), &World::new([]));
+    let (finished, heard, _) = run(&example().plan(), &Fixture::new([]));
     assert_eq!(finished.outcome, Outcome::Succeeded);
     assert!(finished.groups.iter().all(|group| group.succeeded));
     assert_eq!(finished.counts.succeeded, 10);
@@ -64,8 +64,8 @@ fn example_1_all_groups_succeed() {
 
 #[test]
 fn example_2_a_failure_in_preparing_the_ntp_node_fails_what_depends_on_it() {
-    let world = World::new([("prepare/ntp-node/ntp01", Act::Fail)]);
-    let (finished, heard, _) = run(&example().plan(), &world);
+    let fixture = Fixture::new([("prepare/ntp-node/ntp01", Act::Fail)]);
+    let (finished, heard, _) = run(&example().plan(), &fixture);
     assert_eq!(finished.outcome, Outcome::Failed);
     assert!(finished.critical_failed && !finished.interrupted);
     assert_eq!(
@@ -114,11 +114,11 @@ fn example_2_a_failure_in_preparing_the_ntp_node_fails_what_depends_on_it() {
 
 #[test]
 fn example_3_a_failure_in_deploying_compute_nodes_2_is_a_success_with_failures() {
-    let world = World::new([
+    let fixture = Fixture::new([
         ("deploy/compute-nodes-2/b1", Act::Fail),
         ("deploy/compute-nodes-2/b2", Act::Fail),
     ]);
-    let (finished, heard, _) = run(&example().plan(), &world);
+    let (finished, heard, _) = run(&example().plan(), &fixture);
     assert_eq!(finished.outcome, Outcome::SucceededWithFailures);
     let failed: Vec<_> = groups(&finished)
         .into_iter()
@@ -140,8 +140,8 @@ fn a_node_of_two_groups_is_sent_once_and_counts_in_both() {
             group("two", false, &[], criteria, &["a", "b", "c"]),
         ])
     };
-    let world = World::new([("deploy/one/a", Act::Fail)]);
-    let (finished, heard, _) = run(&both((Some(66), None, None)).plan(), &world);
+    let fixture = Fixture::new([("deploy/one/a", Act::Fail)]);
+    let (finished, heard, _) = run(&both((Some(66), None, None)).plan(), &fixture);
     assert_eq!(groups(&finished), [("one", true), ("two", true)]);
     let ends = heard.ends();
     for step in [
@@ -152,8 +152,8 @@ fn a_node_of_two_groups_is_sent_once_and_counts_in_both() {
     ] {
         assert_eq!(ends[step], "not needed", "{step}");
     }
-    let world = World::new([("deploy/one/a", Act::Fail)]);
-    let (finished, _, _) = run(&both((Some(67), None, None)).plan(), &world);
+    let fixture = Fixture::new([("deploy/one/a", Act::Fail)]);
+    let (finished, _, _) = run(&both((Some(67), None, None)).plan(), &fixture);
     assert_eq!(groups(&finished), [("one", true), ("two", false)]);
 }
 
@@ -166,11 +166,11 @@ fn a_node_that_an_earlier_group_never_sent_or_left_prepared_is_sent_by_a_later_o
         group("last", false, &[], (None, None, None), &["a", "b"]),
     ])
     .plan();
-    let world = World::new([
+    let fixture = Fixture::new([
         ("prepare/base/x", Act::Fail),
         ("prepare/gated/bad", Act::Fail),
     ]);
-    let (finished, heard, _) = run(&plan, &world);
+    let (finished, heard, _) = run(&plan, &fixture);
     let ends = heard.ends();
     assert_eq!(ends["prepare/last/a"], "ok");
     assert_eq!(ends["prepare/gated/b"], "ok");
@@ -185,9 +185,9 @@ fn at_most_so_many_steps_run_at_the_same_time() {
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
     let mut site = Site::of(vec![group("g", false, &[], (None, None, None), &nodes)]);
     site.options.parallelism = 3;
-    let world = World::new([]);
-    run(&site.plan(), &world);
-    assert_eq!(world.most_running(), 3);
+    let fixture = Fixture::new([]);
+    run(&site.plan(), &fixture);
+    assert_eq!(fixture.most_running(), 3);
 }
 
 #[test]
@@ -199,13 +199,13 @@ fn what_can_pass_is_tried_again_a_bounded_number_of_times() {
         (None, None, None),
         &["a", "b", "c", "d"],
     )]);
-    let world = World::new([
+    let fixture = Fixture::new([
         ("deploy/g/a", Act::Busy(2)),
         ("deploy/g/b", Act::Busy(3)),
         ("deploy/g/c", Act::LoseAnswer),
         ("deploy/g/d", Act::Ambiguous),
     ]);
-    let (_, heard, _) = run(&site.plan(), &world);
+    let (_, heard, _) = run(&site.plan(), &fixture);
     let ends = heard.ends();
     assert_eq!(ends["deploy/g/a"], "ok");
     assert_eq!(ends["deploy/g/b"], "failed: busy");
@@ -214,7 +214,7 @@ fn what_can_pass_is_tried_again_a_bounded_number_of_times() {
         ends["deploy/g/d"],
         "unknown: the answer was lost; check the machine"
     );
-    let effects = world.effects();
+    let effects = fixture.effects();
     assert_eq!(effects["deploy/g/a"], 1);
     assert_eq!(effects.get("deploy/g/b"), None);
     assert_eq!(
@@ -240,12 +240,12 @@ fn a_node_that_does_not_answer_in_time_is_unknown_and_counts_as_failed() {
         &["a", "b", "c"],
     )]);
     site.timeout = 60;
-    let world = World::new([
+    let fixture = Fixture::new([
         ("deploy/g/a", Act::Take(61)),
         ("deploy/g/b", Act::Take(59)),
         ("deploy/g/c", Act::Tell(61)),
     ]);
-    let (finished, heard, _) = run(&site.plan(), &world);
+    let (finished, heard, _) = run(&site.plan(), &fixture);
     let end = "unknown: no end within 60 s; the request may still be running";
     assert_eq!(heard.ends()["deploy/g/a"], end);
     assert_eq!(
@@ -270,8 +270,8 @@ fn a_backend_that_breaks_off_fails_its_step_and_not_the_run() {
         (None, None, None),
         &["a", "b"],
     )]);
-    let world = World::new([("deploy/g/a", Act::Panic)]);
-    let (finished, heard, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([("deploy/g/a", Act::Panic)]);
+    let (finished, heard, _) = run(&site.plan(), &fixture);
     assert!(heard.ends()["deploy/g/a"].starts_with("unknown: the backend broke off"));
     assert_eq!(finished.standings["b"], Standing::Deployed);
 }
@@ -280,10 +280,10 @@ fn a_backend_that_breaks_off_fails_its_step_and_not_the_run() {
 fn a_refused_node_fails_without_an_attempt_and_keeps_its_phase() {
     let mut site = Site::of(vec![group("g", false, &[], (None, None, None), &["a"])]);
     site.refused.insert("a".into());
-    let world = World::new([]);
-    let (finished, heard, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([]);
+    let (finished, heard, _) = run(&site.plan(), &fixture);
     assert_eq!(heard.ends()["prepare/g/a"], "failed: could not be observed");
-    assert_eq!(world.effects().get("prepare/g/a"), None);
+    assert_eq!(fixture.effects().get("prepare/g/a"), None);
     assert_eq!(heard.nodes[0].phase, None);
     assert_eq!(finished.counts.failed, 1);
 }
@@ -300,8 +300,8 @@ fn no_wave_starts_once_the_criteria_can_no_longer_hold() {
     for (node, wave) in [("a", 1), ("b", 2), ("c", 3)] {
         site.redeploys.insert(node.into(), wave);
     }
-    let world = World::new([("deploy/g/b", Act::Fail)]);
-    let (finished, heard, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([("deploy/g/b", Act::Fail)]);
+    let (finished, heard, _) = run(&site.plan(), &fixture);
     let ends = heard.ends();
     assert_eq!(ends["deploy/g/a"], "ok");
     assert_eq!(
@@ -310,7 +310,7 @@ fn no_wave_starts_once_the_criteria_can_no_longer_hold() {
     );
     assert!(ends["destroy/g/c"].starts_with("skipped: `wave/g/3`"));
     assert_eq!(finished.standings["c"], Standing::Deployed);
-    assert_eq!(world.effects().get("destroy/g/c"), None);
+    assert_eq!(fixture.effects().get("destroy/g/c"), None);
 }
 
 #[test]
@@ -321,8 +321,8 @@ fn a_run_halts_when_too_many_nodes_failed_and_what_runs_is_waited_for() {
     ]);
     site.options.max_failures = Some(0);
     site.options.parallelism = 2;
-    let world = World::new([("prepare/g/a", Act::Fail), ("prepare/g/b", Act::Take(50))]);
-    let (finished, heard, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([("prepare/g/a", Act::Fail), ("prepare/g/b", Act::Take(50))]);
+    let (finished, heard, _) = run(&site.plan(), &fixture);
     let ends = heard.ends();
     assert_eq!(ends["prepare/g/b"], "ok");
     assert_eq!(
@@ -341,10 +341,10 @@ fn a_run_halts_when_too_many_nodes_failed_and_what_runs_is_waited_for() {
 fn nodes_that_left_the_design_are_torn_down_only_when_no_critical_group_failed() {
     let mut site = Site::of(vec![group("g", true, &[], (Some(100), None, None), &["a"])]);
     site.removed.insert("old".into());
-    let (_, heard, _) = run(&site.plan(), &World::new([]));
+    let (_, heard, _) = run(&site.plan(), &Fixture::new([]));
     assert_eq!(heard.ends()["destroy/old"], "ok");
-    let world = World::new([("deploy/g/a", Act::Fail)]);
-    let (_, heard, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([("deploy/g/a", Act::Fail)]);
+    let (_, heard, _) = run(&site.plan(), &fixture);
     assert!(heard.ends()["destroy/old"].starts_with("skipped"));
 }
 
@@ -358,8 +358,8 @@ fn a_relabel_that_fails_leaves_the_phase_and_fails_the_node_in_the_criteria() {
         &["a", "b"],
     )]);
     site.relabels.insert("a".into());
-    let world = World::new([("relabel/g/a", Act::Fail), ("prepare/g/b", Act::Take(90))]);
-    let (finished, heard, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([("relabel/g/a", Act::Fail), ("prepare/g/b", Act::Take(90))]);
+    let (finished, heard, _) = run(&site.plan(), &fixture);
     let ends = heard.ends();
     assert_eq!(
         ends["gate-prepared/g"], "ok",
@@ -381,8 +381,8 @@ fn with_overlap_a_node_is_deployed_once_its_gate_can_no_longer_fail() {
         &["a", "b"],
     )]);
     site.options.overlap = true;
-    let world = World::new([("prepare/g/b", Act::Take(500)), ("deploy/g/a", Act::Fail)]);
-    let (_, heard, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([("prepare/g/b", Act::Take(500)), ("deploy/g/a", Act::Fail)]);
+    let (_, heard, _) = run(&site.plan(), &fixture);
     let order: Vec<_> = heard
         .events
         .iter()
@@ -410,7 +410,7 @@ fn one_commit_carries_many_outcomes_and_intents() {
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
     let mut site = Site::of(vec![group("g", false, &[], (None, None, None), &nodes)]);
     site.options.parallelism = 100;
-    let (finished, _, log) = run(&site.plan(), &World::new([]));
+    let (finished, _, log) = run(&site.plan(), &Fixture::new([]));
     assert_eq!(finished.counts.succeeded, 1000);
     assert!(log.commits < 30, "{} commits", log.commits);
 }
@@ -425,11 +425,11 @@ fn independent_groups_run_side_by_side_and_never_send_a_node_twice() {
     site.options.parallel_groups = 2;
     for overlap in [false, true] {
         site.options.overlap = overlap;
-        let world = World::new([
+        let fixture = Fixture::new([
             ("prepare/one/b", Act::Take(70)),
             ("deploy/two/c", Act::Fail),
         ]);
-        let (finished, heard, _) = run(&site.plan(), &world);
+        let (finished, heard, _) = run(&site.plan(), &fixture);
         let gate = heard.events.iter().find_map(|event| match &event.kind {
             EventKind::GateEvaluated {
                 group, successful, ..
@@ -443,7 +443,7 @@ fn independent_groups_run_side_by_side_and_never_send_a_node_twice() {
         );
         assert_eq!(finished.standings["c"], Standing::Failed);
         assert_eq!(finished.standings["d"], Standing::Deployed);
-        let effects = world.effects();
+        let effects = fixture.effects();
         assert!(!effects.contains_key("prepare/two/b") && !effects.contains_key("prepare/three/c"));
     }
 }

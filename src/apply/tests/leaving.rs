@@ -1,6 +1,6 @@
 //! Nodes that leave their clusters before they are torn down, and come back.
 
-use super::world::Act;
+use super::fixture::Act;
 use super::*;
 use crate::record::{Outcome, Phase};
 use crate::step::{Need, StepIndex, Wait};
@@ -25,7 +25,7 @@ fn record_of<'h>(heard: &'h Heard, step: &str) -> &'h NodeOutcome {
 
 #[test]
 fn a_node_leaves_in_order_and_the_next_goes_when_it_is_back() {
-    let (finished, heard, _) = run(&site().plan(), &World::new([]));
+    let (finished, heard, _) = run(&site().plan(), &Fixture::new([]));
     assert_eq!(finished.outcome, Outcome::Succeeded);
     assert!(finished.left_cordoned.is_empty());
     let of_nodes: Vec<String> = heard
@@ -56,9 +56,9 @@ fn a_node_leaves_in_order_and_the_next_goes_when_it_is_back() {
 fn what_fails_on_the_way_out_stops_that_node_before_its_machine_is_destroyed() {
     for kind in ["drain", "clear-labels", "remove-etcd", "check-etcd"] {
         let step = format!("{kind}/g/a");
-        let world = World::new([(step.as_str(), Act::Fail)]);
-        let (finished, heard, _) = run(&site().plan(), &world);
-        let effects = world.effects();
+        let fixture = Fixture::new([(step.as_str(), Act::Fail)]);
+        let (finished, heard, _) = run(&site().plan(), &fixture);
+        let effects = fixture.effects();
         assert!(!effects.contains_key("destroy/g/a"), "{kind}");
         assert!(!effects.contains_key("drain/g/b"), "{kind}");
         assert_eq!(finished.left_cordoned, ["a".into()], "{kind}");
@@ -72,8 +72,8 @@ fn what_fails_on_the_way_out_stops_that_node_before_its_machine_is_destroyed() {
 #[test]
 fn a_kubelet_that_does_not_stop_holds_nothing_up() {
     for act in [Act::Fail, Act::Ambiguous] {
-        let world = World::new([("shutdown-kubelet/g/a", act)]);
-        let (finished, heard, _) = run(&site().plan(), &world);
+        let fixture = Fixture::new([("shutdown-kubelet/g/a", act)]);
+        let (finished, heard, _) = run(&site().plan(), &fixture);
         assert_eq!(finished.outcome, Outcome::Succeeded);
         assert_eq!(finished.counts.succeeded, 3);
         assert_eq!(record_of(&heard, "shutdown-kubelet/g/a").phase, None);
@@ -87,10 +87,10 @@ fn a_kubelet_that_does_not_stop_holds_nothing_up() {
 
 #[test]
 fn a_node_that_does_not_come_back_ends_the_waves() {
-    let world = World::new([("await-ready/g/a", Act::Fail)]);
-    let (finished, heard, _) = run(&site().plan(), &world);
+    let fixture = Fixture::new([("await-ready/g/a", Act::Fail)]);
+    let (finished, heard, _) = run(&site().plan(), &fixture);
     assert_eq!(finished.outcome, Outcome::Failed);
-    assert!(!world.effects().contains_key("drain/g/b"));
+    assert!(!fixture.effects().contains_key("drain/g/b"));
     assert!(finished.left_cordoned.is_empty());
     let outcome = record_of(&heard, "await-ready/g/a");
     assert_eq!(outcome.phase, Some(Phase::Failed));
@@ -103,20 +103,20 @@ fn a_node_that_another_group_took_out_ends_the_waves_of_its_other_groups_too() {
     again.name = "h".into();
     site.groups.push(again);
     for kind in ["destroy", "await-ready"] {
-        let world = World::new([(format!("{kind}/g/b").as_str(), Act::Fail)]);
-        let (_, heard, _) = run(&site.plan(), &world);
-        assert!(world.effects().contains_key("drain/g/b"));
+        let fixture = Fixture::new([(format!("{kind}/g/b").as_str(), Act::Fail)]);
+        let (_, heard, _) = run(&site.plan(), &fixture);
+        assert!(fixture.effects().contains_key("drain/g/b"));
         for step in ["drain/g/c", "drain/h/b", "drain/h/c"] {
-            assert!(!world.effects().contains_key(step), "{kind}: {step}");
+            assert!(!fixture.effects().contains_key(step), "{kind}: {step}");
         }
         let wave = &heard.ends()["wave/h/3"];
         assert!(wave.contains("did not come back"), "{wave}");
     }
     // What came back in one group is back in the other.
-    let world = World::new([]);
-    let (finished, _, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([]);
+    let (finished, _, _) = run(&site.plan(), &fixture);
     assert_eq!(finished.outcome, Outcome::Succeeded);
-    assert!(!world.effects().contains_key("drain/h/a"));
+    assert!(!fixture.effects().contains_key("drain/h/a"));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_group_whose_machines_others_have_sent_is_judged_by_its_criteria() {
         step: StepIndex::from_position(back),
         wait: Wait::Success,
     });
-    let (finished, heard, _) = run(&plan, &World::new([("destroy/g/a", Act::Fail)]));
+    let (finished, heard, _) = run(&plan, &Fixture::new([("destroy/g/a", Act::Fail)]));
     assert_eq!(heard.ends()["wave/h/1"], "ok");
     assert_eq!(finished.outcome, Outcome::SucceededWithFailures);
 }
@@ -145,8 +145,8 @@ fn a_machine_stays_destroyed_where_its_node_cannot_be_deleted() {
     let mut site = Site::of(vec![group("g", true, &[], (None, None, None), &["a"])]);
     site.removed.insert("old".into());
     site.in_cluster.insert("old".into());
-    let world = World::new([("remove-from-cluster/old", Act::Fail)]);
-    let (finished, heard, _) = run(&site.plan(), &world);
+    let fixture = Fixture::new([("remove-from-cluster/old", Act::Fail)]);
+    let (finished, heard, _) = run(&site.plan(), &fixture);
     assert_eq!(finished.outcome, Outcome::SucceededWithFailures);
     assert_eq!(
         record_of(&heard, "destroy/old").phase,
@@ -160,7 +160,7 @@ fn a_step_finds_its_notes_again_in_the_next_attempt_and_after_a_crash() {
     let mut site = Site::of(vec![group("g", true, &[], (None, None, None), &["a"])]);
     site.redeploys.insert("a".into(), 1);
     let plan = site.plan();
-    let script = || World::new([("destroy/g/a", Act::Note)]);
+    let script = || Fixture::new([("destroy/g/a", Act::Note)]);
     let (finished, heard, log) = run(&plan, &script());
     assert_eq!(finished.outcome, Outcome::Succeeded);
     let told: Vec<_> = heard
@@ -178,17 +178,17 @@ fn a_step_finds_its_notes_again_in_the_next_attempt_and_after_a_crash() {
     };
     let position = log.durable.iter().position(|entry| *entry == noted);
     for appends in 0..log.durable.len() {
-        let world = script();
+        let fixture = script();
         let finished = in_virtual_time(async {
-            let mut first = Run::new(&plan, &world);
+            let mut first = Run::new(&plan, &fixture);
             first.log.appends_left = Some(appends);
             assert!(first.execute().await.is_err());
-            let mut second = Run::new(&plan, &world);
+            let mut second = Run::new(&plan, &fixture);
             second.replay.entries = first.log.durable;
             second.execute().await.unwrap()
         });
         assert_eq!(finished.outcome, Outcome::Succeeded, "after {appends}");
-        let begun = world.effects().get("destroy/g/a").copied();
+        let begun = fixture.effects().get("destroy/g/a").copied();
         // Nothing was asked for before its note was durable.
         assert_eq!(begun, Some(1), "after {appends} of {position:?}");
     }

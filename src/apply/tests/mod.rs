@@ -1,12 +1,12 @@
-//! Runs of plans against a scripted world, in virtual time.
+//! Runs of plans against a scripted fixture, in virtual time.
 
 mod crash;
 mod examples;
+mod fixture;
 mod leaving;
 mod model;
 mod plans;
 mod stop;
-mod world;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use crate::design::RunId;
 use crate::journal::{self, Decision, Entry, Log, Replay, StepOutcome};
 use crate::plan::Plan;
 use crate::run::{EventKind, Finished, NodeOutcome, RunEvent, RunListener, Stop};
+use fixture::Fixture;
 use plans::{Site, group};
-use world::World;
 
 /// The same time always.
 struct Noon;
@@ -107,7 +107,7 @@ impl Log for Memory {
 /// One run, with all that can be turned.
 struct Run<'a> {
     plan: &'a Plan,
-    world: &'a Arc<World>,
+    fixture: &'a Arc<Fixture>,
     log: Memory,
     /// Written instead of `log`.
     journal: Option<journal::Journal>,
@@ -120,10 +120,10 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(plan: &'a Plan, world: &'a Arc<World>) -> Self {
+    fn new(plan: &'a Plan, fixture: &'a Arc<Fixture>) -> Self {
         Self {
             plan,
-            world,
+            fixture,
             log: Memory::default(),
             journal: None,
             replay: Replay::default(),
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
             plan: self.plan,
             nodes: &empty,
             applied: &empty,
-            hardware: self.world.clone(),
+            hardware: self.fixture.clone(),
             log,
             replay: std::mem::take(&mut self.replay),
             clock: &Noon,
@@ -163,9 +163,9 @@ impl<'a> Run<'a> {
 }
 
 /// Runs a plan to its end in virtual time.
-fn run(plan: &Plan, world: &Arc<World>) -> (Finished, Heard, Memory) {
+fn run(plan: &Plan, fixture: &Arc<Fixture>) -> (Finished, Heard, Memory) {
     in_virtual_time(async {
-        let mut run = Run::new(plan, world);
+        let mut run = Run::new(plan, fixture);
         let finished = run.execute().await.unwrap();
         (finished, run.heard, run.log)
     })

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::world::Act;
+use super::fixture::Act;
 use super::*;
 use crate::guard;
 use crate::plan::{PlannedGroup, Standing};
@@ -225,8 +225,8 @@ impl Case {
             .collect()
     }
 
-    /// The world in which these nodes fail, whichever group sends them.
-    fn world(&self) -> Arc<World> {
+    /// The fixture in which these nodes fail, whichever group sends them.
+    fn fixture(&self) -> Arc<Fixture> {
         let mut script: Vec<(String, Act)> = Vec::new();
         for group in GROUPS {
             for (number, node) in NODES.iter().enumerate() {
@@ -240,7 +240,7 @@ impl Case {
                 }
             }
         }
-        World::new(
+        Fixture::new(
             script
                 .iter()
                 .map(|(step, act)| (step.as_str(), act.clone())),
@@ -254,8 +254,8 @@ proptest! {
     #[test]
     fn groups_and_nodes_end_as_the_specification_says(case in case()) {
         let (expected_nodes, expected_groups) = model(&case.site, &case.fails());
-        let world = case.world();
-        let (finished, _, _) = run(&case.site.plan(), &world);
+        let fixture = case.fixture();
+        let (finished, _, _) = run(&case.site.plan(), &fixture);
         let nodes: BTreeMap<String, Standing> = finished
             .standings
             .iter()
@@ -264,8 +264,8 @@ proptest! {
         prop_assert_eq!(nodes, expected_nodes);
         let groups: Vec<bool> = finished.groups.iter().map(|group| group.succeeded).collect();
         prop_assert_eq!(groups, expected_groups);
-        prop_assert!(world.most_running() <= case.site.options.parallelism);
-        prop_assert!(world.effects().values().all(|times| *times == 1));
+        prop_assert!(fixture.most_running() <= case.site.options.parallelism);
+        prop_assert!(fixture.effects().values().all(|times| *times == 1));
     }
 
     #[test]
@@ -275,12 +275,12 @@ proptest! {
         torn in any::<bool>(),
     ) {
         let (expected, _) = model(&case.site, &case.fails());
-        let world = case.world();
+        let fixture = case.fixture();
         let plan = case.site.plan();
         let finished = in_virtual_time(async {
             let mut entries: Vec<Entry> = Vec::new();
             for appends in breaks {
-                let mut broken = Run::new(&plan, &world);
+                let mut broken = Run::new(&plan, &fixture);
                 broken.replay.entries = entries.clone();
                 broken.log.appends_left = Some(appends);
                 // A short run may come to its end before it breaks.
@@ -290,7 +290,7 @@ proptest! {
                     entries.append(&mut broken.log.pending);
                 }
             }
-            let mut last = Run::new(&plan, &world);
+            let mut last = Run::new(&plan, &fixture);
             last.replay.entries = entries;
             last.execute().await.unwrap()
         });
@@ -300,6 +300,6 @@ proptest! {
             .map(|(node, standing)| (node.to_string(), *standing))
             .collect();
         prop_assert_eq!(nodes, expected);
-        prop_assert!(world.effects().values().all(|times| *times == 1));
+        prop_assert!(fixture.effects().values().all(|times| *times == 1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world::Act;
+use super::fixture::Act;
 use super::*;
 use crate::record::{Outcome, Phase};
 
@@ -16,18 +16,22 @@ fn site() -> Site {
     )])
 }
 
-fn world() -> Arc<World> {
-    World::new([
+fn fixture() -> Arc<Fixture> {
+    Fixture::new([
         ("prepare/g/a", Act::Take(100)),
         ("prepare/g/b", Act::Take(30)),
     ])
 }
 
 /// Runs, asks to stop at these seconds, and returns the outcome and how long it took.
-fn stopped(world: &Arc<World>, grace: Option<u64>, at: &[u64]) -> (Finished, Heard, Vec<Entry>) {
+fn stopped(
+    fixture: &Arc<Fixture>,
+    grace: Option<u64>,
+    at: &[u64],
+) -> (Finished, Heard, Vec<Entry>) {
     let plan = site().plan();
     in_virtual_time(async {
-        let mut run = Run::new(&plan, world);
+        let mut run = Run::new(&plan, fixture);
         run.stop_grace = grace.map(Duration::from_secs);
         let handle = run.stop.handle();
         let asking = async {
@@ -44,7 +48,7 @@ fn stopped(world: &Arc<World>, grace: Option<u64>, at: &[u64]) -> (Finished, Hea
 
 #[test]
 fn the_first_request_waits_for_what_runs_and_starts_nothing_new() {
-    let (finished, heard, _) = stopped(&world(), None, &[40]);
+    let (finished, heard, _) = stopped(&fixture(), None, &[40]);
     assert_eq!(finished.outcome, Outcome::Interrupted);
     assert_eq!(heard.ends()["prepare/g/a"], "ok");
     assert!(
@@ -64,8 +68,8 @@ fn the_first_request_waits_for_what_runs_and_starts_nothing_new() {
 
 #[test]
 fn steps_that_run_after_the_grace_are_recorded_under_way_and_resumed_later() {
-    let world = world();
-    let (finished, heard, entries) = stopped(&world, Some(5), &[40]);
+    let fixture = fixture();
+    let (finished, heard, entries) = stopped(&fixture, Some(5), &[40]);
     assert_eq!(finished.under_way[0].to_string(), "prepare/g/a");
     let last = heard.nodes.last().unwrap();
     assert_eq!(
@@ -74,37 +78,37 @@ fn steps_that_run_after_the_grace_are_recorded_under_way_and_resumed_later() {
     );
     let plan = site().plan();
     let finished = in_virtual_time(async {
-        let mut again = Run::new(&plan, &world);
+        let mut again = Run::new(&plan, &fixture);
         again.replay.entries = entries;
         again.execute().await.unwrap()
     });
     assert_eq!(finished.outcome, Outcome::Succeeded);
-    assert_eq!(world.effects()["prepare/g/a"], 1);
+    assert_eq!(fixture.effects()["prepare/g/a"], 1);
 }
 
 #[test]
 fn the_second_request_stops_at_once() {
-    let (finished, _, _) = stopped(&world(), None, &[40, 50]);
+    let (finished, _, _) = stopped(&fixture(), None, &[40, 50]);
     assert_eq!(finished.under_way.len(), 1);
     assert_eq!(finished.duration_ms, 50_000);
 }
 
 #[test]
 fn a_run_that_is_asked_when_all_is_done_is_not_interrupted() {
-    let (finished, _, _) = stopped(&World::new([]), None, &[1_000_000]);
+    let (finished, _, _) = stopped(&Fixture::new([]), None, &[1_000_000]);
     assert_eq!(finished.outcome, Outcome::Succeeded);
 }
 
 #[test]
 fn nothing_starts_while_the_lock_is_not_fresh() {
     let plan = site().plan();
-    let world = World::new([]);
+    let fixture = Fixture::new([]);
     let finished = in_virtual_time(async {
-        let mut run = Run::new(&plan, &world);
+        let mut run = Run::new(&plan, &fixture);
         run.may_start.set(false);
         let waiting = tokio::time::timeout(Duration::from_secs(100), run.execute()).await;
         assert!(waiting.is_err());
-        assert!(world.effects().is_empty());
+        assert!(fixture.effects().is_empty());
         run.may_start.set(true);
         run.execute().await.unwrap()
     });

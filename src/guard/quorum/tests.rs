@@ -34,7 +34,7 @@ struct QuorumFixture {
     minimum: Option<usize>,
 }
 
-fn world(states: &[State]) -> QuorumFixture {
+fn fixture(states: &[State]) -> QuorumFixture {
     QuorumFixture {
         states: states.to_vec(),
         minimum: None,
@@ -176,7 +176,7 @@ fn rule(cluster: &EtcdCluster, seen: &EtcdSeen, position: usize) -> String {
 
 #[test]
 fn a_healthy_member_of_three_goes_and_names_what_is_removed() {
-    let removals = world(&[Healthy; 3]).removal(1).unwrap();
+    let removals = fixture(&[Healthy; 3]).removal(1).unwrap();
     let expected = EtcdRemoval {
         cluster: ClusterName::from("main"),
         cluster_id: Arc::from("c1"),
@@ -189,7 +189,7 @@ fn a_healthy_member_of_three_goes_and_names_what_is_removed() {
 #[test]
 fn a_second_of_three_stays_since_the_document_wants_two() {
     assert_eq!(
-        world(&[Absent, Healthy, Healthy]).refused(2),
+        fixture(&[Absent, Healthy, Healthy]).refused(2),
         "etcd-minimum: etcd cluster `main` would be left with 1 healthy voter without n2, and its document \
          requires 2 (m1 does not answer: connection refused)"
     );
@@ -197,46 +197,46 @@ fn a_second_of_three_stays_since_the_document_wants_two() {
 
 #[test]
 fn a_healthy_member_stays_while_another_is_dead_and_the_dead_one_may_go() {
-    let world = world(&[Healthy, Healthy, Dead]);
+    let fixture = fixture(&[Healthy, Healthy, Dead]);
     assert_eq!(
-        world.refused(1),
+        fixture.refused(1),
         "etcd-quorum: etcd cluster `main` would be left with 1 healthy voter without n1, and needs 2 \
          (m3 does not answer: connection refused)"
     );
-    assert_eq!(world.allowed(3), ["3"]);
+    assert_eq!(fixture.allowed(3), ["3"]);
 }
 
 #[test]
 fn a_dead_member_may_go_below_the_minimum_that_it_did_not_count_for() {
-    let world = QuorumFixture {
+    let fixture = QuorumFixture {
         minimum: Some(3),
-        ..world(&[Healthy, Healthy, Dead])
+        ..fixture(&[Healthy, Healthy, Dead])
     };
-    assert_eq!(world.allowed(3), ["3"]);
+    assert_eq!(fixture.allowed(3), ["3"]);
     assert_eq!(
-        health(&world.cluster(), &world.seen(), None),
+        health(&fixture.cluster(), &fixture.seen(), None),
         Health::Unhealthy
     );
 }
 
 #[test]
 fn of_two_dead_members_of_five_either_may_be_the_first_to_go() {
-    let world = world(&[Healthy, Dead, Healthy, Dead, Healthy]);
-    assert_eq!(world.allowed(2), ["2"]);
-    assert_eq!(world.allowed(4), ["4"]);
-    assert!(world.refused(1).starts_with("etcd-quorum"));
+    let fixture = fixture(&[Healthy, Dead, Healthy, Dead, Healthy]);
+    assert_eq!(fixture.allowed(2), ["2"]);
+    assert_eq!(fixture.allowed(4), ["4"]);
+    assert!(fixture.refused(1).starts_with("etcd-quorum"));
 }
 
 #[test]
 fn nothing_goes_without_a_quorum() {
-    let world = world(&[Healthy, Dead, Dead]);
+    let fixture = fixture(&[Healthy, Dead, Dead]);
     assert!(
-        world.refused(2).starts_with("etcd-leader"),
+        fixture.refused(2).starts_with("etcd-leader"),
         "{}",
-        world.refused(2)
+        fixture.refused(2)
     );
     assert_eq!(
-        world.refused(1),
+        fixture.refused(1),
         "etcd-silent: no other member of etcd cluster `main` can be asked (m2 does not answer: connection \
          refused; m3 does not answer: connection refused)"
     );
@@ -244,18 +244,18 @@ fn nothing_goes_without_a_quorum() {
 
 #[test]
 fn an_only_member_stays_unless_the_cluster_is_to_be_lost_and_then_there_is_nothing_to_remove() {
-    let only = world(&[Healthy]);
+    let only = fixture(&[Healthy]);
     assert_eq!(
         only.refused(1),
         "etcd-only-member: etcd cluster `main` has no other member and would be lost"
     );
-    for world in [only, world(&[Dead])] {
-        let removal = removal(&world.cluster(), &world.seen(), &node(1), true);
+    for fixture in [only, fixture(&[Dead])] {
+        let removal = removal(&fixture.cluster(), &fixture.seen(), &node(1), true);
         assert_eq!(removal, Ok(Vec::new()));
     }
     let two = QuorumFixture {
         minimum: Some(1),
-        ..world(&[Healthy, Healthy])
+        ..fixture(&[Healthy, Healthy])
     };
     assert_eq!(two.allowed(1), ["1"], "one member is a quorum of itself");
     let mut seen = two.seen();
@@ -268,10 +268,10 @@ fn an_only_member_stays_unless_the_cluster_is_to_be_lost_and_then_there_is_nothi
 
 #[test]
 fn who_is_no_member_or_not_any_more_has_nothing_to_remove() {
-    let world = world(&[Healthy, Healthy, Absent]);
-    assert!(world.allowed(3).is_empty());
-    assert!(world.allowed(9).is_empty());
-    let lost = self::world(&[Healthy, Dead, Absent]);
+    let fixture = fixture(&[Healthy, Healthy, Absent]);
+    assert!(fixture.allowed(3).is_empty());
+    assert!(fixture.allowed(9).is_empty());
+    let lost = self::fixture(&[Healthy, Dead, Absent]);
     assert!(
         lost.refused(3).starts_with("etcd-undecided"),
         "{}",
@@ -281,21 +281,21 @@ fn who_is_no_member_or_not_any_more_has_nothing_to_remove() {
 
 #[test]
 fn a_learner_goes_freely_from_its_own_machine_and_blocks_every_other() {
-    let world = QuorumFixture {
+    let fixture = QuorumFixture {
         minimum: Some(3),
-        ..world(&[Healthy, Healthy, Dead, Learner])
+        ..fixture(&[Healthy, Healthy, Dead, Learner])
     };
-    assert_eq!(world.allowed(4), ["4"]);
+    assert_eq!(fixture.allowed(4), ["4"]);
     assert_eq!(
-        world.refused(3),
+        fixture.refused(3),
         "etcd-learner: member m4 of etcd cluster `main`, on n4, is a learner: a change of members is under way"
     );
 }
 
 #[test]
 fn survivors_must_agree_and_the_member_that_goes_is_not_asked() {
-    let world = world(&[Healthy; 3]);
-    let cluster = world.cluster();
+    let fixture = fixture(&[Healthy; 3]);
+    let cluster = fixture.cluster();
     let cases: [(&str, Change); 5] = [
         ("etcd-two-clusters", |answer| {
             answer.cluster_id = Arc::from("c2")
@@ -311,13 +311,13 @@ fn survivors_must_agree_and_the_member_that_goes_is_not_asked() {
         }),
     ];
     for (expected, how) in cases {
-        let mut seen = world.seen();
+        let mut seen = fixture.seen();
         change(&mut seen, "m2", how);
         assert_eq!(rule(&cluster, &seen, 1), expected);
         assert_eq!(rule(&cluster, &seen, 3), expected);
     }
     for (_, how) in &cases[..4] {
-        let mut seen = world.seen();
+        let mut seen = fixture.seen();
         change(&mut seen, "m2", how);
         assert_eq!(
             rule(&cluster, &seen, 2),
@@ -329,10 +329,10 @@ fn survivors_must_agree_and_the_member_that_goes_is_not_asked() {
 
 #[test]
 fn who_is_who_must_be_plain_before_anything_goes() {
-    let world = world(&[Healthy; 3]);
-    let cluster = world.cluster();
+    let fixture = fixture(&[Healthy; 3]);
+    let cluster = fixture.cluster();
     let with = |how: fn(&mut Vec<EtcdMemberSeen>)| {
-        let mut seen = world.seen();
+        let mut seen = fixture.seen();
         for name in ["m1", "m2", "m3"] {
             change(&mut seen, name, |answer| how(&mut answer.members));
         }
@@ -375,8 +375,8 @@ fn who_is_who_must_be_plain_before_anything_goes() {
 
 #[test]
 fn members_whose_machines_left_the_design_are_counted_when_named() {
-    let world = world(&[Healthy; 5]);
-    let (mut cluster, mut seen) = (world.cluster(), world.seen());
+    let fixture = fixture(&[Healthy; 5]);
+    let (mut cluster, mut seen) = (fixture.cluster(), fixture.seen());
     cluster.members.truncate(3);
     cluster.minimum_healthy = 2;
     seen.answers.retain(|name, _| &**name < "m4");
@@ -403,7 +403,7 @@ fn members_whose_machines_left_the_design_are_counted_when_named() {
 
 #[test]
 fn another_member_at_a_client_url_is_found_out() {
-    let world = world(&[Healthy; 3]);
+    let fixture = fixture(&[Healthy; 3]);
     for (asked, expected) in [
         (
             2,
@@ -414,26 +414,26 @@ fn another_member_at_a_client_url_is_found_out() {
             "at https://10.0.0.1:2379, where member m1 of etcd cluster `main` should be, answers m3",
         ),
     ] {
-        let mut seen = world.seen();
+        let mut seen = fixture.seen();
         change(&mut seen, &format!("m{asked}"), |answer| {
             answer.member_id = Arc::from("3")
         });
-        let refusal = removal(&world.cluster(), &seen, &node(1), false).unwrap_err();
+        let refusal = removal(&fixture.cluster(), &seen, &node(1), false).unwrap_err();
         assert_eq!(refusal.to_string(), expected);
     }
 }
 
 #[test]
 fn a_member_that_went_its_own_way_does_not_speak_for_the_cluster_that_it_left() {
-    let world = world(&[Healthy; 3]);
-    let mut seen = world.seen();
+    let fixture = fixture(&[Healthy; 3]);
+    let mut seen = fixture.seen();
     change(&mut seen, "m1", |answer| {
         answer.cluster_id = Arc::from("c9");
         answer.members.truncate(1);
         answer.raft_term = 99;
     });
-    assert_eq!(rule(&world.cluster(), &seen, 1), "1 removed");
-    assert_eq!(rule(&world.cluster(), &seen, 2), "etcd-two-clusters");
+    assert_eq!(rule(&fixture.cluster(), &seen, 1), "1 removed");
+    assert_eq!(rule(&fixture.cluster(), &seen, 2), "etcd-two-clusters");
 }
 
 #[test]
@@ -458,11 +458,11 @@ fn health_is_told_in_the_words_of_the_specification() {
         (&[Healthy], None, "Healthy", 0),
     ];
     for (states, minimum, word, spare) in cases {
-        let world = QuorumFixture {
+        let fixture = QuorumFixture {
             minimum,
-            ..world(states)
+            ..fixture(states)
         };
-        let (cluster, seen) = (world.cluster(), world.seen());
+        let (cluster, seen) = (fixture.cluster(), fixture.seen());
         let health = health(&cluster, &seen, None);
         assert_eq!(
             (health.as_str(), can_lose(&cluster, &seen)),
@@ -471,29 +471,29 @@ fn health_is_told_in_the_words_of_the_specification() {
         );
         assert_eq!(health.is_error(), word.starts_with("Unable"));
     }
-    let invalid = world(&[Healthy, Invalid, Dead]);
+    let invalid = fixture(&[Healthy, Invalid, Dead]);
     assert_eq!(
         health(&invalid.cluster(), &invalid.seen(), None),
         Health::Invalid
     );
-    let mut seen = world(&[Healthy; 3]).seen();
+    let mut seen = fixture(&[Healthy; 3]).seen();
     change(&mut seen, "m2", |answer| {
         answer.alarms.push(EtcdAlarm {
             member: Arc::from("2"),
             kind: Arc::from("CORRUPT"),
         });
     });
-    let cluster = world(&[Healthy; 3]).cluster();
+    let cluster = fixture(&[Healthy; 3]).cluster();
     assert_eq!(health(&cluster, &seen, None), Health::Unhealthy);
 }
 
 #[test]
 fn a_machine_that_is_torn_down_does_not_count_for_health() {
-    let world = world(&[Healthy, Healthy, Dead]);
-    let (cluster, seen) = (world.cluster(), world.seen());
+    let fixture = fixture(&[Healthy, Healthy, Dead]);
+    let (cluster, seen) = (fixture.cluster(), fixture.seen());
     assert_eq!(health(&cluster, &seen, Some(&node(3))), Health::Healthy);
     assert_eq!(health(&cluster, &seen, Some(&node(1))), Health::Unhealthy);
-    let only = self::world(&[Dead]);
+    let only = self::fixture(&[Dead]);
     let health = health(&only.cluster(), &only.seen(), Some(&node(1)));
     assert_eq!(health, Health::Healthy, "nothing else is left to wait for");
 }
@@ -509,26 +509,26 @@ fn a_member_is_back_when_it_votes_and_answers_for_itself() {
         (CutOff, Some("has no leader")),
     ];
     for (state, expected) in cases {
-        let world = world(&[Healthy, Healthy, state]);
-        let missing = missing(&world.cluster(), &world.seen(), &node(3));
+        let fixture = fixture(&[Healthy, Healthy, state]);
+        let missing = missing(&fixture.cluster(), &fixture.seen(), &node(3));
         let expected =
             expected.map(|problem| format!("member m3 of etcd cluster `main` {problem}"));
         assert_eq!(missing, expected);
     }
-    let world = world(&[Healthy; 3]);
-    assert_eq!(missing(&world.cluster(), &world.seen(), &node(9)), None);
+    let fixture = fixture(&[Healthy; 3]);
+    assert_eq!(missing(&fixture.cluster(), &fixture.seen(), &node(9)), None);
 }
 
 #[test]
 fn what_a_plan_relies_on_is_what_the_survivors_know() {
-    let world = world(&[Healthy, Healthy, Dead, Learner]);
-    let standing = standing(&world.cluster(), &world.seen()).unwrap();
+    let fixture = fixture(&[Healthy, Healthy, Dead, Learner]);
+    let standing = standing(&fixture.cluster(), &fixture.seen()).unwrap();
     let text = |ids: &BTreeSet<Arc<str>>| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(&*standing.cluster_id, "c1");
     assert_eq!(text(&standing.voters), ["1", "2", "3"]);
     assert_eq!(text(&standing.learners), ["4"]);
     assert_eq!(text(&standing.healthy), ["1", "2"]);
-    assert!(super::standing(&world.cluster(), &EtcdSeen::default()).is_none());
+    assert!(super::standing(&fixture.cluster(), &EtcdSeen::default()).is_none());
 }
 
 fn some_world() -> impl Strategy<Value = QuorumFixture> {
@@ -553,42 +553,42 @@ proptest! {
 
     #[test]
     fn no_allowed_sequence_takes_any_cluster_below_quorum(
-        mut worlds in proptest::collection::vec(some_world(), 1..4),
+        mut fixtures in proptest::collection::vec(some_world(), 1..4),
         order in proptest::collection::vec((0..4_usize, 1..8_usize), 0..24),
     ) {
         for (which, position) in order {
-            let which = which % worlds.len();
-            let world = &mut worlds[which];
-            let before = world.clone();
-            match world.removal(position) {
+            let which = which % fixtures.len();
+            let fixture = &mut fixtures[which];
+            let before = fixture.clone();
+            match fixture.removal(position) {
                 Err(refusal) => {
                     prop_assert!(refusal.to_string().len() > 30, "{refusal:?}");
                     prop_assert!(refusal.rule().starts_with("etcd-"));
                     prop_assert_eq!(refusal.cluster().as_str(), "main");
                 }
                 Ok(removals) if removals.is_empty() => {
-                    prop_assert!(world.states.get(position - 1).is_none_or(|state| *state == Absent));
+                    prop_assert!(fixture.states.get(position - 1).is_none_or(|state| *state == Absent));
                 }
                 Ok(removals) => {
                     prop_assert_eq!(removals.len(), 1);
                     prop_assert!(before.has_quorum(), "no quorum could have agreed to it");
-                    let state = std::mem::replace(&mut world.states[position - 1], Absent);
-                    prop_assert!(world.voters() > 0, "the last voter went");
-                    prop_assert!(world.has_quorum(), "{before:?} lost its quorum with {position}");
-                    let healthy = world.count(&[Healthy]);
+                    let state = std::mem::replace(&mut fixture.states[position - 1], Absent);
+                    prop_assert!(fixture.voters() > 0, "the last voter went");
+                    prop_assert!(fixture.has_quorum(), "{before:?} lost its quorum with {position}");
+                    let healthy = fixture.count(&[Healthy]);
                     if state == Healthy {
-                        prop_assert!(healthy >= world.cluster().minimum_healthy);
+                        prop_assert!(healthy >= fixture.cluster().minimum_healthy);
                     } else {
                         prop_assert_eq!(healthy, before.count(&[Healthy]));
                     }
-                    prop_assert!(state == Learner || world.count(&[Learner]) == 0);
+                    prop_assert!(state == Learner || fixture.count(&[Learner]) == 0);
                     let needed = needed(&before.cluster(), &before.seen(), &removals);
                     prop_assert!(before.count(&[Healthy]) >= needed, "{needed} needed of {before:?}");
                     // The forecast equals the observed state then, but for the leader and the members that do not answer.
                     let forecast = without(&before.seen(), &removals);
-                    let (cluster, seen) = (world.cluster(), world.seen());
+                    let (cluster, seen) = (fixture.cluster(), fixture.seen());
                     prop_assert_eq!(standing(&cluster, &forecast), standing(&cluster, &seen));
-                    for next in 1..=world.states.len() {
+                    for next in 1..=fixture.states.len() {
                         prop_assert_eq!(
                             removal(&cluster, &forecast, &node(next), false).is_ok(),
                             removal(&cluster, &seen, &node(next), false).is_ok()
@@ -600,26 +600,26 @@ proptest! {
     }
 
     #[test]
-    fn a_cluster_that_could_lose_one_more_lets_any_healthy_voter_go(world in some_world()) {
-        let (cluster, seen) = (world.cluster(), world.seen());
-        let is_plain = world.count(&[Learner, CutOff]) == 0;
+    fn a_cluster_that_could_lose_one_more_lets_any_healthy_voter_go(fixture in some_world()) {
+        let (cluster, seen) = (fixture.cluster(), fixture.seen());
+        let is_plain = fixture.count(&[Learner, CutOff]) == 0;
         if is_plain && can_lose(&cluster, &seen) > 0 {
-            for (state, position) in world.states.iter().zip(1..) {
+            for (state, position) in fixture.states.iter().zip(1..) {
                 if *state == Healthy {
-                    prop_assert!(world.removal(position).is_ok(), "{position} of {world:?}");
+                    prop_assert!(fixture.removal(position).is_ok(), "{position} of {fixture:?}");
                 }
             }
         }
     }
 
     #[test]
-    fn fewer_healthy_members_than_needed_are_refused(world in some_world(), position in 1..8_usize, dies in 1..8_usize) {
-        let Ok(removals) = world.removal(position) else { return Ok(()) };
-        if removals.is_empty() || dies == position || world.states.get(dies - 1) != Some(&Healthy) {
+    fn fewer_healthy_members_than_needed_are_refused(fixture in some_world(), position in 1..8_usize, dies in 1..8_usize) {
+        let Ok(removals) = fixture.removal(position) else { return Ok(()) };
+        if removals.is_empty() || dies == position || fixture.states.get(dies - 1) != Some(&Healthy) {
             return Ok(());
         }
-        let needed = needed(&world.cluster(), &world.seen(), &removals);
-        let mut later = world.clone();
+        let needed = needed(&fixture.cluster(), &fixture.seen(), &removals);
+        let mut later = fixture.clone();
         later.states[dies - 1] = Dead;
         if later.count(&[Healthy]) < needed {
             prop_assert!(later.removal(position).is_err(), "{later:?}");

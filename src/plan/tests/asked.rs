@@ -5,79 +5,79 @@ use super::*;
 use crate::plan::Action;
 use crate::step::{CleanStep, StepKind};
 
-fn asked(world: &mut PlanFixture, action: Action, nodes: &[&str]) -> Plan {
-    world.request = Request {
+fn asked(fixture: &mut PlanFixture, action: Action, nodes: &[&str]) -> Plan {
+    fixture.request = Request {
         action,
         nodes: these(nodes),
         ..Request::default()
     };
-    world.plan()
+    fixture.plan()
 }
 
 #[test]
 fn a_flag_that_was_set_by_hand_is_not_taken_off_by_an_update() {
-    let mut world = PlanFixture::settled(&["n1", "n2"]);
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
     let reason = Some(Arc::from("old fans"));
-    world.request = Request {
+    fixture.request = Request {
         action: Action::Retire,
         nodes: these(&["n1"]),
         reason,
         ..Request::default()
     };
-    let plan = world.plan();
+    let plan = fixture.plan();
     assert_eq!(work(&plan), "set-retired/n1");
     let set = step(&plan, "set-retired/n1").parameters.clone().unwrap();
     assert_eq!(set.reason.as_deref(), Some("by hand: old fans"));
-    world.record("n1").retired = set.reason.clone();
-    world.seen("n1").retired = set.reason.clone();
-    world.request = Request::default();
-    assert_eq!(work(&world.plan()), "");
+    fixture.record("n1").retired = set.reason.clone();
+    fixture.seen("n1").retired = set.reason.clone();
+    fixture.request = Request::default();
+    assert_eq!(work(&fixture.plan()), "");
     assert_eq!(
-        work(&asked(&mut world, Action::Unretire, &["n1"])),
+        work(&asked(&mut fixture, Action::Unretire, &["n1"])),
         "unset-retired/n1"
     );
 }
 
 #[test]
 fn machines_are_taken_out_of_service_in_waves_and_only_those_that_are_named() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    world.options.max_unavailable = Some(1);
-    let plan = asked(&mut world, Action::Drain, &["n1", "n2"]);
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    fixture.options.max_unavailable = Some(1);
+    let plan = asked(&mut fixture, Action::Drain, &["n1", "n2"]);
     assert_eq!(ids(&plan), ["wave/1", "drain/n1", "wave/2", "drain/n2"]);
     assert_eq!(needs(&plan, "wave/2"), "drain/n1?");
-    world.options.canary = true;
-    let plan = asked(&mut world, Action::Drain, &["n*"]);
+    fixture.options.canary = true;
+    let plan = asked(&mut fixture, Action::Drain, &["n*"]);
     assert_eq!(needs(&plan, "wave/2"), "drain/n1");
 }
 
 #[test]
 fn a_node_is_deleted_only_when_it_is_cordoned_and_has_no_labels() {
-    let mut world = clustered(&["n1"]);
+    let mut fixture = clustered(&["n1"]);
     let reason = |plan: &Plan| {
         let blocked = plan.changes[0].blocked.as_ref();
         blocked.map(|block| block.reason.to_string())
     };
-    let plan = asked(&mut world, Action::RemoveFromCluster, &["n1"]);
+    let plan = asked(&mut fixture, Action::RemoveFromCluster, &["n1"]);
     assert_eq!(
         reason(&plan).as_deref(),
         Some("it is not cordoned: drain it first")
     );
-    if let Fact::Known(Some(node)) = &mut world.seen("n1").cluster {
+    if let Fact::Known(Some(node)) = &mut fixture.seen("n1").cluster {
         node.unschedulable = true;
     }
-    let plan = world.plan();
+    let plan = fixture.plan();
     assert_eq!(reason(&plan).as_deref(), Some("it still has labels: role"));
-    if let Fact::Known(Some(node)) = &mut world.seen("n1").cluster {
+    if let Fact::Known(Some(node)) = &mut fixture.seen("n1").cluster {
         node.labels = [(Arc::from("promenade-decomission"), Arc::from("enabled"))].into();
     }
-    assert_eq!(work(&world.plan()), "remove-from-cluster/n1");
+    assert_eq!(work(&fixture.plan()), "remove-from-cluster/n1");
 }
 
 #[test]
 fn a_node_that_no_group_selects_is_built_again_by_itself_behind_the_groups() {
-    let mut world = PlanFixture::settled(&["n1", "n2", "n3"]);
-    world.after.groups = vec![group("all", &[], named(&["n1"]))];
-    let plan = asked(&mut world, Action::Redeploy, &["n*"]);
+    let mut fixture = PlanFixture::settled(&["n1", "n2", "n3"]);
+    fixture.after.groups = vec![group("all", &[], named(&["n1"]))];
+    let plan = asked(&mut fixture, Action::Redeploy, &["n*"]);
     assert!(plan.blocked().next().is_none());
     assert_eq!(
         work(&plan),
@@ -93,21 +93,21 @@ fn a_node_that_no_group_selects_is_built_again_by_itself_behind_the_groups() {
 }
 
 /// A record that owes its node a label and a taint.
-fn owe(world: &mut PlanFixture, name: &str) {
+fn owe(fixture: &mut PlanFixture, name: &str) {
     let taint = crate::remediation::Taint {
         key: Arc::from("dedicated"),
         value: Arc::from("gpu"),
         effect: Arc::from("NoSchedule"),
     };
-    world.record(name).owed = Some(Box::new(crate::remediation::Backup {
+    fixture.record(name).owed = Some(Box::new(crate::remediation::Backup {
         labels: [(Arc::from("team"), Arc::from("blue"))].into(),
         taints: [taint].into(),
         ..Default::default()
     }));
 }
 
-fn cluster_node<'w>(world: &'w mut PlanFixture, name: &str) -> &'w mut ClusterNode {
-    match &mut world.seen(name).cluster {
+fn cluster_node<'w>(fixture: &'w mut PlanFixture, name: &str) -> &'w mut ClusterNode {
+    match &mut fixture.seen(name).cluster {
         Fact::Known(Some(node)) => node,
         other => panic!("{other:?}"),
     }
@@ -115,58 +115,58 @@ fn cluster_node<'w>(world: &'w mut PlanFixture, name: &str) -> &'w mut ClusterNo
 
 #[test]
 fn what_was_taken_off_a_node_is_put_back_by_the_next_update_by_relabel_and_by_uncordon() {
-    let mut world = clustered(&["n1"]);
-    owe(&mut world, "n1");
-    assert_eq!(told(&world), "drift; ; relabel/all/n1");
-    let plan = world.plan();
+    let mut fixture = clustered(&["n1"]);
+    owe(&mut fixture, "n1");
+    assert_eq!(told(&fixture), "drift; ; relabel/all/n1");
+    let plan = fixture.plan();
     let reasons = plan.changes[0].reasons.join("; ");
     assert!(reasons.contains("labels that were taken off its node are not back: team"));
     let parameters = step(&plan, "relabel/all/n1").parameters.clone().unwrap();
-    assert_eq!(parameters.backup, world.record("n1").owed);
-    let plan = asked(&mut world, Action::Relabel, &["n1"]);
+    assert_eq!(parameters.backup, fixture.record("n1").owed);
+    let plan = asked(&mut fixture, Action::Relabel, &["n1"]);
     let parameters = step(&plan, "relabel/n1").parameters.clone().unwrap();
-    assert_eq!(parameters.backup, world.record("n1").owed);
+    assert_eq!(parameters.backup, fixture.record("n1").owed);
     // It is not cordoned any more, and still lacks them.
-    let plan = asked(&mut world, Action::Uncordon, &["n1"]);
+    let plan = asked(&mut fixture, Action::Uncordon, &["n1"]);
     let parameters = step(&plan, "uncordon/n1").parameters.clone().unwrap();
-    assert_eq!(parameters.backup, world.record("n1").owed);
+    assert_eq!(parameters.backup, fixture.record("n1").owed);
 
     // One that trueup has out of service is left so, and not called as designed for ever.
-    let node = cluster_node(&mut world, "n1");
+    let node = cluster_node(&mut fixture, "n1");
     node.unschedulable = true;
     node.cordoned_by = Some(Arc::from("01M"));
     node.labels = Default::default();
-    world.request = Request::default();
-    let plan = asked(&mut world, Action::Uncordon, &["n1"]);
+    fixture.request = Request::default();
+    let plan = asked(&mut fixture, Action::Uncordon, &["n1"]);
     let parameters = step(&plan, "uncordon/n1").parameters.clone().unwrap();
     assert_eq!(
         parameters.set_labels,
         [(Arc::from("role"), Arc::from("old"))]
     );
-    assert_eq!(parameters.backup, world.record("n1").owed);
+    assert_eq!(parameters.backup, fixture.record("n1").owed);
     // What a remediation left behind counts too.
-    world.request = Request::default();
-    *cluster_node(&mut world, "n1") = ClusterNode {
+    fixture.request = Request::default();
+    *cluster_node(&mut fixture, "n1") = ClusterNode {
         uid: Arc::from("new"),
         ready: true,
         labels: [(Arc::from("role"), Arc::from("old"))].into(),
         ..ClusterNode::default()
     };
-    let backup = world.record("n1").owed.take().map(|owed| *owed);
-    world.record("n1").remediation = Some(Box::new(crate::remediation::Memory {
+    let backup = fixture.record("n1").owed.take().map(|owed| *owed);
+    fixture.record("n1").remediation = Some(Box::new(crate::remediation::Memory {
         attempt: 1,
         backup,
         given_up: Some(Arc::from("it never came back")),
         ..Default::default()
     }));
-    assert_eq!(told(&world), "drift; ; relabel/all/n1");
+    assert_eq!(told(&fixture), "drift; ; relabel/all/n1");
 }
 
 #[test]
 fn a_node_that_another_actor_cordoned_is_not_uncordoned() {
-    let mut world = clustered(&["n1"]);
-    cluster_node(&mut world, "n1").unschedulable = true;
-    let plan = asked(&mut world, Action::Uncordon, &["n1"]);
+    let mut fixture = clustered(&["n1"]);
+    cluster_node(&mut fixture, "n1").unschedulable = true;
+    let plan = asked(&mut fixture, Action::Uncordon, &["n1"]);
     let block = plan.changes[0].blocked.as_ref().unwrap();
     assert!(
         block.reason.contains("was not cordoned by trueup"),
@@ -176,10 +176,10 @@ fn a_node_that_another_actor_cordoned_is_not_uncordoned() {
 
 #[test]
 fn a_cluster_that_cannot_be_read_is_no_rule() {
-    let mut world = clustered(&["n1"]);
-    world.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
+    let mut fixture = clustered(&["n1"]);
+    fixture.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
     for action in [Action::Drain, Action::Decommission, Action::Uncordon] {
-        let plan = asked(&mut world, action, &["n1"]);
+        let plan = asked(&mut fixture, action, &["n1"]);
         let block = plan.changes[0].blocked.as_ref().unwrap();
         assert_eq!(block.cause, crate::plan::Cause::Unreadable, "{block:?}");
     }
@@ -187,10 +187,10 @@ fn a_cluster_that_cannot_be_read_is_no_rule() {
 
 #[test]
 fn what_the_cluster_does_not_know_is_not_found() {
-    let mut world = clustered(&["n1", "n2", "n3", "n4"]);
-    super::leaving::with_etcd(&mut world, &["n2", "n3", "n4"], &[]);
+    let mut fixture = clustered(&["n1", "n2", "n3", "n4"]);
+    super::leaving::with_etcd(&mut fixture, &["n2", "n3", "n4"], &[]);
     for name in ["n1", "n2"] {
-        world.seen(name).cluster = Fact::Known(None);
+        fixture.seen(name).cluster = Fact::Known(None);
     }
     for action in [
         Action::Drain,
@@ -198,28 +198,28 @@ fn what_the_cluster_does_not_know_is_not_found() {
         Action::RemoveEtcd,
         Action::ShutdownKubelet,
     ] {
-        world.request = Request {
+        fixture.request = Request {
             action,
             nodes: these(&["n1"]),
             ..Request::default()
         };
-        let error = world.try_plan().unwrap_err();
+        let error = fixture.try_plan().unwrap_err();
         assert!(matches!(error, Error::NotInCluster { .. }), "{error:?}");
     }
     // Its member of etcd is still there to be taken out.
     assert_eq!(
-        work(&asked(&mut world, Action::RemoveEtcd, &["n2"])),
+        work(&asked(&mut fixture, Action::RemoveEtcd, &["n2"])),
         "remove-etcd/n2"
     );
     assert_eq!(
-        work(&asked(&mut world, Action::Decommission, &["n2"])),
+        work(&asked(&mut fixture, Action::Decommission, &["n2"])),
         "remove-etcd/n2 check-etcd/n2"
     );
 }
 
 #[test]
 fn the_last_api_server_that_is_ready_is_not_taken_away() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
     let label = || {
         [(
             Arc::from("node-role.kubernetes.io/control-plane"),
@@ -228,24 +228,24 @@ fn the_last_api_server_that_is_ready_is_not_taken_away() {
         .into()
     };
     for (name, servers) in [("n1", 1), ("n2", 1)] {
-        let node = cluster_node(&mut world, name);
+        let node = cluster_node(&mut fixture, name);
         node.api_servers = servers;
         node.labels = label();
     }
-    let ready = |world: &mut PlanFixture, count| {
-        let seen = world.observations.as_mut().unwrap();
+    let ready = |fixture: &mut PlanFixture, count| {
+        let seen = fixture.observations.as_mut().unwrap();
         seen.cluster.as_mut().unwrap().api_servers = Some(count);
     };
-    world.options.leaving.no_etcd_here = these(&["n1", "n2"]);
+    fixture.options.leaving.no_etcd_here = these(&["n1", "n2"]);
     let reason = |plan: &Plan| {
         plan.changes[0]
             .blocked
             .as_ref()
             .map(|block| block.reason.to_string())
     };
-    ready(&mut world, Fact::Known(1));
+    ready(&mut fixture, Fact::Known(1));
     for action in [Action::Drain, Action::ShutdownKubelet, Action::Teardown] {
-        let plan = asked(&mut world, action, &["n1"]);
+        let plan = asked(&mut fixture, action, &["n1"]);
         let reason = reason(&plan).unwrap();
         assert!(
             reason.contains("no other API server of its cluster is ready"),
@@ -257,30 +257,33 @@ fn the_last_api_server_that_is_ready_is_not_taken_away() {
              namespace `default`): the node could not be brought back"
         );
     }
-    assert_eq!(reason(&asked(&mut world, Action::Drain, &["n3"])), None);
-    ready(&mut world, Fact::Known(2));
-    assert_eq!(reason(&asked(&mut world, Action::Teardown, &["n1"])), None);
+    assert_eq!(reason(&asked(&mut fixture, Action::Drain, &["n3"])), None);
+    ready(&mut fixture, Fact::Known(2));
+    assert_eq!(
+        reason(&asked(&mut fixture, Action::Teardown, &["n1"])),
+        None
+    );
     // Two that do not come back are not taken together.
-    let plan = asked(&mut world, Action::Teardown, &["n1", "n2"]);
+    let plan = asked(&mut fixture, Action::Teardown, &["n1", "n2"]);
     assert_eq!(plan.blocked().count(), 1);
-    ready(&mut world, Fact::Unknown(Arc::from("403 Forbidden")));
-    let plan = asked(&mut world, Action::Drain, &["n1"]);
+    ready(&mut fixture, Fact::Unknown(Arc::from("403 Forbidden")));
+    let plan = asked(&mut fixture, Action::Drain, &["n1"]);
     assert_eq!(
         plan.changes[0].blocked.as_ref().unwrap().cause,
         crate::plan::Cause::Unreadable
     );
-    assert_eq!(reason(&asked(&mut world, Action::Drain, &["n3"])), None);
+    assert_eq!(reason(&asked(&mut fixture, Action::Drain, &["n3"])), None);
 }
 
 #[test]
 fn a_right_that_is_missing_blocks_what_needs_it_and_nothing_else() {
-    let mut world = clustered(&["n1"]);
+    let mut fixture = clustered(&["n1"]);
     let right = |right: &str, steps: &[StepKind], forced| crate::observed::MissingRight {
         right: Arc::from(right),
         steps: steps.iter().map(|step| Arc::from(step.as_str())).collect(),
         forced,
     };
-    world
+    fixture
         .observations
         .as_mut()
         .unwrap()
@@ -303,7 +306,7 @@ fn a_right_that_is_missing_blocks_what_needs_it_and_nothing_else() {
         Action::Teardown,
         Action::Redeploy,
     ] {
-        let reason = reason(&asked(&mut world, action, &["n1"])).unwrap();
+        let reason = reason(&asked(&mut fixture, action, &["n1"])).unwrap();
         assert!(
             reason.contains("`create pods/eviction` for drain"),
             "{reason}"
@@ -312,31 +315,31 @@ fn a_right_that_is_missing_blocks_what_needs_it_and_nothing_else() {
     }
     for action in [Action::ClearLabels, Action::ShutdownKubelet] {
         assert_eq!(
-            reason(&asked(&mut world, action, &["n1"])),
+            reason(&asked(&mut fixture, action, &["n1"])),
             None,
             "{action}"
         );
     }
-    world.options.leaving.on_drain_timeout = Some(crate::step::OnDrainTimeout::ForceDelete);
-    let reason = reason(&asked(&mut world, Action::Drain, &["n1"])).unwrap();
+    fixture.options.leaving.on_drain_timeout = Some(crate::step::OnDrainTimeout::ForceDelete);
+    let reason = reason(&asked(&mut fixture, Action::Drain, &["n1"])).unwrap();
     assert!(reason.contains("`delete pods` for drain"), "{reason}");
 }
 
 #[test]
 fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_deployed() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
     for name in ["n1", "n2"] {
-        world.bare(name);
+        fixture.bare(name);
     }
-    world.designed("n2").labels = Arc::default();
+    fixture.designed("n2").labels = Arc::default();
     assert_eq!(
-        work(&world.plan()),
+        work(&fixture.plan()),
         "prepare/all/n1 prepare/all/n2 deploy/all/n1 deploy/all/n2"
     );
-    let seen = world.observations.as_mut().unwrap();
+    let seen = fixture.observations.as_mut().unwrap();
     seen.cluster.as_mut().unwrap().api_servers = Some(Fact::Known(1));
     // The second has no labels: it is not known that it is to be one.
-    let plan = world.plan();
+    let plan = fixture.plan();
     assert_eq!(
         work(&plan),
         "prepare/all/n1 prepare/all/n2 deploy/all/n1 await-ready/all/n1 deploy/all/n2"
@@ -344,15 +347,15 @@ fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_
     let parameters = step(&plan, "await-ready/all/n1").parameters.clone();
     assert!(parameters.is_none_or(|parameters| !parameters.members_only));
     // What does not answer yet may be what is deployed.
-    world.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
-    assert!(!work(&world.plan()).contains("await-ready"));
+    fixture.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
+    assert!(!work(&fixture.plan()).contains("await-ready"));
 }
 
 #[test]
 fn an_available_machine_is_retired_by_way_of_manageable() {
-    let mut world = PlanFixture::settled(&["n1"]);
-    world.bare("n1");
-    let plan = asked(&mut world, Action::Retire, &["n1"]);
+    let mut fixture = PlanFixture::settled(&["n1"]);
+    fixture.bare("n1");
+    let plan = asked(&mut fixture, Action::Retire, &["n1"]);
     assert_eq!(work(&plan), "set-retired/n1");
     let reasons = &plan.changes[0].reasons;
     assert!(
@@ -368,15 +371,15 @@ fn a_provisioner_that_cleans_on_the_way_to_available_cleans_neither_retired_nor_
         (ProvisionState::Manageable, true),
         (ProvisionState::CleanFailed, false),
     ] {
-        let mut world = PlanFixture::settled(&["n1"]);
-        let node = world.see("n1", state);
+        let mut fixture = PlanFixture::settled(&["n1"]);
+        let node = fixture.see("n1", state);
         node.cleans_itself = true;
         node.retired = retired.then(|| Arc::from("old"));
         let blocked = |plan: &Plan| plan.changes[0].blocked.clone();
-        let plan = asked(&mut world, Action::Clean, &["n1"]);
+        let plan = asked(&mut fixture, Action::Clean, &["n1"]);
         let reason = blocked(&plan).unwrap().reason;
         assert!(reason.contains("use `clean --step I.S`"), "{reason}");
-        world.request.clean_steps = vec![CleanStep::new("deploy", "erase_devices")];
-        assert_eq!(blocked(&world.plan()), None, "{state:?}");
+        fixture.request.clean_steps = vec![CleanStep::new("deploy", "erase_devices")];
+        assert_eq!(blocked(&fixture.plan()), None, "{state:?}");
     }
 }

@@ -5,35 +5,35 @@ use crate::design::{Retirement, SectionDigest, WipePolicy};
 use crate::observed::Capability;
 use crate::plan::Standing;
 
-/// One edit of a world of the settled node `n`.
+/// One edit of a fixture of the settled node `n`.
 type Edit = fn(&mut PlanFixture);
 
-fn unseen(world: &mut PlanFixture) {
-    world.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
+fn unseen(fixture: &mut PlanFixture) {
+    fixture.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
 }
 
 /// The machine is moved by its controller alone, which knows nothing but whether it is on.
-fn plain(world: &mut PlanFixture, power: PowerState) {
-    let node = world.seen("n");
+fn plain(fixture: &mut PlanFixture, power: PowerState) {
+    let node = fixture.seen("n");
     node.provision = Fact::Unknown(Arc::from("kept by records"));
     node.power = Fact::Known(power);
     node.kept_by_records = true;
 }
 
-fn failed(world: &mut PlanFixture) {
-    let record = world.record("n");
+fn failed(fixture: &mut PlanFixture) {
+    let record = fixture.record("n");
     record.phase = Phase::Failed;
     record.digests.clear();
     record.last_error = Some(Arc::from("no boot"));
 }
 
-fn prepared(world: &mut PlanFixture) {
-    world.record("n").phase = Phase::Prepared;
-    world.see("n", ProvisionState::Available);
+fn prepared(fixture: &mut PlanFixture) {
+    fixture.record("n").phase = Phase::Prepared;
+    fixture.see("n", ProvisionState::Available);
 }
 
-fn retire(world: &mut PlanFixture) {
-    world.after.retirements.push(Retirement {
+fn retire(fixture: &mut PlanFixture) {
+    fixture.after.retirements.push(Retirement {
         selector: named(&["n"]).remove(0),
         reason: Arc::from("old"),
         from: None,
@@ -93,10 +93,10 @@ fn a_machine_that_keeps_no_state_is_what_its_record_says_and_is_free_only_while_
         ),
     ];
     for (what, power, edit, expected) in table {
-        let mut world = PlanFixture::settled(&["n"]);
-        plain(&mut world, *power);
-        edit(&mut world);
-        assert_eq!(told(&world), *expected, "{what}");
+        let mut fixture = PlanFixture::settled(&["n"]);
+        plain(&mut fixture, *power);
+        edit(&mut fixture);
+        assert_eq!(told(&fixture), *expected, "{what}");
     }
 }
 
@@ -444,25 +444,25 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
         ),
     ];
     for (what, edit, expected) in table {
-        let mut world = PlanFixture::settled(&["n"]);
-        edit(&mut world);
-        assert_eq!(told(&world), *expected, "{what}");
+        let mut fixture = PlanFixture::settled(&["n"]);
+        edit(&mut fixture);
+        assert_eq!(told(&fixture), *expected, "{what}");
     }
 }
 
 #[test]
 fn digests_of_other_rules_are_never_compared() {
-    let mut world = PlanFixture::settled(&["n"]);
-    let record = world.record("n");
+    let mut fixture = PlanFixture::settled(&["n"]);
+    let record = fixture.record("n");
     record.digest_version += 1;
     for section in Section::ALL {
         record.digests.insert(section, SectionDigest([9; 32]));
     }
-    assert!(world.plan().changes.is_empty() && world.plan().is_empty());
-    world.edit("n", Section::Network);
-    assert_eq!(told(&world), "redeploy; --allow-redeploy n; ");
-    world.old.nodes.clear();
-    let plan = world.plan();
+    assert!(fixture.plan().changes.is_empty() && fixture.plan().is_empty());
+    fixture.edit("n", Section::Network);
+    assert_eq!(told(&fixture), "redeploy; --allow-redeploy n; ");
+    fixture.old.nodes.clear();
+    let plan = fixture.plan();
     assert!(plan.changes.is_empty());
     assert!(
         plan.warnings[0].contains("not at hand"),
@@ -473,18 +473,18 @@ fn digests_of_other_rules_are_never_compared() {
 
 #[test]
 fn a_create_over_a_partition_table_is_destructive_and_one_over_empty_disks_is_not() {
-    let mut world = PlanFixture::settled(&["n"]);
-    world.bare("n");
-    let plan = world.plan();
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.bare("n");
+    let plan = fixture.plan();
     assert!(!plan.changes[0].destructive);
     assert_eq!(
         step(&plan, "deploy/all/n").effect,
         crate::step::Effect::Reversible
     );
-    if let Fact::Known(disks) = &mut world.seen("n").disks {
+    if let Fact::Known(disks) = &mut fixture.seen("n").disks {
         disks[0].partitioned = true;
     }
-    let plan = world.plan();
+    let plan = fixture.plan();
     assert!(plan.changes[0].destructive);
     assert_eq!(plan.summary.wiped_disks, 1);
     assert_eq!(
@@ -495,39 +495,39 @@ fn a_create_over_a_partition_table_is_destructive_and_one_over_empty_disks_is_no
 
 #[test]
 fn retired_nodes_are_left_out_of_every_group_and_counted() {
-    let mut world = PlanFixture::settled(&["m", "n"]);
-    retire(&mut world);
-    let plan = world.plan();
+    let mut fixture = PlanFixture::settled(&["m", "n"]);
+    retire(&mut fixture);
+    let plan = fixture.plan();
     assert_eq!(plan.groups[0].nodes, [NodeName::from("m")]);
     assert_eq!((plan.groups[0].retired, plan.summary.retired), (1, 1));
 }
 
 #[test]
 fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power() {
-    let mut world = PlanFixture::settled(&["m", "n"]);
-    world.after.groups = vec![group("g", &[], named(&["m"]))];
-    world.bare("n");
-    assert_eq!(told(&world), "create; shown; ");
-    let warnings = world.plan().warnings;
+    let mut fixture = PlanFixture::settled(&["m", "n"]);
+    fixture.after.groups = vec![group("g", &[], named(&["m"]))];
+    fixture.bare("n");
+    assert_eq!(told(&fixture), "create; shown; ");
+    let warnings = fixture.plan().warnings;
     assert_eq!(
         *warnings[0],
         *"are selected by no deployment group, and are left alone: n"
     );
-    let mut world = PlanFixture::settled(&["m", "n"]);
-    world.after.groups = vec![group("g", &[], named(&["m"]))];
-    world.edit("n", Section::Labels);
-    assert_eq!(told(&world), "relabel; ; relabel/n");
+    let mut fixture = PlanFixture::settled(&["m", "n"]);
+    fixture.after.groups = vec![group("g", &[], named(&["m"]))];
+    fixture.edit("n", Section::Labels);
+    assert_eq!(told(&fixture), "relabel; ; relabel/n");
 }
 
 #[test]
 fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_are_errors() {
-    let mut world = PlanFixture::settled(&["a1", "a2", "b1", "b2"]);
+    let mut fixture = PlanFixture::settled(&["a1", "a2", "b1", "b2"]);
     for name in ["a1", "a2", "b1", "b2"] {
-        world.edit(name, Section::Labels);
+        fixture.edit(name, Section::Labels);
     }
-    world.designed("b1").rack = Some(Arc::from("rack1"));
-    world.designed("b2").tags = Arc::new([Arc::from("gpu")].into());
-    world.after.groups = vec![group("g", &[], Vec::new()), group("h", &[], named(&["a2"]))];
+    fixture.designed("b1").rack = Some(Arc::from("rack1"));
+    fixture.designed("b2").tags = Arc::new([Arc::from("gpu")].into());
+    fixture.after.groups = vec![group("g", &[], Vec::new()), group("h", &[], named(&["a2"]))];
     let table: &[(&[&str], &[&str], &str)] = &[
         (&["a1"], &[], "a1"),
         (&["a*"], &[], "a1 a2"),
@@ -537,9 +537,9 @@ fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_a
         (&[], &["a1", "a*"], "b1 b2"),
     ];
     for (targets, excludes, expected) in table {
-        world.options.targets = these(targets);
-        world.options.excludes = these(excludes);
-        let plan = world.plan();
+        fixture.options.targets = these(targets);
+        fixture.options.excludes = these(excludes);
+        let plan = fixture.plan();
         let carried = plan.changes.iter().filter(|change| !change.excluded);
         let carried: Vec<_> = carried.map(|change| change.node.as_str()).collect();
         assert_eq!(carried.join(" "), *expected, "{targets:?} {excludes:?}");
@@ -552,14 +552,14 @@ fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_a
         ),
         (&["z*"], "`--target z*` matches no node, group, rack or tag"),
     ];
-    world.options.excludes.clear();
+    fixture.options.excludes.clear();
     for (targets, expected) in wrong {
-        world.options.targets = these(targets);
-        assert_eq!(world.try_plan().unwrap_err().to_string(), *expected);
+        fixture.options.targets = these(targets);
+        assert_eq!(fixture.try_plan().unwrap_err().to_string(), *expected);
     }
-    world.options.targets.clear();
-    world.options.adopt.nodes = these(&["gpu"]);
-    let error = world.try_plan().unwrap_err().to_string();
+    fixture.options.targets.clear();
+    fixture.options.adopt.nodes = these(&["gpu"]);
+    let error = fixture.try_plan().unwrap_err().to_string();
     assert_eq!(error, "`--adopt gpu` matches no node");
 }
 
@@ -578,10 +578,10 @@ fn what_is_adopted_counts_as_deployed_and_else_as_its_record_says() {
         ),
     ];
     for (name, edit, expected) in table {
-        let mut world = PlanFixture::settled(&["n"]);
-        failed(&mut world);
-        edit(&mut world);
-        let plan = world.plan();
+        let mut fixture = PlanFixture::settled(&["n"]);
+        failed(&mut fixture);
+        edit(&mut fixture);
+        let plan = fixture.plan();
         let change = plan
             .changes
             .iter()

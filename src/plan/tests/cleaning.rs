@@ -8,9 +8,9 @@ use crate::plan::Action;
 
 /// Two machines that offer trueup's own steps, on whose disks there is data.
 fn offering() -> PlanFixture {
-    let mut world = PlanFixture::settled(&["n1", "n2"]);
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
     for name in ["n1", "n2"] {
-        let seen = world.seen(name);
+        let seen = fixture.seen(name);
         seen.clean_steps = OWN_STEPS.map(OfferedStep::from).into();
         seen.capabilities = [
             Capability::Power,
@@ -27,7 +27,7 @@ fn offering() -> PlanFixture {
             disks[0].partitioned = true;
         }
     }
-    world
+    fixture
 }
 
 fn policy(name: &str, automated: bool, priorities: &[(&str, u32)]) -> CleaningPolicy {
@@ -43,13 +43,13 @@ fn policy(name: &str, automated: bool, priorities: &[(&str, u32)]) -> CleaningPo
     }
 }
 
-fn ask(world: &mut PlanFixture, action: Action) -> Plan {
-    world.request = Request {
+fn ask(fixture: &mut PlanFixture, action: Action) -> Plan {
+    fixture.request = Request {
         action,
         nodes: these(&["n1"]),
         ..Request::default()
     };
-    world.plan()
+    fixture.plan()
 }
 
 /// The clean steps of a step, and which disks they may erase.
@@ -78,8 +78,8 @@ const DEFAULT: &str = "management.verify_properties firmware.verify_firmware \
 
 #[test]
 fn a_teardown_cleans_by_the_policy_and_erases_whatever_the_policy_says() {
-    let mut world = offering();
-    let plan = ask(&mut world, Action::Teardown);
+    let mut fixture = offering();
+    let plan = ask(&mut fixture, Action::Teardown);
     assert_eq!(cleans(&plan, "destroy/n1"), DEFAULT);
     assert_eq!(because(&plan), "automated cleaning");
     let table = [
@@ -114,8 +114,8 @@ fn a_teardown_cleans_by_the_policy_and_erases_whatever_the_policy_says() {
         ),
     ];
     for (policy, steps, why) in table {
-        world.after.cleaning = vec![policy];
-        let plan = ask(&mut world, Action::Destroy);
+        fixture.after.cleaning = vec![policy];
+        let plan = ask(&mut fixture, Action::Destroy);
         assert_eq!(cleans(&plan, "destroy/n1"), steps);
         assert_eq!(because(&plan), why);
     }
@@ -123,52 +123,52 @@ fn a_teardown_cleans_by_the_policy_and_erases_whatever_the_policy_says() {
 
 #[test]
 fn a_machine_is_cleaned_and_erased_once_in_a_redeploy_and_not_again_before_its_deploy() {
-    let mut world = offering();
-    let plan = ask(&mut world, Action::Redeploy);
+    let mut fixture = offering();
+    let plan = ask(&mut fixture, Action::Redeploy);
     assert_eq!(cleans(&plan, "destroy/all/n1"), DEFAULT);
     assert_eq!(cleans(&plan, "prepare/all/n1"), "nothing");
 }
 
 #[test]
 fn what_goes_from_manageable_to_available_is_cleaned_and_what_is_available_is_not() {
-    let mut world = offering();
-    world.records.remove(&NodeName::from("n1"));
+    let mut fixture = offering();
+    fixture.records.remove(&NodeName::from("n1"));
     for (state, steps) in [
         (ProvisionState::Available, "nothing"),
         (ProvisionState::DeployFailed, "nothing"),
         (ProvisionState::Manageable, DEFAULT),
         (ProvisionState::Enroll, DEFAULT),
     ] {
-        world.seen("n1").provision = Fact::Known(state);
-        let plan = world.plan();
+        fixture.seen("n1").provision = Fact::Known(state);
+        let plan = fixture.plan();
         assert_eq!(cleans(&plan, "prepare/all/n1"), steps, "{state}");
         let is_harmful = step(&plan, "prepare/all/n1").effect == crate::step::Effect::Destructive;
         assert_eq!(is_harmful, steps == DEFAULT, "{state}");
     }
-    world.after.cleaning = vec![policy("lab", false, &[])];
-    assert_eq!(cleans(&world.plan(), "prepare/all/n1"), "nothing");
+    fixture.after.cleaning = vec![policy("lab", false, &[])];
+    assert_eq!(cleans(&fixture.plan(), "prepare/all/n1"), "nothing");
     assert_eq!(
-        because(&world.plan()),
+        because(&fixture.plan()),
         "automated cleaning is off (policy `lab`)"
     );
-    world.after.cleaning.clear();
-    world.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
-    let plan = ask(&mut world, Action::Provide);
+    fixture.after.cleaning.clear();
+    fixture.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
+    let plan = ask(&mut fixture, Action::Provide);
     assert_eq!(cleans(&plan, "provide/n1"), DEFAULT);
     assert!(plan.changes[0].destructive);
     // Out of clean failed it is made available on purpose, with nothing run.
-    world.seen("n1").provision = Fact::Known(ProvisionState::CleanFailed);
+    fixture.seen("n1").provision = Fact::Known(ProvisionState::CleanFailed);
     assert_eq!(
-        cleans(&ask(&mut world, Action::Provide), "provide/n1"),
+        cleans(&ask(&mut fixture, Action::Provide), "provide/n1"),
         "nothing"
     );
 }
 
 #[test]
 fn two_steps_of_one_interface_with_one_priority_are_refused_when_it_is_planned() {
-    let mut world = offering();
-    world.after.cleaning = vec![policy("tie", true, &[("deploy.erase_devices", 99)])];
-    let plan = ask(&mut world, Action::Teardown);
+    let mut fixture = offering();
+    fixture.after.cleaning = vec![policy("tie", true, &[("deploy.erase_devices", 99)])];
+    let plan = ask(&mut fixture, Action::Teardown);
     let block = plan.changes[0].blocked.clone().unwrap();
     assert_eq!(
         (&*block.reason, block.flag),
@@ -182,26 +182,26 @@ fn two_steps_of_one_interface_with_one_priority_are_refused_when_it_is_planned()
 
 #[test]
 fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_shown() {
-    let mut world = offering();
-    let seen = world.seen("n1");
+    let mut fixture = offering();
+    let seen = fixture.seen("n1");
     seen.cleans_itself = true;
     seen.clean_steps = seen.clean_steps.iter().rev().cloned().collect();
     let shown = |plan: &Plan| -> Vec<String> {
         let cleaning = plan.changes[0].cleaning.as_ref().unwrap();
         cleaning.steps.iter().map(|step| step.name()).collect()
     };
-    let plan = ask(&mut world, Action::Teardown);
+    let plan = ask(&mut fixture, Action::Teardown);
     assert_eq!(cleans(&plan, "destroy/n1"), " on sda");
     assert_eq!(shown(&plan)[0], "bios.apply_bios_settings");
     assert!(because(&plan).starts_with("by its provisioner's own steps, in its order"));
-    world.seen("n1").clean_steps = Arc::default();
-    let plan = world.plan();
+    fixture.seen("n1").clean_steps = Arc::default();
+    let plan = fixture.plan();
     assert_eq!(
         because(&plan),
         "by steps of its provisioner's own, which it names only while it cleans"
     );
-    world.seen("n1").capabilities.remove(&Capability::Wipe);
-    let plan = world.plan();
+    fixture.seen("n1").capabilities.remove(&Capability::Wipe);
+    let plan = fixture.plan();
     assert_eq!(
         because(&plan),
         "automated cleaning is off in its provisioner"
@@ -211,10 +211,10 @@ fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_show
 
 #[test]
 fn a_named_step_is_one_that_the_machine_has() {
-    let mut world = offering();
-    world.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
-    let clean = |world: &mut PlanFixture, names: &[(&str, &str)]| {
-        world.request = Request {
+    let mut fixture = offering();
+    fixture.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
+    let clean = |fixture: &mut PlanFixture, names: &[(&str, &str)]| {
+        fixture.request = Request {
             action: Action::Clean,
             nodes: these(&["n1"]),
             reason: None,
@@ -223,18 +223,18 @@ fn a_named_step_is_one_that_the_machine_has() {
                 .map(|(interface, step)| crate::step::CleanStep::new(interface, step))
                 .collect(),
         };
-        world.plan()
+        fixture.plan()
     };
     let plan = clean(
-        &mut world,
+        &mut fixture,
         &[("deploy", "erase_devices"), ("bios", "reset_bios")],
     );
     assert_eq!(
         cleans(&plan, "clean/n1"),
         "deploy.erase_devices bios.reset_bios on sda"
     );
-    assert_eq!(cleans(&clean(&mut world, &[]), "clean/n1"), DEFAULT);
-    let plan = clean(&mut world, &[("raid", "polish")]);
+    assert_eq!(cleans(&clean(&mut fixture, &[]), "clean/n1"), DEFAULT);
+    let plan = clean(&mut fixture, &[("raid", "polish")]);
     let reason = plan.changes[0].blocked.clone().unwrap().reason;
     assert!(
         reason.starts_with(
@@ -245,38 +245,38 @@ fn a_named_step_is_one_that_the_machine_has() {
 
 #[test]
 fn a_machine_of_which_only_records_know_the_states_is_fenced_and_managed_by_them() {
-    let mut world = offering();
+    let mut fixture = offering();
     for name in ["n1", "n2"] {
-        let seen = world.seen(name);
+        let seen = fixture.seen(name);
         seen.kept_by_records = true;
         seen.provision = Fact::Unknown(Arc::from("no provisioner"));
         seen.power = Fact::Known(PowerState::Off);
     }
-    let record = world.record("n1");
+    let record = fixture.record("n1");
     record.phase = Phase::Failed;
     record.clean_step = Some(Arc::from("deploy.erase_devices"));
-    world.designed("n1");
-    let plan = ask(&mut world, Action::Redeploy);
+    fixture.designed("n1");
+    let plan = ask(&mut fixture, Action::Redeploy);
     assert_eq!(
         plan.changes[0].blocked.as_ref().map(|block| &*block.reason),
         Some("failed to be cleaned, is fenced, and needs manual intervention")
     );
     // Cleaned again, it is manageable, and is cleaned on its way to available.
-    let record = world.record("n1");
+    let record = fixture.record("n1");
     (record.clean_step, record.manageable) = (None, true);
-    let plan = ask(&mut world, Action::Provide);
+    let plan = ask(&mut fixture, Action::Provide);
     assert_eq!(cleans(&plan, "provide/n1"), DEFAULT);
 }
 
 /// A retired machine in some state, as Ironic or the simulator shows it.
 fn retired(state: ProvisionState, cleans_itself: bool) -> PlanFixture {
-    let mut world = offering();
-    let seen = world.seen("n1");
+    let mut fixture = offering();
+    let seen = fixture.seen("n1");
     seen.provision = Fact::Known(state);
     seen.retired = Some(Arc::from("by hand: old"));
     seen.cleans_itself = cleans_itself;
-    world.record("n1").retired = Some(Arc::from("by hand: old"));
-    world
+    fixture.record("n1").retired = Some(Arc::from("by hand: old"));
+    fixture
 }
 
 fn reason(plan: &Plan) -> String {
@@ -286,8 +286,8 @@ fn reason(plan: &Plan) -> String {
 
 #[test]
 fn a_retired_machine_is_torn_down_and_cleaned_and_is_forgotten_only_when_that_is_asked_for() {
-    let mut world = retired(ProvisionState::Active, false);
-    let plan = ask(&mut world, Action::Teardown);
+    let mut fixture = retired(ProvisionState::Active, false);
+    let plan = ask(&mut fixture, Action::Teardown);
     assert_eq!(cleans(&plan, "destroy/n1"), DEFAULT);
     assert!(
         plan.changes[0]
@@ -302,8 +302,8 @@ fn a_retired_machine_is_torn_down_and_cleaned_and_is_forgotten_only_when_that_is
             .unwrap()
             .forget
     );
-    world.options.leaving.forget = true;
-    let plan = ask(&mut world, Action::Teardown);
+    fixture.options.leaving.forget = true;
+    let plan = ask(&mut fixture, Action::Teardown);
     assert!(
         step(&plan, "destroy/n1")
             .parameters
@@ -312,18 +312,18 @@ fn a_retired_machine_is_torn_down_and_cleaned_and_is_forgotten_only_when_that_is
             .forget
     );
     // What is not retired is not forgotten.
-    world.seen("n1").retired = None;
-    world.record("n1").retired = None;
-    let plan = ask(&mut world, Action::Teardown);
+    fixture.seen("n1").retired = None;
+    fixture.record("n1").retired = None;
+    let plan = ask(&mut fixture, Action::Teardown);
     assert_eq!(
         reason(&plan),
         "`--forget` is for retired machines, and it is not retired"
     );
     // One that was forgotten keeps its retirement in its record, and is left alone.
-    let mut world = retired(ProvisionState::Enroll, false);
-    world.seen("n1").retired = None;
+    let mut fixture = retired(ProvisionState::Enroll, false);
+    fixture.seen("n1").retired = None;
     let why: Arc<str> = Arc::from("end of warranty");
-    world.after.retirements = vec![crate::design::Retirement {
+    fixture.after.retirements = vec![crate::design::Retirement {
         selector: Selector {
             node_names: these(&["n1"]),
             ..Selector::default()
@@ -332,43 +332,43 @@ fn a_retired_machine_is_torn_down_and_cleaned_and_is_forgotten_only_when_that_is
         from: None,
         mark: mark(),
     }];
-    let record = world.record("n1");
+    let record = fixture.record("n1");
     (record.phase, record.retired) = (Phase::NotStarted, Some(why));
-    assert_eq!(work(&world.plan()), "");
+    assert_eq!(work(&fixture.plan()), "");
 }
 
 #[test]
 fn a_retired_machine_that_is_never_provided_is_erased_by_a_step_that_it_has_or_not_at_all() {
-    let mut world = retired(ProvisionState::Manageable, true);
-    let plan = ask(&mut world, Action::Destroy);
+    let mut fixture = retired(ProvisionState::Manageable, true);
+    let plan = ask(&mut fixture, Action::Destroy);
     assert_eq!(
         cleans(&plan, "destroy/n1"),
         "deploy.erase_devices_metadata deploy.erase_devices on sda"
     );
-    world.seen("n1").clean_steps = Arc::default();
-    let plan = ask(&mut world, Action::Destroy);
+    fixture.seen("n1").clean_steps = Arc::default();
+    let plan = ask(&mut fixture, Action::Destroy);
     assert!(
         reason(&plan).contains("has never shown a step that erases its disks"),
         "{}",
         reason(&plan)
     );
-    world.after.policy.wipe = crate::design::WipePolicy::Skip;
-    let plan = ask(&mut world, Action::Destroy);
+    fixture.after.policy.wipe = crate::design::WipePolicy::Skip;
+    let plan = ask(&mut fixture, Action::Destroy);
     assert_eq!(reason(&plan), "");
     assert!(because(&plan).ends_with("the policy says `wipe: skip`"));
     // What was torn down before was cleaned then.
-    world.after.policy.wipe = crate::design::WipePolicy::Require;
-    world.record("n1").phase = Phase::NotStarted;
-    let plan = ask(&mut world, Action::Destroy);
+    fixture.after.policy.wipe = crate::design::WipePolicy::Require;
+    fixture.record("n1").phase = Phase::NotStarted;
+    let plan = ask(&mut fixture, Action::Destroy);
     assert_eq!(reason(&plan), "");
     assert!(plan.changes[0].disks.is_empty());
 }
 
 #[test]
 fn what_the_life_of_a_machine_does_not_have_is_not_torn_down() {
-    let mut world = offering();
-    world.seen("n1").provision = Fact::Known(ProvisionState::InspectFailed);
-    assert_eq!(reason(&ask(&mut world, Action::Destroy)), "");
-    world.seen("n1").provision = Fact::Known(ProvisionState::AdoptFailed);
-    assert!(!reason(&ask(&mut world, Action::Destroy)).is_empty());
+    let mut fixture = offering();
+    fixture.seen("n1").provision = Fact::Known(ProvisionState::InspectFailed);
+    assert_eq!(reason(&ask(&mut fixture, Action::Destroy)), "");
+    fixture.seen("n1").provision = Fact::Known(ProvisionState::AdoptFailed);
+    assert!(!reason(&ask(&mut fixture, Action::Destroy)).is_empty());
 }

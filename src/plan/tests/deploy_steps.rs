@@ -14,14 +14,14 @@ fn designed(profile: &str, own: &str) -> PlanFixture {
          ---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: n1}}\ndata: {{host_profile: p, platform: {{deploy_steps: {own}}}}}\n"
     );
     let site = fixture::site(&text);
-    let mut world = PlanFixture::settled(&["n1"]);
-    world.designed("n1").sections = site.design.nodes[&NodeName::from("n1")].sections.clone();
-    world.bare("n1");
-    world
+    let mut fixture = PlanFixture::settled(&["n1"]);
+    fixture.designed("n1").sections = site.design.nodes[&NodeName::from("n1")].sections.clone();
+    fixture.bare("n1");
+    fixture
 }
 
-fn steps(world: &PlanFixture) -> String {
-    let plan = world.plan();
+fn steps(fixture: &PlanFixture) -> String {
+    let plan = fixture.plan();
     let parameters = step(&plan, "deploy/all/n1").parameters.as_ref();
     let steps = parameters.map_or(&[][..], |all| &all.deploy_steps);
     serde_json::to_string(steps).unwrap()
@@ -62,21 +62,21 @@ fn other_deploy_steps_are_another_effect() {
 
 #[test]
 fn what_cannot_run_deploy_steps_is_not_asked_to() {
-    let blocked = |world: &PlanFixture| {
-        let plan = world.plan();
+    let blocked = |fixture: &PlanFixture| {
+        let plan = fixture.plan();
         let block = plan.changes[0].blocked.as_ref();
         block.map(|block| block.reason.to_string())
     };
-    let mut world = designed(&format!("[{BIOS}]"), "null");
+    let mut fixture = designed(&format!("[{BIOS}]"), "null");
     let able = [Capability::Prepare, Capability::Deploy, Capability::Wipe];
-    world.seen("n1").capabilities = able.into();
+    fixture.seen("n1").capabilities = able.into();
     let why = "its backend cannot run deploy steps of the design";
-    assert_eq!(blocked(&world).as_deref(), Some(why));
-    world
+    assert_eq!(blocked(&fixture).as_deref(), Some(why));
+    fixture
         .seen("n1")
         .capabilities
         .insert(Capability::DeploySteps);
-    assert_eq!(blocked(&world), None);
+    assert_eq!(blocked(&fixture), None);
     let odd = blocked(&designed("2", "null")).unwrap();
     assert!(
         odd.contains("its `platform.deploy_steps` make no sense"),

@@ -6,15 +6,15 @@ use crate::plan::Action;
 use crate::step::StepKind;
 
 fn seen_as<'w>(
-    world: &'w mut PlanFixture,
+    fixture: &'w mut PlanFixture,
     name: &str,
     uuid: &str,
     proof: Proof,
 ) -> &'w mut PlanFixture {
-    let node = world.seen(name);
+    let node = fixture.seen(name);
     node.identity = Some(Box::new(Identity::of(Some(uuid), None)));
     node.proof = proof;
-    world
+    fixture
 }
 
 fn unverified() -> Proof {
@@ -23,15 +23,19 @@ fn unverified() -> Proof {
 
 #[test]
 fn what_would_change_an_unverified_machine_waits_for_its_flag_and_is_marked_with_it() {
-    let mut world = PlanFixture::settled(&["n1", "n2"]);
-    world.bare("n1");
-    seen_as(&mut world, "n1", "uuid-1", unverified());
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.bare("n1");
+    seen_as(&mut fixture, "n1", "uuid-1", unverified());
     let block = |plan: &Plan| plan.changes[0].blocked.clone().unwrap();
-    let blocked = block(&world.plan());
+    let blocked = block(&fixture.plan());
     assert_eq!(blocked.flag.as_deref(), Some("--allow-unverified n1"));
     assert!(blocked.reason.contains("unverified: nothing names it"));
-    world.options.allow_unverified.nodes.insert(Arc::from("n1"));
-    let plan = world.plan();
+    fixture
+        .options
+        .allow_unverified
+        .nodes
+        .insert(Arc::from("n1"));
+    let plan = fixture.plan();
     assert_eq!(plan.changes[0].blocked, None);
     assert_eq!(
         plan.unverified().map(NodeName::as_str).collect::<Vec<_>>(),
@@ -43,12 +47,12 @@ fn what_would_change_an_unverified_machine_waits_for_its_flag_and_is_marked_with
             .any(|text| text.contains("(unverified): n1"))
     );
     // The same by the policy of the site.
-    world.options.allow_unverified = Allowance::default();
-    world.after.policy.unverified = named(&["n1"]);
-    assert_eq!(world.plan().unverified().count(), 1);
+    fixture.options.allow_unverified = Allowance::default();
+    fixture.after.policy.unverified = named(&["n1"]);
+    assert_eq!(fixture.plan().unverified().count(), 1);
     // Nothing is done to the others, and so nothing has to be proven.
-    seen_as(&mut world, "n2", "uuid-2", unverified());
-    assert_eq!(world.plan().changes.len(), 1);
+    seen_as(&mut fixture, "n2", "uuid-2", unverified());
+    assert_eq!(fixture.plan().changes.len(), 1);
 }
 
 #[test]
@@ -59,20 +63,20 @@ fn no_flag_lets_another_machine_be_changed() {
         Action::Teardown,
         Action::Remediate,
     ] {
-        let mut world = PlanFixture::settled(&["n1"]);
+        let mut fixture = PlanFixture::settled(&["n1"]);
         if action == Action::Update {
-            world.bare("n1");
+            fixture.bare("n1");
         } else {
-            world.request = Request {
+            fixture.request = Request {
                 action,
                 nodes: [Arc::from("n1")].into(),
                 ..Request::default()
             };
         }
         let why = Proof::Refused(Arc::from("its UUID is b, expected a"));
-        seen_as(&mut world, "n1", "b-1", why);
-        world.options.allow_unverified.all = true;
-        let plan = world.plan();
+        seen_as(&mut fixture, "n1", "b-1", why);
+        fixture.options.allow_unverified.all = true;
+        let plan = fixture.plan();
         let block = plan.changes[0].blocked.as_ref().unwrap();
         assert_eq!(block.flag, None, "{action}: {block:?}");
         assert!(plan.steps.is_empty(), "{action}");
@@ -81,30 +85,30 @@ fn no_flag_lets_another_machine_be_changed() {
 
 #[test]
 fn what_an_adopted_machine_shows_is_kept_and_a_replaced_board_is_accepted() {
-    let mut world = PlanFixture::settled(&["n1", "n2"]);
-    world.records.remove("n1");
-    seen_as(&mut world, "n1", "uuid-1", Proof::Proven);
-    world.options.adopt.all = true;
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.records.remove("n1");
+    seen_as(&mut fixture, "n1", "uuid-1", Proof::Proven);
+    fixture.options.adopt.all = true;
     let identity_of = |plan: &Plan, kind: StepKind| {
         let step = plan.steps.iter().find(|step| step.id.kind == kind)?;
         step.parameters.as_ref()?.identity.clone()
     };
-    let kept = identity_of(&world.plan(), StepKind::Adopt).unwrap();
+    let kept = identity_of(&fixture.plan(), StepKind::Adopt).unwrap();
     assert_eq!(
         (kept.uuid.as_deref(), kept.unverified),
         (Some("uuid-1"), false)
     );
 
-    let mut world = PlanFixture::settled(&["n1", "n2"]);
-    world.record("n1").identity = Some(Box::new(Identity::of(Some("uuid-1"), None)));
-    world.request = Request {
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.record("n1").identity = Some(Box::new(Identity::of(Some("uuid-1"), None)));
+    fixture.request = Request {
         action: Action::Accept,
         nodes: [Arc::from("n1")].into(),
         ..Request::default()
     };
     let refused = Proof::Refused(Arc::from("its UUID is uuid-9, expected uuid-1"));
-    seen_as(&mut world, "n1", "uuid-9", refused);
-    let plan = world.plan();
+    seen_as(&mut fixture, "n1", "uuid-9", refused);
+    let plan = fixture.plan();
     let reasons: Vec<&str> = plan.changes[0].reasons.iter().map(|text| &**text).collect();
     assert_eq!(
         reasons,
@@ -113,28 +117,28 @@ fn what_an_adopted_machine_shows_is_kept_and_a_replaced_board_is_accepted() {
     let accepted = identity_of(&plan, StepKind::AcceptIdentity).unwrap();
     assert_eq!(accepted.uuid.as_deref(), Some("uuid-9"));
     // Never the machine of another node.
-    world.record("n2").identity = Some(Box::new(Identity::of(Some("uuid-9"), None)));
-    let plan = world.plan();
+    fixture.record("n2").identity = Some(Box::new(Identity::of(Some("uuid-9"), None)));
+    let plan = fixture.plan();
     let block = plan.changes[0].blocked.as_ref().unwrap();
     assert!(block.reason.contains("recorded for `n2`"), "{block:?}");
     assert_eq!(identity_of(&plan, StepKind::AcceptIdentity), None);
     // Known already: nothing to do.
-    seen_as(&mut world, "n1", "uuid-1", Proof::Proven);
-    assert!(world.plan().steps.is_empty());
+    seen_as(&mut fixture, "n1", "uuid-1", Proof::Proven);
+    assert!(fixture.plan().steps.is_empty());
 }
 
 #[test]
 fn a_plan_says_which_deploys_nothing_proves() {
-    let mut world = PlanFixture::settled(&["n1", "n2"]);
-    world.bare("n1");
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.bare("n1");
     let says = |plan: &Plan| {
         plan.warnings
             .iter()
             .any(|text| text.starts_with("are deployed unverified"))
     };
-    assert!(!says(&world.plan()));
-    world.seen("n1").deploys_unverified = true;
-    world.seen("n2").deploys_unverified = true;
-    let plan = world.plan();
+    assert!(!says(&fixture.plan()));
+    fixture.seen("n1").deploys_unverified = true;
+    fixture.seen("n2").deploys_unverified = true;
+    let plan = fixture.plan();
     assert!(says(&plan) && plan.warnings.iter().any(|text| text.ends_with(": n1")));
 }

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 /// A site whose nodes are all in one Kubernetes cluster.
 pub(super) fn clustered(names: &[&str]) -> PlanFixture {
-    let mut world = PlanFixture::settled(names);
-    let seen = world.observations.as_mut().unwrap();
+    let mut fixture = PlanFixture::settled(names);
+    let seen = fixture.observations.as_mut().unwrap();
     seen.cluster = Some(ClusterFacts {
         version: Arc::from("v1.33.0"),
         shutdown_daemon_set: true,
@@ -19,18 +19,18 @@ pub(super) fn clustered(names: &[&str]) -> PlanFixture {
         missing_rights: Vec::new(),
     });
     for name in names {
-        world.seen(name).cluster = Fact::Known(Some(ClusterNode {
+        fixture.seen(name).cluster = Fact::Known(Some(ClusterNode {
             uid: Arc::from(format!("uid-{name}")),
             ready: true,
             labels: [(Arc::from("role"), Arc::from("old"))].into(),
             ..ClusterNode::default()
         }));
     }
-    world
+    fixture
 }
 
 /// Makes nodes members of an etcd cluster; those in `dead` do not answer.
-pub(super) fn with_etcd(world: &mut PlanFixture, members: &[&str], dead: &[&str]) {
+pub(super) fn with_etcd(fixture: &mut PlanFixture, members: &[&str], dead: &[&str]) {
     let name = ClusterName::from("main");
     let cluster = EtcdCluster {
         name: name.clone(),
@@ -84,17 +84,17 @@ pub(super) fn with_etcd(world: &mut PlanFixture, members: &[&str], dead: &[&str]
         answers: answers.collect(),
         ..EtcdSeen::default()
     };
-    world.after.etcd_clusters = vec![cluster.clone()];
-    world.old.etcd_clusters = vec![cluster];
-    let observations = world.observations.as_mut().unwrap();
+    fixture.after.etcd_clusters = vec![cluster.clone()];
+    fixture.old.etcd_clusters = vec![cluster];
+    let observations = fixture.observations.as_mut().unwrap();
     observations.etcd.insert(name, seen);
 }
 
-fn redeploy(world: &mut PlanFixture, names: &[&str]) {
+fn redeploy(fixture: &mut PlanFixture, names: &[&str]) {
     for name in names {
-        world.edit(name, Section::OperatingSystem);
+        fixture.edit(name, Section::OperatingSystem);
     }
-    world.options.allow_redeploy = all();
+    fixture.options.allow_redeploy = all();
 }
 
 fn blocked(plan: &Plan) -> Vec<String> {
@@ -108,10 +108,10 @@ fn blocked(plan: &Plan) -> Vec<String> {
 
 #[test]
 fn a_node_of_the_cluster_leaves_it_before_its_machine_is_destroyed_and_is_waited_for() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
-    redeploy(&mut world, &["n1"]);
-    let plan = world.plan();
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
+    redeploy(&mut fixture, &["n1"]);
+    let plan = fixture.plan();
     assert_eq!(
         work(&plan),
         "drain/all/n1 clear-labels/all/n1 remove-etcd/all/n1 check-etcd/all/n1 shutdown-kubelet/all/n1 \
@@ -149,11 +149,11 @@ fn a_node_of_the_cluster_leaves_it_before_its_machine_is_destroyed_and_is_waited
 
 #[test]
 fn members_go_one_wave_after_the_other_and_each_wave_waits_for_those_before_to_vote_again() {
-    let mut world = clustered(&["n1", "n2", "n3", "n4"]);
-    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
-    redeploy(&mut world, &["n1", "n2", "n4"]);
-    world.options.max_unavailable = Some(4);
-    let plan = world.plan();
+    let mut fixture = clustered(&["n1", "n2", "n3", "n4"]);
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
+    redeploy(&mut fixture, &["n1", "n2", "n4"]);
+    fixture.options.max_unavailable = Some(4);
+    let plan = fixture.plan();
     assert_eq!(needs(&plan, "drain/all/n1"), "wave/all/1");
     assert_eq!(needs(&plan, "drain/all/n4"), "wave/all/1");
     assert_eq!(needs(&plan, "drain/all/n2"), "wave/all/2");
@@ -194,25 +194,25 @@ fn members_go_one_wave_after_the_other_and_each_wave_waits_for_those_before_to_v
 
 #[test]
 fn what_is_expected_is_told_beside_the_digest() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
-    redeploy(&mut world, &["n1", "n2"]);
-    let seen = world.observations.as_mut().unwrap();
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
+    redeploy(&mut fixture, &["n1", "n2"]);
+    let seen = fixture.observations.as_mut().unwrap();
     let pods = |evicted| NodePods {
         evicted,
         ..NodePods::default()
     };
     seen.pods.insert(NodeName::from("n2"), pods(7));
     seen.cluster.as_mut().unwrap().shutdown_daemon_set = false;
-    let plan = world.plan();
+    let plan = fixture.plan();
     let digest = crate::plan::digest(&plan);
     let etcd = &plan.forecast.etcd[0];
     assert_eq!((etcd.now, etcd.meanwhile, etcd.after), (3, 2, 3));
     assert_eq!(plan.forecast.nodes[0].evicted, 7);
     assert!(plan.forecast.creates_daemon_set);
-    let seen = world.observations.as_mut().unwrap();
+    let seen = fixture.observations.as_mut().unwrap();
     seen.pods.insert(NodeName::from("n2"), pods(8));
-    let again = world.plan();
+    let again = fixture.plan();
     assert_ne!(again.forecast, plan.forecast);
     assert_eq!(crate::plan::digest(&again), digest);
     let text = crate::plan::saved::write(&plan);
@@ -221,15 +221,15 @@ fn what_is_expected_is_told_beside_the_digest() {
 
 #[test]
 fn waves_of_different_groups_wait_for_members_too() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
-    redeploy(&mut world, &["n1", "n2"]);
-    world.after.groups = vec![
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
+    redeploy(&mut fixture, &["n1", "n2"]);
+    fixture.after.groups = vec![
         group("one", &[], named(&["n1"])),
         group("two", &[], named(&["n2", "n3"])),
     ];
-    world.options.parallel_groups = 2;
-    let plan = world.plan();
+    fixture.options.parallel_groups = 2;
+    let plan = fixture.plan();
     assert_eq!(
         needs(&plan, "wave/two/1"),
         "await-ready/one/n1 gate-deployed/one? start/two"
@@ -252,17 +252,17 @@ fn what_the_etcd_clusters_would_not_bear_is_blocked_over_all_nodes_of_the_plan()
         (&["n3", "n4", "n5"], &[], &["n5"], &["n5"]),
     ];
     for (dead, leave, again, expected) in table {
-        let mut world = clustered(&names);
-        with_etcd(&mut world, &names, dead);
-        redeploy(&mut world, again);
-        world.options.allow_destroy = all();
-        world.options.max_unavailable = Some(9);
+        let mut fixture = clustered(&names);
+        with_etcd(&mut fixture, &names, dead);
+        redeploy(&mut fixture, again);
+        fixture.options.allow_destroy = all();
+        fixture.options.max_unavailable = Some(9);
         for name in *leave {
-            world.leave(name);
-            let members = &mut world.after.etcd_clusters[0].members;
+            fixture.leave(name);
+            let members = &mut fixture.after.etcd_clusters[0].members;
             members.retain(|member| member.node.as_str() != *name);
         }
-        let plan = world.plan();
+        let plan = fixture.plan();
         let found: Vec<&str> = plan.blocked().map(|change| change.node.as_str()).collect();
         assert_eq!(
             found,
@@ -275,16 +275,16 @@ fn what_the_etcd_clusters_would_not_bear_is_blocked_over_all_nodes_of_the_plan()
 
 #[test]
 fn a_cluster_of_one_member_ends_only_where_a_person_chose_it() {
-    let mut world = clustered(&["n1"]);
-    with_etcd(&mut world, &["n1"], &[]);
-    redeploy(&mut world, &["n1"]);
+    let mut fixture = clustered(&["n1"]);
+    with_etcd(&mut fixture, &["n1"], &[]);
+    redeploy(&mut fixture, &["n1"]);
     assert_eq!(
-        blocked(&world.plan()),
+        blocked(&fixture.plan()),
         ["n1: etcd cluster `main` has no other member and would be lost [--destroy-etcd main]"]
     );
-    world.options.leaving.destroy_etcd = these(&["main"]);
+    fixture.options.leaving.destroy_etcd = these(&["main"]);
     assert_eq!(
-        work(&world.plan()),
+        work(&fixture.plan()),
         "drain/all/n1 clear-labels/all/n1 shutdown-kubelet/all/n1 destroy/all/n1 \
          remove-from-cluster/all/n1 prepare/all/n1 deploy/all/n1 await-ready/all/n1"
     );
@@ -293,51 +293,51 @@ fn a_cluster_of_one_member_ends_only_where_a_person_chose_it() {
 #[test]
 fn an_etcd_that_the_design_does_not_list_blocks_a_teardown() {
     for by_pod in [true, false] {
-        let mut world = clustered(&["n1"]);
+        let mut fixture = clustered(&["n1"]);
         if by_pod {
             let pods = NodePods {
                 runs_etcd: true,
                 ..NodePods::default()
             };
-            let seen = world.observations.as_mut().unwrap();
+            let seen = fixture.observations.as_mut().unwrap();
             seen.pods.insert(NodeName::from("n1"), pods);
-        } else if let Fact::Known(Some(node)) = &mut world.seen("n1").cluster {
+        } else if let Fact::Known(Some(node)) = &mut fixture.seen("n1").cluster {
             let label = "node-role.kubernetes.io/control-plane";
             node.labels.insert(Arc::from(label), Arc::from(""));
         }
-        redeploy(&mut world, &["n1"]);
-        let found = blocked(&world.plan());
+        redeploy(&mut fixture, &["n1"]);
+        let found = blocked(&fixture.plan());
         assert!(found[0].ends_with("[--no-etcd-here n1]"), "{found:?}");
-        world.options.leaving.no_etcd_here = these(&["n1"]);
-        assert_eq!(blocked(&world.plan()), [""; 0]);
+        fixture.options.leaving.no_etcd_here = these(&["n1"]);
+        assert_eq!(blocked(&fixture.plan()), [""; 0]);
     }
 }
 
 #[test]
 fn a_cluster_that_could_not_be_seen_keeps_its_nodes() {
-    let mut world = clustered(&["n1"]);
-    world.seen("n1").cluster = Fact::Unknown(Arc::from("connection refused"));
-    redeploy(&mut world, &["n1"]);
+    let mut fixture = clustered(&["n1"]);
+    fixture.seen("n1").cluster = Fact::Unknown(Arc::from("connection refused"));
+    redeploy(&mut fixture, &["n1"]);
     assert_eq!(
-        blocked(&world.plan()),
+        blocked(&fixture.plan()),
         ["n1: whether it is a node of the cluster could not be read: connection refused [never]"]
     );
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
-    world.observations.as_mut().unwrap().etcd.clear();
-    redeploy(&mut world, &["n1"]);
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
+    fixture.observations.as_mut().unwrap().etcd.clear();
+    redeploy(&mut fixture, &["n1"]);
     assert_eq!(
-        blocked(&world.plan()),
+        blocked(&fixture.plan()),
         ["n1: it is a member of etcd cluster `main`, which was not observed [never]"]
     );
 }
 
 #[test]
 fn a_node_that_is_not_in_the_cluster_has_nothing_to_leave_and_the_plan_says_so() {
-    let mut world = clustered(&["n1"]);
-    world.seen("n1").cluster = Fact::Known(None);
-    redeploy(&mut world, &["n1"]);
-    let plan = world.plan();
+    let mut fixture = clustered(&["n1"]);
+    fixture.seen("n1").cluster = Fact::Known(None);
+    redeploy(&mut fixture, &["n1"]);
+    let plan = fixture.plan();
     assert_eq!(work(&plan), "destroy/all/n1 prepare/all/n1 deploy/all/n1");
     let said = "is no node of the cluster: there is nothing to drain";
     assert!(
@@ -350,37 +350,37 @@ fn a_node_that_is_not_in_the_cluster_has_nothing_to_leave_and_the_plan_says_so()
 
 #[test]
 fn machines_that_are_down_take_places_of_the_limit() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    world.options.max_unavailable = Some(1);
-    redeploy(&mut world, &["n1", "n2"]);
-    if let Fact::Known(Some(node)) = &mut world.seen("n3").cluster {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    fixture.options.max_unavailable = Some(1);
+    redeploy(&mut fixture, &["n1", "n2"]);
+    if let Fact::Known(Some(node)) = &mut fixture.seen("n3").cluster {
         node.ready = false;
     }
     let reason = "at most 1 machine may be unavailable, and n3 is not Ready [never]";
     assert_eq!(
-        blocked(&world.plan()),
+        blocked(&fixture.plan()),
         [format!("n1: {reason}"), format!("n2: {reason}")]
     );
     // A member that is down itself is repaired by its redeploy, and goes first.
-    redeploy(&mut world, &["n3"]);
-    let plan = world.plan();
+    redeploy(&mut fixture, &["n3"]);
+    let plan = fixture.plan();
     assert_eq!(blocked(&plan), [""; 0]);
     assert_eq!(needs(&plan, "drain/all/n3"), "wave/all/1");
 }
 
 #[test]
 fn a_machine_that_is_gone_is_not_waited_for() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    with_etcd(&mut world, &["n1", "n2", "n3"], &["n1"]);
-    world.leave("n1");
-    world.options.allow_destroy = all();
-    world.options.leaving.gone = these(&["n1"]);
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &["n1"]);
+    fixture.leave("n1");
+    fixture.options.allow_destroy = all();
+    fixture.options.leaving.gone = these(&["n1"]);
     assert_eq!(
-        blocked(&world.plan()),
+        blocked(&fixture.plan()),
         ["n1: it is said to be gone, and it is on [--i-have-checked --node-is-gone n1]"]
     );
-    world.seen("n1").power = Fact::Known(PowerState::Off);
-    let plan = world.plan();
+    fixture.seen("n1").power = Fact::Known(PowerState::Off);
+    let plan = fixture.plan();
     assert_eq!(
         work(&plan),
         "drain/n1 clear-labels/n1 remove-etcd/n1 check-etcd/n1 destroy/n1 remove-from-cluster/n1"
@@ -396,7 +396,7 @@ fn a_machine_that_is_gone_is_not_waited_for() {
 
 #[test]
 fn whose_data_a_drain_loses_is_relied_on_and_what_its_pods_are_is_not() {
-    let mut world = clustered(&["n1"]);
+    let mut fixture = clustered(&["n1"]);
     let pods = NodePods {
         evicted: 7,
         uncontrolled: vec![PodName {
@@ -411,11 +411,11 @@ fn whose_data_a_drain_loses_is_relied_on_and_what_its_pods_are_is_not() {
         }],
         ..NodePods::default()
     };
-    let seen = world.observations.as_mut().unwrap();
+    let seen = fixture.observations.as_mut().unwrap();
     seen.pods.insert(NodeName::from("n1"), pods);
-    redeploy(&mut world, &["n1"]);
-    world.options.leaving.on_drain_timeout = Some(OnDrainTimeout::Continue);
-    let plan = world.plan();
+    redeploy(&mut fixture, &["n1"]);
+    fixture.options.leaving.on_drain_timeout = Some(OnDrainTimeout::Continue);
+    let plan = fixture.plan();
     let facts: Vec<_> = plan
         .relies_on
         .iter()
@@ -460,21 +460,21 @@ proptest! {
         let names: Vec<String> = (0..members).map(|number| format!("n{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let dead = dead.min(members);
-        let mut world = clustered(&names);
-        with_etcd(&mut world, &names, &names[..dead]);
+        let mut fixture = clustered(&names);
+        with_etcd(&mut fixture, &names, &names[..dead]);
         let again: Vec<&str> = again.iter().filter(|number| **number < members && !leaving.contains(number))
             .map(|number| names[*number]).collect();
-        redeploy(&mut world, &again);
-        world.options.allow_destroy = all();
-        world.options.max_unavailable = Some(limit);
-        world.options.skip_blocked = true;
-        world.options.parallel_groups = groups;
+        redeploy(&mut fixture, &again);
+        fixture.options.allow_destroy = all();
+        fixture.options.max_unavailable = Some(limit);
+        fixture.options.skip_blocked = true;
+        fixture.options.parallel_groups = groups;
         for number in leaving.iter().filter(|number| **number < members) {
-            world.leave(names[*number]);
-            let cluster = &mut world.after.etcd_clusters[0];
+            fixture.leave(names[*number]);
+            let cluster = &mut fixture.after.etcd_clusters[0];
             cluster.members.retain(|member| member.node.as_str() != names[*number]);
         }
-        world.after.groups = (0..groups)
+        fixture.after.groups = (0..groups)
             .map(|group_number| {
                 let mine: Vec<&str> = names.iter().enumerate()
                     .filter(|(number, _)| number % groups == group_number)
@@ -482,7 +482,7 @@ proptest! {
                 group(&format!("g{group_number}"), &[], named(&mine))
             })
             .collect();
-        let plan = world.plan();
+        let plan = fixture.plan();
         // A run in some order: any step whose needs have ended may be next.
         let mut ended = vec![false; plan.steps.len()];
         let mut out: BTreeSet<NodeName> = BTreeSet::new();
@@ -522,11 +522,11 @@ fn quorum_was_lost(members: usize, dead: usize) -> bool {
 
 #[test]
 fn a_member_that_is_no_node_of_kubernetes_is_waited_for_as_a_member_only() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    with_etcd(&mut world, &["n1", "n2", "n3"], &[]);
-    world.seen("n1").cluster = Fact::Known(None);
-    redeploy(&mut world, &["n1", "n2"]);
-    let plan = world.plan();
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
+    fixture.seen("n1").cluster = Fact::Known(None);
+    redeploy(&mut fixture, &["n1", "n2"]);
+    let plan = fixture.plan();
     let members_only = |id: &str| {
         let parameters = step(&plan, id).parameters.as_ref();
         parameters.is_some_and(|parameters| parameters.members_only)
@@ -536,50 +536,50 @@ fn a_member_that_is_no_node_of_kubernetes_is_waited_for_as_a_member_only() {
 
 #[test]
 fn a_former_member_that_an_update_deploys_again_is_waited_for_until_it_votes() {
-    let mut world = clustered(&["n1", "n2", "n3"]);
-    with_etcd(&mut world, &["n1", "n2", "n3"], &["n1"]);
-    world.see("n1", ProvisionState::Available);
-    let record = world.record("n1");
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &["n1"]);
+    fixture.see("n1", ProvisionState::Available);
+    let record = fixture.record("n1");
     record.phase = crate::record::Phase::Failed;
     record.digests.clear();
     assert_eq!(
-        work(&world.plan()),
+        work(&fixture.plan()),
         "prepare/all/n1 deploy/all/n1 await-ready/all/n1"
     );
     // Where nothing answers there is nothing to come back to: the site is built for the first time.
-    world.records.clear();
+    fixture.records.clear();
     for name in ["n2", "n3"] {
-        world.see(name, ProvisionState::Available);
+        fixture.see(name, ProvisionState::Available);
     }
-    assert!(!work(&world.plan()).contains("await-ready"));
+    assert!(!work(&fixture.plan()).contains("await-ready"));
 }
 
 #[test]
 fn a_first_deploy_awaits_its_node_or_says_that_nothing_does() {
     let site = "---\nschema: trueup/Backends/v1\nmetadata: {name: backends}\n\
                 data: {hardware: {kind: redfish}, clusters: {kubernetes: {}}}\n";
-    let mut world = clustered(&["n1"]);
-    world.bare("n1");
-    world.after.backends = fixture::site(site).design.backends;
-    let facts = |world: &mut PlanFixture, servers| {
-        let seen = world.observations.as_mut().unwrap();
+    let mut fixture = clustered(&["n1"]);
+    fixture.bare("n1");
+    fixture.after.backends = fixture::site(site).design.backends;
+    let facts = |fixture: &mut PlanFixture, servers| {
+        let seen = fixture.observations.as_mut().unwrap();
         seen.cluster.as_mut().unwrap().api_servers = servers;
     };
-    facts(&mut world, Some(Fact::Known(1)));
-    world.seen("n1").cluster = Fact::Known(None);
-    let reasons = |world: &PlanFixture| world.plan().changes[0].reasons.join("; ");
-    assert!(ids(&world.plan()).contains(&"await-ready/all/n1".to_owned()));
-    assert!(!reasons(&world).contains("without waiting"));
+    facts(&mut fixture, Some(Fact::Known(1)));
+    fixture.seen("n1").cluster = Fact::Known(None);
+    let reasons = |fixture: &PlanFixture| fixture.plan().changes[0].reasons.join("; ");
+    assert!(ids(&fixture.plan()).contains(&"await-ready/all/n1".to_owned()));
+    assert!(!reasons(&fixture).contains("without waiting"));
 
     // Its control plane does not exist yet.
-    world.observations.as_mut().unwrap().cluster = None;
-    world.seen("n1").cluster = Fact::Unknown(Arc::from("connection refused"));
-    assert!(!ids(&world.plan()).contains(&"await-ready/all/n1".to_owned()));
-    let said = reasons(&world);
+    fixture.observations.as_mut().unwrap().cluster = None;
+    fixture.seen("n1").cluster = Fact::Unknown(Arc::from("connection refused"));
+    assert!(!ids(&fixture.plan()).contains(&"await-ready/all/n1".to_owned()));
+    let said = reasons(&fixture);
     let why = "its Kubernetes cluster cannot be read (connection refused): the deploy ends without waiting";
     assert!(said.contains(why), "{said}");
 
     // What is to be no node of a cluster does not wait for one.
-    world.designed("n1").labels = Arc::default();
-    assert!(!reasons(&world).contains("without waiting"));
+    fixture.designed("n1").labels = Arc::default();
+    assert!(!reasons(&fixture).contains("without waiting"));
 }

@@ -47,7 +47,7 @@ const REVISION: &str = "r1";
 impl PlanFixture {
     /// A site of one group of all nodes, each designed, recorded as deployed with just that, and active.
     fn settled(names: &[&str]) -> Self {
-        let mut world = Self {
+        let mut fixture = Self {
             after: Design::empty(SiteName::from("site")),
             old: Design::empty(SiteName::from("site")),
             records: BTreeMap::new(),
@@ -66,13 +66,13 @@ impl PlanFixture {
         };
         for name in names {
             let node = Arc::new(node(name));
-            world.records.insert(node.name.clone(), deployed(&node));
-            world.old.nodes.insert(node.name.clone(), node.clone());
-            world.after.nodes.insert(node.name.clone(), node);
-            world.see(name, ProvisionState::Active);
+            fixture.records.insert(node.name.clone(), deployed(&node));
+            fixture.old.nodes.insert(node.name.clone(), node.clone());
+            fixture.after.nodes.insert(node.name.clone(), node);
+            fixture.see(name, ProvisionState::Active);
         }
-        world.after.groups = vec![group("all", &[], Vec::new())];
-        world
+        fixture.after.groups = vec![group("all", &[], Vec::new())];
+        fixture
     }
 
     fn see(&mut self, name: &str, state: ProvisionState) -> &mut ObservedNode {
@@ -260,8 +260,8 @@ fn needs(plan: &Plan, id: &str) -> String {
 }
 
 /// The only change, as `kind; why it is held back; its steps`.
-fn told(world: &PlanFixture) -> String {
-    let plan = world.plan();
+fn told(fixture: &PlanFixture) -> String {
+    let plan = fixture.plan();
     let [change] = &plan.changes[..] else {
         assert!(plan.changes.is_empty(), "{:#?}", plan.changes);
         return "nothing".to_owned();

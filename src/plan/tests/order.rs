@@ -5,18 +5,18 @@ use crate::plan::graph;
 
 #[test]
 fn the_five_groups_of_the_specification_run_in_the_order_of_the_document_where_they_may() {
-    let mut world = PlanFixture::settled(&["c1", "k1", "k2", "m1", "ntp01"]);
+    let mut fixture = PlanFixture::settled(&["c1", "k1", "k2", "m1", "ntp01"]);
     for name in ["c1", "k1", "k2", "m1", "ntp01"] {
-        world.bare(name);
+        fixture.bare(name);
     }
-    world.after.groups = vec![
+    fixture.after.groups = vec![
         group("control-nodes", &["ntp-node"], named(&["c1"])),
         group("compute-nodes-1", &["control-nodes"], named(&["k1"])),
         group("compute-nodes-2", &["control-nodes"], named(&["k2"])),
         group("monitoring-nodes", &[], named(&["m1", "k2"])),
         group("ntp-node", &[], named(&["ntp01"])),
     ];
-    let plan = world.plan();
+    let plan = fixture.plan();
     let order: Vec<_> = plan
         .groups
         .iter()
@@ -65,8 +65,8 @@ fn the_five_groups_of_the_specification_run_in_the_order_of_the_document_where_t
     assert!(!step(&plan, "prepare/monitoring-nodes/k2").standby);
     assert!(step(&plan, "prepare/compute-nodes-2/k2").standby);
     assert!(step(&plan, "deploy/compute-nodes-2/k2").standby);
-    world.options.parallel_groups = 2;
-    let plan = world.plan();
+    fixture.options.parallel_groups = 2;
+    let plan = fixture.plan();
     assert_eq!(needs(&plan, "start/ntp-node"), "prepare-site");
     assert_eq!(
         needs(&plan, "start/compute-nodes-2"),
@@ -76,14 +76,14 @@ fn the_five_groups_of_the_specification_run_in_the_order_of_the_document_where_t
 
 #[test]
 fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
-    let mut world = PlanFixture::settled(&["n1", "n2", "n3", "new"]);
-    world.bare("new");
+    let mut fixture = PlanFixture::settled(&["n1", "n2", "n3", "new"]);
+    fixture.bare("new");
     for name in ["n1", "n2", "n3"] {
-        world.edit(name, Section::Storage);
+        fixture.edit(name, Section::Storage);
     }
-    world.options.allow_redeploy = all();
-    world.options.max_unavailable = Some(2);
-    let plan = world.plan();
+    fixture.options.allow_redeploy = all();
+    fixture.options.max_unavailable = Some(2);
+    let plan = fixture.plan();
     let table = [
         ("wave/all/1", "start/all"),
         ("destroy/all/n1", "wave/all/1"),
@@ -105,53 +105,56 @@ fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
     for (id, expected) in table {
         assert_eq!(needs(&plan, id), expected, "{id}");
     }
-    world.options.max_unavailable = None;
-    let plan = world.plan();
+    fixture.options.max_unavailable = None;
+    let plan = fixture.plan();
     assert_eq!(
         needs(&plan, "deploy/all/n3"),
         "prepare/all/n3 gate-prepared/all"
     );
-    world.options.canary = true;
-    let plan = world.plan();
+    fixture.options.canary = true;
+    let plan = fixture.plan();
     assert_eq!(needs(&plan, "wave/all/2"), "start/all deploy/all/n1?");
     assert_eq!(needs(&plan, "destroy/all/n3"), "wave/all/2");
 }
 
 #[test]
 fn waves_of_groups_that_run_side_by_side_do_not_meet() {
-    let mut world = PlanFixture::settled(&["n1", "n2"]);
-    world.after.groups = vec![
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.after.groups = vec![
         group("a", &[], named(&["n1"])),
         group("b", &[], named(&["n2"])),
     ];
     for name in ["n1", "n2"] {
-        world.edit(name, Section::Storage);
+        fixture.edit(name, Section::Storage);
     }
-    world.options.allow_redeploy = all();
-    world.options.parallel_groups = 2;
-    assert_eq!(needs(&world.plan(), "wave/b/1"), "gate-deployed/a? start/b");
+    fixture.options.allow_redeploy = all();
+    fixture.options.parallel_groups = 2;
+    assert_eq!(
+        needs(&fixture.plan(), "wave/b/1"),
+        "gate-deployed/a? start/b"
+    );
 }
 
 #[test]
 fn a_machine_that_left_goes_at_the_end_or_before_the_group_that_takes_its_address() {
-    let mut world = PlanFixture::settled(&["gone", "n1", "n2"]);
-    world.leave("gone");
-    world.bare("n1");
-    world.after.groups = vec![
+    let mut fixture = PlanFixture::settled(&["gone", "n1", "n2"]);
+    fixture.leave("gone");
+    fixture.bare("n1");
+    fixture.after.groups = vec![
         group("a", &[], named(&["n1"])),
         group("b", &[], named(&["n2"])),
     ];
-    world.options.allow_destroy = all();
-    assert_eq!(needs(&world.plan(), "destroy/gone"), "critical-check");
+    fixture.options.allow_destroy = all();
+    assert_eq!(needs(&fixture.plan(), "destroy/gone"), "critical-check");
     let address = |node: &mut NodeDesign, address: &str| {
         node.out_of_band.address = Some(Arc::from(address));
     };
     address(
-        Arc::make_mut(world.old.nodes.get_mut("gone").unwrap()),
+        Arc::make_mut(fixture.old.nodes.get_mut("gone").unwrap()),
         "10.0.0.7",
     );
-    address(world.designed("n2"), "10.0.0.7");
-    let plan = world.plan();
+    address(fixture.designed("n2"), "10.0.0.7");
+    let plan = fixture.plan();
     assert_eq!(needs(&plan, "destroy/gone"), "prepare-site");
     assert_eq!(needs(&plan, "start/a"), "prepare-site");
     assert_eq!(
@@ -162,11 +165,11 @@ fn a_machine_that_left_goes_at_the_end_or_before_the_group_that_takes_its_addres
 
 #[test]
 fn a_group_without_work_still_has_its_gates_and_a_site_as_designed_has_no_steps() {
-    let mut world = PlanFixture::settled(&["n"]);
-    assert!(world.plan().is_empty());
-    world.site_digest = Arc::from("another comment");
+    let mut fixture = PlanFixture::settled(&["n"]);
+    assert!(fixture.plan().is_empty());
+    fixture.site_digest = Arc::from("another comment");
     assert_eq!(
-        ids(&world.plan()),
+        ids(&fixture.plan()),
         [
             "verify-site",
             "prepare-site",
@@ -181,10 +184,10 @@ fn a_group_without_work_still_has_its_gates_and_a_site_as_designed_has_no_steps(
 
 #[test]
 fn a_refused_prepare_says_why_and_does_nothing() {
-    let mut world = PlanFixture::settled(&["n"]);
-    world.bare("n");
-    world.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
-    let plan = world.plan();
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.bare("n");
+    fixture.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
+    let plan = fixture.plan();
     let step = step(&plan, "prepare/all/n");
     let refused = step.parameters.as_ref().and_then(|it| it.refused.clone());
     assert_eq!(
@@ -197,13 +200,13 @@ fn a_refused_prepare_says_why_and_does_nothing() {
 
 #[test]
 fn what_could_not_be_observed_is_told_once_for_each_reason() {
-    let mut world = PlanFixture::settled(&["n1", "n2", "n3"]);
+    let mut fixture = PlanFixture::settled(&["n1", "n2", "n3"]);
     for (node, why) in [("n1", "refused"), ("n2", "timed out"), ("n3", "refused")] {
-        world.seen(node).provision = Fact::Unknown(Arc::from(why));
+        fixture.seen(node).provision = Fact::Unknown(Arc::from(why));
     }
     let said = "could not be observed, and are planned on their records";
     assert_eq!(
-        world.plan().warnings,
+        fixture.plan().warnings,
         [
             Arc::from(format!("{said} (refused): n1, n3")),
             Arc::from(format!("{said} (timed out): n2")),
@@ -213,34 +216,34 @@ fn what_could_not_be_observed_is_told_once_for_each_reason() {
 
 #[test]
 fn groups_that_cannot_be_ordered_are_errors_that_show_the_circle_whole() {
-    let mut world = PlanFixture::settled(&["n"]);
-    world.after.groups = vec![
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.after.groups = vec![
         group("a", &["b"], Vec::new()),
         group("b", &["c"], Vec::new()),
         group("c", &["b"], Vec::new()),
     ];
-    let error = world.try_plan().unwrap_err().to_string();
+    let error = fixture.try_plan().unwrap_err().to_string();
     assert_eq!(
         error,
         "deployment groups depend on each other in a circle: b → c → b"
     );
-    world.after.groups = vec![group("a", &["b"], Vec::new())];
-    let error = world.try_plan().unwrap_err().to_string();
+    fixture.after.groups = vec![group("a", &["b"], Vec::new())];
+    let error = fixture.try_plan().unwrap_err().to_string();
     assert_eq!(
         error,
         "deployment group `a` depends on group `b`, which was not found in the deployment strategy"
     );
-    world.after.groups = vec![group("a", &[], Vec::new()), group("a", &[], Vec::new())];
-    let error = world.try_plan().unwrap_err().to_string();
+    fixture.after.groups = vec![group("a", &[], Vec::new()), group("a", &[], Vec::new())];
+    let error = fixture.try_plan().unwrap_err().to_string();
     assert_eq!(error, "there is more than one deployment group `a`");
 }
 
 #[test]
 fn the_graph_is_that_of_the_steps_and_the_longest_path_is_their_timeouts() {
-    let mut world = PlanFixture::settled(&["n1", "n2"]);
-    world.bare("n1");
-    world.bare("n2");
-    let plan = world.plan();
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.bare("n1");
+    fixture.bare("n2");
+    let plan = fixture.plan();
     let graph = graph(&plan);
     assert!(!petgraph::algo::is_cyclic_directed(&graph));
     let edges: usize = plan.steps.iter().map(|step| step.needs.len()).sum();

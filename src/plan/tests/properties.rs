@@ -42,48 +42,48 @@ const FATES: [Fate; 14] = [
     Fate::Unretired,
 ];
 
-fn world(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) -> PlanFixture {
+fn fixture(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) -> PlanFixture {
     let names: Vec<String> = (0..fates.len()).map(|n| format!("n{n:03}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut world = PlanFixture::settled(&names);
+    let mut fixture = PlanFixture::settled(&names);
     for (position, (name, fate)) in names.iter().zip(fates).enumerate() {
-        world.designed(name).rack = Some(Arc::from(format!("r{}", position % 3)));
+        fixture.designed(name).rack = Some(Arc::from(format!("r{}", position % 3)));
         match FATES[*fate] {
             Fate::Same => {}
-            Fate::Bare => world.bare(name),
-            Fate::NoRecord => drop(world.records.remove(*name)),
+            Fate::Bare => fixture.bare(name),
+            Fate::NoRecord => drop(fixture.records.remove(*name)),
             Fate::Unseen => {
-                world.records.remove(*name);
-                world.seen(name).provision = Fact::Unknown(Arc::from("dead"));
+                fixture.records.remove(*name);
+                fixture.seen(name).provision = Fact::Unknown(Arc::from("dead"));
             }
-            Fate::Off => world.seen(name).power = Fact::Known(PowerState::Off),
-            Fate::Gone => drop(world.see(name, ProvisionState::Available)),
+            Fate::Off => fixture.seen(name).power = Fact::Known(PowerState::Off),
+            Fate::Gone => drop(fixture.see(name, ProvisionState::Available)),
             Fate::Failed => {
-                world.record(name).phase = Phase::Failed;
-                world.record(name).digests.clear();
-                world.see(name, ProvisionState::DeployFailed);
+                fixture.record(name).phase = Phase::Failed;
+                fixture.record(name).digests.clear();
+                fixture.see(name, ProvisionState::DeployFailed);
             }
             Fate::Prepared => {
-                world.record(name).phase = Phase::Prepared;
-                world.see(name, ProvisionState::Available);
+                fixture.record(name).phase = Phase::Prepared;
+                fixture.see(name, ProvisionState::Available);
             }
-            Fate::Left => world.leave(name),
-            Fate::Labels => world.edit(name, Section::Labels),
-            Fate::Rack => world.edit(name, Section::Inventory),
-            Fate::Image => world.edit(name, Section::OperatingSystem),
+            Fate::Left => fixture.leave(name),
+            Fate::Labels => fixture.edit(name, Section::Labels),
+            Fate::Rack => fixture.edit(name, Section::Inventory),
+            Fate::Image => fixture.edit(name, Section::OperatingSystem),
             Fate::Maintenance => {
-                world.edit(name, Section::OperatingSystem);
-                world.seen(name).maintenance = Some(Arc::from("fan"));
+                fixture.edit(name, Section::OperatingSystem);
+                fixture.seen(name).maintenance = Some(Arc::from("fan"));
             }
             Fate::Unretired => {
-                world.bare(name);
+                fixture.bare(name);
                 let node = node(name);
-                let record = world.records.entry(node.name.clone());
+                let record = fixture.records.entry(node.name.clone());
                 let record = record.or_insert_with(|| deployed(&node));
                 record.phase = Phase::NotStarted;
                 record.digests.clear();
                 record.retired = Some(Arc::from("old"));
-                world.seen(name).retired = Some(Arc::from("old"));
+                fixture.seen(name).retired = Some(Arc::from("old"));
             }
         }
     }
@@ -93,45 +93,45 @@ fn world(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) ->
             ..Selector::default()
         }]
     };
-    world.after.groups = vec![
+    fixture.after.groups = vec![
         group("second", &["first"], rack("r1")),
         group("rest", &[], Vec::new()),
         group("first", &[], rack("r0")),
     ];
     if allow {
-        world.options.allow_redeploy = all();
-        world.options.allow_destroy = all();
-        world.options.adopt = all();
+        fixture.options.allow_redeploy = all();
+        fixture.options.allow_destroy = all();
+        fixture.options.adopt = all();
     }
-    world.options.parallel_groups = parallel;
-    world.options.max_unavailable = limit;
-    world
+    fixture.options.parallel_groups = parallel;
+    fixture.options.max_unavailable = limit;
+    fixture
 }
 
-fn worlds() -> impl Strategy<Value = PlanFixture> {
+fn fixtures() -> impl Strategy<Value = PlanFixture> {
     let fates = prop::collection::vec(0..FATES.len(), 0..24);
     let limit = prop::option::of(1..4_usize);
     (fates, any::<bool>(), 0..3_usize, limit)
-        .prop_map(|(fates, allow, parallel, limit)| world(&fates, allow, parallel, limit))
+        .prop_map(|(fates, allow, parallel, limit)| fixture(&fates, allow, parallel, limit))
 }
 
-/// The same world with everything in it put together the other way round.
-fn shuffled(world: &PlanFixture) -> PlanFixture {
-    let mut other = world.clone();
-    other.after = Design::empty(world.after.site.clone());
-    other.after.groups = world.after.groups.clone();
-    other.after.policy = world.after.policy.clone();
-    for (name, node) in world.after.nodes.iter().rev() {
+/// The same fixture with everything in it put together the other way round.
+fn shuffled(fixture: &PlanFixture) -> PlanFixture {
+    let mut other = fixture.clone();
+    other.after = Design::empty(fixture.after.site.clone());
+    other.after.groups = fixture.after.groups.clone();
+    other.after.policy = fixture.after.policy.clone();
+    for (name, node) in fixture.after.nodes.iter().rev() {
         other.after.nodes.insert(name.clone(), node.clone());
     }
-    other.records = world.records.clone().into_iter().rev().collect();
+    other.records = fixture.records.clone().into_iter().rev().collect();
     other
 }
 
 /// The site after all steps of a plan succeeded, as a run records it.
-fn applied(world: &PlanFixture, plan: &Plan) -> PlanFixture {
-    let mut done = world.clone();
-    done.old = world.after.clone();
+fn applied(fixture: &PlanFixture, plan: &Plan) -> PlanFixture {
+    let mut done = fixture.clone();
+    done.old = fixture.after.clone();
     for step in plan.steps.iter().filter(|step| step.id.node.is_some()) {
         let name = step.id.node.clone().unwrap();
         let refused = step
@@ -190,8 +190,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
     #[test]
-    fn every_need_points_backwards_and_a_change_has_steps_unless_it_is_held_back(world in worlds()) {
-        let plan = world.plan();
+    fn every_need_points_backwards_and_a_change_has_steps_unless_it_is_held_back(fixture in fixtures()) {
+        let plan = fixture.plan();
         for (position, step) in plan.steps.iter().enumerate() {
             prop_assert!(step.needs.iter().all(|need| (need.step.0 as usize) < position));
         }
@@ -213,20 +213,20 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_input_changes_no_byte(world in worlds()) {
-        prop_assert_eq!(write(&world.plan()), write(&shuffled(&world).plan()));
+    fn the_order_of_the_input_changes_no_byte(fixture in fixtures()) {
+        prop_assert_eq!(write(&fixture.plan()), write(&shuffled(&fixture).plan()));
     }
 
     #[test]
-    fn a_plan_comes_back_from_its_file(world in worlds()) {
-        let plan = world.plan();
+    fn a_plan_comes_back_from_its_file(fixture in fixtures()) {
+        let plan = fixture.plan();
         prop_assert_eq!(read(&write(&plan)).unwrap(), plan);
     }
 
     #[test]
-    fn after_everything_was_applied_only_what_was_held_back_or_refused_is_left(world in worlds()) {
-        let plan = world.plan();
-        let again = applied(&world, &plan).plan();
+    fn after_everything_was_applied_only_what_was_held_back_or_refused_is_left(fixture in fixtures()) {
+        let plan = fixture.plan();
+        let again = applied(&fixture, &plan).plan();
         for change in &again.changes {
             // What had no place beside a machine that was off may have one now.
             let was_blocked = plan.blocked().any(|blocked| blocked.node == change.node);
@@ -236,8 +236,8 @@ proptest! {
     }
 
     #[test]
-    fn no_more_machines_than_the_limit_are_torn_down_in_one_wave(world in worlds()) {
-        let plan = world.plan();
+    fn no_more_machines_than_the_limit_are_torn_down_in_one_wave(fixture in fixtures()) {
+        let plan = fixture.plan();
         let mut waves: BTreeMap<StepIndex, usize> = BTreeMap::new();
         for step in &plan.steps {
             if step.id.kind == StepKind::Destroy && step.id.group.is_some() {
@@ -247,18 +247,18 @@ proptest! {
                 *waves.entry(wave.unwrap().step).or_default() += 1;
             }
         }
-        let limit = world.options.max_unavailable.unwrap_or(10);
+        let limit = fixture.options.max_unavailable.unwrap_or(10);
         prop_assert!(waves.values().all(|count| *count <= limit));
     }
 
     #[test]
-    fn a_plan_whose_steps_wait_for_less_is_refused(world in worlds()) {
-        let plan = world.plan();
+    fn a_plan_whose_steps_wait_for_less_is_refused(fixture in fixtures()) {
+        let plan = fixture.plan();
         for position in 0..plan.steps.len() {
             for need in 0..plan.steps[position].needs.len() {
                 let mut forged = plan.clone();
                 let dropped = forged.steps[position].needs.remove(need);
-                let refused = check_limits(&forged, &world.after).is_err();
+                let refused = check_limits(&forged, &fixture.after).is_err();
                 let id = &plan.steps[position].id;
                 prop_assert!(
                     refused || comes_after(&forged, position, dropped.step.0 as usize),
@@ -267,7 +267,7 @@ proptest! {
                 if dropped.wait == Wait::Success {
                     forged.steps[position].needs.insert(need, Need { wait: Wait::Done, ..dropped });
                     prop_assert!(
-                        check_limits(&forged, &world.after).is_err(),
+                        check_limits(&forged, &fixture.after).is_err(),
                         "{id} after the end of {}", plan.steps[dropped.step.0 as usize].id
                     );
                 }
@@ -279,13 +279,13 @@ proptest! {
 #[test]
 fn ten_thousand_nodes_in_a_thousand_groups_are_planned() {
     let fates: Vec<usize> = (0..10_000).map(|n| [1, 9, 11, 4][n % 4]).collect();
-    let mut world = world(&fates, true, 1, Some(1));
-    let names: Vec<_> = world.after.nodes.keys().cloned().collect();
+    let mut fixture = fixture(&fates, true, 1, Some(1));
+    let names: Vec<_> = fixture.after.nodes.keys().cloned().collect();
     let groups = names.chunks(10).enumerate().map(|(number, names)| {
         let names: Vec<_> = names.iter().map(NodeName::as_str).collect();
         group(&format!("g{number}"), &[], named(&names))
     });
-    world.after.groups = groups.collect();
-    let plan = world.plan();
+    fixture.after.groups = groups.collect();
+    let plan = fixture.plan();
     assert_eq!((plan.changes.len(), plan.groups.len()), (10_000, 1_000));
 }

@@ -4,15 +4,15 @@ use super::*;
 use crate::plan::saved::{SavedError, digest, read, write};
 
 fn rich() -> Plan {
-    let mut world = PlanFixture::settled(&["gone", "n1", "n2", "n3", "n4"]);
-    world.leave("gone");
-    world.bare("n1");
-    world.edit("n2", Section::Labels);
-    world.edit("n3", Section::Storage);
-    world.options.allow_redeploy.nodes = these(&["n3"]);
-    world.options.allow_destroy = all();
-    world.options.max_failures = Some(3);
-    world.plan()
+    let mut fixture = PlanFixture::settled(&["gone", "n1", "n2", "n3", "n4"]);
+    fixture.leave("gone");
+    fixture.bare("n1");
+    fixture.edit("n2", Section::Labels);
+    fixture.edit("n3", Section::Storage);
+    fixture.options.allow_redeploy.nodes = these(&["n3"]);
+    fixture.options.allow_destroy = all();
+    fixture.options.max_failures = Some(3);
+    fixture.plan()
 }
 
 #[test]

@@ -4,24 +4,24 @@ use super::*;
 use crate::design::Retirement;
 use crate::plan::{Current, stale};
 
-fn reasons(plan: &Plan, world: &PlanFixture, today: &str) -> Vec<String> {
-    let base = world.base.as_ref().map(|base| &base.run);
+fn reasons(plan: &Plan, fixture: &PlanFixture, today: &str) -> Vec<String> {
+    let base = fixture.base.as_ref().map(|base| &base.run);
     let now = Current {
-        site_digest: &world.site_digest,
-        design: &world.after,
+        site_digest: &fixture.site_digest,
+        design: &fixture.after,
         base_run: base,
-        records: &world.records,
+        records: &fixture.records,
         today,
-        observations: world.observations.as_ref(),
+        observations: fixture.observations.as_ref(),
     };
     stale(plan, &now).iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn each_reason_to_refuse_a_plan_is_told_by_itself() {
-    let mut world = PlanFixture::settled(&["m", "n"]);
-    world.bare("n");
-    let plan = world.plan();
+    let mut fixture = PlanFixture::settled(&["m", "n"]);
+    fixture.bare("n");
+    let plan = fixture.plan();
     let facts: Vec<_> = plan
         .relies_on
         .iter()
@@ -42,7 +42,7 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
         ]
     );
     let day = "2030-06-02";
-    assert_eq!(reasons(&plan, &world, day), Vec::<String>::new());
+    assert_eq!(reasons(&plan, &fixture, day), Vec::<String>::new());
     type Edit = fn(&mut PlanFixture);
     let table: &[(Edit, &str)] = &[
         (
@@ -85,7 +85,7 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
         ),
     ];
     for (edit, expected) in table {
-        let mut later = world.clone();
+        let mut later = fixture.clone();
         edit(&mut later);
         let found = reasons(&plan, &later, day);
         assert!(
@@ -93,10 +93,10 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
             "{found:#?}"
         );
     }
-    world.record("m").run = RunId::from("run-2");
-    world.seen("m").power = Fact::Known(PowerState::Off);
+    fixture.record("m").run = RunId::from("run-2");
+    fixture.seen("m").power = Fact::Known(PowerState::Off);
     assert_eq!(
-        reasons(&plan, &world, day),
+        reasons(&plan, &fixture, day),
         Vec::<String>::new(),
         "another node"
     );
@@ -104,13 +104,13 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
 
 #[test]
 fn a_plan_of_which_nothing_was_observed_still_never_deploys_over_a_machine() {
-    let mut world = PlanFixture::settled(&["n"]);
-    world.bare("n");
-    let observations = world.observations.take();
-    let plan = world.plan();
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.bare("n");
+    let observations = fixture.observations.take();
+    let plan = fixture.plan();
     assert!(plan.warnings[0].starts_with("nothing was observed"));
-    world.observations = observations;
-    assert_eq!(reasons(&plan, &world, "2030-06-01"), Vec::<String>::new());
-    world.see("n", ProvisionState::Active);
-    assert_eq!(reasons(&plan, &world, "2030-06-01").len(), 1);
+    fixture.observations = observations;
+    assert_eq!(reasons(&plan, &fixture, "2030-06-01"), Vec::<String>::new());
+    fixture.see("n", ProvisionState::Active);
+    assert_eq!(reasons(&plan, &fixture, "2030-06-01").len(), 1);
 }

@@ -1,9 +1,9 @@
 //! Every order in which one machine can be observed and moved, exhaustively.
 //!
-//! The world of the model: a host that its operator switches off while our annotation is there and on when
+//! The environment of the model: a host that its operator switches off while our annotation is there and on when
 //! it is gone, at any instant; a health check that asks for remediation again at any instant; a kubelet that
 //! makes a Node anew whenever the machine is on and has none. The four facts are observed one after the
-//! other, in any order, with the world moving in between, and one of the two samples of the power may be
+//! other, in any order, with the environment moving in between, and one of the two samples of the power may be
 //! wrong. The process may die between any two steps: then all is forgotten but what was noted.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -18,7 +18,7 @@ type Node = Option<usize>;
 const OLD: usize = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct World {
+struct Fixture {
     node: Node,
     marked: bool,
     on: bool,
@@ -49,7 +49,7 @@ struct Remembered {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct State {
-    world: World,
+    fixture: Fixture,
     look: Look,
     remembered: Remembered,
     /// How often the health check may still ask again.
@@ -96,8 +96,8 @@ impl Remembered {
     }
 }
 
-impl World {
-    /// Moves that the world makes by itself.
+impl Fixture {
+    /// Moves that the environment makes by itself.
     fn moves(self, asks: u8, remembered: Remembered) -> Vec<(Self, u8)> {
         let mut moves = Vec::new();
         if self.held == self.on {
@@ -135,23 +135,23 @@ fn uid(node: Node) -> Option<Arc<str>> {
 
 impl Look {
     /// Every way to observe one fact more.
-    fn further(self, world: World) -> Vec<Self> {
+    fn further(self, fixture: Fixture) -> Vec<Self> {
         let mut looks = Vec::new();
         if self.node.is_none() {
             looks.push(Self {
-                node: Some(world.node),
+                node: Some(fixture.node),
                 ..self
             });
         }
         if self.marked.is_none() {
             looks.push(Self {
-                marked: Some(world.marked),
+                marked: Some(fixture.marked),
                 ..self
             });
         }
         if self.held.is_none() {
             looks.push(Self {
-                held: Some(world.held),
+                held: Some(fixture.held),
                 ..self
             });
         }
@@ -159,7 +159,7 @@ impl Look {
             if lies && self.lied {
                 continue;
             }
-            let (sample, lied) = (Some(world.on != lies), self.lied | lies);
+            let (sample, lied) = (Some(fixture.on != lies), self.lied | lies);
             if self.first.is_none() {
                 looks.push(Self {
                     first: sample,
@@ -196,9 +196,9 @@ impl Look {
 /// The results of the one task; the violation where it is not safe.
 fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
     let task = next(seen, &state.remembered.memory());
-    let (mut world, mut remembered) = (state.world, state.remembered);
+    let (mut fixture, mut remembered) = (state.fixture, state.remembered);
     match task {
-        Task::Hold => world.held = true,
+        Task::Hold => fixture.held = true,
         Task::BackUp(uid) => remembered.note(&Note::BackedUp {
             uid,
             backup: Backup {
@@ -207,7 +207,7 @@ fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
             },
         }),
         Task::Release(released) => {
-            if world.on {
+            if fixture.on {
                 return Err(format!(
                     "the Node is deleted while the host is on: {state:?}"
                 ));
@@ -221,22 +221,22 @@ fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
                 uid: released.clone(),
             });
             // By its UID: another one of the same name stays.
-            if uid(world.node).as_ref() == Some(&released) {
-                world.node = None;
+            if uid(fixture.node).as_ref() == Some(&released) {
+                fixture.node = None;
             }
         }
-        Task::Unmark => world.marked = false,
+        Task::Unmark => fixture.marked = false,
         Task::LetGo => {
-            world.held = false;
+            fixture.held = false;
             remembered.note(&Note::LetGo);
         }
         Task::Restore => {
-            if world.node.is_some_and(|uid| remembered.releasing[uid]) {
+            if fixture.node.is_some_and(|uid| remembered.releasing[uid]) {
                 return Err(format!(
                     "a released Node is taken for the new one: {state:?}"
                 ));
             }
-            if world.node.is_some() {
+            if fixture.node.is_some() {
                 remembered.note(&Note::Restored);
             }
         }
@@ -248,7 +248,7 @@ fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
         | Task::Stuck => {}
     }
     let after = State {
-        world,
+        fixture,
         look: Look::default(),
         remembered,
         ..state
@@ -263,7 +263,7 @@ fn initial() -> Vec<State> {
             for given_up in [false, true] {
                 let bit = |mask| number & mask != 0;
                 states.push(State {
-                    world: World {
+                    fixture: Fixture {
                         node: bit(8).then_some(OLD),
                         marked: bit(4),
                         on: bit(2),
@@ -286,9 +286,9 @@ fn initial() -> Vec<State> {
 /// Everything that can follow.
 fn following(state: State) -> Result<Vec<State>, String> {
     let mut states = Vec::new();
-    for (world, asks) in state.world.moves(state.asks, state.remembered) {
+    for (fixture, asks) in state.fixture.moves(state.asks, state.remembered) {
         states.push(State {
-            world,
+            fixture,
             asks,
             ..state
         });
@@ -296,7 +296,7 @@ fn following(state: State) -> Result<Vec<State>, String> {
     match state.look.seen() {
         Some(seen) => states.extend(act(state, &seen)?),
         None => {
-            let looks = state.look.further(state.world);
+            let looks = state.look.further(state.fixture);
             states.extend(looks.into_iter().map(|look| State { look, ..state }));
         }
     }
@@ -326,19 +326,22 @@ fn in_no_order_of_observations_is_a_node_deleted_while_its_host_is_on() {
     // The model is no empty one.
     assert!(known.len() > 10_000, "{} states", known.len());
     let is_back = |state: &&State| {
-        state.world.node > Some(OLD) && state.world.on && !state.world.held && !state.world.marked
+        state.fixture.node > Some(OLD)
+            && state.fixture.on
+            && !state.fixture.held
+            && !state.fixture.marked
     };
     assert!(known.iter().any(|state| is_back(&state)));
 }
 
-/// A whole observation of a world that holds still, in which no sample is wrong.
-fn look(world: World) -> Look {
+/// A whole observation of an environment that does not change, in which no sample is wrong.
+fn look(fixture: Fixture) -> Look {
     Look {
-        node: Some(world.node),
-        marked: Some(world.marked),
-        held: Some(world.held),
-        first: Some(world.on),
-        second: Some(world.on),
+        node: Some(fixture.node),
+        marked: Some(fixture.marked),
+        held: Some(fixture.held),
+        first: Some(fixture.on),
+        second: Some(fixture.on),
         lied: false,
     }
 }
@@ -346,22 +349,22 @@ fn look(world: World) -> Look {
 #[test]
 fn from_every_state_that_can_be_reached_the_machine_comes_back_when_nothing_more_happens() {
     let known = reachable();
-    let settled: HashMap<(World, Remembered), ()> = known
+    let settled: HashMap<(Fixture, Remembered), ()> = known
         .into_iter()
         .filter(|state| !state.remembered.given_up)
-        .map(|state| ((state.world, state.remembered), ()))
+        .map(|state| ((state.fixture, state.remembered), ()))
         .collect();
-    for (mut world, mut remembered) in settled.into_keys() {
-        let began = (world, remembered);
+    for (mut fixture, mut remembered) in settled.into_keys() {
+        let began = (fixture, remembered);
         let mut steps = 0;
         loop {
             // The operator and the kubelet do their part before each look.
-            while let Some((moved, _)) = world.moves(0, remembered).pop() {
-                world = moved;
+            while let Some((moved, _)) = fixture.moves(0, remembered).pop() {
+                fixture = moved;
             }
             let state = State {
-                world,
-                look: look(world),
+                fixture,
+                look: look(fixture),
                 remembered,
                 asks: 0,
             };
@@ -369,22 +372,22 @@ fn from_every_state_that_can_be_reached_the_machine_comes_back_when_nothing_more
             let task = next(&seen, &remembered.memory());
             match task {
                 Task::Nothing => break,
-                Task::AwaitReady if world.node.is_some() => {
+                Task::AwaitReady if fixture.node.is_some() => {
                     break;
                 }
                 _ => {}
             }
             let after = act(state, &seen).unwrap()[0];
-            (world, remembered) = (after.world, after.remembered);
+            (fixture, remembered) = (after.fixture, after.remembered);
             steps += 1;
             assert!(
                 steps < 20,
-                "{began:?} never ends: {task:?} at {world:?} {remembered:?}"
+                "{began:?} never ends: {task:?} at {fixture:?} {remembered:?}"
             );
         }
         assert!(
-            world.on && !world.held && !world.marked,
-            "{began:?} ends at {world:?}"
+            fixture.on && !fixture.held && !fixture.marked,
+            "{began:?} ends at {fixture:?}"
         );
     }
 }

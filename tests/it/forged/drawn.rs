@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use trueup::plan::saved::read;
 
 use super::super::dice::Dice;
-use super::super::world::{Ended, copy_folder};
-use super::{World, changed, forge, load, plant, save};
+use super::super::fixture::{Ended, copy_folder};
+use super::{Fixture, changed, forge, load, plant, save};
 
 /// How many are drawn where nobody says.
 const FEW: u64 = 48;
@@ -241,26 +241,26 @@ fn judge(
 
 /// A site that is put back as it was after each draw that changed it.
 struct Stage {
-    world: World,
+    fixture: Fixture,
     kept: tempfile::TempDir,
     ledger: BTreeMap<String, usize>,
 }
 
 impl Stage {
     fn new() -> Self {
-        let world = changed();
+        let fixture = changed();
         let kept = tempfile::tempdir().unwrap();
-        copy_git(&world.checkout.path().join(".git"), kept.path());
-        let ledger = world.ledger();
+        copy_git(&fixture.checkout.path().join(".git"), kept.path());
+        let ledger = fixture.ledger();
         Self {
-            world,
+            fixture,
             kept,
             ledger,
         }
     }
 
     fn restore(&self) {
-        let git = self.world.checkout.path().join(".git");
+        let git = self.fixture.checkout.path().join(".git");
         std::fs::remove_dir_all(&git).unwrap();
         copy_git(self.kept.path(), &git);
     }
@@ -270,7 +270,7 @@ fn copy_git(from: &Path, to: &Path) {
     copy_folder(from, to);
 }
 
-fn bases(world: &World) -> Vec<Value> {
+fn bases(fixture: &Fixture) -> Vec<Value> {
     let requests: [&[&str]; 7] = [
         &["--skip-blocked"],
         &["--allow-redeploy", "all", "--skip-blocked"],
@@ -280,7 +280,7 @@ fn bases(world: &World) -> Vec<Value> {
         &["power", "off", "compute21"],
         &["relabel", "monitor01"],
     ];
-    let plan = |request: &&[&str]| load(&save(world, request));
+    let plan = |request: &&[&str]| load(&save(fixture, request));
     requests.iter().map(plan).collect()
 }
 
@@ -295,8 +295,8 @@ fn no_altered_plan_or_run_does_what_the_operators_own_plan_would_not() {
     let count = number("TRUEUP_FORGED_PLANS").unwrap_or(FEW);
     let first = number("TRUEUP_FORGED_SEED").unwrap_or(1);
     let stage = Stage::new();
-    let world = &stage.world;
-    let bases = bases(world);
+    let fixture = &stage.fixture;
+    let bases = bases(fixture);
     let honest = read(&forge(&bases[0])).unwrap();
     let nodes: Vec<String> = [
         "control01",
@@ -308,7 +308,7 @@ fn no_altered_plan_or_run_does_what_the_operators_own_plan_would_not() {
     ]
     .map(str::to_owned)
     .to_vec();
-    let path = world.checkout.outside().join("drawn.plan");
+    let path = fixture.checkout.outside().join("drawn.plan");
     let file = path.to_str().unwrap();
     let mut codes: BTreeMap<(bool, i32), usize> = BTreeMap::new();
     for seed in first..first + count {
@@ -322,11 +322,11 @@ fn no_altered_plan_or_run_does_what_the_operators_own_plan_would_not() {
         let operator = &operators[dice.below(operators.len())];
         let is_run = dice.chance(50);
         let ended: Ended = if is_run {
-            plant(world, &honest, &bytes);
-            world.run(&[&["apply", "--resume"][..], &operator.flags].concat())
+            plant(fixture, &honest, &bytes);
+            fixture.run(&[&["apply", "--resume"][..], &operator.flags].concat())
         } else {
             std::fs::write(&path, &bytes).unwrap();
-            world.run(&[&["apply", file][..], &operator.flags].concat())
+            fixture.run(&[&["apply", file][..], &operator.flags].concat())
         };
         *codes.entry((is_run, ended.code)).or_default() += 1;
         let told = || format!("seed {seed}, {:?}: {ended:?}\n{plan}", operator.flags);
@@ -335,7 +335,7 @@ fn no_altered_plan_or_run_does_what_the_operators_own_plan_would_not() {
             "{}",
             told()
         );
-        let after = world.ledger();
+        let after = fixture.ledger();
         judge(&stage.ledger, &after, operator, &requested(&plan), &told);
         if is_run || after != stage.ledger || ended.code == 0 {
             stage.restore();

@@ -1,27 +1,27 @@
 //! Honest runs that stop and are resumed in another clone, where their plan is held to one that is made now: none gets
 //! stuck, whenever it stopped.
 
-use super::{World, changed, control_plane, pin, remove, save};
+use super::{Fixture, changed, control_plane, pin, remove, save};
 use crate::git::{Checkout, Origin};
 
 /// After how many seconds of the simulated machines a run stops, with whatever goes on then.
 const LIVES: [&str; 8] = ["1", "20", "100", "300", "500", "900", "1500", "1900"];
 
 /// A clone of what a run of another one left, with the same machines.
-fn clone(first: &World, origin: &Origin) -> World {
-    let second = World::of(Checkout::clone_of(&origin.url(), &[]), first.site());
+fn clone(first: &Fixture, origin: &Origin) -> Fixture {
+    let second = Fixture::of(Checkout::clone_of(&origin.url(), &[]), first.site());
     let target = second.simulated_site();
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
     std::fs::copy(first.simulated_site(), target).unwrap();
     second
 }
 
-fn shared() -> (World, Origin) {
+fn shared() -> (Fixture, Origin) {
     published(changed())
 }
 
 /// A site whose records everybody can see.
-fn published(first: World) -> (World, Origin) {
+fn published(first: Fixture) -> (Fixture, Origin) {
     let origin = Origin::new();
     let git = |arguments: &[&str]| first.checkout.git(arguments);
     git(&["remote", "add", "origin", &origin.url()]);
@@ -92,7 +92,7 @@ fn a_run_that_stopped_is_resumed_elsewhere_with_its_effect() {
 fn a_run_that_has_torn_down_one_of_its_machines_is_resumed_elsewhere() {
     // Between the two teardowns, and in the middle of the second.
     for seconds in ["340", "400", "600"] {
-        let first = World::one_rack();
+        let first = Fixture::one_rack();
         first.run(&["apply", "--yes"]).with(0);
         remove(&first, "monitor02");
         remove(&first, "monitor03");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{World, changed, forge, load, pin, relabel, save, step};
+use super::{Fixture, changed, forge, load, pin, relabel, save, step};
 
 /// A relabel plan in which the relabel is a destroy that says that it does nothing.
 fn destroy_in_place_of_a_relabel(file: &str) -> Vec<u8> {
@@ -19,33 +19,33 @@ fn destroy_in_place_of_a_relabel(file: &str) -> Vec<u8> {
 
 #[test]
 fn a_relabel_that_became_a_destroy_is_refused_wherever_it_is_read() {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    relabel(&world);
-    world.checkout.commit("Gold");
-    let file = save(&world, &[]);
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    relabel(&fixture);
+    fixture.checkout.commit("Gold");
+    let file = save(&fixture, &[]);
     std::fs::write(&file, destroy_in_place_of_a_relabel(&file)).unwrap();
-    let before = world.ledger();
-    world.run(&["show", &file]).with(1).saying("contradicts");
-    world
+    let before = fixture.ledger();
+    fixture.run(&["show", &file]).with(1).saying("contradicts");
+    fixture
         .run(&["show", &file, "--format", "markdown"])
         .with(1)
         .saying("contradicts");
-    world.run(&["apply", &file]).with(5).saying("contradicts");
-    world
+    fixture.run(&["apply", &file]).with(5).saying("contradicts");
+    fixture
         .run(&["apply", &file, "--yes", "--allow-destroy", "all"])
         .with(5);
-    assert_eq!(world.ledger(), before);
-    assert_eq!(world.tags(), ["success"]);
+    assert_eq!(fixture.ledger(), before);
+    assert_eq!(fixture.tags(), ["success"]);
 }
 
 #[test]
 fn a_destroy_that_is_added_with_its_change_is_shown_and_not_done() {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    relabel(&world);
-    world.checkout.commit("Gold");
-    let file = save(&world, &[]);
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    relabel(&fixture);
+    fixture.checkout.commit("Gold");
+    let file = save(&fixture, &[]);
     let mut plan = load(&file);
     // Everything in it agrees: the change says what it is, and the options allow it.
     plan["options"]["allow_destroy"] = json!({"all": true, "nodes": []});
@@ -66,88 +66,88 @@ fn a_destroy_that_is_added_with_its_change_is_shown_and_not_done() {
     // As one of a machine whose address another one has now: before the groups.
     relabel["needs"] = json!([{"step": 1, "wait": "success"}]);
     std::fs::write(&file, forge(&plan)).unwrap();
-    let before = world.ledger();
-    let shown = world.run(&["show", &file]).with(0).stdout;
+    let before = fixture.ledger();
+    let shown = fixture.run(&["show", &file]).with(0).stdout;
     assert!(shown.contains("1 to destroy"), "{shown}");
     for more in [
         &[][..],
         &["--allow-destroy", "all"],
         &["--effect", &pin(&file)],
     ] {
-        world
+        fixture
             .run(&[&["apply", &file], more].concat())
             .with(5)
             .saying("than this one shows:\n  monitor01: `relabel` added\n");
     }
-    assert_eq!(world.ledger(), before);
+    assert_eq!(fixture.ledger(), before);
 }
 
 #[test]
 fn an_altered_file_is_told_no_digest_that_would_do() {
-    let world = World::one_rack();
-    let file = save(&world, &[]);
+    let fixture = Fixture::one_rack();
+    let file = save(&fixture, &[]);
     let mut plan = load(&file);
     plan["steps"][0]["timeout"] = json!(1);
     std::fs::write(&file, plan.to_string()).unwrap();
-    let ended = world.run(&["apply", &file]).with(5).saying("altered");
+    let ended = fixture.run(&["apply", &file]).with(5).saying("altered");
     let right: serde_json::Value = serde_json::from_slice(&forge(&plan)).unwrap();
     assert!(!ended.stderr.contains(right["digest"].as_str().unwrap()));
 }
 
 #[test]
 fn an_action_that_is_not_known_is_refused() {
-    let world = World::one_rack();
-    let file = save(&world, &[]);
+    let fixture = Fixture::one_rack();
+    let file = save(&fixture, &[]);
     let mut plan = load(&file);
     plan["action"] = json!("updates");
     std::fs::write(&file, forge(&plan)).unwrap();
     for command in ["show", "apply"] {
-        let ended = world.run(&[command, &file]).with(1);
+        let ended = fixture.run(&[command, &file]).with(1);
         ended.saying("unknown action \"updates\"");
     }
 }
 
 #[test]
 fn what_a_file_allows_counts_where_it_is_given_again_or_pinned() {
-    let world = changed();
+    let fixture = changed();
     let all = ["--allow-redeploy", "all", "--allow-destroy", "all"];
-    let file = save(&world, &all);
-    let before = world.ledger();
-    let refused = world.run(&["apply", &file]).with(4);
+    let file = save(&fixture, &all);
+    let before = fixture.ledger();
+    let refused = fixture.run(&["apply", &file]).with(4);
     refused
         .saying("`--allow-redeploy all`, `--allow-destroy all`")
         .saying(&format!("--effect {}", pin(&file)));
     // No flag that is about questions allows anything.
-    world.run(&["apply", &file, "--yes"]).with(4);
-    world.run(&["apply", &file, "--skip-blocked"]).with(4);
-    world
+    fixture.run(&["apply", &file, "--yes"]).with(4);
+    fixture.run(&["apply", &file, "--skip-blocked"]).with(4);
+    fixture
         .run(&["apply", &file, "--allow-redeploy", "all"])
         .with(4)
         .saying("--allow-destroy all");
-    world
+    fixture
         .run(&["apply", &file, "--effect", "0123456789abcdef"])
         .with(5)
         .saying("does not have the effect");
-    world.run(&["apply", &file, "--effect", "0123"]).with(64);
-    world
+    fixture.run(&["apply", &file, "--effect", "0123"]).with(64);
+    fixture
         .run(&["apply", "--yes", "--effect", &pin(&file)])
         .with(64);
-    assert_eq!(world.ledger(), before);
-    world
+    assert_eq!(fixture.ledger(), before);
+    fixture
         .run(&["apply", &file, "--effect", &pin(&file)])
         .with(0);
-    assert_eq!(world.ledger()["monitor02 destroyed"], 1);
-    assert_eq!(world.ledger()["compute11 destroyed"], 1);
+    assert_eq!(fixture.ledger()["monitor02 destroyed"], 1);
+    assert_eq!(fixture.ledger()["compute11 destroyed"], 1);
 }
 
 #[test]
 fn what_a_file_allows_is_done_where_it_is_allowed_by_name() {
-    let world = changed();
+    let fixture = changed();
     let file = save(
-        &world,
+        &fixture,
         &["--allow-redeploy", "all", "--allow-destroy", "all"],
     );
-    world
+    fixture
         .run(&[
             "apply",
             &file,
@@ -157,64 +157,66 @@ fn what_a_file_allows_is_done_where_it_is_allowed_by_name() {
             "all",
         ])
         .with(0);
-    assert_eq!(world.tags(), ["success", "success"]);
+    assert_eq!(fixture.tags(), ["success", "success"]);
 }
 
 #[test]
 fn an_allowance_that_nothing_takes_is_not_asked_for() {
-    let world = World::one_rack();
+    let fixture = Fixture::one_rack();
     let file = save(
-        &world,
+        &fixture,
         &["--allow-redeploy", "all", "--allow-destroy", "all"],
     );
-    world.run(&["apply", &file]).with(0);
-    assert_eq!(world.effects("deployed"), 13);
+    fixture.run(&["apply", &file]).with(0);
+    assert_eq!(fixture.effects("deployed"), 13);
 }
 
 #[test]
 fn a_teardown_in_a_file_wants_its_effect_pinned() {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    let path = world.checkout.outside().join("saved.plan");
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    let path = fixture.checkout.outside().join("saved.plan");
     let file = path.to_str().unwrap();
-    world
+    fixture
         .run(&["plan", "teardown", "monitor03", "-o", file])
         .with(0)
         .saying("--effect");
-    world.run(&["apply", file]).with(4).saying("`teardown`");
-    assert_eq!(world.effects("destroyed"), 0);
-    world.run(&["apply", file, "--effect", &pin(file)]).with(0);
-    assert_eq!(world.ledger()["monitor03 destroyed"], 1);
+    fixture.run(&["apply", file]).with(4).saying("`teardown`");
+    assert_eq!(fixture.effects("destroyed"), 0);
+    fixture
+        .run(&["apply", file, "--effect", &pin(file)])
+        .with(0);
+    assert_eq!(fixture.ledger()["monitor03 destroyed"], 1);
 }
 
 #[test]
 fn dropping_a_record_by_a_file_wants_its_effect_pinned() {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    let file = save(&world, &["forget", "monitor03"]);
-    world.run(&["apply", &file]).with(4).saying("`forget`");
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
-    world
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    let file = save(&fixture, &["forget", "monitor03"]);
+    fixture.run(&["apply", &file]).with(4).saying("`forget`");
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
+    fixture
         .run(&["apply", &file, "--effect", &pin(&file)])
         .with(0);
-    assert_eq!(world.planned(&[])["monitor03"], "adopt");
+    assert_eq!(fixture.planned(&[])["monitor03"], "adopt");
 }
 
 #[test]
 fn documents_that_were_not_merged_are_not_applied() {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    world.checkout.git(&["checkout", "--quiet", "-b", "side"]);
-    relabel(&world);
-    world.checkout.commit("On the side");
-    let file = save(&world, &["relabel", "monitor01"]);
-    world.checkout.git(&["checkout", "--quiet", "main"]);
-    world
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.checkout.git(&["checkout", "--quiet", "-b", "side"]);
+    relabel(&fixture);
+    fixture.checkout.commit("On the side");
+    let file = save(&fixture, &["relabel", "monitor01"]);
+    fixture.checkout.git(&["checkout", "--quiet", "main"]);
+    fixture
         .run(&["apply", &file])
         .with(4)
         .saying("is not in the history of the checkout");
-    assert_eq!(world.effects("relabelled"), 0);
-    world.checkout.git(&["checkout", "--quiet", "side"]);
-    world.run(&["apply", &file]).with(0);
-    assert_eq!(world.effects("relabelled"), 1);
+    assert_eq!(fixture.effects("relabelled"), 0);
+    fixture.checkout.git(&["checkout", "--quiet", "side"]);
+    fixture.run(&["apply", &file]).with(0);
+    assert_eq!(fixture.effects("relabelled"), 1);
 }

@@ -1,8 +1,8 @@
-//! What goes on in the world between a plan and its apply, and leaves an honest plan as good as it was.
+//! Changes of the site between a plan and its apply, and leaves an honest plan as good as it was.
 
 use jiff::{ToSpan, Zoned, civil::Date};
 
-use super::{World, another_image, changed, control_plane, pin, relabel, remove, save};
+use super::{Fixture, another_image, changed, control_plane, pin, relabel, remove, save};
 use trueup::backend::hardware::sim::{Settings, Simulator};
 use trueup::design::NodeName;
 
@@ -14,84 +14,86 @@ fn yesterday() -> String {
     today().yesterday().unwrap().to_string()
 }
 
-fn deployed() -> World {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    world
+fn deployed() -> Fixture {
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture
 }
 
 #[test]
 fn midnight_changes_nothing_where_no_retirement_begins() {
-    let world = deployed();
-    relabel(&world);
-    world.checkout.commit("Gold");
-    let file = save(&world, &["--as-of", &yesterday()]);
-    world.run(&["apply", &file]).with(0);
-    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+    let fixture = deployed();
+    relabel(&fixture);
+    fixture.checkout.commit("Gold");
+    let file = save(&fixture, &["--as-of", &yesterday()]);
+    fixture.run(&["apply", &file]).with(0);
+    assert_eq!(fixture.ledger()["monitor01 relabelled"], 1);
 }
 
 #[test]
 fn a_retirement_that_began_since_is_more_than_was_shown() {
-    let world = deployed();
-    relabel(&world);
-    world.checkout.write(
+    let fixture = deployed();
+    relabel(&fixture);
+    fixture.checkout.write(
         "retirement.yaml",
         format!(
             "---\nschema: trueup/NodeRetirement/v1\nmetadata: {{name: retirement}}\ndata:\n  retirements:\n    - {{node_names: [monitor03], reason: sold, from: {}}}\n",
             today()
         ),
     );
-    world.checkout.commit("Gold, and one is sold");
-    let file = save(&world, &["--as-of", &yesterday()]);
-    world
+    fixture.checkout.commit("Gold, and one is sold");
+    let file = save(&fixture, &["--as-of", &yesterday()]);
+    fixture
         .run(&["apply", &file])
         .with(5)
         .saying("monitor03: `set-retired` added");
-    assert_eq!(world.effects("relabelled"), 0);
+    assert_eq!(fixture.effects("relabelled"), 0);
 }
 
 #[test]
 fn a_plan_for_a_day_to_come_waits_for_it() {
-    let world = deployed();
-    relabel(&world);
-    world.checkout.commit("Gold");
+    let fixture = deployed();
+    relabel(&fixture);
+    fixture.checkout.commit("Gold");
     let tomorrow = today().checked_add(1.day()).unwrap().to_string();
-    let file = save(&world, &["--as-of", &tomorrow]);
-    world.run(&["apply", &file]).with(4).saying("as of");
-    world.run(&["apply", "--yes", "--as-of", &tomorrow]).with(4);
-    assert_eq!(world.effects("relabelled"), 0);
+    let file = save(&fixture, &["--as-of", &tomorrow]);
+    fixture.run(&["apply", &file]).with(4).saying("as of");
+    fixture
+        .run(&["apply", "--yes", "--as-of", &tomorrow])
+        .with(4);
+    assert_eq!(fixture.effects("relabelled"), 0);
 }
 
 #[test]
 fn a_plan_of_what_was_observed_elsewhere_is_applied_after_a_look() {
-    let world = changed();
-    let seen = world.checkout.outside().join("seen.json");
+    let fixture = changed();
+    let seen = fixture.checkout.outside().join("seen.json");
     let seen = seen.to_str().unwrap();
-    world.run(&["plan", "--save-observed", seen]).with(0);
+    fixture.run(&["plan", "--save-observed", seen]).with(0);
     let allowed = ["--allow-redeploy", "all", "--allow-destroy", "all"];
-    let file = save(&world, &[&["--observed", seen][..], &allowed].concat());
-    world
+    let file = save(&fixture, &[&["--observed", seen][..], &allowed].concat());
+    fixture
         .run(&[&["apply", &file][..], &allowed].concat())
         .with(0);
-    assert_eq!(world.ledger()["monitor02 destroyed"], 1);
-    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+    assert_eq!(fixture.ledger()["monitor02 destroyed"], 1);
+    assert_eq!(fixture.ledger()["monitor01 relabelled"], 1);
 }
 
 #[test]
 fn a_new_site_that_was_planned_on_records_alone_is_applied() {
-    let world = World::one_rack();
-    let file = save(&world, &["--observed", "none"]);
-    world.run(&["apply", &file]).with(0);
-    assert_eq!(world.effects("deployed"), 13);
+    let fixture = Fixture::one_rack();
+    let file = save(&fixture, &["--observed", "none"]);
+    fixture.run(&["apply", &file]).with(0);
+    assert_eq!(fixture.effects("deployed"), 13);
 }
 
 /// Changes a machine behind the program's back.
 fn machine(
-    world: &World,
+    fixture: &Fixture,
     name: &str,
     change: impl FnOnce(&mut trueup::backend::hardware::sim::Machine),
 ) {
-    let simulator = Simulator::open(&world.simulated_site(), Settings::default()).unwrap();
+    let simulator = Simulator::open(&fixture.simulated_site(), Settings::default()).unwrap();
     let node = NodeName::from(name);
     let mut machine = simulator.machine(&node).unwrap().unwrap();
     change(&mut machine);
@@ -101,35 +103,35 @@ fn machine(
 #[test]
 fn a_neighbour_that_was_switched_off_is_no_part_of_the_plan() {
     use trueup::lifecycle::PowerState;
-    let world = deployed();
-    relabel(&world);
-    world.checkout.commit("Gold");
+    let fixture = deployed();
+    relabel(&fixture);
+    fixture.checkout.commit("Gold");
     // Seen off when it was planned, and on when it is applied: it is left out, and the rest is done.
-    machine(&world, "compute12", |machine| {
+    machine(&fixture, "compute12", |machine| {
         machine.power = PowerState::Off
     });
-    let file = save(&world, &[]);
-    machine(&world, "compute12", |machine| {
+    let file = save(&fixture, &[]);
+    machine(&fixture, "compute12", |machine| {
         machine.power = PowerState::On
     });
-    world
+    fixture
         .run(&["apply", &file])
         .with(0)
         .saying("compute12: `power-on` left out");
-    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+    assert_eq!(fixture.ledger()["monitor01 relabelled"], 1);
 }
 
 #[test]
 fn a_machine_that_went_off_since_is_more_than_was_shown() {
     use trueup::lifecycle::PowerState;
-    let world = deployed();
-    relabel(&world);
-    world.checkout.commit("Gold");
-    let file = save(&world, &[]);
-    machine(&world, "compute12", |machine| {
+    let fixture = deployed();
+    relabel(&fixture);
+    fixture.checkout.commit("Gold");
+    let file = save(&fixture, &[]);
+    machine(&fixture, "compute12", |machine| {
         machine.power = PowerState::Off
     });
-    world
+    fixture
         .run(&["apply", &file])
         .with(5)
         .saying("compute12: `power-on` added");
@@ -137,74 +139,74 @@ fn a_machine_that_went_off_since_is_more_than_was_shown() {
 
 #[test]
 fn a_node_that_left_and_came_back_is_another_design() {
-    let world = deployed();
-    remove(&world, "monitor02");
-    world.checkout.commit("One less");
-    let file = save(&world, &["--allow-destroy", "all"]);
-    world.checkout.git(&["revert", "--no-edit", "HEAD"]);
-    world
+    let fixture = deployed();
+    remove(&fixture, "monitor02");
+    fixture.checkout.commit("One less");
+    let file = save(&fixture, &["--allow-destroy", "all"]);
+    fixture.checkout.git(&["revert", "--no-edit", "HEAD"]);
+    fixture
         .run(&["apply", &file, "--allow-destroy", "all"])
         .with(5)
         .saying("does not have the files that were planned");
-    assert_eq!(world.effects("destroyed"), 0);
+    assert_eq!(fixture.effects("destroyed"), 0);
 }
 
 #[test]
 fn a_neighbour_that_turned_not_ready_changes_nothing_of_the_plan() {
-    let world = changed();
+    let fixture = changed();
     let allowed = ["--allow-redeploy", "all", "--allow-destroy", "all"];
-    let file = save(&world, &allowed);
-    machine(&world, "compute12", |machine| {
+    let file = save(&fixture, &allowed);
+    machine(&fixture, "compute12", |machine| {
         machine.cluster.as_mut().unwrap().ready = false;
     });
-    world
+    fixture
         .run(&[&["apply", &file][..], &allowed].concat())
         .with(0);
-    assert_eq!(world.ledger()["compute11 deployed"], 2);
-    assert_eq!(world.ledger()["monitor02 destroyed"], 1);
-    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
+    assert_eq!(fixture.ledger()["compute11 deployed"], 2);
+    assert_eq!(fixture.ledger()["monitor02 destroyed"], 1);
+    assert_eq!(fixture.ledger()["monitor01 relabelled"], 1);
 }
 
 #[test]
 fn pods_that_moved_leave_a_plan_as_good_as_it_was() {
-    let world = control_plane();
-    let file = save(&world, &["redeploy", "worker-2"]);
+    let fixture = control_plane();
+    let file = save(&fixture, &["redeploy", "worker-2"]);
     // All of its pods are others, of the same controllers.
-    machine(&world, "worker-2", |machine| machine.pods.since = 1);
-    world
+    machine(&fixture, "worker-2", |machine| machine.pods.since = 1);
+    fixture
         .run(&["apply", &file, "--effect", &pin(&file)])
         .with(0);
-    assert_eq!(world.ledger()["worker-2 deployed"], 2);
+    assert_eq!(fixture.ledger()["worker-2 deployed"], 2);
 }
 
 #[test]
 fn a_machine_that_cannot_be_reached_at_the_apply_is_left_alone_and_the_rest_is_done() {
-    let world = deployed();
-    relabel(&world);
+    let fixture = deployed();
+    relabel(&fixture);
     for node in ["compute11", "compute12"] {
-        another_image(&world, node);
+        another_image(&fixture, node);
     }
-    let seen = world.checkout.outside().join("seen.json");
+    let seen = fixture.checkout.outside().join("seen.json");
     let seen = seen.to_str().unwrap();
-    world.run(&["plan", "--save-observed", seen]).with(0);
+    fixture.run(&["plan", "--save-observed", seen]).with(0);
     // From here on its controller is silent.
-    world.faults("[{nodes: [compute12], outcome: unobservable}]");
-    world.checkout.commit("Gold, and another image");
+    fixture.faults("[{nodes: [compute12], outcome: unobservable}]");
+    fixture.checkout.commit("Gold, and another image");
     let allowed = ["--allow-redeploy", "all"];
-    let file = save(&world, &[&["--observed", seen][..], &allowed].concat());
-    let ended = world.run(&[&["apply", &file][..], &allowed].concat());
+    let file = save(&fixture, &[&["--observed", seen][..], &allowed].concat());
+    let ended = fixture.run(&[&["apply", &file][..], &allowed].concat());
     ended
         .with(7)
         .saying("compute12 FAILED after 0.0 s: precondition-changed")
         .saying("cannot be observed now: the machine does not answer");
-    assert_eq!(world.ledger()["monitor01 relabelled"], 1);
-    assert_eq!(world.ledger()["compute11 deployed"], 2);
-    assert_eq!(world.ledger()["compute12 deployed"], 1);
-    assert_eq!(world.ledger().get("compute12 destroyed"), None);
+    assert_eq!(fixture.ledger()["monitor01 relabelled"], 1);
+    assert_eq!(fixture.ledger()["compute11 deployed"], 2);
+    assert_eq!(fixture.ledger()["compute12 deployed"], 1);
+    assert_eq!(fixture.ledger().get("compute12 destroyed"), None);
     // It answers again, and is done.
-    world.faults("[]");
-    let ended = world.commit_and_apply("It answers", &allowed);
+    fixture.faults("[]");
+    let ended = fixture.commit_and_apply("It answers", &allowed);
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert_eq!(world.ledger()["compute12 deployed"], 2);
-    world.run(&["plan", "--detailed-exitcode"]).with(0);
+    assert_eq!(fixture.ledger()["compute12 deployed"], 2);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }

@@ -23,33 +23,33 @@ use trueup::run::{
     ApprovedPlan, Committer, Connection, Process, Proposal, SiteRepository, Timekeeper, begin,
 };
 
+use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
-use super::world::{World, copy_folder};
 
 /// The example site, deployed, with changes of each kind in its documents: `monitor01` is relabelled; the storage of
 /// `compute11` and of its like asks for a redeploy; `monitor02` has left.
-fn changed() -> World {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
-    relabel(&world);
-    remove(&world, "monitor02");
-    another_image(&world, "compute11");
-    world.checkout.commit("Something of everything");
-    world
+fn changed() -> Fixture {
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    relabel(&fixture);
+    remove(&fixture, "monitor02");
+    another_image(&fixture, "compute11");
+    fixture.checkout.commit("Something of everything");
+    fixture
 }
 
 /// The example site with three members of etcd, deployed.
-fn control_plane() -> World {
-    let world = World::of(Checkout::new(), "control-plane");
+fn control_plane() -> Fixture {
+    let fixture = Fixture::of(Checkout::new(), "control-plane");
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/control-plane");
-    copy_folder(&example, world.checkout.path());
-    world.checkout.commit("The site");
-    world.run(&["apply", "--yes"]).with(0);
-    world
+    copy_folder(&example, fixture.checkout.path());
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture
 }
 
-fn relabel(world: &World) {
-    world.edit(
+fn relabel(fixture: &Fixture) {
+    fixture.edit(
         "nodes/monitoring.yaml",
         "{rack: rack01, tags: [monitoring]}",
         "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
@@ -57,28 +57,28 @@ fn relabel(world: &World) {
 }
 
 /// Asks for a redeploy of a compute node.
-fn another_image(world: &World, node: &str) {
+fn another_image(fixture: &Fixture, node: &str) {
     let begin = format!("metadata: {{name: {node}}}\ndata:\n  host_profile: compute\n");
     let changed = format!("{begin}  platform: {{image: another}}\n");
-    world.edit("nodes/compute.yaml", &begin, &changed);
+    fixture.edit("nodes/compute.yaml", &begin, &changed);
 }
 
-fn remove(world: &World, node: &str) {
-    let nodes = world.read("nodes/monitoring.yaml");
+fn remove(fixture: &Fixture, node: &str) {
+    let nodes = fixture.read("nodes/monitoring.yaml");
     let kept: Vec<&str> = nodes
         .split("---\n")
         .filter(|document| !document.contains(node))
         .collect();
     let path = "nodes/monitoring.yaml";
-    world.checkout.write(path, kept.join("---\n"));
+    fixture.checkout.write(path, kept.join("---\n"));
 }
 
 /// Saves a plan beside the checkout and gives its path.
-fn save(world: &World, arguments: &[&str]) -> String {
-    let path = world.checkout.outside().join("saved.plan");
+fn save(fixture: &Fixture, arguments: &[&str]) -> String {
+    let path = fixture.checkout.outside().join("saved.plan");
     let file = path.to_str().unwrap().to_owned();
     let command = [&["plan"], arguments, &["-o", &file]].concat();
-    world.run(&command).with(0);
+    fixture.run(&command).with(0);
     file
 }
 
@@ -136,12 +136,12 @@ impl Timekeeper for Now {
 
 /// Writes a run into the records of a clone whose plan is in `bytes`, as if it had been pushed by somebody and followed: its
 /// process is gone, and so is its folder. `honest` is a plan that can be read, for what the record says of the run.
-fn plant(world: &World, honest: &Plan, bytes: &[u8]) {
-    let repository: Repository = world.checkout.open();
+fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
+    let repository: Repository = fixture.checkout.open();
     let commit = repository.head().unwrap().unwrap();
     let site = SiteRepository {
         repository: &repository,
-        name: SiteName::from(world.site()),
+        name: SiteName::from(fixture.site()),
         connection: Connection::Alone,
     };
     let actor = Committer {
@@ -168,8 +168,8 @@ fn plant(world: &World, honest: &Plan, bytes: &[u8]) {
     .unwrap();
     let run: Arc<str> = Arc::from(begun.session.run().as_str());
     drop(begun);
-    let lock = format!("refs/trueup/{}/lock", world.site());
-    world.checkout.git(&["update-ref", "-d", &lock]);
-    let folder = world.checkout.path().join(".git/trueup");
-    std::fs::remove_dir_all(folder.join(world.site()).join(&*run)).unwrap();
+    let lock = format!("refs/trueup/{}/lock", fixture.site());
+    fixture.checkout.git(&["update-ref", "-d", &lock]);
+    let folder = fixture.checkout.path().join(".git/trueup");
+    std::fs::remove_dir_all(folder.join(fixture.site()).join(&*run)).unwrap();
 }

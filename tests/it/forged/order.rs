@@ -5,17 +5,17 @@ use trueup::plan::Plan;
 use trueup::plan::saved::{read, write};
 use trueup::step::StepKind;
 
-use super::{World, another_image, changed, control_plane, plant, save};
+use super::{Fixture, another_image, changed, control_plane, plant, save};
 
 /// A plan for a request, as it is read.
-fn planned(world: &World, request: &[&str]) -> Plan {
-    read(&std::fs::read(save(world, request)).unwrap()).unwrap()
+fn planned(fixture: &Fixture, request: &[&str]) -> Plan {
+    read(&std::fs::read(save(fixture, request)).unwrap()).unwrap()
 }
 
 /// Writes a plan as a run of another clone.
-fn planted(world: &World, honest: &Plan, mut forged: Plan) {
+fn planted(fixture: &Fixture, honest: &Plan, mut forged: Plan) {
     forged.summary.longest_path = longest_path(&forged);
-    plant(world, honest, &write(&forged));
+    plant(fixture, honest, &write(&forged));
 }
 
 fn longest_path(plan: &Plan) -> u64 {
@@ -29,13 +29,13 @@ fn longest_path(plan: &Plan) -> u64 {
 }
 
 /// Two machines that are built again, one after the other.
-fn one_at_a_time() -> (World, [&'static str; 6]) {
-    let world = World::one_rack();
-    world.run(&["apply", "--yes"]).with(0);
+fn one_at_a_time() -> (Fixture, [&'static str; 6]) {
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
     for node in ["compute11", "compute12"] {
-        another_image(&world, node);
+        another_image(&fixture, node);
     }
-    world.checkout.commit("Another image");
+    fixture.checkout.commit("Another image");
     let request = [
         "--allow-redeploy",
         "all",
@@ -44,7 +44,7 @@ fn one_at_a_time() -> (World, [&'static str; 6]) {
         "--parallelism",
         "10",
     ];
-    (world, request)
+    (fixture, request)
 }
 
 fn resume<'a>(allowed: &[&'a str]) -> Vec<&'a str> {
@@ -53,9 +53,9 @@ fn resume<'a>(allowed: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn steps_that_wait_for_less_are_not_resumed() {
-    let (world, request) = one_at_a_time();
-    let honest = planned(&world, &request);
-    let before = world.ledger();
+    let (fixture, request) = one_at_a_time();
+    let honest = planned(&fixture, &request);
+    let before = fixture.ledger();
     for kind in [
         StepKind::Deploy,
         StepKind::Prepare,
@@ -69,41 +69,41 @@ fn steps_that_wait_for_less_are_not_resumed() {
         let mut forged = honest.clone();
         let mut steps = forged.steps.iter_mut();
         steps.rfind(|step| step.id.kind == kind).unwrap().needs = Vec::new();
-        planted(&world, &honest, forged);
-        world
+        planted(&fixture, &honest, forged);
+        fixture
             .run(&resume(&request[..4]))
             .with(5)
             .saying("as steps of its kind do");
-        assert_eq!(world.ledger(), before);
+        assert_eq!(fixture.ledger(), before);
     }
 }
 
 #[test]
 fn more_machines_than_the_limits_allow_are_not_taken_out_together() {
-    let (world, request) = one_at_a_time();
-    let honest = planned(&world, &request);
+    let (fixture, request) = one_at_a_time();
+    let honest = planned(&fixture, &request);
     let mut forged = planned(
-        &world,
+        &fixture,
         &["--allow-redeploy", "all", "--max-unavailable", "2"],
     );
     forged.options = honest.options.clone();
-    let before = world.ledger();
-    planted(&world, &honest, forged);
-    world
+    let before = fixture.ledger();
+    planted(&fixture, &honest, forged);
+    fixture
         .run(&resume(&request[..4]))
         .with(5)
         .saying("together than the limits of the site allow");
-    assert_eq!(world.ledger(), before);
+    assert_eq!(fixture.ledger(), before);
     // The same run in waves is resumed.
-    planted(&world, &honest, honest.clone());
-    world.run(&resume(&request[..4])).with(0);
-    assert_eq!(world.ledger()["compute12 destroyed"], 1);
+    planted(&fixture, &honest, honest.clone());
+    fixture.run(&resume(&request[..4])).with(0);
+    assert_eq!(fixture.ledger()["compute12 destroyed"], 1);
 }
 
 #[test]
 fn groups_that_are_judged_otherwise_are_not_resumed() {
-    let world = changed();
-    let honest = planned(&world, &["--skip-blocked"]);
+    let fixture = changed();
+    let honest = planned(&fixture, &["--skip-blocked"]);
     type Forgery = fn(&mut trueup::plan::PlannedGroup);
     let forgeries: [Forgery; 3] = [
         |group| group.critical = !group.critical,
@@ -119,26 +119,26 @@ fn groups_that_are_judged_otherwise_are_not_resumed() {
                 .find(|group| group.nodes.len() > 1)
                 .unwrap(),
         );
-        planted(&world, &honest, forged);
-        world
+        planted(&fixture, &honest, forged);
+        fixture
             .run(&resume(&["--skip-blocked"]))
             .with(5)
             .saying("is judged otherwise");
     }
-    assert_eq!(world.effects("relabelled"), 0);
+    assert_eq!(fixture.effects("relabelled"), 0);
 }
 
 #[test]
 fn steps_get_the_time_that_a_plan_made_now_gives_them() {
-    let (world, request) = one_at_a_time();
-    let honest = planned(&world, &request);
+    let (fixture, request) = one_at_a_time();
+    let honest = planned(&fixture, &request);
     let mut forged = honest.clone();
     for step in &mut forged.steps {
         step.timeout = step.timeout.min(1);
     }
-    planted(&world, &honest, forged);
-    world.run(&resume(&request[..4])).with(0);
-    assert_eq!(world.ledger()["compute11 deployed"], 2);
+    planted(&fixture, &honest, forged);
+    fixture.run(&resume(&request[..4])).with(0);
+    assert_eq!(fixture.ledger()["compute11 deployed"], 2);
 }
 
 /// Takes a step out; what waited for it waits for what it waited for.
@@ -165,9 +165,9 @@ fn without(plan: &Plan, kind: StepKind) -> Plan {
 
 #[test]
 fn a_machine_is_not_taken_away_without_what_goes_before() {
-    let world = control_plane();
-    let honest = planned(&world, &["redeploy", "control-1"]);
-    let before = world.ledger();
+    let fixture = control_plane();
+    let honest = planned(&fixture, &["redeploy", "control-1"]);
+    let before = fixture.ledger();
     let pinned = |plan: &Plan| trueup::plan::PlanEffect::of(plan).digest().to_string();
     for kind in [
         StepKind::Drain,
@@ -177,12 +177,12 @@ fn a_machine_is_not_taken_away_without_what_goes_before() {
     ] {
         let forged = without(&honest, kind);
         let pin = pinned(&forged);
-        planted(&world, &honest, forged);
-        world
+        planted(&fixture, &honest, forged);
+        fixture
             .run(&resume(&["--effect", &pin]))
             .with(5)
             .saying(&format!("control-1: `{kind}` left out"));
-        assert_eq!(world.ledger(), before);
+        assert_eq!(fixture.ledger(), before);
     }
     let mut hasty = honest.clone();
     for step in &mut hasty.steps {
@@ -194,12 +194,14 @@ fn a_machine_is_not_taken_away_without_what_goes_before() {
     }
     let pin = pinned(&hasty);
     assert_ne!(pin, pinned(&honest));
-    planted(&world, &honest, hasty);
-    world
+    planted(&fixture, &honest, hasty);
+    fixture
         .run(&resume(&["--effect", &pin]))
         .with(5)
         .saying("control-1: its pods are given 0 s to end, not");
-    assert_eq!(world.ledger(), before);
-    planted(&world, &honest, honest.clone());
-    world.run(&resume(&["--effect", &pinned(&honest)])).with(0);
+    assert_eq!(fixture.ledger(), before);
+    planted(&fixture, &honest, honest.clone());
+    fixture
+        .run(&resume(&["--effect", &pinned(&honest)]))
+        .with(0);
 }

@@ -12,7 +12,7 @@ use super::death::{Death, Places};
 use super::exhaustive::text;
 use super::hub::{How, Refusal};
 use super::ledger::{Ledger, Outcome};
-use super::{CLONES, End, Errand, Stage, actor, allowing_all, chain, request};
+use super::{CLONES, End, RunCommand, Stage, actor, allowing_all, chain, request};
 
 /// Trips that are tried of each kind, spread evenly, unless `TRUEUP_TEST_CRASHES=all` asks for every one.
 const TRIPS: usize = 24;
@@ -99,14 +99,14 @@ impl Story {
         let mut clones = trip.clones.iter();
         let mut places = None;
         let (mut pushes, mut frames) = (0, 0);
-        let mut errand = Errand::Apply(&planned, false);
+        let mut command = RunCommand::Apply(&planned, false);
         hub.refuse(trip.refusal);
         let mut report = None;
         for life in 0..12 {
             if let Some(clone) = clones.next() {
                 stage.move_to(*clone);
             }
-            let lived = stage.live(&errand, deaths.next().copied());
+            let lived = stage.live(&command, deaths.next().copied());
             if places.is_none() {
                 (places, pushes) = (Some(lived.passed), hub.pushes());
             }
@@ -149,9 +149,9 @@ impl Story {
                 self.hurt(&stage, trip);
             }
             if !has_begun && report.is_none() {
-                errand = Errand::Apply(&planned, false);
+                command = RunCommand::Apply(&planned, false);
             } else {
-                errand = Errand::Resume(Default::default());
+                command = RunCommand::Resume(Default::default());
             }
         }
         panic!("{trip:?}: it does not come to its end: {:?}", stage.lock());

@@ -11,7 +11,7 @@ use trueup::step::StepKind;
 use super::death::Death;
 use super::exhaustive::{deployed, text};
 use super::ledger::{Ledger, Outcome};
-use super::{End, Errand, Stage, allowing_all, request, trouble};
+use super::{End, RunCommand, Stage, allowing_all, disturbance, request};
 
 /// Kinds of steps of which the simulator can be made to tell nothing: the machines', and the cluster's.
 const HARDWARE: [StepKind; 12] = [
@@ -57,7 +57,7 @@ fn blind() -> Stage {
 fn decided(stage: &Stage, action: Action, nodes: &[&str]) -> BTreeSet<(String, bool)> {
     let begin = |stage: &Stage, death| {
         let planned = stage.plan(&request(action, nodes), allowing_all()).unwrap();
-        stage.live(&Errand::Apply(&planned, false), death)
+        stage.live(&RunCommand::Apply(&planned, false), death)
     };
     let unbroken = stage.copy();
     let whole = begin(&unbroken, None);
@@ -99,7 +99,7 @@ fn decided(stage: &Stage, action: Action, nodes: &[&str]) -> BTreeSet<(String, b
                     }
                     End::Nothing | End::Failed(_) => panic!("{death:?}: {:?}", life.end),
                 }
-                life = stage.live(&Errand::Resume(std::mem::take(&mut decisions)), None);
+                life = stage.live(&RunCommand::Resume(std::mem::take(&mut decisions)), None);
             }
         }
     }
@@ -132,7 +132,7 @@ fn an_undecidable_step_of_any_kind_is_decided_by_a_person() {
         let next = stage.copy();
         all.extend(decided(&stage, action, nodes));
         let planned = next.plan(&request(action, nodes), allowing_all()).unwrap();
-        next.live(&Errand::Apply(&planned, false), None);
+        next.live(&RunCommand::Apply(&planned, false), None);
         stage = next;
     }
     let missing: Vec<_> = HARDWARE
@@ -151,13 +151,13 @@ fn a_process_that_was_taken_over_and_wakes_up_again_writes_nothing_more() {
     let whole = {
         let stage = stage.copy();
         let planned = stage.plan(&asked, allowing_all()).unwrap();
-        stage.live(&Errand::Apply(&planned, false), None)
+        stage.live(&RunCommand::Apply(&planned, false), None)
     };
     for event in (0..whole.told.len()).step_by(17) {
         let first = stage.copy();
-        let taken = trouble::taken_over(&first, event, None);
+        let taken = disturbance::taken_over(&first, event, None);
         let planned = first.plan(&asked, allowing_all()).unwrap();
-        let slept = first.live(&Errand::Apply(&planned, false), None);
+        let slept = first.live(&RunCommand::Apply(&planned, false), None);
         let second = first.alias();
         let End::Ended(ended) = taken.try_recv().unwrap().end else {
             // It had ended before it fell asleep.
@@ -189,9 +189,9 @@ fn what_a_run_did_elsewhere_is_not_done_again_however_often_it_dies_here() {
     let asked = request(Action::Redeploy, &["w1"]);
     let begin = |stage: &Stage, death| {
         let planned = stage.plan(&asked, allowing_all()).unwrap();
-        stage.live(&Errand::Apply(&planned, false), death)
+        stage.live(&RunCommand::Apply(&planned, false), death)
     };
-    let resume = |stage: &Stage, death| stage.live(&Errand::Resume(BTreeMap::new()), death);
+    let resume = |stage: &Stage, death| stage.live(&RunCommand::Resume(BTreeMap::new()), death);
     let calls = begin(&stage.copy(), None).passed.calls;
     for call in 0..calls {
         for commit in [0, 2] {
@@ -214,7 +214,7 @@ fn what_a_run_did_elsewhere_is_not_done_again_however_often_it_dies_here() {
                 // It was too far for some steps to tell, and is brought back by the next run.
                 let update = request(Action::Update, &[]);
                 let planned = stage.plan(&update, allowing_all()).unwrap();
-                let life = stage.live(&Errand::Apply(&planned, false), None);
+                let life = stage.live(&RunCommand::Apply(&planned, false), None);
                 assert!(matches!(life.end, End::Ended(_)), "{:?}", life.end);
             }
             let left = Ledger::of(&stage).left_behind(&stage);
@@ -240,7 +240,7 @@ fn a_tag_of_the_same_run_by_another_process_does_not_block() {
     std::fs::create_dir_all(&files).unwrap();
     let value = stage.repository.read_ref(&tags[0]).unwrap();
 
-    let end = stage.live(&Errand::Resume(BTreeMap::new()), None).end;
+    let end = stage.live(&RunCommand::Resume(BTreeMap::new()), None).end;
     assert!(matches!(end, End::Nothing), "{end:?}");
     assert_eq!(stage.repository.read_ref(&tags[0]).unwrap(), value);
     assert!(!files.exists(), "nobody tries that again");

@@ -9,7 +9,7 @@ use trueup::step::StepKind;
 use super::death::{Death, Places};
 use super::ledger::{Ledger, Outcome};
 use super::sites::Text;
-use super::{End, Errand, Stage, allowing_all, request};
+use super::{End, RunCommand, Stage, allowing_all, request};
 
 /// Deaths that are tried in each chapter, spread evenly, unless `TRUEUP_TEST_CRASHES=all` asks for every one.
 const DEATHS: usize = 24;
@@ -44,7 +44,7 @@ impl Story {
         let stage = self.stage.copy();
         let planned = stage.plan(&self.request, self.options.clone()).unwrap();
         let kinds = planned.plan.steps.iter().map(|step| step.id.kind).collect();
-        let first = stage.live(&Errand::Apply(&planned, false), death);
+        let first = stage.live(&RunCommand::Apply(&planned, false), death);
         let passed = first.passed;
         let mut life = first;
         for _ in 0..4 {
@@ -68,7 +68,7 @@ impl Story {
                     if next == Where::Elsewhere {
                         stage.move_elsewhere();
                     }
-                    life = stage.live(&Errand::Resume(Default::default()), None);
+                    life = stage.live(&RunCommand::Resume(Default::default()), None);
                 }
                 End::Nothing => {
                     let (state, _) = stage.records();
@@ -80,7 +80,7 @@ impl Story {
                         return (Outcome::of(&stage, &report), passed, kinds);
                     }
                     let planned = stage.plan(&self.request, self.options.clone()).unwrap();
-                    life = stage.live(&Errand::Apply(&planned, false), None);
+                    life = stage.live(&RunCommand::Apply(&planned, false), None);
                 }
                 End::Failed(error) => panic!("{death:?}: {error}\n{:#?}", life.told),
             }
@@ -142,7 +142,7 @@ pub(super) fn deployed(text: &Text) -> Stage {
 /// Does something on a stage that has to go well.
 fn done(stage: &Stage, action: Action, nodes: &[&str]) {
     let planned = stage.plan(&request(action, nodes), allowing_all()).unwrap();
-    let life = stage.live(&Errand::Apply(&planned, false), None);
+    let life = stage.live(&RunCommand::Apply(&planned, false), None);
     let End::Ended(ended) = life.end else {
         panic!("{:?} {:#?}", life.end, life.told);
     };

@@ -8,6 +8,7 @@
 mod clones;
 mod death;
 mod decide;
+mod disturbance;
 mod drawn;
 mod exhaustive;
 mod hub;
@@ -15,7 +16,6 @@ mod ledger;
 mod model;
 mod seeds;
 mod sites;
-mod trouble;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,20 +94,20 @@ struct Planned {
     applied: BTreeMap<NodeName, Arc<NodeDesign>>,
 }
 
-/// What a life is for.
-enum Errand<'a> {
-    /// A new run; `true`: an interrupted one is given up for it.
+/// The command of a process.
+enum RunCommand<'a> {
+    /// A new run; `true`: an interrupted one is aborted for it.
     Apply(&'a Planned, bool),
-    /// Going on, with what somebody decided.
+    /// A resume, with decisions of the operator.
     Resume(BTreeMap<Arc<str>, Decision>),
 }
 
 /// How a life ended.
 #[derive(Debug)]
 enum End {
-    /// As it was fated to.
+    /// At the drawn instant.
     Died,
-    /// There was nothing to go on with.
+    /// There was nothing to resume.
     Nothing,
     /// With an error, which a person would have seen.
     Failed(String),
@@ -379,12 +379,12 @@ impl Stage {
     }
 
     /// The life of a process. It may end before its death was due.
-    fn live(&self, errand: &Errand<'_>, death: Option<Death>) -> Life {
+    fn live(&self, command: &RunCommand<'_>, death: Option<Death>) -> Life {
         let undertaker = Undertaker::new(death);
         let mut told = Vec::new();
-        let end = undertaker.attend(&self.clock, || self.life(errand, &undertaker, &mut told));
+        let end = undertaker.attend(&self.clock, || self.life(command, &undertaker, &mut told));
         self.elsewhere.borrow_mut().clear();
-        trouble::mend(self);
+        disturbance::mend(self);
         let end = match end {
             Some(Ok(Some(done))) => End::Ended(Box::new(done)),
             None | Some(Ok(None)) => End::Died,
@@ -404,14 +404,14 @@ impl Stage {
     /// `None`: it died.
     fn life(
         &self,
-        errand: &Errand<'_>,
+        command: &RunCommand<'_>,
         undertaker: &Arc<Undertaker>,
         told: &mut Vec<String>,
     ) -> Result<Option<(RunReport, Finished)>, Error> {
         let (site, actor) = (self.site(), actor());
         let process = Process::new(&site, &actor, &self.clock);
-        match errand {
-            Errand::Apply(planned, supersede) => {
+        match command {
+            RunCommand::Apply(planned, supersede) => {
                 if !supersede {
                     look_out(process)?;
                 }
@@ -427,7 +427,7 @@ impl Stage {
                     ended(workflow::apply(process, &request, caller))
                 })
             }
-            Errand::Resume(decisions) => {
+            RunCommand::Resume(decisions) => {
                 let interrupted = match find_interrupted(&site, None) {
                     Err(nothing @ Error::NothingInterrupted { .. }) => {
                         look_out(process)?;

@@ -25,13 +25,13 @@ use trueup::step::StepKind;
 use crate::dice::Dice;
 
 use super::death::Death;
+use super::disturbance::{self, Disk};
 use super::drawn::{edit, text};
 use super::hub::{How, Refusal};
 use super::ledger::Ledger;
 use super::model;
 use super::sites::Text;
-use super::trouble::{self, Disk};
-use super::{End, Errand, Life, Planned, Stage, allowing_all, request};
+use super::{End, Life, Planned, RunCommand, Stage, allowing_all, request};
 
 /// Seeds that are tried where nobody says how many.
 const SEEDS: u64 = 2000;
@@ -49,7 +49,7 @@ fn death(dice: &mut Dice) -> Option<Death> {
 }
 
 /// What is done to a life from outside.
-enum Trouble {
+enum Disturbance {
     /// Nothing that it may not live on with.
     None,
     /// A disk fails for a while: it may end with an error, and lose nothing.
@@ -83,33 +83,33 @@ fn refusal(dice: &mut Dice, stage: &Stage) -> bool {
     true
 }
 
-fn trouble(dice: &mut Dice, stage: &Stage) -> Trouble {
+fn disturbance(dice: &mut Dice, stage: &Stage) -> Disturbance {
     if refusal(dice, stage) {
-        return Trouble::Refused;
+        return Disturbance::Refused;
     }
     let event = dice.below(60);
     let time = Duration::from_secs(dice.pick(&[1, 40, 200, 400, 1500]));
     match dice.below(10) {
         0 | 1 => {
             let death = death(dice);
-            Trouble::TakenOver(trouble::taken_over(stage, event, death))
+            Disturbance::TakenOver(disturbance::taken_over(stage, event, death))
         }
-        2 => Trouble::Moved(trouble::records_are_moved(stage, event)),
+        2 => Disturbance::Moved(disturbance::records_are_moved(stage, event)),
         3 => {
-            trouble::suspended(stage, event, time);
-            Trouble::None
+            disturbance::suspended(stage, event, time);
+            Disturbance::None
         }
         4 => {
             let off = dice.pick(&[-300_000_000, -4000, -1, 4000, 300_000_000]);
-            trouble::clock_is_set(stage, event, off);
-            Trouble::None
+            disturbance::clock_is_set(stage, event, off);
+            Disturbance::None
         }
         5..=7 => {
             let disk = dice.pick(&[Disk::Objects, Disk::Refs, Disk::Run]);
-            trouble::disk_fails(stage, disk, event, time);
-            Trouble::Disk
+            disturbance::disk_fails(stage, disk, event, time);
+            Disturbance::Disk
         }
-        _ => Trouble::None,
+        _ => Disturbance::None,
     }
 }
 
@@ -304,19 +304,19 @@ impl Tale {
     /// One process after the other; `Break`: what was asked for has come to its end.
     fn lives(&mut self, asked: &Asked, pursuit: &mut Pursuit, life: usize) -> ControlFlow<()> {
         let death = (life < 4).then(|| death(&mut self.dice)).flatten();
-        let trouble = match death {
-            None if life < 4 => trouble(&mut self.dice, &self.stage),
-            _ => Trouble::None,
+        let disturbance = match death {
+            None if life < 4 => disturbance(&mut self.dice, &self.stage),
+            _ => Disturbance::None,
         };
-        let errand = match pursuit.next {
-            Next::Resume => Errand::Resume(std::mem::take(&mut pursuit.decisions)),
-            Next::Apply => Errand::Apply(&pursuit.planned, false),
+        let command = match pursuit.next {
+            Next::Resume => RunCommand::Resume(std::mem::take(&mut pursuit.decisions)),
+            Next::Apply => RunCommand::Apply(&pursuit.planned, false),
         };
-        let lived = self.stage.live(&errand, death);
-        if matches!(trouble, Trouble::Refused) {
+        let lived = self.stage.live(&command, death);
+        if matches!(disturbance, Disturbance::Refused) {
             self.told.refused += 1;
         }
-        let end = self.outlived(lived, trouble, &mut pursuit.fails);
+        let end = self.outlived(lived, disturbance, &mut pursuit.fails);
         self.publishes();
         Ledger::of(&self.stage).check();
         match end {
@@ -440,14 +440,14 @@ impl Tale {
         }
     }
 
-    /// How a life ended that there was trouble in; whoever cannot go on with it has died.
-    fn outlived(&mut self, lived: Life, trouble: Trouble, fails: &mut Fails) -> End {
+    /// How a life ended with a disturbance; a process that cannot resume it has died.
+    fn outlived(&mut self, lived: Life, disturbance: Disturbance, fails: &mut Fails) -> End {
         for line in &lived.told {
             fails.hear(line);
             self.tell(line);
         }
-        match trouble {
-            Trouble::TakenOver(other) => {
+        match disturbance {
+            Disturbance::TakenOver(other) => {
                 let Ok(other) = other.try_recv() else {
                     return lived.end;
                 };
@@ -471,7 +471,7 @@ impl Tale {
                     ),
                 }
             }
-            Trouble::Moved(moved) => {
+            Disturbance::Moved(moved) => {
                 let is_moved = moved.try_recv().is_ok();
                 self.told.moved += usize::from(is_moved);
                 match lived.end {
@@ -482,7 +482,7 @@ impl Tale {
                     end => end,
                 }
             }
-            Trouble::Disk | Trouble::Refused => match lived.end {
+            Disturbance::Disk | Disturbance::Refused => match lived.end {
                 End::Failed(error) => {
                     self.told.failed += 1;
                     self.tell(&error);
@@ -490,7 +490,7 @@ impl Tale {
                 }
                 end => end,
             },
-            Trouble::None => lived.end,
+            Disturbance::None => lived.end,
         }
     }
 

@@ -6,8 +6,8 @@ use serde_json::json;
 use trueup::backend::{ActError, Probe};
 use trueup::step::{OnDrainTimeout, Parameters, StepKind};
 
-use super::world::{RUN, permanent, until};
-use super::{World, parameters};
+use super::fixture::{RUN, permanent, until};
+use super::{Fixture, parameters};
 
 const CLUSTERS: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
 
@@ -20,24 +20,24 @@ fn grace(seconds: u64) -> Parameters {
 
 #[tokio::test]
 async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    world.register("n1").await;
-    world.register("n2").await;
-    let kubelets = world.play_kubelets();
+    fixture.register("n1").await;
+    fixture.register("n2").await;
+    let kubelets = fixture.play_kubelets();
     let front = json!({"metadata": {"labels": {"app": "front"}}});
-    world.run("front-1", "n1", front.clone()).await;
-    world.run("front-2", "n2", front.clone()).await;
-    world.run("lone", "n1", json!({})).await;
-    world
+    fixture.run("front-1", "n1", front.clone()).await;
+    fixture.run("front-2", "n2", front.clone()).await;
+    fixture.run("lone", "n1", json!({})).await;
+    fixture
         .run(
             "api",
             "n1",
             json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}),
         )
         .await;
-    let set = world
+    let set = fixture
         .create(&json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
             "metadata": {"name": "net", "namespace": "default"},
             "spec": {"selector": {"matchLabels": {"app": "net"}}, "template": {
@@ -46,8 +46,8 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
                     "containers": [{"name": "net", "image": "example.org/net:1"}]}}}}))
         .await;
     assert!(set.metadata.uid.is_some());
-    world.bind("default", "net-", "n1").await;
-    world
+    fixture.bind("default", "net-", "n1").await;
+    fixture
         .create(
             &json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
             "metadata": {"name": "front", "namespace": "default"},
@@ -56,11 +56,11 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
         .await;
 
     assert_eq!(
-        world.probe(StepKind::Drain, "n1", grace(1)).await,
+        fixture.probe(StepKind::Drain, "n1", grace(1)).await,
         Probe::NotBegun
     );
-    let (order, heard) = world.order(StepKind::Drain, "n1", 120, grace(1));
-    let backend = world.backend.clone();
+    let (order, heard) = fixture.order(StepKind::Drain, "n1", 120, grace(1));
+    let backend = fixture.backend.clone();
     let drain = tokio::spawn({
         let order = order.clone();
         async move { backend.act(&order).await }
@@ -70,16 +70,16 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
     })
     .await;
     until("the other pod is gone", || async {
-        !world.pod_names().await.contains(&"lone".to_owned())
+        !fixture.pod_names().await.contains(&"lone".to_owned())
     })
     .await;
-    let held = world.pods().get("front-1").await.unwrap();
+    let held = fixture.pods().get("front-1").await.unwrap();
     assert!(held.metadata.deletion_timestamp.is_none());
     assert_eq!(
-        world.probe(StepKind::Drain, "n1", grace(1)).await,
+        fixture.probe(StepKind::Drain, "n1", grace(1)).await,
         Probe::UnderWay
     );
-    let node = world.nodes().get("n1").await.unwrap();
+    let node = fixture.nodes().get("n1").await.unwrap();
     assert_eq!(
         node.metadata.annotations.unwrap()["trueup.dev/cordoned-by"],
         RUN
@@ -88,11 +88,11 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
     // One who dies meanwhile is followed by one who goes on.
     drain.abort();
     assert!(drain.await.unwrap_err().is_cancelled());
-    let backend = world.backend.clone();
+    let backend = fixture.backend.clone();
     let drain = tokio::spawn(async move { backend.act(&order).await });
-    world.run("front-3", "n2", front).await;
+    fixture.run("front-3", "n2", front).await;
     drain.await.unwrap().unwrap();
-    let names = world.pod_names().await;
+    let names = fixture.pod_names().await;
     assert!(!names.contains(&"front-1".to_owned()), "{names:?}");
     for stays in ["front-2", "front-3", "api"] {
         assert!(names.contains(&stays.to_owned()), "{stays}: {names:?}");
@@ -102,24 +102,28 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
         "{names:?}"
     );
     assert_eq!(
-        world.probe(StepKind::Drain, "n1", grace(1)).await,
+        fixture.probe(StepKind::Drain, "n1", grace(1)).await,
         Probe::Done
     );
 
     // What trueup cordoned it undoes; what somebody else cordoned it leaves.
-    world
+    fixture
         .act(StepKind::Uncordon, "n1", 30, parameters())
         .await
         .unwrap();
     assert_eq!(
-        world.probe(StepKind::Uncordon, "n1", parameters()).await,
+        fixture.probe(StepKind::Uncordon, "n1", parameters()).await,
         Probe::Done
     );
-    let node = world.nodes().get("n1").await.unwrap();
+    let node = fixture.nodes().get("n1").await.unwrap();
     let annotations = node.metadata.annotations.unwrap_or_default();
     assert!(!annotations.contains_key("trueup.dev/cordoned-by"));
-    world.nodes().cordon("n2").await.unwrap();
-    let refused = permanent(world.act(StepKind::Uncordon, "n2", 30, parameters()).await);
+    fixture.nodes().cordon("n2").await.unwrap();
+    let refused = permanent(
+        fixture
+            .act(StepKind::Uncordon, "n2", 30, parameters())
+            .await,
+    );
     assert!(
         refused.starts_with("Conflict: node `n2` was not cordoned by trueup"),
         "{refused}"
@@ -129,19 +133,19 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
 
 #[tokio::test]
 async fn a_budget_is_asked_when_its_status_changes_and_not_again_and_again() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    world.register("n1").await;
-    world.register("n2").await;
-    let kubelets = world.play_kubelets();
+    fixture.register("n1").await;
+    fixture.register("n2").await;
+    let kubelets = fixture.play_kubelets();
     let front = json!({"metadata": {"labels": {"app": "front"}}});
     let back = json!({"metadata": {"labels": {"app": "back"}}});
     for number in 0..12 {
-        world
+        fixture
             .run(&format!("front-{number}"), "n1", front.clone())
             .await;
-        world
+        fixture
             .run(&format!("back-{number}"), "n1", back.clone())
             .await;
     }
@@ -149,52 +153,52 @@ async fn a_budget_is_asked_when_its_status_changes_and_not_again_and_again() {
         let budget = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
             "metadata": {"name": name, "namespace": "default"},
             "spec": {"minAvailable": minimum, "selector": {"matchLabels": {"app": name}}}});
-        world.create(&budget).await;
-        world.until_budget(name, minimum).await;
+        fixture.create(&budget).await;
+        fixture.until_budget(name, minimum).await;
     }
-    let (order, heard) = world.order(StepKind::Drain, "n1", 300, grace(1));
-    let backend = world.backend.clone();
+    let (order, heard) = fixture.order(StepKind::Drain, "n1", 300, grace(1));
+    let backend = fixture.backend.clone();
     let drain = tokio::spawn(async move { backend.act(&order).await });
     until("the budget holds", || async {
         heard.has("22 pods left, 22 of them held back")
     })
     .await;
-    let before = world.refused_evictions().await;
+    let before = fixture.refused_evictions().await;
     assert!(before <= 4, "{before} refusals");
     let mut started = 0;
     until("what is started elsewhere lets all pods go", || {
         started += 1;
-        let (world, front, back) = (&world, &front, &back);
+        let (fixture, front, back) = (&fixture, &front, &back);
         let is_over = drain.is_finished();
         async move {
             for (name, more) in [("front", front), ("back", back)] {
                 let name = format!("{name}-new-{started}");
-                world.run(&name, "n2", more.clone()).await;
+                fixture.run(&name, "n2", more.clone()).await;
             }
             is_over
         }
     })
     .await;
     drain.await.unwrap().unwrap();
-    let refusals = world.refused_evictions().await;
+    let refusals = fixture.refused_evictions().await;
     assert!(refusals <= 12, "{refusals} refusals of 24 evictions");
     kubelets.abort();
 }
 
 #[tokio::test]
 async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    let uid = world.register("n1").await;
-    let kubelets = world.play_kubelets();
-    let refused = permanent(world.act(StepKind::Drain, "n1", 60, grace(60)).await);
+    let uid = fixture.register("n1").await;
+    let kubelets = fixture.play_kubelets();
+    let refused = permanent(fixture.act(StepKind::Drain, "n1", 60, grace(60)).await);
     assert!(
         refused.starts_with("BadRequest: pods have 60 s to end"),
         "{refused}"
     );
     assert!(
-        world
+        fixture
             .nodes()
             .get("n1")
             .await
@@ -205,9 +209,9 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
             .is_none()
     );
 
-    world.run_stubborn("stuck", "n1").await;
-    world.run("lone", "n1", json!({})).await;
-    let failed = permanent(world.act(StepKind::Drain, "n1", 4, grace(1)).await);
+    fixture.run_stubborn("stuck", "n1").await;
+    fixture.run("lone", "n1", json!({})).await;
+    let failed = permanent(fixture.act(StepKind::Drain, "n1", 4, grace(1)).await);
     assert_eq!(
         failed,
         "DrainNodeError: 1 pod is left after 4 s: default/stuck (is ending)"
@@ -218,13 +222,13 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
         node_uid: Some(uid.clone()),
         ..grace(1)
     };
-    world
+    fixture
         .act(StepKind::Drain, "n1", 4, chosen(OnDrainTimeout::Continue))
         .await
         .unwrap();
-    assert_eq!(world.pod_names().await, ["stuck"]);
+    assert_eq!(fixture.pod_names().await, ["stuck"]);
     // The kubelet still reports, so that the machine is not off, and nothing is forced.
-    let removal = world.act(
+    let removal = fixture.act(
         StepKind::RemoveFromCluster,
         "n1",
         3,
@@ -235,9 +239,9 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
         refused.contains("it is Ready: its kubelet reports"),
         "{refused}"
     );
-    assert_eq!(world.pod_names().await, ["stuck"]);
+    assert_eq!(fixture.pod_names().await, ["stuck"]);
 
-    world
+    fixture
         .act(
             StepKind::Drain,
             "n1",
@@ -246,11 +250,11 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
         )
         .await
         .unwrap();
-    assert!(world.pod_names().await.is_empty());
+    assert!(fixture.pod_names().await.is_empty());
 
-    world.run_stubborn("stuck", "n1").await;
-    world.say_ready("n1", false).await;
-    world
+    fixture.run_stubborn("stuck", "n1").await;
+    fixture.say_ready("n1", false).await;
+    fixture
         .act(
             StepKind::RemoveFromCluster,
             "n1",
@@ -259,70 +263,70 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
         )
         .await
         .unwrap();
-    assert!(world.pod_names().await.is_empty());
-    assert!(world.nodes().get_opt("n1").await.unwrap().is_none());
+    assert!(fixture.pod_names().await.is_empty());
+    assert!(fixture.nodes().get_opt("n1").await.unwrap().is_none());
     kubelets.abort();
 }
 
 #[tokio::test]
 async fn three_hundred_pods_go_though_the_server_goes_away_in_the_middle() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    world.register("n1").await;
+    fixture.register("n1").await;
     for number in 0..300 {
-        world.run(&format!("p{number}"), "n1", json!({})).await;
+        fixture.run(&format!("p{number}"), "n1", json!({})).await;
     }
-    let kubelets = world.play_kubelets();
-    let (order, heard) = world.order(StepKind::Drain, "n1", 300, grace(1));
-    let backend = world.backend.clone();
+    let kubelets = fixture.play_kubelets();
+    let (order, heard) = fixture.order(StepKind::Drain, "n1", 300, grace(1));
+    let backend = fixture.backend.clone();
     let drain = tokio::spawn(async move { backend.act(&order).await });
     until("some pods are gone", || async {
-        let left = world.pod_names().await.len();
+        let left = fixture.pod_names().await.len();
         assert!(left > 0, "too fast to be disturbed");
         left < 250
     })
     .await;
     // One that comes late is evicted too.
-    world.run("late", "n1", json!({})).await;
+    fixture.run("late", "n1", json!({})).await;
     assert!(!drain.is_finished());
-    world.kill();
+    fixture.kill();
     until("the drain notices", || async {
         heard.has("does not answer")
     })
     .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(!drain.is_finished());
-    world.revive().await;
+    fixture.revive().await;
     drain.await.unwrap().unwrap();
-    assert_eq!(world.pod_names().await, Vec::<String>::new());
+    assert_eq!(fixture.pod_names().await, Vec::<String>::new());
     kubelets.abort();
 }
 
 #[tokio::test]
 async fn volumes_are_waited_for_before_the_machine_may_go_off() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    world.register("n1").await;
+    fixture.register("n1").await;
     let attachment = json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
         "metadata": {"name": "a1"}, "spec": {"attacher": "csi.example.org", "nodeName": "n1",
             "source": {"persistentVolumeName": "pv-1"}}});
-    world.create(&attachment).await;
-    let failed = permanent(world.act(StepKind::Drain, "n1", 4, grace(1)).await);
+    fixture.create(&attachment).await;
+    let failed = permanent(fixture.act(StepKind::Drain, "n1", 4, grace(1)).await);
     assert_eq!(
         failed,
         "DrainNodeError: 1 volume is still attached after 4 s: pv-1"
     );
-    let (order, heard) = world.order(StepKind::Drain, "n1", 60, grace(1));
-    let backend = world.backend.clone();
+    let (order, heard) = fixture.order(StepKind::Drain, "n1", 60, grace(1));
+    let backend = fixture.backend.clone();
     let drain = tokio::spawn(async move { backend.act(&order).await });
     until("it waits", || async {
         heard.has("1 volume is still attached")
     })
     .await;
     let attachments: kube::Api<k8s_openapi::api::storage::v1::VolumeAttachment> =
-        kube::Api::all(world.client.clone());
+        kube::Api::all(fixture.client.clone());
     attachments.delete("a1", &Default::default()).await.unwrap();
     drain.await.unwrap().unwrap();
 }
@@ -330,13 +334,13 @@ async fn volumes_are_waited_for_before_the_machine_may_go_off() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named_and_may_come_back() {
     let nowhere = "clusters: {kubernetes: {kubeconfig: {env: SITE}, context: other}}\n";
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    let kubeconfig = std::fs::read_to_string(world.kubeconfig()).unwrap();
-    world.kill();
-    let (order, _) = world.order(StepKind::Drain, "n1", 60, grace(1));
-    match world.backend.act(&order).await {
+    let kubeconfig = std::fs::read_to_string(fixture.kubeconfig()).unwrap();
+    fixture.kill();
+    let (order, _) = fixture.order(StepKind::Drain, "n1", 60, grace(1));
+    match fixture.backend.act(&order).await {
         Err(ActError::Passing(text)) => {
             assert!(
                 text.starts_with("DrainNodeError: the API server does not answer"),
@@ -345,10 +349,10 @@ async fn a_server_that_is_not_there_is_named_and_may_come_back() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(world.backend.probe(&order).await, Probe::UnderWay);
+    assert_eq!(fixture.backend.probe(&order).await, Probe::UnderWay);
 
-    let secrets = super::world::secret(kubeconfig);
-    let backend = super::world::open(nowhere, secrets);
+    let secrets = super::fixture::secret(kubeconfig);
+    let backend = super::fixture::open(nowhere, secrets);
     let text = permanent(backend.act(&order).await);
     assert!(
         text.contains("the kubeconfig cannot be used: it has no context `other`"),
@@ -358,7 +362,7 @@ async fn a_server_that_is_not_there_is_named_and_may_come_back() {
         text.contains("`clusters.kubernetes` of the site's Backends document"),
         "{text}"
     );
-    let backend = super::world::open(CLUSTERS, super::world::no_secrets());
+    let backend = super::fixture::open(CLUSTERS, super::fixture::no_secrets());
     let text = permanent(backend.act(&order).await);
     assert!(text.contains("the kubeconfig cannot be read"), "{text}");
 }

@@ -8,8 +8,8 @@ use trueup::design::NodeName;
 use trueup::observed::Fact;
 use trueup::step::{Parameters, StepKind};
 
-use super::world::{open, permanent, secret, until};
-use super::{World, parameters};
+use super::fixture::{open, permanent, secret, until};
+use super::{Fixture, parameters};
 
 /// A cluster whose nodes are called as in the design.
 const ALIKE: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
@@ -20,24 +20,24 @@ const CLUSTERS: &str =
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn nodes_are_seen_by_the_names_of_the_design_with_what_a_drain_would_meet() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    let uid = world.register("worker-a").await;
-    world.register("n3").await;
-    world.nodes().cordon("n3").await.unwrap();
-    world.say_ready("n3", false).await;
+    let uid = fixture.register("worker-a").await;
+    fixture.register("n3").await;
+    fixture.nodes().cordon("n3").await.unwrap();
+    fixture.say_ready("n3", false).await;
     let front = json!({"metadata": {"labels": {"app": "front"}}, "spec": {"volumes": [
         {"name": "tmp", "emptyDir": {}}, {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
-    world.run("front-1", "worker-a", front).await;
-    world
+    fixture.run("front-1", "worker-a", front).await;
+    fixture
         .run(
             "etcd-a",
             "worker-a",
             json!({"spec": {"containers": [{"name": "etcd", "image": "etcd:3"}]}}),
         )
         .await;
-    world.run("elsewhere", "n3", json!({})).await;
+    fixture.run("elsewhere", "n3", json!({})).await;
     let created = [
         json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
             "metadata": {"name": "front", "namespace": "default"},
@@ -52,11 +52,11 @@ async fn nodes_are_seen_by_the_names_of_the_design_with_what_a_drain_would_meet(
                 "source": {"persistentVolumeName": "pv-1"}}}),
     ];
     for object in &created {
-        world.create(object).await;
+        fixture.create(object).await;
     }
     let names = ["n1", "n2"].map(NodeName::from);
     let asked = names.iter().cloned().collect();
-    let sight = || world.backend.observe(&asked, Look::ALL);
+    let sight = || fixture.backend.observe(&asked, Look::ALL);
     until("the budget is reckoned", || async {
         sight().await.pods.get(&names[0]).is_some_and(|pods| {
             pods.blocked
@@ -111,8 +111,8 @@ async fn nodes_are_seen_by_the_names_of_the_design_with_what_a_drain_would_meet(
     assert_eq!(seen.pods[&names[1]].evicted, 0);
 
     // Where nobody answers, all that is known is that.
-    let kubeconfig = std::fs::read_to_string(world.kubeconfig()).unwrap();
-    world.kill();
+    let kubeconfig = std::fs::read_to_string(fixture.kubeconfig()).unwrap();
+    fixture.kill();
     let backend = open(CLUSTERS, secret(kubeconfig));
     let seen = backend.observe(&asked, Look::ALL).await;
     assert!(seen.facts.is_none());
@@ -127,15 +127,15 @@ async fn nodes_are_seen_by_the_names_of_the_design_with_what_a_drain_would_meet(
 
 #[tokio::test]
 async fn a_list_longer_than_a_page_is_read_to_its_end() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
     for number in 0..1001 {
         let node =
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("w{number}")}});
-        world.create(&node).await;
+        fixture.create(&node).await;
     }
-    let seen = world
+    let seen = fixture
         .backend
         .observe(&Default::default(), Look::default())
         .await;
@@ -144,19 +144,19 @@ async fn a_list_longer_than_a_page_is_read_to_its_end() {
 
 #[tokio::test]
 async fn a_right_that_is_missing_is_named_before_it_is_needed() {
-    let Some(world) = World::start(ALIKE).await else {
+    let Some(fixture) = Fixture::start(ALIKE).await else {
         return;
     };
-    world.register("n1").await;
+    fixture.register("n1").await;
     let asked = [NodeName::from("n1")].into();
     let missing = |kind| {
         let look = Look {
             rights: Rights::Of(kind),
             ..Look::default()
         };
-        let (world, asked) = (&world, &asked);
+        let (fixture, asked) = (&fixture, &asked);
         async move {
-            let facts = world.backend.observe(asked, look).await.facts.unwrap();
+            let facts = fixture.backend.observe(asked, look).await.facts.unwrap();
             let rights = facts.missing_rights.into_iter();
             rights
                 .map(|right| right.right.to_string())
@@ -180,7 +180,7 @@ async fn a_right_that_is_missing_is_named_before_it_is_needed() {
         &Default::default(),
         &kube::api::Patch::Merge(rules),
     );
-    world.client.request_text(patch.unwrap()).await.unwrap();
+    fixture.client.request_text(patch.unwrap()).await.unwrap();
     until("the server knows of it", || async {
         missing(StepKind::Drain).await == ["patch nodes", "create pods/eviction", "delete pods"]
     })
@@ -191,13 +191,13 @@ async fn a_right_that_is_missing_is_named_before_it_is_needed() {
 
 #[tokio::test]
 async fn the_last_api_server_that_is_ready_is_not_drained() {
-    let Some(world) = World::start(ALIKE).await else {
+    let Some(fixture) = Fixture::start(ALIKE).await else {
         return;
     };
     let slices = "/apis/discovery.k8s.io/v1beta1/namespaces/default/endpointslices";
     let address = || async {
         let list = kube::core::Request::new(slices).list(&Default::default());
-        let found: Value = world.client.request(list.unwrap()).await.unwrap();
+        let found: Value = fixture.client.request(list.unwrap()).await.unwrap();
         found["items"][0]["endpoints"][0]["addresses"][0].clone()
     };
     until("the server says where it is", || async {
@@ -205,16 +205,16 @@ async fn the_last_api_server_that_is_ready_is_not_drained() {
     })
     .await;
     let address = address().await;
-    world.register("n1").await;
+    fixture.register("n1").await;
     let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
     let patch = kube::api::Patch::Merge(status);
-    world
+    fixture
         .nodes()
         .patch_status("n1", &Default::default(), &patch)
         .await
         .unwrap();
     let asked = [NodeName::from("n1")].into();
-    let seen = world.backend.observe(&asked, Look::default()).await;
+    let seen = fixture.backend.observe(&asked, Look::default()).await;
     assert_eq!(seen.facts.unwrap().api_servers, Some(Fact::Known(1)));
     assert_eq!(seen.nodes.known().unwrap()["n1"].api_servers, 1);
     let grace = Parameters {
@@ -222,14 +222,14 @@ async fn the_last_api_server_that_is_ready_is_not_drained() {
         ..parameters()
     };
     for kind in [StepKind::Drain, StepKind::ShutdownKubelet] {
-        let refused = permanent(world.act(kind, "n1", 30, grace.clone()).await);
+        let refused = permanent(fixture.act(kind, "n1", 30, grace.clone()).await);
         assert!(
             refused.starts_with("Conflict: node `n1` cannot be ")
                 && refused.contains("no other API server of its cluster is ready"),
             "{refused}"
         );
     }
-    let node = world.nodes().get("n1").await.unwrap();
+    let node = fixture.nodes().get("n1").await.unwrap();
     assert!(node.spec.unwrap().unschedulable.is_none());
     // Another one that is not ready does not count, and one that is does.
     let other = |name: &str, address: &str, ready: bool| {
@@ -239,8 +239,8 @@ async fn the_last_api_server_that_is_ready_is_not_drained() {
             "addressType": "IPv4",
             "endpoints": [{"addresses": [address], "conditions": {"ready": ready}}]})
     };
-    world.create(&other("second", "192.0.2.2", false)).await;
-    permanent(world.act(StepKind::Drain, "n1", 30, grace.clone()).await);
-    world.create(&other("third", "192.0.2.3", true)).await;
-    world.act(StepKind::Drain, "n1", 30, grace).await.unwrap();
+    fixture.create(&other("second", "192.0.2.2", false)).await;
+    permanent(fixture.act(StepKind::Drain, "n1", 30, grace.clone()).await);
+    fixture.create(&other("third", "192.0.2.3", true)).await;
+    fixture.act(StepKind::Drain, "n1", 30, grace).await.unwrap();
 }

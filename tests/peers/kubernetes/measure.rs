@@ -15,12 +15,12 @@ use trueup::backend::Look;
 use trueup::design::NodeName;
 use trueup::step::{Parameters, StepKind};
 
-use super::{World, parameters};
+use super::{Fixture, parameters};
 
 const CLUSTERS: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
 
 /// Creates many pods at a time; `node` says where each runs.
-async fn run_many(world: &World, count: usize, node: impl Fn(usize) -> String, more: &Value) {
+async fn run_many(fixture: &Fixture, count: usize, node: impl Fn(usize) -> String, more: &Value) {
     iter(0..count)
         .for_each_concurrent(32, |number| {
             let node = node(number);
@@ -32,7 +32,7 @@ async fn run_many(world: &World, count: usize, node: impl Fn(usize) -> String, m
                     pod["spec"]["containers"][0]["env"] = env.clone();
                 }
                 let pod: Pod = serde_json::from_value(pod).unwrap();
-                world.pods().create(&PostParams::default(), &pod).await.unwrap();
+                fixture.pods().create(&PostParams::default(), &pod).await.unwrap();
             }
         })
         .await;
@@ -41,22 +41,22 @@ async fn run_many(world: &World, count: usize, node: impl Fn(usize) -> String, m
 #[tokio::test]
 #[ignore = "a measurement, run by hand"]
 async fn a_drain_of_three_hundred_pods_beside_that_of_kubectl() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    let kubelets = world.play_kubelets();
+    let kubelets = fixture.play_kubelets();
     for round in 0..3 {
         let (ours, theirs) = (format!("ours{round}"), format!("theirs{round}"));
         for node in [&ours, &theirs] {
-            world.register(node).await;
-            run_many(&world, 300, |_| node.clone(), &Value::Null).await;
+            fixture.register(node).await;
+            run_many(&fixture, 300, |_| node.clone(), &Value::Null).await;
         }
         let kubectl = async {
             let began = Instant::now();
             let mut command = Command::new("kubectl");
             command
                 .arg("--kubeconfig")
-                .arg(world.kubeconfig())
+                .arg(fixture.kubeconfig())
                 .args(["drain", &theirs, "--force"]);
             command.args([
                 "--ignore-daemonsets",
@@ -76,7 +76,7 @@ async fn a_drain_of_three_hundred_pods_beside_that_of_kubectl() {
                 grace_period: Some(1),
                 ..parameters()
             };
-            world
+            fixture
                 .act(StepKind::Drain, &ours, 600, wanted)
                 .await
                 .unwrap();
@@ -98,17 +98,17 @@ async fn a_drain_of_three_hundred_pods_beside_that_of_kubectl() {
 #[tokio::test]
 #[ignore = "a measurement, run by hand"]
 async fn five_thousand_nodes_and_fifty_thousand_pods_are_seen() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
     let began = Instant::now();
     iter(0..5000)
         .for_each_concurrent(32, |number| {
-            let world = &world;
+            let fixture = &fixture;
             async move {
                 let node = json!({"apiVersion": "v1", "kind": "Node",
                     "metadata": {"name": format!("w{number}")}});
-                world.create(&node).await;
+                fixture.create(&node).await;
             }
         })
         .await;
@@ -117,7 +117,7 @@ async fn five_thousand_nodes_and_fifty_thousand_pods_are_seen() {
         .map(|number| json!({"name": format!("SETTING_{number}"), "value": "x".repeat(60)}))
         .collect();
     run_many(
-        &world,
+        &fixture,
         50_000,
         |number| format!("w{}", number % 5000),
         &json!({"env": env}),
@@ -130,7 +130,7 @@ async fn five_thousand_nodes_and_fifty_thousand_pods_are_seen() {
     for look in [Look::default(), Look::ALL, Look::ALL] {
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let (before, began) = (memory("VmRSS"), Instant::now());
-        let seen = world.backend.observe(&asked, look).await;
+        let seen = fixture.backend.observe(&asked, look).await;
         let (took, peak) = (began.elapsed(), memory("VmHWM"));
         let nodes = seen.nodes.known().unwrap().len();
         let pods: usize = seen.pods.values().map(|pods| pods.evicted).sum();

@@ -10,13 +10,13 @@ use trueup::backend::ActError;
 use trueup::design::NodeName;
 use trueup::step::{Parameters, StepKind};
 
-use super::World;
+use super::Fixture;
 
 const CLUSTERS: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
 
-async fn patch(world: &World, node: &str, patch: Value) {
+async fn patch(fixture: &Fixture, node: &str, patch: Value) {
     let parameters = PatchParams::default();
-    let nodes = world.nodes();
+    let nodes = fixture.nodes();
     nodes
         .patch(node, &parameters, &Patch::Merge(patch))
         .await
@@ -24,9 +24,9 @@ async fn patch(world: &World, node: &str, patch: Value) {
 }
 
 /// A node that carries something of everything; its UID.
-async fn laden(world: &World, node: &str) -> Arc<str> {
-    let uid = world.register(node).await;
-    patch(world, node, json!({
+async fn laden(fixture: &Fixture, node: &str) -> Arc<str> {
+    let uid = fixture.register(node).await;
+    patch(fixture, node, json!({
         "metadata": {"labels": {"role": "storage", "zone": "a"}, "annotations": {"note": "mine"}},
         "spec": {"unschedulable": true, "taints": [
             {"key": "dedicated", "value": "storage", "effect": "NoSchedule"},
@@ -44,19 +44,19 @@ fn of(uid: &Arc<str>) -> Parameters {
     }
 }
 
-async fn whole(world: &World, node: &str) -> Value {
-    serde_json::to_value(world.nodes().get(node).await.unwrap()).unwrap()
+async fn whole(fixture: &Fixture, node: &str) -> Value {
+    serde_json::to_value(fixture.nodes().get(node).await.unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn a_node_made_anew_gets_what_the_one_before_carried_and_keeps_what_it_has() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    let uid = laden(&world, "n1").await;
-    world.run("web-1", "n1", json!({})).await;
+    let uid = laden(&fixture, "n1").await;
+    fixture.run("web-1", "n1", json!({})).await;
     let name = NodeName::from("n1");
-    let live = world.backend.node(&name).await.unwrap().unwrap();
+    let live = fixture.backend.node(&name).await.unwrap().unwrap();
     assert_eq!(live.uid, uid);
     assert!(live.ready && !live.out_of_service);
     let taints: Vec<&str> = live.backup.taints.iter().map(|taint| &*taint.key).collect();
@@ -68,31 +68,36 @@ async fn a_node_made_anew_gets_what_the_one_before_carried_and_keeps_what_it_has
 
     // Deleted as it is, pods and all, and only this one.
     let other = Arc::from("00000000-0000-0000-0000-000000000000");
-    world
+    fixture
         .act(StepKind::RemoveFromCluster, "n1", 30, of(&other))
         .await
         .unwrap();
-    assert!(world.backend.node(&name).await.unwrap().is_some());
-    world
+    assert!(fixture.backend.node(&name).await.unwrap().is_some());
+    fixture
         .act(StepKind::RemoveFromCluster, "n1", 30, of(&uid))
         .await
         .unwrap();
-    assert_eq!(world.backend.node(&name).await.unwrap(), None);
+    assert_eq!(fixture.backend.node(&name).await.unwrap(), None);
 
-    let new = world.register("n1").await;
-    patch(&world, "n1", json!({"metadata": {"labels": {"zone": "b"}}})).await;
+    let new = fixture.register("n1").await;
+    patch(
+        &fixture,
+        "n1",
+        json!({"metadata": {"labels": {"zone": "b"}}}),
+    )
+    .await;
     let parameters = Parameters {
         node_uid: Some(new.clone()),
         backup: Some(Box::new(live.backup.clone())),
         ..Parameters::default()
     };
     for _ in 0..2 {
-        world
+        fixture
             .act(StepKind::RestoreNode, "n1", 30, parameters.clone())
             .await
             .unwrap();
     }
-    let node = whole(&world, "n1").await;
+    let node = whole(&fixture, "n1").await;
     let labels: BTreeMap<String, String> =
         serde_json::from_value(node["metadata"]["labels"].clone()).unwrap();
     assert_eq!(labels["role"], "storage");
@@ -111,39 +116,41 @@ async fn a_node_made_anew_gets_what_the_one_before_carried_and_keeps_what_it_has
         node_uid: Some(uid),
         ..parameters
     };
-    let refused = world.act(StepKind::RestoreNode, "n1", 30, parameters).await;
+    let refused = fixture
+        .act(StepKind::RestoreNode, "n1", 30, parameters)
+        .await;
     assert!(matches!(refused, Err(ActError::Passing(_))), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_node_is_put_out_of_service_until_it_is_ready() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    let kubelets = world.play_kubelets();
-    let uid = laden(&world, "n1").await;
-    world.say_ready("n1", false).await;
+    let kubelets = fixture.play_kubelets();
+    let uid = laden(&fixture, "n1").await;
+    fixture.say_ready("n1", false).await;
     let name = NodeName::from("n1");
-    world
+    fixture
         .act(StepKind::SetOutOfService, "n1", 60, of(&uid))
         .await
         .unwrap();
-    let live = world.backend.node(&name).await.unwrap().unwrap();
+    let live = fixture.backend.node(&name).await.unwrap().unwrap();
     assert!(live.out_of_service && live.uid == uid);
-    let refused = world
+    let refused = fixture
         .act(StepKind::UnsetOutOfService, "n1", 60, of(&uid))
         .await;
     assert!(
         matches!(&refused, Err(ActError::Permanent(why)) if why.contains("not Ready")),
         "{refused:?}"
     );
-    world.say_ready("n1", true).await;
-    world
+    fixture.say_ready("n1", true).await;
+    fixture
         .act(StepKind::UnsetOutOfService, "n1", 60, of(&uid))
         .await
         .unwrap();
     assert!(
-        !world
+        !fixture
             .backend
             .node(&name)
             .await
@@ -151,7 +158,7 @@ async fn a_node_is_put_out_of_service_until_it_is_ready() {
             .unwrap()
             .out_of_service
     );
-    let node = whole(&world, "n1").await;
+    let node = whole(&fixture, "n1").await;
     let taints = node["spec"]["taints"].as_array().unwrap();
     assert!(taints.iter().any(|taint| taint["key"] == "dedicated"));
     kubelets.abort();
@@ -159,20 +166,20 @@ async fn a_node_is_put_out_of_service_until_it_is_ready() {
 
 #[tokio::test]
 async fn a_node_that_is_out_of_service_is_waited_for_until_its_pods_are_gone() {
-    let Some(world) = World::start(CLUSTERS).await else {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
         return;
     };
-    let uid = laden(&world, "n1").await;
-    world.say_ready("n1", false).await;
-    world.run("web-1", "n1", json!({})).await;
-    let late = world
+    let uid = laden(&fixture, "n1").await;
+    fixture.say_ready("n1", false).await;
+    fixture.run("web-1", "n1", json!({})).await;
+    let late = fixture
         .act(StepKind::SetOutOfService, "n1", 3, of(&uid))
         .await;
     let said = format!("{late:?}");
     assert!(late.is_err() && said.contains("still there"), "{said}");
     let now = kube::api::DeleteParams::default().grace_period(0);
-    world.pods().delete("web-1", &now).await.unwrap();
-    world
+    fixture.pods().delete("web-1", &now).await.unwrap();
+    fixture
         .act(StepKind::SetOutOfService, "n1", 30, of(&uid))
         .await
         .unwrap();

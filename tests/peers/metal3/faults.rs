@@ -51,15 +51,15 @@ impl Drop for Run {
 
 /// Takes the API server away for a while, and brings it back.
 async fn outage(lab: &Lab, dies: bool) {
-    let world = &lab.management.world;
+    let fixture = &lab.management.fixture;
     if dies {
-        world.kill();
+        fixture.kill();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        world.revive().await;
+        fixture.revive().await;
     } else {
-        world.signal("kube-apiserver", "STOP");
+        fixture.signal("kube-apiserver", "STOP");
         tokio::time::sleep(Duration::from_secs(4)).await;
-        world.signal("kube-apiserver", "CONT");
+        fixture.signal("kube-apiserver", "CONT");
     }
 }
 
@@ -255,10 +255,10 @@ async fn of_few_nodes_only_their_own_pods_are_listed_and_for_status_none() {
         return;
     };
     for node in ["n1", "n2", "n3"] {
-        let world = &lab.management.world;
-        world.run(&format!("web-{node}"), node, json!({})).await;
+        let fixture = &lab.management.fixture;
+        fixture.run(&format!("web-{node}"), node, json!({})).await;
     }
-    let (counted, kubeconfig) = Counted::before(&lab.management.world.kubeconfig());
+    let (counted, kubeconfig) = Counted::before(&lab.management.fixture.kubeconfig());
     let site = site(&kubeconfig, 24, QUICK);
     let lists = async |arguments: &[&str]| {
         trueup(site.clone(), arguments).await;
@@ -273,7 +273,7 @@ async fn of_few_nodes_only_their_own_pods_are_listed_and_for_status_none() {
         lists(&["plan", "drain", "n1", "n2"]).await,
         ["spec.nodeName=n1", "spec.nodeName=n2"]
     );
-    let kubelets = lab.management.world.play_kubelets();
+    let kubelets = lab.management.fixture.play_kubelets();
     let drain = lists(&["apply", "drain", "n1", "--yes"]).await;
     kubelets.abort();
     assert!(!drain.is_empty());
@@ -285,21 +285,21 @@ async fn a_plan_counts_the_pods_that_its_drain_evicts() {
     let Some(lab) = Lab::start(2, QUICK).await else {
         return;
     };
-    let world = &lab.management.world;
+    let fixture = &lab.management.fixture;
     for name in ["one", "two", "three", "done", "broken"] {
-        world.run(name, "n1", json!({})).await;
+        fixture.run(name, "n1", json!({})).await;
     }
     for (name, phase) in [("done", "Succeeded"), ("broken", "Failed")] {
         let status = Patch::Merge(json!({"status": {"phase": phase}}));
-        let pods = world.pods();
+        let pods = fixture.pods();
         let parameters = PatchParams::default();
         pods.patch_status(name, &parameters, &status).await.unwrap();
     }
     let mirror = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}});
-    world.run("mirror", "n1", mirror).await;
-    world.run("elsewhere", "n2", json!({})).await;
-    let kubelets = world.play_kubelets();
-    let (counted, kubeconfig) = Counted::before(&world.kubeconfig());
+    fixture.run("mirror", "n1", mirror).await;
+    fixture.run("elsewhere", "n2", json!({})).await;
+    let kubelets = fixture.play_kubelets();
+    let (counted, kubeconfig) = Counted::before(&fixture.kubeconfig());
     let site = site(&kubeconfig, 2, QUICK);
     let plan = trueup(site.clone(), &["plan", "drain", "n1", "--format", "json"]).await;
     let forecast = plan.with(0).json()["forecast"]["nodes"][0]["evicted"].clone();
@@ -321,7 +321,7 @@ async fn a_remediation_asks_the_server_for_no_more_than_it_needs() {
     let Some(lab) = Lab::start(3, QUICK).await else {
         return;
     };
-    let (counted, kubeconfig) = Counted::before(&lab.management.world.kubeconfig());
+    let (counted, kubeconfig) = Counted::before(&lab.management.fixture.kubeconfig());
     let site = site(&kubeconfig, 3, QUICK);
     let old = lab.uid("n1").await;
     lab.ask("n1").await;

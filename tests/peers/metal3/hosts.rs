@@ -19,7 +19,7 @@ pub(super) async fn create(management: &Management, name: &str, more: Value) {
     let secret = json!({"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": format!("{name}-account"), "namespace": NAMESPACE},
         "stringData": {"username": "a", "password": "b"}});
-    management.world.create(&secret).await;
+    management.fixture.create(&secret).await;
     let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": name, "labels": {"team": "blue"}}, "spec": {"online": false,
             "bootMACAddress": boot_address(name), "description": "rack 7",

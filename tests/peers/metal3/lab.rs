@@ -75,7 +75,7 @@ fn documents(kubeconfig: &Path, nodes: usize, policy: &str) -> Vec<(String, Stri
 pub(super) fn machines(management: &Management) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Machine");
     Api::namespaced_with(
-        management.world.client.clone(),
+        management.fixture.client.clone(),
         NAMESPACE,
         &ApiResource::from_gvk(&kind),
     )
@@ -83,7 +83,7 @@ pub(super) fn machines(management: &Management) -> Api<DynamicObject> {
 
 /// A machine in use: a provisioned host, its Metal3Machine, its Machine, its node.
 pub(super) async fn machine(management: &Management, name: &str) {
-    let create = async |object: Value| management.world.create(&object).await;
+    let create = async |object: Value| management.fixture.create(&object).await;
     create(json!({"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": format!("{name}-bmc"), "namespace": NAMESPACE},
         "stringData": {"username": "a", "password": "b"}}))
@@ -123,10 +123,10 @@ pub(super) async fn machine(management: &Management, name: &str) {
         .patch_status(name, &PatchParams::default(), &status)
         .await
         .unwrap();
-    management.world.register(name).await;
+    management.fixture.register(name).await;
     let labels =
         json!({"metadata": {"labels": {"role": "storage"}, "annotations": {"note": "mine"}}});
-    let nodes = management.world.nodes();
+    let nodes = management.fixture.nodes();
     nodes
         .patch(name, &PatchParams::default(), &Patch::Merge(labels))
         .await
@@ -145,7 +145,7 @@ pub(super) fn site(kubeconfig: &Path, nodes: usize, policy: &str) -> Arc<Site> {
 
 /// A kubeconfig of somebody who is not an administrator.
 pub(super) fn kubeconfig_of(management: &Management, user: &str) -> PathBuf {
-    let path = management.world.kubeconfig();
+    let path = management.fixture.kubeconfig();
     let text = std::fs::read_to_string(&path).unwrap();
     let admin = "{token: admin-token}";
     let text = text.replace(admin, &format!("{{token: admin-token, as: \"{user}\"}}"));
@@ -168,7 +168,7 @@ impl Lab {
     /// Machines `n1` on, in use, each a node that is Ready; trueup may do everything.
     pub(super) async fn start(nodes: usize, policy: &str) -> Option<Self> {
         let management = Management::start().await?;
-        let kubeconfig = management.world.kubeconfig();
+        let kubeconfig = management.fixture.kubeconfig();
         Some(Self::of(management, &kubeconfig, nodes, policy).await)
     }
 
@@ -207,7 +207,7 @@ impl Lab {
 
     /// A node now, where there is one.
     pub(super) async fn node(&self, name: &str) -> Option<Node> {
-        self.management.world.nodes().get_opt(name).await.unwrap()
+        self.management.fixture.nodes().get_opt(name).await.unwrap()
     }
 
     pub(super) async fn ask(&self, node: &str) {
@@ -238,7 +238,7 @@ impl Lab {
 
     /// The machine is on, its node another one with what the old one carried, and nothing is left of it all.
     pub(super) async fn is_healed(&self, node: &str, old: &str) {
-        let now = self.management.world.nodes().get(node).await.unwrap();
+        let now = self.management.fixture.nodes().get(node).await.unwrap();
         assert_ne!(now.metadata.uid.as_deref(), Some(old));
         assert_eq!(now.metadata.labels.unwrap()["role"], "storage");
         assert_eq!(now.metadata.annotations.unwrap()["note"], "mine");
@@ -248,7 +248,7 @@ impl Lab {
 
     pub(super) async fn uid(&self, node: &str) -> String {
         self.management
-            .world
+            .fixture
             .nodes()
             .get(node)
             .await
@@ -297,7 +297,7 @@ fn play(
     dead: Arc<Mutex<BTreeSet<String>>>,
     registered: Registered,
 ) -> tokio::task::JoinHandle<()> {
-    let nodes = management.world.nodes();
+    let nodes = management.fixture.nodes();
     let hosts = management.hosts();
     tokio::spawn(async move {
         let all = ListParams::default();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::counted::Counted;
 use super::operator::Failure;
 use super::{Management, NAMESPACE};
-use crate::kubernetes::World;
+use crate::kubernetes::Fixture;
 use crate::site::Site;
 
 /// The rights that the documentation lists.
@@ -117,16 +117,16 @@ async fn grant(management: &Management, keeps: impl Fn(&str) -> bool) {
             let verbs = rule["verbs"].as_array_mut().unwrap();
             verbs.retain(|verb| keeps(&format!("{} {resource}", verb.as_str().unwrap())));
         }
-        management.world.create(&object).await;
+        management.fixture.create(&object).await;
     }
-    let kubeconfig = std::fs::read_to_string(management.world.kubeconfig()).unwrap();
+    let kubeconfig = std::fs::read_to_string(management.fixture.kubeconfig()).unwrap();
     let admin = "{token: admin-token}";
     let limited = kubeconfig.replace(admin, "{token: admin-token, as: trueup-metal3}");
     std::fs::write(limited_path(management), limited).unwrap();
 }
 
 fn limited_path(management: &Management) -> std::path::PathBuf {
-    management.world.kubeconfig().with_file_name("limited")
+    management.fixture.kubeconfig().with_file_name("limited")
 }
 
 /// A Backends document whose machines are this management cluster's.
@@ -343,11 +343,11 @@ async fn a_hundred_machines_come_up() {
     let Some(lab) = Lab::start(nodes).await else {
         return;
     };
-    let before = requests(&lab.management.world).await;
+    let before = requests(&lab.management.fixture).await;
     let began = std::time::Instant::now();
     lab.run(&["apply", "--yes", "--parallelism", "64"], 0);
     let took = began.elapsed().as_secs_f64();
-    let after = requests(&lab.management.world).await;
+    let after = requests(&lab.management.fixture).await;
     let more = |verb: &str| after.get(verb).unwrap_or(&0) - before.get(verb).unwrap_or(&0);
     let grown: Vec<String> = after
         .keys()
@@ -364,9 +364,9 @@ async fn a_hundred_machines_come_up() {
 }
 
 /// What the server was asked for so far, by verb and resource.
-async fn requests(world: &World) -> BTreeMap<String, u64> {
+async fn requests(fixture: &Fixture) -> BTreeMap<String, u64> {
     let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
-    let text = world.client.request_text(request).await.unwrap();
+    let text = fixture.client.request_text(request).await.unwrap();
     let mut requests = BTreeMap::new();
     for line in text
         .lines()
@@ -414,7 +414,7 @@ type Point<'p> = &'p dyn Fn(&Value) -> bool;
 /// The Secrets of a machine.
 async fn secrets(lab: &Lab, machine: &str) -> Vec<String> {
     let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(lab.management.world.client.clone(), NAMESPACE);
+        kube::Api::namespaced(lab.management.fixture.client.clone(), NAMESPACE);
     let all = secrets.list(&kube::api::ListParams::default()).await;
     let names = all.unwrap().items.into_iter();
     names
@@ -508,9 +508,9 @@ async fn an_api_server_that_goes_away_in_the_middle_is_waited_for() {
     lab.management
         .until("m002", "being prepared", registers)
         .await;
-    lab.management.world.kill();
+    lab.management.fixture.kill();
     tokio::time::sleep(Duration::from_secs(4)).await;
-    lab.management.world.revive().await;
+    lab.management.fixture.revive().await;
     let ended = tokio::task::spawn_blocking(move || run.wait_with_output().unwrap());
     let ended = ended.await.unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
@@ -585,7 +585,7 @@ async fn each_right_that_is_documented_is_needed() {
         return;
     };
     let roles: kube::Api<k8s_openapi::api::rbac::v1::Role> =
-        kube::Api::namespaced(lab.management.world.client.clone(), NAMESPACE);
+        kube::Api::namespaced(lab.management.fixture.client.clone(), NAMESPACE);
     let whole = roles.get("trueup-metal3").await.unwrap().rules.unwrap();
     let set = async |rules: &Vec<k8s_openapi::api::rbac::v1::PolicyRule>| {
         let patch = kube::api::Patch::Merge(json!({ "rules": rules }));
@@ -715,13 +715,13 @@ async fn a_thousand_hosts_are_seen_by_two_requests() {
     let Lab {
         management, site, ..
     } = lab;
-    let Management { operator, world } = management;
+    let Management { operator, fixture } = management;
     // So that nobody else asks; what it had asked for is answered first.
     drop(operator);
-    let mut before = requests(&world).await;
+    let mut before = requests(&fixture).await;
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let now = requests(&world).await;
+        let now = requests(&fixture).await;
         let lists = |seen: &BTreeMap<String, u64>| seen.get("LIST baremetalhosts").copied();
         if lists(&now) == lists(&before) {
             break;
@@ -733,7 +733,7 @@ async fn a_thousand_hosts_are_seen_by_two_requests() {
         .with(0)
         .json();
     assert_eq!(status["nodes"].as_array().unwrap().len(), 1000);
-    let after = requests(&world).await;
+    let after = requests(&fixture).await;
     let more = |key: &str| after.get(key).unwrap_or(&0) - before.get(key).unwrap_or(&0);
     // This server counts a look at one object as a list.
     eprintln!(

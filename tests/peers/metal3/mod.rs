@@ -1,10 +1,11 @@
 //! A real API server with the real CRDs of Metal3 and Cluster API, and an operator of the tests' own.
 //!
-//! [`operator`] plays the baremetal-operator, [`world`] is the management cluster.
+//! [`operator`] plays the baremetal-operator, [`fixture`] is the management cluster.
 
 mod cases;
 mod counted;
 mod faults;
+mod fixture;
 mod hosts;
 mod identity;
 mod lab;
@@ -16,7 +17,6 @@ mod rights;
 mod rows;
 mod stand_in;
 mod watched;
-mod world;
 
+pub(crate) use fixture::{Management, NAMESPACE};
 pub(crate) use lab::report;
-pub(crate) use world::{Management, NAMESPACE};

@@ -167,7 +167,7 @@ async fn a_node_that_never_comes_back_ends_in_a_final_state_and_not_in_another_r
     // What the node carried is still there, for whoever tries again.
     lab.dead.lock().unwrap().clear();
     let is_there = async || {
-        let node = lab.management.world.nodes().get_opt("n1").await.unwrap();
+        let node = lab.management.fixture.nodes().get_opt("n1").await.unwrap();
         node.is_some()
     };
     until("its kubelet does not come up", is_there).await;
@@ -185,7 +185,7 @@ async fn a_watcher_that_is_killed_again_and_again_leaves_no_host_off() {
     let old = lab.uid("n1").await;
     lab.ask("n1").await;
     let is_done = async |lab: &Lab| {
-        let node = lab.management.world.nodes().get_opt("n1").await.unwrap();
+        let node = lab.management.fixture.nodes().get_opt("n1").await.unwrap();
         let is_new = node.is_some_and(|node| {
             node.metadata.uid.as_deref() != Some(&*old)
                 && node
@@ -200,7 +200,7 @@ async fn a_watcher_that_is_killed_again_and_again_leaves_no_host_off() {
         let before = (
             lab.annotations("n1").await,
             lab.management
-                .world
+                .fixture
                 .nodes()
                 .get_opt("n1")
                 .await
@@ -212,7 +212,7 @@ async fn a_watcher_that_is_killed_again_and_again_leaves_no_host_off() {
             let now = (
                 lab.annotations("n1").await,
                 lab.management
-                    .world
+                    .fixture
                     .nodes()
                     .get_opt("n1")
                     .await
@@ -262,7 +262,7 @@ async fn of_two_watchers_one_is_active_and_the_other_takes_over() {
     let old = lab.uid("n2").await;
     lab.ask("n2").await;
     let is_healed = async || {
-        let node = lab.management.world.nodes().get_opt("n2").await.unwrap();
+        let node = lab.management.fixture.nodes().get_opt("n2").await.unwrap();
         node.is_some_and(|node| node.metadata.uid.as_deref() != Some(&*old))
             && lab.annotations("n2").await == json!([false, false, false])
     };
@@ -274,7 +274,7 @@ async fn of_two_watchers_one_is_active_and_the_other_takes_over() {
     // Whoever is asked to end gives the Lease back first.
     let left = if waiting == 22911 { first } else { second };
     assert_eq!(terminated(left), Some(0));
-    let lease: Api<Lease> = Api::namespaced(lab.management.world.client.clone(), NAMESPACE);
+    let lease: Api<Lease> = Api::namespaced(lab.management.fixture.client.clone(), NAMESPACE);
     let lease = lease.get("trueup-remediation").await.unwrap();
     assert_eq!(lease.spec.unwrap().holder_identity, None);
     assert_eq!((lab.cycles("n1").0, lab.cycles("n2").0), (1, 1));
@@ -309,7 +309,7 @@ async fn a_watcher_that_was_stopped_changes_nothing_when_it_wakes_after_a_takeov
     })
     .await;
     let is_healed = async || {
-        let node = lab.management.world.nodes().get_opt("n1").await.unwrap();
+        let node = lab.management.fixture.nodes().get_opt("n1").await.unwrap();
         node.is_some_and(|node| node.metadata.uid.as_deref() != Some(&*old))
             && lab.annotations("n1").await == json!([false, false, false])
     };

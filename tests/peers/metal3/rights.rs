@@ -110,7 +110,7 @@ fn without(mut documents: Vec<Value>, right: &Right) -> Vec<Value> {
 
 pub(super) async fn create(management: &Management, documents: &[Value]) {
     for document in documents {
-        management.world.create(document).await;
+        management.fixture.create(document).await;
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn create(management: &Management, documents: &[Value]) {
 async fn the_deployment_fits(lab: &Lab) {
     let text = include_str!("../../../deploy/deployment.yaml");
     let written: Value = serde_yaml::from_str(text).unwrap();
-    let client = lab.management.world.client.clone();
+    let client = lab.management.fixture.client.clone();
     let deployments: kube::Api<Deployment> = kube::Api::namespaced(client, NAMESPACE);
     let strict = PatchParams {
         field_validation: Some(ValidationDirective::Strict),
@@ -215,7 +215,7 @@ async fn each_right_of_the_manifest_is_needed_and_is_named_where_it_is_missing()
         let less = without(manifest(&format!("-{number}")), right);
         create(&management, &less).await;
     }
-    let kubeconfig = management.world.kubeconfig();
+    let kubeconfig = management.fixture.kubeconfig();
     let lab = Lab::of(management, &kubeconfig, all.len(), QUICK).await;
     let policy = QUICK.replace('{', "{attempts: 1, max_unhealthy: '100%', ");
     let (lab_ref, nodes) = (&lab, all.len());
@@ -254,13 +254,13 @@ async fn each_right_of_the_manifest_is_needed_and_is_named_where_it_is_missing()
         let kubeconfig = kubeconfig_of(&lab.management, &user(number));
         let site = site(&kubeconfig, 1, &policy);
         let leases: kube::Api<k8s_openapi::api::coordination::v1::Lease> =
-            kube::Api::namespaced(lab.management.world.client.clone(), NAMESPACE);
+            kube::Api::namespaced(lab.management.fixture.client.clone(), NAMESPACE);
         let name = "trueup-remediation";
         let _ = leases.delete(name, &DeleteParams::default()).await;
         if right.resource == "leases" && right.verb == "patch" {
             let free = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {}});
-            lab.management.world.create(&free).await;
+            lab.management.fixture.create(&free).await;
         }
         let watcher = watcher(&site, &[]);
         let began = std::time::Instant::now();

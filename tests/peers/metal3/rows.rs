@@ -115,7 +115,7 @@ async fn bring_about(lab: &Lab, facts: Facts) {
         lab.ask(&name).await;
     }
     if !facts.node_ref {
-        let nodes = lab.management.world.nodes();
+        let nodes = lab.management.fixture.nodes();
         nodes.delete(&name, &DeleteParams::default()).await.unwrap();
     }
 }
@@ -160,7 +160,12 @@ async fn every_row_of_the_table_is_acted_on_as_it_says_and_ends_with_a_machine_t
     let names: Vec<String> = TABLE.iter().map(|row| name_of(row.facts)).collect();
     lab.dead.lock().unwrap().extend(names.iter().cloned());
     until("the nodes are Ready still", async || {
-        let nodes = lab.management.world.nodes().list(&Default::default()).await;
+        let nodes = lab
+            .management
+            .fixture
+            .nodes()
+            .list(&Default::default())
+            .await;
         let is_ready = |node: &Node| {
             let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
             conditions
@@ -197,7 +202,7 @@ async fn every_row_of_the_table_is_acted_on_as_it_says_and_ends_with_a_machine_t
     }
     follow(lab.management.hosts(), "Host", &changes).await;
     follow(machines(&lab.management), "Machine", &changes).await;
-    follow(lab.management.world.nodes(), "Node", &changes).await;
+    follow(lab.management.fixture.nodes(), "Node", &changes).await;
     let mut run = begin(
         &lab.site,
         &["apply", "remediate", "--yes", "--parallelism", "16"],

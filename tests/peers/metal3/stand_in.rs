@@ -13,7 +13,7 @@ async fn create(management: &Management, name: &str, spec: Value) {
     let secret = json!({"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": format!("{name}-bmc"), "namespace": NAMESPACE},
         "stringData": {"username": "a", "password": "b"}});
-    management.world.create(&secret).await;
+    management.fixture.create(&secret).await;
     let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": name}, "spec": {"online": true,
             "bmc": {"address": "redfish://10.0.0.1/x", "credentialsName": format!("{name}-bmc")}}});

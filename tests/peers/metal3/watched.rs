@@ -51,7 +51,7 @@ async fn watching_many_hosts_takes_little_memory() {
         .for_each_concurrent(8, |number| create(&management, number))
         .await;
     let policy = "{max_unhealthy: '100%'}";
-    let site = site(&management.world.kubeconfig(), hosts, policy);
+    let site = site(&management.fixture.kubeconfig(), hosts, policy);
     let ports = Ports::claim();
     let listen = format!("127.0.0.1:{}", ports.at(0));
     let watch = ["apply", "remediate", "--watch", "--listen", &listen];

@@ -74,7 +74,7 @@ fn cluster(urls: [&str; 3]) -> EtcdCluster {
 }
 
 /// Three members, the last of which answers some requests otherwise.
-async fn world(
+async fn fixture(
     otherwise: impl Fn(&Received) -> Option<Reply> + Send + Sync + 'static,
 ) -> (Vec<Server>, EtcdCluster, Etcd) {
     let servers = vec![
@@ -127,7 +127,7 @@ fn order(timeout: u64) -> Order {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_member_says_is_carried_whole_and_ids_in_hexadecimal() {
-    let (_servers, cluster, etcd) = world(|_| None).await;
+    let (_servers, cluster, etcd) = fixture(|_| None).await;
     let seen = look(&etcd).await;
     assert_eq!(health(&cluster, &seen, None), Health::Healthy);
     let answer = seen.answers["m2"].known().unwrap();
@@ -218,7 +218,7 @@ async fn what_is_no_answer_of_etcd_is_told_apart_from_what_is_no_answer() {
         ),
     ];
     for (otherwise, is_invalid, expected) in cases {
-        let (_servers, cluster, etcd) = world(otherwise).await;
+        let (_servers, cluster, etcd) = fixture(otherwise).await;
         let seen = look(&etcd).await;
         let found = problem(&cluster, &seen, "m3").unwrap();
         assert!(found.starts_with(expected), "{found}");
@@ -239,13 +239,13 @@ async fn who_may_not_read_the_key_has_read_through_the_quorum_all_the_same() {
             .ends_with("range")
             .then(|| refusal(403, "etcdserver: permission denied"))
     };
-    let (_servers, cluster, etcd) = world(denied).await;
+    let (_servers, cluster, etcd) = fixture(denied).await;
     assert_eq!(problem(&cluster, &look(&etcd).await, "m3"), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_credentials_that_the_document_names_nothing_is_sent() {
-    let (servers, mut cluster, _) = world(|_| None).await;
+    let (servers, mut cluster, _) = fixture(|_| None).await;
     let reference = crate::design::Reference::Env(Arc::from("ETCD_CA"));
     cluster.credentials.insert(Arc::from("ca"), reference);
     let secrets: Arc<dyn Secrets> = Arc::new(NoSecrets);
@@ -410,7 +410,7 @@ async fn leadership_is_moved_and_the_move_confirmed_before_a_leader_is_removed()
 
 #[tokio::test(start_paused = true)]
 async fn another_cluster_or_another_id_than_planned_is_never_touched() {
-    let (servers, _, etcd) = world(|_| None).await;
+    let (servers, _, etcd) = fixture(|_| None).await;
     let changed = |how: fn(&mut EtcdRemoval)| {
         let mut order = order(5);
         let step = Arc::make_mut(&mut order.step);

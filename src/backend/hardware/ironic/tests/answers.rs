@@ -185,13 +185,13 @@ async fn what_ironic_has_no_room_for_waits_as_long_as_ironic_works_on_others() {
         .with("other", "active");
     stand_in.begin("other", "cleaning", "available");
     let begun = tokio::time::Instant::now();
-    let world = stand_in.clone();
+    let fixture = stand_in.clone();
     let server = stand_in
         .serve_but(move |received| {
             if begun.elapsed() > HOUR {
-                world.end("other");
+                fixture.end("other");
             }
-            let is_full = world.state("other") == "cleaning";
+            let is_full = fixture.state("other") == "cleaning";
             let words = json!({"faultstring": "The concurrent action limit for cleaning has been reached."});
             (received.method == "PUT" && is_full)
                 .then(|| Reply::json(503, json!({"error_message": words.to_string()})))

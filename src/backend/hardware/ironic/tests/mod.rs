@@ -584,10 +584,10 @@ impl crate::backend::Listener for Notes {
 #[tokio::test(start_paused = true)]
 async fn cleaning_that_a_step_switched_off_is_restored_by_the_resumed_run() {
     for was in [json!(null), json!(true), json!(false)] {
-        let world = StandIn::new().with("n04", "active");
-        world.set("n04", "automated_clean", was.clone());
-        world.slow("n04");
-        let server = world.serve().await;
+        let fixture = StandIn::new().with("n04", "active");
+        fixture.set("n04", "automated_clean", was.clone());
+        fixture.slow("n04");
+        let server = fixture.serve().await;
         let (ironic, design) = opened(&server.url, &["n04"]);
         let preserve = Parameters {
             preserve_local_storage: true,
@@ -598,7 +598,7 @@ async fn cleaning_that_a_step_switched_off_is_restored_by_the_resumed_run() {
         first.reporter = Reporter::new(notes.clone());
         // The process dies while Ironic takes the instance away, with cleaning switched off.
         let is_asked = async {
-            while world.state("n04") == "active" {
+            while fixture.state("n04") == "active" {
                 tokio::task::yield_now().await;
             }
         };
@@ -606,8 +606,8 @@ async fn cleaning_that_a_step_switched_off_is_restored_by_the_resumed_run() {
             ended = ironic.act(&first) => panic!("{was}: {ended:?}"),
             () = is_asked => {}
         }
-        assert_eq!(world.node("n04")["automated_clean"], json!(false));
-        world.end("n04");
+        assert_eq!(fixture.node("n04")["automated_clean"], json!(false));
+        fixture.end("n04");
 
         let mut second = first.clone();
         second.notes = notes.0.lock().unwrap().clone();
@@ -616,7 +616,7 @@ async fn cleaning_that_a_step_switched_off_is_restored_by_the_resumed_run() {
             assert_ne!(ironic.probe(&second).await, Probe::Done, "{was}");
         }
         ironic.act(&second).await.unwrap();
-        assert_eq!(world.node("n04")["automated_clean"], was);
+        assert_eq!(fixture.node("n04")["automated_clean"], was);
         assert_eq!(ironic.probe(&second).await, Probe::Done, "{was}");
         let deletes = changes(&server)
             .iter()

@@ -39,36 +39,36 @@ impl StandIn {
         })))
     }
 
-    fn world(&self) -> MutexGuard<'_, StandInState> {
+    fn fixture(&self) -> MutexGuard<'_, StandInState> {
         self.0.lock().unwrap()
     }
 
     pub(super) fn newest(self, minor: u32) -> Self {
-        self.world().newest = minor;
+        self.fixture().newest = minor;
         self
     }
 
     pub(super) fn page(self, size: usize) -> Self {
-        self.world().page = size;
+        self.fixture().page = size;
         self
     }
 
     pub(super) fn next_host(&self, host: &str) {
-        self.world().next_host = host.to_owned();
+        self.fixture().next_host = host.to_owned();
     }
 
     pub(super) fn with(self, name: &str, state: &str) -> Self {
         let node = new_node(name, state);
-        self.world().nodes.insert(name.to_owned(), node);
+        self.fixture().nodes.insert(name.to_owned(), node);
         self
     }
 
     pub(super) fn set(&self, name: &str, field: &str, value: Value) {
-        self.world().nodes.get_mut(name).unwrap()[field] = value;
+        self.fixture().nodes.get_mut(name).unwrap()[field] = value;
     }
 
     pub(super) fn node(&self, name: &str) -> Value {
-        self.world().nodes[name].clone()
+        self.fixture().nodes[name].clone()
     }
 
     pub(super) fn state(&self, name: &str) -> String {
@@ -79,25 +79,25 @@ impl StandIn {
     }
 
     pub(super) fn hold(&self, name: &str, requests: u32) {
-        self.world().held.insert(name.to_owned(), requests);
+        self.fixture().held.insert(name.to_owned(), requests);
     }
 
     pub(super) fn slow(&self, name: &str) {
-        self.world().slow.push(name.to_owned());
+        self.fixture().slow.push(name.to_owned());
     }
 
     /// Begins an operation that runs until [`Self::end`].
     pub(super) fn begin(&self, name: &str, during: &str, after: &str) {
-        let mut world = self.world();
-        world.slow.push(name.to_owned());
-        world.moved(name, during);
-        world.pending.insert(name.to_owned(), after.to_owned());
+        let mut fixture = self.fixture();
+        fixture.slow.push(name.to_owned());
+        fixture.moved(name, during);
+        fixture.pending.insert(name.to_owned(), after.to_owned());
     }
 
     pub(super) fn end(&self, name: &str) {
-        let mut world = self.world();
-        world.slow.retain(|slow| slow != name);
-        world.settle();
+        let mut fixture = self.fixture();
+        fixture.slow.retain(|slow| slow != name);
+        fixture.settle();
     }
 
     pub(super) async fn serve(&self) -> Server {
@@ -109,17 +109,17 @@ impl StandIn {
         &self,
         otherwise: impl Fn(&Received) -> Option<Reply> + Send + Sync + 'static,
     ) -> Server {
-        let world = self.clone();
+        let fixture = self.clone();
         Server::plain(move |received| {
             if received.path == "/v1" {
-                let newest = format!("1.{}", world.world().newest);
+                let newest = format!("1.{}", fixture.fixture().newest);
                 let headers = vec![
                     ("x-openstack-ironic-api-minimum-version", "1.1".to_owned()),
                     ("x-openstack-ironic-api-maximum-version", newest),
                 ];
                 return Reply::Json(200, headers, json!({"id": "v1"}));
             }
-            otherwise(received).unwrap_or_else(|| world.world().answer(received))
+            otherwise(received).unwrap_or_else(|| fixture.fixture().answer(received))
         })
         .await
     }

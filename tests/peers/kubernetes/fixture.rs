@@ -34,7 +34,7 @@ const RIGHTS: &str = include_str!("../../../docs/kubernetes.md");
 pub(crate) const RUN: &str = "01JB0000000000000000000000";
 
 /// A cluster, and the backend before it.
-pub(crate) struct World {
+pub(crate) struct Fixture {
     peer: Peer,
     port: String,
     /// Where its servers are, where that is not for its script to find.
@@ -126,7 +126,7 @@ pub(crate) fn open(data: &str, secrets: Arc<dyn Secrets>) -> Arc<dyn Cluster> {
         .unwrap()
 }
 
-impl World {
+impl Fixture {
     /// Starts a cluster; `None`, said loudly, where that cannot be.
     pub(crate) async fn start(data: &str) -> Option<Self> {
         Self::start_of(data, None).await
@@ -147,7 +147,7 @@ impl World {
             kubeconfig.replace("{token: admin-token}", "{token: admin-token, as: trueup}");
         assert_ne!(limited, kubeconfig);
         let backend = open(data, Arc::new(OneSecret(limited)));
-        let world = Self {
+        let fixture = Self {
             peer,
             port,
             assets,
@@ -155,8 +155,8 @@ impl World {
             backend,
             stubborn: Arc::default(),
         };
-        world.grant().await;
-        Some(world)
+        fixture.grant().await;
+        Some(fixture)
     }
 
     /// Gives the backend's user the rights that the documentation lists.

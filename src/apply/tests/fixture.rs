@@ -1,4 +1,4 @@
-//! A world that does what a script says, and remembers how often each thing was begun in it.
+//! A scripted backend that counts how often each step was begun.
 //!
 //! An operation that was begun runs and ends at its time, whether its caller still waits for it or not.
 
@@ -12,7 +12,7 @@ use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::design::{NodeDesign, NodeName};
 use crate::observed::ObservedNode;
 
-/// The behaviour of a step in this world.
+/// The behaviour of a step in this fixture.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     /// Fails in the end, for good.
@@ -42,14 +42,14 @@ struct State {
     most_running: usize,
 }
 
-/// The world.
+/// The fixture.
 #[derive(Default)]
-pub(super) struct World {
+pub(super) struct Fixture {
     script: BTreeMap<String, Act>,
     state: Mutex<State>,
 }
 
-impl World {
+impl Fixture {
     pub(super) fn new<'a>(script: impl IntoIterator<Item = (&'a str, Act)>) -> Arc<Self> {
         Arc::new(Self {
             script: script
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-impl Hardware for World {
+impl Hardware for Fixture {
     fn observe<'a>(
         &'a self,
         _: &'a [Arc<NodeDesign>],

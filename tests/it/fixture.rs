@@ -85,12 +85,12 @@ fn text(value: &Value) -> String {
 }
 
 /// A site in a repository.
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) checkout: Checkout,
     site: String,
 }
 
-impl World {
+impl Fixture {
     /// A repository without anything in it.
     pub(crate) fn empty(site: &str) -> Self {
         Self::of(Checkout::new(), site)
@@ -117,12 +117,12 @@ impl World {
 
     /// The same, with a fault script.
     pub(crate) fn one_rack_with_faults(faults: &str) -> Self {
-        let world = Self::empty("one-rack");
+        let fixture = Self::empty("one-rack");
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/one-rack");
-        copy_folder(&example, world.checkout.path());
-        world.faults(faults);
-        world.checkout.commit("The site as it begins");
-        world
+        copy_folder(&example, fixture.checkout.path());
+        fixture.faults(faults);
+        fixture.checkout.commit("The site as it begins");
+        fixture
     }
 
     /// Writes the simulator's settings with a fault script.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::mended;
 use super::operator::{Operator, hosts};
 use crate::harness::shared;
-use crate::kubernetes::World;
+use crate::kubernetes::Fixture;
 
 /// The namespace of the hosts.
 pub(crate) const NAMESPACE: &str = "metal3";
@@ -18,7 +18,7 @@ pub(crate) const NAMESPACE: &str = "metal3";
 /// A management cluster with its operator.
 pub(crate) struct Management {
     pub(crate) operator: Operator,
-    pub(crate) world: World,
+    pub(crate) fixture: Fixture,
 }
 
 impl Management {
@@ -26,17 +26,17 @@ impl Management {
     pub(crate) async fn start() -> Option<Self> {
         let definitions = shared("data/metal3/crds")?;
         let assets = mended::assets()?;
-        let world = World::start_of("clusters: {kubernetes: {}}", Some(assets)).await?;
+        let fixture = Fixture::start_of("clusters: {kubernetes: {}}", Some(assets)).await?;
         let mut files: Vec<_> = std::fs::read_dir(definitions).unwrap().flatten().collect();
         files.sort_by_key(std::fs::DirEntry::file_name);
         for file in files {
             let text = std::fs::read_to_string(file.path()).unwrap();
             let definition: Value = serde_yaml::from_str(&text).unwrap();
-            world.create(&definition).await;
+            fixture.create(&definition).await;
         }
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        world.create(&namespace).await;
+        fixture.create(&namespace).await;
         for (group, version, kind) in [
             ("metal3.io", "v1alpha1", "BareMetalHost"),
             ("cluster.x-k8s.io", "v1beta2", "Machine"),
@@ -46,15 +46,19 @@ impl Management {
                 "Metal3Machine",
             ),
         ] {
-            served(&world.client, &GroupVersionKind::gvk(group, version, kind)).await;
+            served(
+                &fixture.client,
+                &GroupVersionKind::gvk(group, version, kind),
+            )
+            .await;
         }
-        let operator = Operator::start(&world.kubeconfig(), NAMESPACE);
-        Some(Self { operator, world })
+        let operator = Operator::start(&fixture.kubeconfig(), NAMESPACE);
+        Some(Self { operator, fixture })
     }
 
     /// The hosts.
     pub(crate) fn hosts(&self) -> Api<DynamicObject> {
-        hosts(self.world.client.clone(), NAMESPACE)
+        hosts(self.fixture.client.clone(), NAMESPACE)
     }
 
     /// A host as it is now; null where there is none.

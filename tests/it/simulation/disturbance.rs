@@ -9,7 +9,7 @@ use std::time::Duration;
 use trueup::run::Timekeeper as _;
 
 use super::death::Death;
-use super::{Errand, Life, Moment, SITE, Stage};
+use super::{Life, Moment, RunCommand, SITE, Stage};
 
 /// What stands aside while a disk does not work.
 const ASIDE: &str = "aside";
@@ -41,7 +41,7 @@ pub(super) fn taken_over(stage: &Stage, event: usize, death: Option<Death>) -> R
         other.clock.pause(time);
         let life = std::thread::spawn(move || {
             other.bury();
-            other.live(&Errand::Resume(Default::default()), death)
+            other.live(&RunCommand::Resume(Default::default()), death)
         });
         let _ = sender.send(life.join().unwrap());
     });
