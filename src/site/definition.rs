@@ -33,7 +33,10 @@ pub(super) fn judged(
     if !found.has_errors() {
         return Ok(found);
     }
-    if let Some(path) = kustomization(tree) {
+    let has_foreign = found
+        .iter()
+        .any(|each| each.code.0.starts_with("envelope-"));
+    if let Some(path) = kustomization(tree).filter(|_| has_foreign) {
         let message = "this is a file of kustomize, and the documents beside it are not a site's";
         let problem = Diagnostic::error_in("file-other-tool", Some(path), message)
             .hint("documents of a site have `schema`, `metadata` and `data`");
