@@ -264,7 +264,8 @@ fn print_usage(error: &clap::Error) {
 fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command = command();
-    let one_dash = arguments.iter().skip(1).find_map(|word| {
+    let mut words = arguments.iter().skip(1).take_while(|word| *word != "--");
+    let one_dash = words.find_map(|word| {
         let word = word.to_str()?;
         Some((word, long_flag_with_one_dash(&command, word)?))
     });

@@ -108,11 +108,8 @@ fn a_run_is_shown_by_the_beginning_of_its_id_or_as_the_last_one() {
     let (newest, oldest) = (id(0), id(1));
     let shown = |arguments: &[&str]| fixture.run(arguments).with(0).stdout;
     assert_eq!(shown(&["show"]), shown(&["show", newest]));
-    let unique = (1..=oldest.len()).map(|end| &oldest[..end]);
-    let unique = unique
-        .filter(|start| !newest.starts_with(start))
-        .next()
-        .unwrap();
+    let mut starts = (1..=oldest.len()).map(|end| &oldest[..end]);
+    let unique = starts.find(|start| !newest.starts_with(*start)).unwrap();
     assert_eq!(shown(&["show", unique]), shown(&["show", oldest]));
     fixture
         .run(&["show", &oldest[..1]])

@@ -18,15 +18,9 @@ fn grace(seconds: u64) -> Parameters {
     }
 }
 
-#[tokio::test]
-async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() {
-    let Some(fixture) = Fixture::start(CLUSTERS).await else {
-        return;
-    };
-    fixture.register("n1").await;
-    fixture.register("n2").await;
-    let kubelets = fixture.play_kubelets();
-    let front = json!({"metadata": {"labels": {"app": "front"}}});
+/// Pods on `n1` of all kinds: two behind a budget (one of them on `n2`), one without a controller, a mirror, and one of a
+/// DaemonSet.
+async fn arrange(fixture: &Fixture, front: &serde_json::Value) {
     fixture.run("front-1", "n1", front.clone()).await;
     fixture.run("front-2", "n2", front.clone()).await;
     fixture.run("lone", "n1", json!({})).await;
@@ -54,7 +48,43 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
             "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "front"}}}}),
         )
         .await;
+}
 
+/// Uncordon undoes what trueup cordoned, and refuses what another actor did.
+async fn uncordons_its_own(fixture: &Fixture) {
+    fixture
+        .act(StepKind::Uncordon, "n1", 30, parameters())
+        .await
+        .unwrap();
+    assert_eq!(
+        fixture.probe(StepKind::Uncordon, "n1", parameters()).await,
+        Probe::Done
+    );
+    let node = fixture.nodes().get("n1").await.unwrap();
+    let annotations = node.metadata.annotations.unwrap_or_default();
+    assert!(!annotations.contains_key("trueup.dev/cordoned-by"));
+    fixture.nodes().cordon("n2").await.unwrap();
+    let refused = permanent(
+        fixture
+            .act(StepKind::Uncordon, "n2", 30, parameters())
+            .await,
+    );
+    assert!(
+        refused.starts_with("Conflict: node `n2` was not cordoned by trueup"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
+        return;
+    };
+    fixture.register("n1").await;
+    fixture.register("n2").await;
+    let kubelets = fixture.play_kubelets();
+    let front = json!({"metadata": {"labels": {"app": "front"}}});
+    arrange(&fixture, &front).await;
     assert_eq!(
         fixture.probe(StepKind::Drain, "n1", grace(1)).await,
         Probe::NotBegun
@@ -106,28 +136,7 @@ async fn a_budget_holds_a_drain_until_it_yields_and_what_is_not_drained_stays() 
         Probe::Done
     );
 
-    // What trueup cordoned it undoes; what somebody else cordoned it leaves.
-    fixture
-        .act(StepKind::Uncordon, "n1", 30, parameters())
-        .await
-        .unwrap();
-    assert_eq!(
-        fixture.probe(StepKind::Uncordon, "n1", parameters()).await,
-        Probe::Done
-    );
-    let node = fixture.nodes().get("n1").await.unwrap();
-    let annotations = node.metadata.annotations.unwrap_or_default();
-    assert!(!annotations.contains_key("trueup.dev/cordoned-by"));
-    fixture.nodes().cordon("n2").await.unwrap();
-    let refused = permanent(
-        fixture
-            .act(StepKind::Uncordon, "n2", 30, parameters())
-            .await,
-    );
-    assert!(
-        refused.starts_with("Conflict: node `n2` was not cordoned by trueup"),
-        "{refused}"
-    );
+    uncordons_its_own(&fixture).await;
     kubelets.abort();
 }
 
