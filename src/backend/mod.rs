@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crate::design::{ClusterName, NodeDesign, NodeName};
 use crate::observed::{
-    ClusterFacts, ClusterNode, EtcdSeen, Fact, NodePods, ObservedNode, RemediationSeen,
+    ClusterFacts, ClusterNode, EtcdSeen, Fact, NodePods, ObservedNodes, RemediationSeen,
 };
 use crate::step::StepKind;
 
@@ -93,10 +93,7 @@ impl ActError {
 pub trait Hardware: Send + Sync {
     /// Observes many nodes in one go. The answer holds every node that was requested; one that cannot be observed is
     /// unknown with its reason.
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>>;
+    fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes>;
 
     /// Tells from outside how far a step is.
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe>;

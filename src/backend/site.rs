@@ -10,7 +10,7 @@ use super::{
 };
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::identity::{Proof, Registry, Verdict};
-use crate::observed::{Capability, Fact, Observations, ObservedNode};
+use crate::observed::{Capability, Fact, Observations, ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 
 /// Opens the backends of a site.
@@ -61,14 +61,14 @@ impl Backends {
 
     /// Machines that look the same, or differ only in what several boards share, are found when all were
     /// observed.
-    fn judge_again(&self, machines: &mut BTreeMap<NodeName, ObservedNode>) {
+    fn judge_again(&self, machines: &mut ObservedNodes) {
         let observed = machines.iter_mut();
         for (name, machine) in observed.filter(|(_, machine)| machine.identity.is_some()) {
             let verdict = self.identities.judge_again(name.as_str());
             match verdict.map(Verdict::into_proof) {
                 Some(Proof::Refused(why)) if !matches!(machine.proof, Proof::Refused(_)) => {
                     let identity = machine.identity.take();
-                    *machine = ObservedNode::refused(&why);
+                    **machine = ObservedNode::refused(&why);
                     machine.identity = identity;
                 }
                 Some(proof @ Proof::Unverified(_)) if machine.proof.is_proven() => {
@@ -136,8 +136,9 @@ impl Backends {
             if machines || (is_about_nodes && !self.knows_nodes()) {
                 return self.hardware.observe(nodes).await;
             }
-            let unasked = |name: &NodeName| (name.clone(), ObservedNode::unknown("not asked for"));
-            names.iter().map(unasked).collect()
+            let unasked = Box::new(ObservedNode::unknown("not asked for"));
+            let named = names.iter().map(|name| (name.clone(), unasked.clone()));
+            named.collect()
         };
         let remediations = async {
             match look.is_some_and(|look| look.remediation) {
@@ -165,24 +166,14 @@ impl Backends {
                 };
             }
         }
-        let machines = machines.into_iter();
-        seen.nodes = machines
-            .map(|(name, machine)| (name, Box::new(machine)))
-            .collect();
+        seen.nodes = machines;
         seen
     }
 }
 
 impl Hardware for Backends {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
-        Box::pin(async move {
-            let seen = self.see(nodes, Look::default(), None).await.nodes;
-            let seen = seen.into_iter();
-            seen.map(|(name, machine)| (name, *machine)).collect()
-        })
+    fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
+        Box::pin(async move { self.see(nodes, Look::default(), None).await.nodes })
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

@@ -170,11 +170,14 @@ impl ObservedNode {
     }
 }
 
+/// Machines by name, in little room: a large site has a hundred thousand of them.
+pub type ObservedNodes = BTreeMap<NodeName, Box<ObservedNode>>;
+
 /// The observed state of a site, at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observations {
     /// Every machine that was asked for.
-    pub nodes: BTreeMap<NodeName, Box<ObservedNode>>,
+    pub nodes: ObservedNodes,
     /// The facts of the Kubernetes cluster, if the site has one and it answered.
     pub cluster: Option<ClusterFacts>,
     /// The pods of each node, of those that were observed.

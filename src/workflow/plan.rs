@@ -211,7 +211,8 @@ impl<'a> Planner<'a> {
             request,
             ..
         } = *self;
-        let Ground { state, records } = ground;
+        let Ground { state, mut records } = ground;
+        share_digests(&mut records, &site.design);
         let backends = client.backends(checkout, &site.location)?;
         backends.identities.record(identities(&records));
         let hardware = match &snapshot {
@@ -493,6 +494,18 @@ fn differing<'a>(
         .iter()
         .filter(move |(name, record)| differs(record, nodes.get(name.as_str()).map(|node| &**node)))
         .map(|(_, record)| record)
+}
+
+/// Lets records have the digests in common with the designs that they are those of, which are nearly all.
+fn share_digests(records: &mut BTreeMap<NodeName, NodeRecord>, design: &Design) {
+    let mut nodes = MergeJoin::of(&design.nodes);
+    for (name, record) in records {
+        if let Some(node) = nodes.get(name.as_str())
+            && node.digests == record.digests
+        {
+            record.digests = node.digests.clone();
+        }
+    }
 }
 
 /// Whether the design of a node, where it has one, is not what its record says.

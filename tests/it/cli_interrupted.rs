@@ -537,7 +537,7 @@ fn a_tag_that_is_refused_is_owed_until_the_next_apply() {
     second
         .run(&["plan", "--detailed-exitcode"])
         .with(0)
-        .saying("is owed");
+        .saying("is not published");
     refuse(&origin, "no-ref");
     second.run(&["apply", "--yes"]).with(0);
     assert_eq!(origin.git(&["tag", "--list"]), first.tag_names()[0]);

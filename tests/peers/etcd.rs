@@ -278,7 +278,7 @@ fn one_of_three_goes_a_second_stays_and_asking_again_is_no_error() {
     let (acted, probed) = remove(&real, "n2", vec![other]);
     assert!(
         matches!(&acted, Err(ActError::Permanent(text))
-            if text.starts_with("RemoveEtcdError: ") && text.contains("document wants 2")),
+            if text.starts_with("RemoveEtcdError: ") && text.contains("document requires 2")),
         "{acted:?}"
     );
     assert_eq!(probed, Probe::NotBegun);
@@ -354,7 +354,7 @@ fn members_at_each_others_client_urls_are_not_healthy() {
     let site = real.site_of(&swapped);
     let text = site.trueup(&["etcd"], &[]).with(0).stdout;
     assert!(text.starts_with("main: Unhealthy"), "{text}");
-    assert!(text.contains("member m1 is"), "{text}");
+    assert!(text.contains("member m1 does"), "{text}");
 }
 
 #[test]

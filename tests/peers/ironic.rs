@@ -272,7 +272,7 @@ impl Hands {
     async fn seen(&self, node: &str) -> ObservedNode {
         let designs = [self.design.nodes[&NodeName::from(node)].clone()];
         let mut seen = self.backends.observe(&designs).await;
-        seen.remove(&NodeName::from(node)).unwrap()
+        *seen.remove(&NodeName::from(node)).unwrap()
     }
 
     pub(crate) async fn state(&self, node: &str) -> ProvisionState {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{ActError, Hardware, Order, Pending, Probe};
-use crate::design::{NodeDesign, NodeName};
-use crate::observed::ObservedNode;
+use crate::design::NodeDesign;
+use crate::observed::ObservedNodes;
 
 /// The behaviour of a step in this fixture.
 #[derive(Clone, Debug)]
@@ -123,10 +123,7 @@ impl Fixture {
 }
 
 impl Hardware for Fixture {
-    fn observe<'a>(
-        &'a self,
-        _: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+    fn observe<'a>(&'a self, _: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(std::future::ready(BTreeMap::new()))
     }
 

@@ -21,7 +21,7 @@ use crate::backend::{
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
-use crate::observed::{ObservedNode, RemediationSeen};
+use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
 
 /// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
 /// which [`choose`] reports.
@@ -187,18 +187,16 @@ impl Routes {
 }
 
 impl Hardware for Routes {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+    fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(async move {
             let mut shares = vec![Vec::new(); self.opened.len()];
-            let mut seen = BTreeMap::new();
+            let mut seen = ObservedNodes::new();
             for node in nodes {
                 match self.of(node) {
                     Some(backend) => shares[backend].push(node.clone()),
                     None => {
-                        seen.insert(node.name.clone(), ObservedNode::unknown(NO_BACKEND));
+                        let unknown = Box::new(ObservedNode::unknown(NO_BACKEND));
+                        seen.insert(node.name.clone(), unknown);
                     }
                 }
             }

@@ -13,7 +13,7 @@ use super::proof::{self, Evidence};
 use crate::backend::{ActError, Hardware, Holder, Order, Pending, Probe};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::Registry;
-use crate::observed::{ObservedNode, RemediationSeen};
+use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
 use crate::step::StepKind;
 
 /// The result of a step, or of a part of it.
@@ -25,7 +25,7 @@ pub(super) trait Driver: Send + Sync {
     fn observe_nodes(
         &self,
         nodes: &[Arc<NodeDesign>],
-    ) -> impl Future<Output = BTreeMap<NodeName, ObservedNode>> + Send;
+    ) -> impl Future<Output = ObservedNodes> + Send;
 
     /// Verifies before a run what does not depend on a machine.
     fn verify_site(&self, order: &Order) -> impl Future<Output = Result<()>> + Send;
@@ -90,10 +90,7 @@ pub(super) async fn carry_out(
 }
 
 impl<D: Driver> Hardware for D {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+    fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(self.observe_nodes(nodes))
     }
 
@@ -138,8 +135,8 @@ pub(super) fn is_flag(kind: StepKind) -> bool {
 }
 
 /// All nodes as unknown, for one reason.
-pub(super) fn unknown(nodes: &[Arc<NodeDesign>], why: &str) -> BTreeMap<NodeName, ObservedNode> {
-    let unknown = ObservedNode::unknown(why);
+pub(super) fn unknown(nodes: &[Arc<NodeDesign>], why: &str) -> ObservedNodes {
+    let unknown = Box::new(ObservedNode::unknown(why));
     let nodes = nodes.iter();
     nodes
         .map(|node| (node.name.clone(), unknown.clone()))

@@ -19,7 +19,7 @@ use crate::backend::{
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
-use crate::observed::{ObservedNode, RemediationSeen};
+use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
 
 /// A backend that sends credentials to controllers inside its ranges only.
 pub(super) struct Ranged {
@@ -155,17 +155,15 @@ fn networks(backend: &HardwareBackend) -> Result<Vec<Range>, Error> {
 }
 
 impl Hardware for Ranged {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+    fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(async move {
-            let mut observed = BTreeMap::new();
+            let mut observed = ObservedNodes::new();
             let mut inside = Vec::with_capacity(nodes.len());
             for node in nodes {
                 match self.refusal(node) {
                     Some(reason) => {
-                        observed.insert(node.name.clone(), ObservedNode::unknown(&reason));
+                        let unknown = Box::new(ObservedNode::unknown(&reason));
+                        observed.insert(node.name.clone(), unknown);
                     }
                     None => inside.push(node.clone()),
                 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use trueup::apply::{DispatchRequest, EventClock, NoPreconditions, execute};
 use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
-use trueup::observed::ObservedNode;
+use trueup::observed::ObservedNodes;
 use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
 use trueup::record::{Packed, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, ProgramTimeout, Repository, Signature};
@@ -87,10 +87,7 @@ impl EventClock for Noon {
 struct Machines(BTreeSet<&'static str>);
 
 impl Hardware for Machines {
-    fn observe<'a>(
-        &'a self,
-        _: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+    fn observe<'a>(&'a self, _: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(std::future::ready(BTreeMap::new()))
     }
 

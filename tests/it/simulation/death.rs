@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use trueup::apply::{self, Preconditions};
 use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
-use trueup::design::{NodeDesign, NodeName};
+use trueup::design::NodeDesign;
 use trueup::journal::{self, Journal};
 use trueup::journal::{Entry, Log};
-use trueup::observed::ObservedNode;
+use trueup::observed::ObservedNodes;
 use trueup::run::Timekeeper;
 use trueup::step::StepIndex;
 
@@ -214,10 +214,7 @@ impl<T> Mortal<T> {
 }
 
 impl<T: Hardware> Hardware for Mortal<Arc<T>> {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, std::collections::BTreeMap<NodeName, ObservedNode>> {
+    fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(self.call(self.inner.observe(nodes)))
     }
 

@@ -682,7 +682,7 @@ async fn what_others_hold_is_left_to_them_and_named() {
     assert_ne!(ended.code, 0);
     let said = ended.stdout + &ended.stderr;
     assert!(
-        said.contains("held off by reboot.metal3.io/somebody"),
+        said.contains("powered off by reboot.metal3.io/somebody"),
         "{said}"
     );
     for host in ["m001", "m002", "m003"] {

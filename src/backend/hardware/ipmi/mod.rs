@@ -38,10 +38,10 @@ use super::level::{Pace, bring, holds, seen};
 use super::proof::{Evidence, proven};
 use super::written::reference_for;
 use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secret, Secrets};
-use crate::design::{HardwareBackend, NodeDesign, NodeName, Reference, Section, WipePolicy};
+use crate::design::{HardwareBackend, NodeDesign, Reference, Section, WipePolicy};
 use crate::identity::{Identity, Proof, Registry};
 use crate::lifecycle::PowerState;
-use crate::observed::{Capability, Fact, ObservedNode};
+use crate::observed::{Capability, Fact, ObservedNode, ObservedNodes};
 use crate::step::StepKind;
 use program::{LONGEST_PASSWORD, Program, Session};
 use settings::{Interface, Settings};
@@ -435,9 +435,11 @@ impl StepTarget for Reached<'_> {
 }
 
 impl Driver for Ipmi {
-    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
-        let looks = futures_util::stream::iter(nodes.iter().cloned())
-            .map(|node| async move { (node.name.clone(), self.observe_one(&node).await) });
+    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
+        let looks = futures_util::stream::iter(nodes.iter().cloned()).map(|node| async move {
+            let observed = self.observe_one(&node).await;
+            (node.name.clone(), Box::new(observed))
+        });
         looks.buffer_unordered(LOOKS_AT_ONCE).collect().await
     }
 

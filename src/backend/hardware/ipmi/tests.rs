@@ -182,7 +182,7 @@ impl Machine {
     async fn see(&self) -> ObservedNode {
         let nodes = [self.node.clone()];
         let mut seen = self.ipmi.observe(&nodes).await;
-        seen.remove(&self.node.name).unwrap()
+        *seen.remove(&self.node.name).unwrap()
     }
 }
 

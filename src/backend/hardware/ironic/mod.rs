@@ -18,7 +18,7 @@ mod steps;
 mod verbs;
 mod watch;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::Api;
@@ -32,11 +32,11 @@ use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::http::{Client, Credentials, HttpLimits, Trust};
 use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secrets};
-use crate::design::{Design, HardwareBackend, NodeDesign, NodeName, Reference};
+use crate::design::{Design, HardwareBackend, NodeDesign, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
 use crate::identity::{Identity, Proof, Verdict};
-use crate::observed::ObservedNode;
+use crate::observed::{ObservedNode, ObservedNodes};
 use node::Node;
 use steps::NodeSteps;
 
@@ -197,7 +197,7 @@ impl Provisioner for Ironic {
 }
 
 impl Driver for Ironic {
-    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
+    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
         let listed = self.watch.list().await;
         if let Err(why) = &listed.nodes {
             return driver::unknown(nodes, why);
@@ -220,7 +220,7 @@ impl Driver for Ironic {
                 },
                 None => ObservedNode::unknown(&self.not_enrolled(&self.roster.name_of(&node.name))),
             };
-            (node.name.clone(), observed)
+            (node.name.clone(), Box::new(observed))
         };
         nodes.iter().map(observed).collect()
     }

@@ -36,7 +36,7 @@ use crate::backend::{BackendContext, Error, Holder, Order, Probe, Secrets};
 use crate::design::{Design, HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node as Written;
 use crate::identity::{Identity, Proof};
-use crate::observed::{ObservedNode, RemediationSeen};
+use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
 use remediation::Annotations;
 use resource::Host;
 use state::Able;
@@ -136,7 +136,7 @@ impl Provisioner for Metal3 {
 }
 
 impl Driver for Metal3 {
-    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
+    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
         let hosts = match self.hosts(nodes).await {
             Ok(hosts) => hosts,
             Err(error) => {
@@ -165,7 +165,7 @@ impl Driver for Metal3 {
                     self.management.namespace()
                 )),
             };
-            (node.name.clone(), observed)
+            (node.name.clone(), Box::new(observed))
         };
         nodes.iter().map(observed).collect()
     }

@@ -55,7 +55,7 @@ use crate::design::{
 };
 use crate::diagnostic::{Diagnostic, Mark, chain};
 use crate::identity::{Registry, Verdict};
-use crate::observed::ObservedNode;
+use crate::observed::{ObservedNode, ObservedNodes};
 use crate::step::StepKind;
 
 use machine::{KnownControllers, Machine};
@@ -176,11 +176,12 @@ impl Redfish {
         }
     }
 
-    async fn look_at_all(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
-        let mut looks: Vec<Pending<'_, (NodeName, ObservedNode)>> = Vec::with_capacity(nodes.len());
+    async fn look_at_all(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
+        let mut looks: Vec<Pending<'_, (NodeName, Box<ObservedNode>)>> =
+            Vec::with_capacity(nodes.len());
         for node in nodes {
             looks.push(Box::pin(async move {
-                (node.name.clone(), self.look(node).await)
+                (node.name.clone(), Box::new(self.look(node).await))
             }));
         }
         let looks = stream::iter(looks).buffer_unordered(AT_ONCE);
@@ -246,8 +247,8 @@ impl StepTarget for Machine<'_> {
 }
 
 impl Driver for Redfish {
-    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> BTreeMap<NodeName, ObservedNode> {
-        let mut seen: BTreeMap<NodeName, ObservedNode> = self.look_at_all(nodes).await;
+    async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
+        let mut seen: ObservedNodes = self.look_at_all(nodes).await;
         // Only when all were observed it is known which values several boards share.
         let undecided = |node: &&Arc<NodeDesign>| {
             let verdict = self.identities.judge_again(node.name.as_str());

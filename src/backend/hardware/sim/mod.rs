@@ -64,7 +64,7 @@ use world::World;
 
 use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::design::{ClusterName, NodeDesign, NodeName};
-use crate::observed::ObservedNode;
+use crate::observed::{ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 
 /// A simulated site.
@@ -246,10 +246,7 @@ impl Simulator {
         })
     }
 
-    fn see(
-        &self,
-        nodes: &[Arc<NodeDesign>],
-    ) -> Result<BTreeMap<NodeName, ObservedNode>, StateError> {
+    fn see(&self, nodes: &[Arc<NodeDesign>]) -> Result<ObservedNodes, StateError> {
         let mut world = self.world();
         let mut unseen = Vec::new();
         let mut seen = BTreeMap::new();
@@ -268,7 +265,7 @@ impl Simulator {
                 }
                 None => machine.observed(),
             };
-            seen.insert(node.name.clone(), observed);
+            seen.insert(node.name.clone(), Box::new(observed));
         }
         if !unseen.is_empty() {
             let mut change = world.change()?;
@@ -283,13 +280,10 @@ impl Simulator {
 }
 
 impl Hardware for Simulator {
-    fn observe<'a>(
-        &'a self,
-        nodes: &'a [Arc<NodeDesign>],
-    ) -> Pending<'a, BTreeMap<NodeName, ObservedNode>> {
+    fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(async move {
             self.see(nodes).unwrap_or_else(|error| {
-                let unknown = ObservedNode::unknown(&with_source(&error));
+                let unknown = Box::new(ObservedNode::unknown(&with_source(&error)));
                 let each = nodes
                     .iter()
                     .map(|node| (node.name.clone(), unknown.clone()));

@@ -1,5 +1,6 @@
 //! Answers of Ironic: versions, words, refusals, pages, and answers that are lost.
 
+use crate::design::NodeName;
 use std::time::Duration;
 
 use super::*;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::backend::http::tests::server::{Received, Reply, Server};
 use crate::backend::{Hardware, NoSecrets, Pending, Reporter, Secret, SecretError};
-use crate::design::{RunId, SiteName, build};
+use crate::design::{NodeName, RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
 use crate::lifecycle::{PowerState, ProvisionState};

@@ -185,6 +185,7 @@ impl Site {
             .observe(&self.nodes)
             .await
             .into_values()
+            .map(|node| *node)
             .collect()
     }
 }

@@ -150,7 +150,7 @@ async fn a_machine_that_cannot_be_seen_is_unknown_and_its_neighbour_is_not() {
     let site = Site::new(2);
     let text = "{faults: [{nodes: [n1], outcome: unobservable, message: dead, times: 1}]}";
     let first = site.open(text).observe(&site.nodes).await;
-    assert_eq!(first["n1"], ObservedNode::unknown("dead"));
+    assert_eq!(*first["n1"], ObservedNode::unknown("dead"));
     assert!(first["n2"].provision.known().is_some());
     // The count is kept in the file.
     let second = site.open(text).observe(&site.nodes).await;
