@@ -170,7 +170,7 @@ impl ObservedNode {
     }
 }
 
-/// Machines by name, in little room: a large site has a hundred thousand of them.
+/// Machines by name, in boxes, so that a map of a hundred thousand of them has no unused places.
 pub type ObservedNodes = BTreeMap<NodeName, Box<ObservedNode>>;
 
 /// The observed state of a site, at one time.
