@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-pub use chain::chain;
+pub use chain::{chain, without_code};
 pub use credential::is_credential;
 pub use sources::{Mark, Place, SourceId, SourceLine, Sources};
 

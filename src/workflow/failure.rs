@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Error;
 use crate::apply;
-use crate::diagnostic::chain;
+use crate::diagnostic::{chain, without_code};
 use crate::run;
 
 /// The kinds of failure: callers tell them apart, a command line by its exit code.
@@ -48,7 +48,7 @@ impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            message: message.into(),
+            message: without_code(message.into()),
             details: Vec::new(),
             hints: Vec::new(),
         }
