@@ -38,10 +38,7 @@ pub enum ReadError {
 ///
 /// Each of [`ReadError`].
 pub fn read_file(path: &Path, limit: u64, links: Links) -> Result<Vec<u8>, ReadError> {
-    let (file, size) = open_file(path, links)?;
-    if size > limit {
-        return Err(ReadError::TooLarge(size));
-    }
+    let (file, size) = open_file(path, limit, links)?;
     // It may grow meanwhile.
     let mut bytes = Vec::with_capacity(size as usize + 1);
     file.take(limit + 1).read_to_end(&mut bytes)?;
@@ -51,17 +48,18 @@ pub fn read_file(path: &Path, limit: u64, links: Links) -> Result<Vec<u8>, ReadE
     }
 }
 
-/// Opens a regular file, without waiting: a stream of its bytes, and how many there are.
+/// Opens a regular file that has at most `limit` bytes, without waiting: a stream of its bytes, and how many there are.
 ///
 /// # Errors
 ///
-/// Each of [`ReadError`] but the size.
-pub fn open_file(path: &Path, links: Links) -> Result<(File, u64), ReadError> {
+/// Each of [`ReadError`].
+pub fn open_file(path: &Path, limit: u64, links: Links) -> Result<(File, u64), ReadError> {
     let file = open(path, links)?;
     let metadata = file.metadata()?;
-    match metadata.is_file() {
-        true => Ok((file, metadata.len())),
-        false => Err(ReadError::NotAFile),
+    match metadata.len() {
+        _ if !metadata.is_file() => Err(ReadError::NotAFile),
+        size if size > limit => Err(ReadError::TooLarge(size)),
+        size => Ok((file, size)),
     }
 }
 

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use super::find::{View, types_of};
 use super::wanted::Wanted;
-use super::{At, Error, SiteFile};
+use super::{Error, SiteFile};
 use crate::design;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::document::{Document, LoadedFile};
@@ -24,7 +25,7 @@ pub(super) fn judged(
 ) -> Result<Diagnostics, Error> {
     let definition = definition(wanted, content);
     let missing_type = match definition {
-        Some(definition) => missing_type(definition, repository, wanted, tree)?,
+        Some(definition) => missing_type(definition, repository, wanted)?,
         None => None,
     };
     if let Some(problem) = missing_type {
@@ -87,36 +88,23 @@ fn missing_type(
     definition: &Document,
     repository: &Repository,
     wanted: &Wanted<'_>,
-    tree: &Tree,
 ) -> Result<Option<Diagnostic>, Error> {
-    let location = wanted.location;
     let field = definition.data.get("site_type");
-    let repositories = definition.data.get("repositories");
-    let Some((field, name)) = field.and_then(|field| Some((field, field.as_str()?))) else {
+    let named = field.and_then(|field| Some((field, field.as_str()?)));
+    let (Some((field, name)), Some(types)) = (named, types_of(wanted.location)) else {
         return Ok(None);
     };
-    // Pegleg's `site/NAME/site-definition.yaml`, in the base.
-    let base = location.definition.rsplitn(4, '/').nth(3);
-    let types = match base {
-        Some(base) => format!("{base}/type"),
-        None => "type".to_owned(),
+    let view = View {
+        repository,
+        at: wanted.at,
     };
-    let folder = format!("{types}/{name}/");
-    let is_there = tree
-        .entries
-        .iter()
-        .any(|entry| entry.path.starts_with(&folder));
-    if location.is_flat || repositories.is_some() || is_there {
+    let known = view.folders(&types)?;
+    let is_elsewhere = definition.data.get("repositories").is_some();
+    if is_elsewhere || known.iter().any(|known| known == name) {
         return Ok(None);
     }
-    let known = match wanted.at {
-        At::Worktree => repository.worktree_folders(&types)?,
-        At::Commit(commit) => repository.folders_in(commit, &types)?,
-    };
-    if known.iter().any(|known| known == name) {
-        return Ok(None);
-    }
-    let message = format!("the type of this site is `{name}`, and there is no folder `{folder}`");
+    let message =
+        format!("the type of this site is `{name}`, and there is no folder `{types}/{name}/`");
     let problem = Diagnostic::error("reference-site-type", field.mark, message);
     let problem = problem.did_you_mean(name, known.iter().map(String::as_str));
     Ok(Some(match problem.hint {

@@ -17,9 +17,9 @@ use super::{At, Error, Location};
 const DEFINITION: &str = "site-definition.yaml";
 
 /// Reads folders and files at one revision.
-struct View<'a> {
-    repository: &'a Repository,
-    at: At,
+pub(super) struct View<'a> {
+    pub(super) repository: &'a Repository,
+    pub(super) at: At,
 }
 
 impl View<'_> {
@@ -43,7 +43,7 @@ impl View<'_> {
         Ok(Some(self.repository.read(entry, limit)?.bytes))
     }
 
-    fn folders(&self, path: &str) -> Result<Vec<String>, Error> {
+    pub(super) fn folders(&self, path: &str) -> Result<Vec<String>, Error> {
         match self.at {
             At::Commit(commit) => Ok(self.repository.folders_in(commit, path)?),
             At::Worktree => Ok(self.repository.worktree_folders(path)?),
@@ -97,6 +97,16 @@ fn pegleg_base(folder: &str) -> Option<&str> {
     let sites = parent(folder)?;
     let name = sites.rsplit_once('/').map_or(sites, |(_, name)| name);
     if name == "site" { parent(sites) } else { None }
+}
+
+/// The folder of the types of sites, in Pegleg's layout.
+fn types_below(base: &str) -> String {
+    join(base, "type")
+}
+
+/// The folder of the types of a site; `None` where it is flat.
+pub(super) fn types_of(location: &Location) -> Option<String> {
+    pegleg_base(parent(&location.definition)?).map(types_below)
 }
 
 /// Finds the site that is meant.
@@ -229,7 +239,7 @@ fn locate_in(view: &View<'_>, (name, folder): &(String, String)) -> Result<Locat
             if let Some(site_type) = definition.and_then(|definition| definition.site_type)
                 && name_problem(&site_type).is_none()
             {
-                folders.push(join(&join(base, "type"), &site_type));
+                folders.push(join(&types_below(base), &site_type));
             }
             Selection::below(folders)
         }

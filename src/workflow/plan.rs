@@ -20,7 +20,7 @@ use crate::plan::{
     self, Action, Base, ClusterSteps, IntermediateCommit, Options, Plan, Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State, Store};
-use crate::repository::{CommitId, Links, ReadError, Tree, open_file};
+use crate::repository::{CommitId, Links, Tree, open_file};
 use crate::run::{Connection, History, intermediate_commits};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 
@@ -322,10 +322,8 @@ impl<'a> Planner<'a> {
                 chain(error)
             ))
         };
-        let (file, size) = open_file(path, Links::Followed).map_err(|error| unreadable(&error))?;
-        if size > observed::LARGEST {
-            return Err(unreadable(&ReadError::TooLarge(size)));
-        }
+        let opened = open_file(path, observed::LARGEST, Links::Followed);
+        let (file, _) = opened.map_err(|error| unreadable(&error))?;
         let observations = observed::read(file).map_err(|error| unreadable(&error))?;
         Ok(Some(Some(observations)))
     }
