@@ -13,7 +13,7 @@ use crate::design::{Design, EtcdCluster, NodeDesign, NodeName};
 use crate::guard::quorum;
 use crate::observed::Observations;
 use crate::plan::{self, Action, Plan, Precondition, Sources};
-use crate::remediation::MaxUnhealthy;
+use crate::remediation::Share;
 use crate::step::{EtcdRemoval, FailureReason, StepIndex, StepKind};
 
 /// The preconditions of the steps of a plan.
@@ -31,7 +31,7 @@ pub struct PreconditionChecker {
     removals: BTreeMap<usize, usize>,
     /// Where machines are remediated: all machines of the site, of which not too many may be unhealthy.
     all: Vec<Arc<NodeDesign>>,
-    max_unhealthy: MaxUnhealthy,
+    max_unhealthy: Share,
     /// Etcd clusters that may end with their machine.
     given_up: BTreeSet<Arc<str>>,
     /// Steps that must not be begun, by their positions, and why.
@@ -87,11 +87,10 @@ impl PreconditionChecker {
                 true => design.nodes.values().cloned().collect(),
                 false => Vec::new(),
             },
-            max_unhealthy: plan
-                .options
+            max_unhealthy: design
+                .policy
                 .remediation
-                .max_unhealthy
-                .unwrap_or(design.policy.remediation.max_unhealthy),
+                .max_unhealthy(plan.options.remediation.max_unhealthy),
             given_up: plan.options.leaving.destroy_etcd.clone(),
             refused: BTreeMap::new(),
             plan,

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use crate::diagnostic::nearest;
 use crate::plan::{Action, Leaving, Remediation, Request};
-use crate::remediation::{MaxUnhealthy, Release};
+use crate::remediation::{Release, Share};
 use crate::step::{CleanStep, OnDrainTimeout};
 
 use super::{Failure, FailureKind};
@@ -70,7 +70,7 @@ pub(super) struct ActionArguments {
     max_remediations: Option<u16>,
     /// With more unhealthy machines than this number or share, none is remediated [default: the policy's, else 40%]
     #[arg(long, value_name = "N|N%")]
-    max_unhealthy: Option<MaxUnhealthy>,
+    max_unhealthy: Option<Share>,
     /// Attempts in all to bring a machine back [default: the policy's, else 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
     attempts: Option<u32>,

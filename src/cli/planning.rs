@@ -10,6 +10,7 @@ use clap::Args;
 use super::revision::ReadArguments;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
+use crate::design::Share;
 use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
 use crate::repository::{ProgramTimeout, Repository};
@@ -53,9 +54,10 @@ pub(in crate::cli) struct PlanArguments {
     /// Deploy a node as soon as it is prepared and its group's gate can no longer fail
     #[arg(long)]
     overlap: bool,
-    /// Most redeploys at the same time [default: the policy's, else 1 control-plane node and 10 others]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    max_unavailable: Option<usize>,
+    /// Most machines out of service together, or the share of each group [default: the policy's, else one of the
+    /// control plane, and of the others the least of ten, a quarter of each group, and what its criteria leave]
+    #[arg(long, value_name = "N|N%", value_parser = at_least_one_machine)]
+    max_unavailable: Option<Share>,
     /// Redeploy one node first, alone
     #[arg(long)]
     canary: bool,
@@ -82,6 +84,15 @@ pub(in crate::cli) fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("the least is 1".to_owned()),
         Ok(number) => Ok(number),
         Err(_) => Err("this is not a whole number".to_owned()),
+    }
+}
+
+/// A number of machines or a share of them, of which none makes no sense.
+fn at_least_one_machine(text: &str) -> Result<Share, String> {
+    match text.parse() {
+        Ok(Share::Machines(0) | Share::Percent(0)) => Err("the least is 1".to_owned()),
+        Ok(share) => Ok(share),
+        Err(_) => Err("this is neither a whole number nor a share such as `25%`".to_owned()),
     }
 }
 

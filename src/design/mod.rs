@@ -41,7 +41,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Mark;
 use crate::document::{DocumentId, Node};
-use crate::remediation::{MaxUnhealthy, RemediationLimits};
+pub use crate::remediation::Share;
+use crate::remediation::{MAX_UNHEALTHY, RemediationLimits};
 
 pub use build::{Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
@@ -452,9 +453,17 @@ pub struct RemediationPolicy {
     /// Most at the same time, where no flag says otherwise.
     pub max_at_once: Option<usize>,
     /// With more unhealthy machines than this, none is remediated.
-    pub max_unhealthy: MaxUnhealthy,
+    pub max_unhealthy: Option<Share>,
     /// The bounds of each.
     pub limits: RemediationLimits,
+}
+
+impl RemediationPolicy {
+    /// How many machines may be unhealthy, by a flag, else by the policy, else by default.
+    #[must_use]
+    pub fn max_unhealthy(&self, flag: Option<Share>) -> Share {
+        flag.or(self.max_unhealthy).unwrap_or(MAX_UNHEALTHY)
+    }
 }
 
 /// The requirement of a change that needs a redeploy.
@@ -473,6 +482,8 @@ pub enum RedeployPolicy {
 pub struct MaxUnavailable {
     /// In the whole site.
     pub total: Option<usize>,
+    /// In each deployment group, as a share of it in percent; one machine at least.
+    pub percent: Option<u32>,
     /// In one rack.
     pub per_rack: Option<usize>,
     /// By tag.

@@ -7,7 +7,7 @@ use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
     BackendKind, CleaningPolicy, Design, HardwareBackend, MaintenanceWindow, MaxUnavailable,
-    NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, WipePolicy, kind,
+    NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, Share, WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
 use crate::document::{Map, Node};
@@ -87,13 +87,21 @@ fn size(node: &Node, key: &str) -> Option<usize> {
     number(node, key).and_then(|number| usize::try_from(number).ok())
 }
 
+/// A number, or a share in percent.
+fn share(node: &Node, key: &str) -> Option<Share> {
+    let number = size(node, key).map(Share::Machines);
+    number.or_else(|| text(node, key)?.parse().ok())
+}
+
 fn read_policy(data: &Node, design: &mut Design) {
     let policy = &mut design.policy;
     policy.protected = Selector::read_all(data, "protected");
     policy.unverified = Selector::read_all(data, "unverified");
     if let Some(limits) = data.get("max_unavailable") {
+        let total = share(limits, "total");
         policy.max_unavailable = MaxUnavailable {
-            total: size(limits, "total"),
+            total: total.and_then(Share::as_number),
+            percent: total.and_then(Share::as_percent),
             per_rack: size(limits, "per_rack"),
             by_tag: numbers(limits.get("by_tag"))
                 .filter_map(|(tag, limit)| Some((tag, usize::try_from(limit).ok()?)))
@@ -128,12 +136,11 @@ fn read_policy(data: &Node, design: &mut Design) {
 fn read_remediation(data: &Node) -> RemediationPolicy {
     let own = RemediationPolicy::default();
     let limits = own.limits;
-    let max_unhealthy = text(data, "max_unhealthy").and_then(|text| text.parse().ok());
     let attempts = number(data, "attempts").and_then(|number| u32::try_from(number).ok());
     let seconds = |key, otherwise| number(data, key).unwrap_or(otherwise);
     RemediationPolicy {
         max_at_once: size(data, "max_at_once"),
-        max_unhealthy: max_unhealthy.unwrap_or(own.max_unhealthy),
+        max_unhealthy: share(data, "max_unhealthy"),
         limits: RemediationLimits {
             attempts: attempts.unwrap_or(limits.attempts),
             power_off: seconds("power_off_timeout", limits.power_off),
@@ -204,7 +211,7 @@ mod tests {
     use super::*;
     use crate::design::BackendKind;
     use crate::design::fixture::{document, site};
-    use crate::remediation::MaxUnhealthy;
+    use crate::remediation::Share;
 
     #[test]
     fn retirement_holds_from_its_day_on_and_the_first_entry_gives_the_reason() {
@@ -291,7 +298,7 @@ mod tests {
         );
         let policy = site(&text).design.policy.remediation;
         assert_eq!(policy.max_at_once, Some(2));
-        assert_eq!(policy.max_unhealthy, MaxUnhealthy::Machines(3));
+        assert_eq!(policy.max_unhealthy, Some(Share::Machines(3)));
         let limits = RemediationLimits {
             attempts: 4,
             ready: 90,

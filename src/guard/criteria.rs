@@ -44,6 +44,19 @@ pub fn is_certain(criteria: &SuccessCriteria, total: usize, sure: usize) -> bool
     holds(criteria, total, sure)
 }
 
+/// How many of `total` nodes may fail while all criteria hold; 0 where they do not hold anyway.
+#[must_use]
+pub fn may_fail(criteria: &SuccessCriteria, total: usize) -> usize {
+    let percent = criteria.percent_successful_nodes.map_or(0, |percent| {
+        let wanted = (u128::from(percent) * total as u128).div_ceil(100);
+        usize::try_from(wanted).unwrap_or(usize::MAX)
+    });
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let minimum = criteria.minimum_successful_nodes.map_or(0, number);
+    let may = criteria.maximum_failed_nodes.map_or(usize::MAX, number);
+    total.saturating_sub(percent.max(minimum)).min(may)
+}
+
 fn holds(criteria: &SuccessCriteria, total: usize, successful: usize) -> bool {
     percent_holds(criteria, total, successful)
         && minimum_holds(criteria, successful)

@@ -7,9 +7,10 @@ pub mod quorum;
 mod waves;
 pub mod windows;
 
-pub use criteria::{Verdict, can_still_hold, evaluate, is_certain};
+pub use criteria::{Verdict, can_still_hold, evaluate, is_certain, may_fail};
 pub use waves::{
-    CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, WaveLimits, has_control_plane_label, is_control_plane,
+    CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, GroupSize, WaveLimits, WaveReason, WaveSize,
+    has_control_plane_label, is_control_plane,
 };
 
 /// Why the last API server is not taken away.

@@ -7,9 +7,11 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
-use crate::design::{Design, NodeDesign, NodeName};
+use super::criteria;
+use crate::design::{Design, NodeDesign, NodeName, Share, SuccessCriteria};
 
 /// Labels by which a machine is one of the control plane, whatever their value but `disabled` and `false`.
 pub const CONTROL_PLANE_LABELS: [&str; 5] = [
@@ -24,10 +26,16 @@ pub const CONTROL_PLANE_LABELS: [&str; 5] = [
 pub const CONTROL_PLANE_TAGS: [&str; 4] = ["control", "control-plane", "master", "masters"];
 
 /// Most control-plane machines out of service together, where neither flag nor policy says otherwise.
-const CONTROL_PLANE: usize = 1;
+const CONTROL_PLANE: WaveSize = WaveSize {
+    most: 1,
+    reason: WaveReason::ControlPlane,
+};
 
 /// Most other machines out of service together, where neither flag nor policy says otherwise.
-const OTHERS: usize = 10;
+const OTHERS: WaveSize = WaveSize {
+    most: 10,
+    reason: WaveReason::Ten,
+};
 
 /// Whether a machine is one of the control plane by its labels or tags.
 #[must_use]
@@ -56,27 +64,88 @@ enum About<'a> {
     Rack(&'a str),
     Tag(&'a str),
     Etcd(&'a str),
+    Group(&'a str),
+}
+
+/// Where the size of a wave comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaveReason {
+    /// `--max-unavailable`.
+    Flag,
+    /// The policy's `max_unavailable`, for the site, a group, a rack or a tag.
+    Policy,
+    /// One machine of the control plane at a time.
+    ControlPlane,
+    /// Ten machines, where nothing else is smaller.
+    Ten,
+    /// A quarter of the group.
+    Quarter,
+    /// More failures than the group's success criteria leave.
+    Criteria,
+    /// The quorum of an etcd cluster.
+    Etcd,
+}
+
+/// The most machines of a wave, and why no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaveSize {
+    /// How many.
+    pub most: usize,
+    /// Why no more.
+    pub reason: WaveReason,
+}
+
+/// A deployment group, as far as the size of its waves depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupSize<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its nodes.
+    pub nodes: &'a [NodeName],
+    /// How many of them count: those that are not retired.
+    pub total: usize,
+    /// How many of them may not fail.
+    pub criteria: &'a SuccessCriteria,
 }
 
 /// The limits of a site on machines out of service together.
 ///
-/// The flag, else the policy's total, else one machine of the control plane (by
-/// [`is_control_plane`], or as a member of an etcd cluster) and ten others. The policy's limits by rack
-/// and tag hold beside any of these, and so does the number of healthy members of each etcd cluster.
+/// The flag, else the policy's total, else one machine of the control plane (by [`is_control_plane`], or as a member
+/// of an etcd cluster) and of the others ten, a quarter of each group, and what the group's criteria leave. A share in
+/// place of a number is of each group. The policy's limits by rack and tag hold beside any of these, and so does the
+/// number of healthy members of each etcd cluster.
 #[derive(Debug)]
 pub struct WaveLimits<'a> {
     design: &'a Design,
-    flag: Option<usize>,
+    /// In the whole site.
+    total: Option<WaveSize>,
+    /// In each group, in percent.
+    share: Option<(Share, WaveReason)>,
     /// By node, the clusters of which it is a member, each with the members that it can lose.
     clusters: FxHashMap<&'a str, Vec<(&'a str, usize)>>,
+    /// By node, the groups that hold it, each with the machines that it can lose.
+    groups: FxHashMap<&'a str, Vec<(&'a str, WaveSize)>>,
     /// By limit, the machines that take a place already.
     held: FxHashMap<(u8, String), Vec<String>>,
+    /// How many machines take a place already.
+    down: usize,
+}
+
+/// Why a machine may not be taken out of service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoPlace {
+    /// The limit, and the machines that hold its places.
+    pub reason: String,
+    /// A flag under which it has a place, where one does.
+    pub flag: Option<String>,
 }
 
 impl<'a> WaveLimits<'a> {
     /// The limits of a design under `--max-unavailable`.
     #[must_use]
-    pub fn new(design: &'a Design, flag: Option<usize>) -> Self {
+    pub fn new(design: &'a Design, flag: Option<Share>) -> Self {
         let mut clusters: FxHashMap<_, Vec<_>> = FxHashMap::default();
         for cluster in &design.etcd_clusters {
             let spare = cluster
@@ -88,38 +157,99 @@ impl<'a> WaveLimits<'a> {
                 of_node.push((cluster.name.as_str(), spare));
             }
         }
+        let policy = &design.policy.max_unavailable;
+        let (total, share, reason) = match flag {
+            Some(flag) => (flag.as_number(), flag.as_percent(), WaveReason::Flag),
+            None => (policy.total, policy.percent, WaveReason::Policy),
+        };
         Self {
             design,
-            flag,
+            total: total.map(|most| WaveSize { most, reason }),
+            share: share.map(|share| (Share::Percent(share), reason)),
             clusters,
+            groups: FxHashMap::default(),
             held: FxHashMap::default(),
+            down: 0,
         }
     }
 
+    /// Adds the groups that hold the machines that the limits are asked about.
+    #[must_use]
+    pub fn with_groups(
+        mut self,
+        groups: impl IntoIterator<Item = GroupSize<'a>>,
+        machines: &FxHashSet<&NodeName>,
+    ) -> Self {
+        if machines.is_empty() || (self.total.is_some() && self.share.is_none()) {
+            return self;
+        }
+        for group in groups {
+            let size = self.size_of(group);
+            for node in group.nodes.iter().filter(|node| machines.contains(node)) {
+                let of_node = self.groups.entry(node.as_str()).or_default();
+                of_node.push((group.name, size));
+            }
+        }
+        self
+    }
+
+    /// How many machines of a group may be out of service together; one at least.
+    fn size_of(&self, group: GroupSize<'_>) -> WaveSize {
+        let size = |most: usize, reason| WaveSize {
+            most: most.max(1),
+            reason,
+        };
+        let nodes = group.total;
+        if let Some((share, reason)) = self.share {
+            return size(share.of(nodes), reason);
+        }
+        let quarter = size(nodes.div_ceil(4), WaveReason::Quarter);
+        let left = criteria::may_fail(group.criteria, nodes);
+        quarter.min(size(left, WaveReason::Criteria))
+    }
+
     /// The limits that are about a machine, each with its number of places.
-    fn about<'n>(&'n self, node: &'n NodeDesign) -> Vec<(About<'n>, usize)> {
+    fn about<'n>(&'n self, node: &'n NodeDesign) -> Vec<(About<'n>, WaveSize)> {
         let policy = &self.design.policy.max_unavailable;
+        let of_policy = |most| WaveSize {
+            most,
+            reason: WaveReason::Policy,
+        };
         let clusters = self.clusters.get(node.name.as_str());
         let mut result = Vec::with_capacity(4);
-        result.push(match self.flag.or(policy.total) {
-            Some(total) => (About::Site, total),
+        match self.total {
+            Some(total) => result.push((About::Site, total)),
             None if clusters.is_some() || is_control_plane(node) => {
-                (About::ControlPlane, CONTROL_PLANE)
+                result.push((About::ControlPlane, CONTROL_PLANE));
             }
-            None => (About::Others, OTHERS),
-        });
+            None if self.share.is_none() => result.push((About::Others, OTHERS)),
+            None => {}
+        }
         if let (Some(limit), Some(rack)) = (policy.per_rack, &node.rack) {
-            result.push((About::Rack(rack), limit));
+            result.push((About::Rack(rack), of_policy(limit)));
         }
         for (tag, limit) in &policy.by_tag {
             if node.tags.contains(tag) {
-                result.push((About::Tag(tag), *limit));
+                result.push((About::Tag(tag), of_policy(*limit)));
             }
         }
         for (cluster, spare) in clusters.into_iter().flatten() {
-            result.push((About::Etcd(cluster), *spare));
+            let size = WaveSize {
+                most: *spare,
+                reason: WaveReason::Etcd,
+            };
+            result.push((About::Etcd(cluster), size));
+        }
+        for (group, size) in self.groups.get(node.name.as_str()).into_iter().flatten() {
+            result.push((About::Group(group), *size));
         }
         result
+    }
+
+    /// The places that are left under a limit, one at least.
+    fn left(&self, about: About<'_>, limit: WaveSize) -> usize {
+        let held = self.held.get(&about.key()).map_or(0, Vec::len);
+        limit.most.saturating_sub(held).max(1)
     }
 
     /// Adds the observed state of etcd clusters: how many of the members of each may be out together.
@@ -136,6 +266,7 @@ impl<'a> WaveLimits<'a> {
 
     /// A machine is out of service already: it takes its places. `why`: what it is (`not Ready`).
     pub fn hold(&mut self, node: &NodeDesign, why: &'static str) {
+        self.down += 1;
         let about = self.about(node);
         // The observed state of etcd counts its members that do not answer.
         let about = about
@@ -150,11 +281,17 @@ impl<'a> WaveLimits<'a> {
 
     /// Why a machine may not be taken out of service, if a limit leaves it no place at all.
     #[must_use]
-    pub fn refusal(&self, node: &NodeDesign) -> Option<String> {
+    pub fn refusal(&self, node: &NodeDesign) -> Option<NoPlace> {
         let about = self.about(node);
-        about.into_iter().find_map(|(about, limit)| {
+        about.into_iter().find_map(|(about, size)| {
             let held = self.held.get(&about.key()).map_or(&[][..], |held| held);
-            if matches!(about, About::Etcd(_)) || limit > held.len() {
+            let limit = size.most;
+            // Etcd is judged by itself; a default for a group makes its waves smaller and refuses nothing.
+            let only_in_waves = matches!(
+                size.reason,
+                WaveReason::Etcd | WaveReason::Quarter | WaveReason::Criteria
+            );
+            if only_in_waves || limit > held.len() {
                 return None;
             }
             let whose = match about {
@@ -162,9 +299,10 @@ impl<'a> WaveLimits<'a> {
                 About::ControlPlane => "of the control plane may be unavailable".to_owned(),
                 About::Others => "outside the control plane may be unavailable".to_owned(),
                 About::Rack(rack) => format!("of rack `{rack}` may be unavailable"),
+                About::Group(group) => format!("of group `{group}` may be unavailable"),
                 About::Tag(tag) => format!("with tag `{tag}` may be unavailable"),
             };
-            Some(match (limit, held) {
+            let reason = match (limit, held) {
                 (0, _) => format!("no machine {whose}"),
                 (_, [one]) => format!("at most {limit} machine {whose}, and {one}"),
                 (_, [one, more @ ..]) => {
@@ -172,7 +310,31 @@ impl<'a> WaveLimits<'a> {
                     format!("at most {limit} machines {whose}, and {one}, and {more} more are down")
                 }
                 (_, []) => return None,
-            })
+            };
+            let is_loosened = size.reason != WaveReason::Policy;
+            let flag = is_loosened.then(|| format!("--max-unavailable {}", self.down + 1));
+            Some(NoPlace { reason, flag })
+        })
+    }
+
+    /// The widest of waves, and why no other is wider; nothing where only one machine goes.
+    #[must_use]
+    pub fn size(&self, waves: &[Vec<&NodeDesign>]) -> Option<WaveSize> {
+        let widest = waves.iter().max_by_key(|wave| wave.len())?;
+        if widest.len() == 1 && waves.len() == 1 {
+            return None;
+        }
+        let limits = widest.iter().flat_map(|node| self.about(node));
+        let limits = limits.map(|(about, limit)| (self.left(about, limit), limit.reason));
+        let (wide, narrow): (Vec<_>, Vec<_>) =
+            limits.partition(|(places, _)| *places >= widest.len());
+        let (_, reason) = wide
+            .into_iter()
+            .min()
+            .or_else(|| narrow.into_iter().max())?;
+        Some(WaveSize {
+            most: widest.len(),
+            reason,
         })
     }
 
@@ -184,8 +346,8 @@ impl<'a> WaveLimits<'a> {
         &self,
         nodes: impl IntoIterator<Item = &'n NodeDesign>,
         canary: bool,
-    ) -> Vec<Vec<&'n NodeName>> {
-        let mut waves: Vec<Vec<&NodeName>> = Vec::new();
+    ) -> Vec<Vec<&'n NodeDesign>> {
+        let mut waves: Vec<Vec<&NodeDesign>> = Vec::new();
         let mut numbers: FxHashMap<(u8, String), usize> = FxHashMap::default();
         let mut places: Vec<Places> = Vec::new();
         for node in nodes {
@@ -193,10 +355,8 @@ impl<'a> WaveLimits<'a> {
                 .about(node)
                 .into_iter()
                 .map(|(about, limit)| {
-                    let key = about.key();
-                    let held = self.held.get(&key).map_or(0, Vec::len);
-                    *numbers.entry(key).or_insert_with(|| {
-                        places.push(Places::new(limit.saturating_sub(held).max(1)));
+                    *numbers.entry(about.key()).or_insert_with(|| {
+                        places.push(Places::new(self.left(about, limit)));
                         places.len() - 1
                     })
                 })
@@ -217,7 +377,7 @@ impl<'a> WaveLimits<'a> {
             if wave >= waves.len() {
                 waves.resize_with(wave + 1, Vec::new);
             }
-            waves[wave].push(&node.name);
+            waves[wave].push(node);
         }
         waves
     }
@@ -232,6 +392,7 @@ impl About<'_> {
             Self::Rack(name) => (3, name.to_owned()),
             Self::Tag(name) => (4, name.to_owned()),
             Self::Etcd(name) => (5, name.to_owned()),
+            Self::Group(name) => (6, name.to_owned()),
         }
     }
 }

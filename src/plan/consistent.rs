@@ -293,6 +293,8 @@ fn counted(plan: &Plan) -> Summary {
     let mut summary = Summary {
         retired: plan.summary.retired,
         longest_path: graph::longest_path(&plan.steps),
+        // Held against the steps, with their order.
+        waves: plan.summary.waves,
         ..Summary::default()
     };
     summary.count(&plan.changes);

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::fact::FactName;
 use super::{Action, Change, ChangeKind, Plan};
-use crate::design::{ClusterName, Digest, GroupName, NodeName, SiteName};
+use crate::design::{ClusterName, Digest, GroupName, NodeName, Share, SiteName};
 use crate::identity::Identity;
 use crate::remediation;
 use crate::step::{
@@ -45,11 +45,11 @@ struct EffectLimits {
     parallelism: usize,
     parallel_groups: usize,
     overlap: bool,
-    max_unavailable: Option<usize>,
+    max_unavailable: Option<Share>,
     canary: bool,
     max_failures: Option<u64>,
     max_remediations: Option<usize>,
-    max_unhealthy: Option<remediation::MaxUnhealthy>,
+    max_unhealthy: Option<Share>,
 }
 
 /// The effect on one node.
@@ -406,7 +406,7 @@ impl EffectLimits {
         let failures = |number: Option<u64>| number.unwrap_or(u64::MAX);
         // A default that no flag replaces is the policy's.
         let unavailable = match (self.max_unavailable, other.max_unavailable) {
-            (Some(mine), Some(other)) => mine > other,
+            (Some(mine), Some(other)) => !mine.is_within(other),
             (Some(_), None) => true,
             (None, _) => false,
         };

@@ -37,6 +37,7 @@ pub fn in_order(
             success_criteria: group.success_criteria.clone(),
             retired: all.len() - nodes.len(),
             nodes,
+            waves: None,
         }
     };
     Ok(order.into_iter().map(plan).collect())

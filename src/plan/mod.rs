@@ -51,6 +51,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
+use crate::guard::{GroupSize, WaveSize};
 use crate::step::{Cleaning, Step, StepId, StepIndex};
 
 pub use action::{Action, ClusterSteps, Request};
@@ -229,6 +230,21 @@ pub struct PlannedGroup {
     pub nodes: Vec<NodeName>,
     /// How many retired nodes were left out.
     pub retired: usize,
+    /// The size of its waves, where machines are taken out of service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waves: Option<WaveSize>,
+}
+
+impl PlannedGroup {
+    /// Returns the part of it on which the size of its waves depends.
+    fn size(&self) -> GroupSize<'_> {
+        GroupSize {
+            name: self.name.as_str(),
+            nodes: &self.nodes,
+            total: self.nodes.len(),
+            criteria: &self.success_criteria,
+        }
+    }
 }
 
 /// Which documents are applied.
@@ -351,6 +367,9 @@ pub struct Summary {
     pub excluded: usize,
     /// The longest path, in seconds, by the configured timeouts or past runs.
     pub longest_path: u64,
+    /// The widest waves of machines that are taken out of service, and why no wider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waves: Option<WaveSize>,
 }
 
 /// A plan: the changes, and the steps to them.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Allowance;
-use crate::design::Policy;
-use crate::remediation::{MaxUnhealthy, Release};
+use crate::design::{MaxUnavailable, Policy, Share};
+use crate::remediation::Release;
 use crate::step::OnDrainTimeout;
 
 /// The options of a request.
@@ -40,7 +40,7 @@ pub struct Options {
     /// Deploy a node as soon as it is prepared and its group's gate can no longer fail.
     pub overlap: bool,
     /// Most redeploys at the same time.
-    pub max_unavailable: Option<usize>,
+    pub max_unavailable: Option<Share>,
     /// The first wave is one node.
     pub canary: bool,
     /// Halt when more nodes than this have failed.
@@ -62,7 +62,7 @@ pub struct Remediation {
     pub max_at_once: Option<usize>,
     /// With more unhealthy machines than this, none is remediated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_unhealthy: Option<MaxUnhealthy>,
+    pub max_unhealthy: Option<Share>,
     /// Attempts in all for one machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
@@ -136,7 +136,7 @@ impl Options {
         let drains = mine
             .on_drain_timeout
             .filter(|what| *what == OnDrainTimeout::Fail || theirs.on_drain_timeout == Some(*what));
-        let unavailable = policy.max_unavailable.total.unwrap_or(1);
+        let unavailable = &policy.max_unavailable;
         let at_once = policy.remediation.max_at_once.unwrap_or(1);
         let failures = policy.max_failures.unwrap_or(u64::MAX);
         Self {
@@ -147,7 +147,7 @@ impl Options {
             skip_blocked: self.skip_blocked && given.skip_blocked,
             allow_intermediate_commits: self.allow_intermediate_commits
                 && given.allow_intermediate_commits,
-            max_unavailable: within(self.max_unavailable, given.max_unavailable, unavailable),
+            max_unavailable: share_within(self.max_unavailable, given.max_unavailable, unavailable),
             max_failures: within(self.max_failures, given.max_failures, failures),
             leaving: Leaving {
                 on_drain_timeout: drains,
@@ -161,7 +161,7 @@ impl Options {
             remediation: Remediation {
                 max_at_once: within(healing.max_at_once, given_healing.max_at_once, at_once),
                 max_unhealthy: healing.max_unhealthy.filter(|most| {
-                    *most == policy.remediation.max_unhealthy
+                    Some(*most) == policy.remediation.max_unhealthy
                         || given_healing.max_unhealthy == Some(*most)
                 }),
                 ..healing.clone()
@@ -231,6 +231,20 @@ impl Options {
 }
 
 /// A limit as it was asked for, where it is not looser than `own` or was given, too.
+/// The share that was asked for, as far as the policy's own or the given one covers it.
+fn share_within(asked: Option<Share>, given: Option<Share>, own: &MaxUnavailable) -> Option<Share> {
+    let asked = asked?;
+    let own = match asked {
+        Share::Machines(_) => Share::Machines(own.total.unwrap_or(1)),
+        Share::Percent(_) => Share::Percent(own.percent.unwrap_or(0)),
+    };
+    match given {
+        _ if asked.is_within(own) => Some(asked),
+        Some(given) if asked.is_within(given) => Some(asked),
+        given => given.filter(|given| given.is_within(asked)),
+    }
+}
+
 fn within<N: Ord + Copy>(asked: Option<N>, given: Option<N>, own: N) -> Option<N> {
     match (asked, given) {
         (Some(asked), _) if asked <= own => Some(asked),

@@ -5,9 +5,9 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Action, Contradiction, Plan};
-use crate::design::{Design, GroupName, NodeName};
-use crate::guard::{WaveLimits, is_control_plane};
+use super::{Action, Contradiction, Plan, groups, remedy};
+use crate::design::{Design, GroupName, NodeName, Share};
+use crate::guard::{GroupSize, WaveLimits, WaveSize, is_control_plane};
 use crate::step::{Step, StepIndex, StepKind, Wait};
 
 /// Finds a step that does not wait for what it has to.
@@ -16,7 +16,31 @@ use crate::step::{Step, StepIndex, StepKind, Wait};
 ///
 /// The first one.
 pub(super) fn check(plan: &Plan) -> Result<(), Contradiction> {
-    walk(plan, &|_| false)
+    walk(plan, &|_| false)?;
+    check_sizes(plan)
+}
+
+/// Holds the waves against the sizes that the plan gives for them.
+fn check_sizes(plan: &Plan) -> Result<(), Contradiction> {
+    let sizes = plan
+        .groups
+        .iter()
+        .filter_map(|group| Some((&group.name, group.waves?)));
+    let sizes: FxHashMap<&GroupName, WaveSize> = sizes.collect();
+    for wave in waves(plan) {
+        let of_group = wave
+            .begins
+            .id
+            .group
+            .as_ref()
+            .and_then(|group| sizes.get(group));
+        let told = of_group.into_iter().chain(&plan.summary.waves);
+        if told.min().is_some_and(|size| wave.nodes.len() > size.most) {
+            let id = wave.begins.id.clone();
+            return Err(Contradiction::Wave { id });
+        }
+    }
+    Ok(())
 }
 
 /// Whether the waves of a plan keep the limits of a design, and wait for the machines that hold a cluster up.
@@ -33,14 +57,29 @@ pub fn check_limits(plan: &Plan, design: &Design) -> Result<(), Contradiction> {
     };
     walk(plan, &holds_up)?;
     let flag = match plan.request.action {
-        Action::Remediate => Some(super::remedy::at_once(design, &plan.options)),
+        Action::Remediate => Some(Share::Machines(remedy::at_once(design, &plan.options))),
         _ => plan.options.max_unavailable,
     };
     // Etcd is judged by what it says itself when a member is taken out.
     let clusters = design.etcd_clusters.iter();
     let clusters = clusters.map(|cluster| (cluster.name.as_str(), usize::MAX));
-    let limits = WaveLimits::new(design, flag).with_etcd(clusters);
-    for wave in waves(plan) {
+    let waves = waves(plan);
+    let machines = waves.iter().flat_map(|wave| wave.nodes.iter().copied());
+    let groups = groups::in_order(design, &FxHashSet::default()).unwrap_or_default();
+    let retired = plan.groups.iter().map(|group| (&group.name, group.retired));
+    let retired: FxHashMap<&GroupName, usize> = retired.collect();
+    let sizes = groups.iter().map(|group| {
+        let retired = retired.get(&group.name).copied().unwrap_or_default();
+        let size = group.size();
+        GroupSize {
+            total: size.total.saturating_sub(retired),
+            ..size
+        }
+    });
+    let limits = WaveLimits::new(design, flag)
+        .with_etcd(clusters)
+        .with_groups(sizes, &machines.collect());
+    for wave in waves {
         let nodes = wave.nodes.iter().filter_map(|node| design.nodes.get(*node));
         let is_canary = plan.options.canary && wave.is_first;
         let most = if is_canary { 1 } else { usize::MAX };

@@ -8,7 +8,7 @@ use super::options::Options;
 use super::subject::{Membership, Subject};
 use crate::design::{Design, EtcdCluster};
 use crate::observed::{Fact, Observations};
-use crate::remediation::{Broken, MaxUnhealthy, Memory, RemediationLimits, breaker};
+use crate::remediation::{Broken, Memory, RemediationLimits, Share, breaker};
 
 /// Machines remediated at the same time, where neither flag nor policy says otherwise.
 const AT_ONCE: usize = 1;
@@ -16,7 +16,7 @@ const AT_ONCE: usize = 1;
 /// How failed machines are brought back: the flags', else the policy's.
 pub(super) struct Remedy<'a> {
     pub(super) max_at_once: usize,
-    max_unhealthy: MaxUnhealthy,
+    max_unhealthy: Share,
     pub(super) limits: RemediationLimits,
     /// The version of the cluster that the nodes are in.
     pub(super) version: Option<&'a str>,
@@ -36,7 +36,7 @@ impl<'a> Remedy<'a> {
         let cluster = input.observations.and_then(|seen| seen.cluster.as_ref());
         Self {
             max_at_once: at_once(input.after, options),
-            max_unhealthy: given.max_unhealthy.unwrap_or(policy.max_unhealthy),
+            max_unhealthy: policy.max_unhealthy(given.max_unhealthy),
             limits: RemediationLimits {
                 attempts: given.attempts.unwrap_or(policy.limits.attempts),
                 method: given.release_node.unwrap_or(policy.limits.method),
@@ -78,7 +78,7 @@ impl<'a> Remedy<'a> {
 /// # Errors
 ///
 /// Too many are unhealthy.
-pub fn breaker_of(seen: &Observations, limit: MaxUnhealthy) -> Result<(), Broken> {
+pub fn breaker_of(seen: &Observations, limit: Share) -> Result<(), Broken> {
     let (mut machines, mut unhealthy) = (0, 0);
     for node in seen.nodes.values() {
         if let Fact::Known(Some(node)) = &node.cluster {

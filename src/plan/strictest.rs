@@ -19,6 +19,7 @@ pub fn strictest(design: &Design, newest: &Design) -> Design {
     let least = |one: Option<usize>, other: Option<usize>| one.into_iter().chain(other).min();
     let (limits, others) = (&mut policy.max_unavailable, &other.max_unavailable);
     limits.total = least(limits.total, others.total);
+    limits.percent = limits.percent.into_iter().chain(others.percent).min();
     limits.per_rack = least(limits.per_rack, others.per_rack);
     for (tag, limit) in &others.by_tag {
         let own = limits.by_tag.entry(tag.clone()).or_insert(*limit);

@@ -31,7 +31,7 @@ pub(super) fn judge<'i, 'l>(
         if item.subject.down().is_none()
             && let Some(refusal) = limits.refusal(node)
         {
-            item.block(&refusal, None);
+            item.block_as(&refusal.reason, refusal.flag.as_deref());
         }
     }
     (items, limits)

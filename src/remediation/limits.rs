@@ -1,11 +1,11 @@
 //! Limits that keep remediation from doing harm: bounds of every wait, attempts, backoff, and the circuit breaker.
 
 use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::share::Share;
 
 /// How the scheduler is told that nothing runs on a machine any more.
 #[derive(
@@ -157,75 +157,9 @@ pub fn after_failure(attempt: u32, limits: &RemediationLimits) -> Tried {
     }
 }
 
-/// How many machines may be unhealthy before none is remediated any more: then it is not the machines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MaxUnhealthy {
-    /// So many of a hundred, rounded down as a MachineHealthCheck does, but one at least where it is not 0.
-    Percent(u32),
-    /// So many.
-    Machines(usize),
-}
-
-impl Default for MaxUnhealthy {
-    fn default() -> Self {
-        Self::Percent(40)
-    }
-}
-
-impl MaxUnhealthy {
-    /// How many of so many machines.
-    #[must_use]
-    pub fn of(self, machines: usize) -> usize {
-        match self {
-            Self::Machines(number) => number,
-            Self::Percent(0) => 0,
-            Self::Percent(percent) => {
-                let share = machines as u128 * u128::from(percent.min(100)) / 100;
-                usize::try_from(share).unwrap_or(machines).max(1)
-            }
-        }
-    }
-}
-
-impl fmt::Display for MaxUnhealthy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Percent(percent) => write!(f, "{percent}%"),
-            Self::Machines(number) => write!(f, "{number}"),
-        }
-    }
-}
-
-/// Why a text is no [`MaxUnhealthy`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is a number of machines, or a share of them such as `40%`")]
-pub struct NoShare;
-
-impl FromStr for MaxUnhealthy {
-    type Err = NoShare;
-
-    fn from_str(text: &str) -> Result<Self, NoShare> {
-        let percent = text.strip_suffix('%').map(str::parse::<u32>);
-        match percent {
-            Some(Ok(percent)) if percent <= 100 => Ok(Self::Percent(percent)),
-            Some(_) => Err(NoShare),
-            None => text.parse().map(Self::Machines).map_err(|_| NoShare),
-        }
-    }
-}
-
-impl Serialize for MaxUnhealthy {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for MaxUnhealthy {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Arc::<str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+/// How many machines may be unhealthy before none is remediated any more, where neither flag nor policy says
+/// otherwise: with more it is not the machines.
+pub const MAX_UNHEALTHY: Share = Share::Percent(40);
 
 /// That too many machines are unhealthy at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -240,7 +174,7 @@ pub struct Broken {
     /// How many may be.
     pub allowed: usize,
     /// By which limit.
-    pub limit: MaxUnhealthy,
+    pub limit: Share,
 }
 
 /// The circuit breaker, as a MachineHealthCheck's `maxUnhealthy`.
@@ -248,7 +182,7 @@ pub struct Broken {
 /// # Errors
 ///
 /// More are unhealthy than may be.
-pub fn breaker(unhealthy: usize, machines: usize, limit: MaxUnhealthy) -> Result<(), Broken> {
+pub fn breaker(unhealthy: usize, machines: usize, limit: Share) -> Result<(), Broken> {
     let allowed = limit.of(machines);
     if unhealthy <= allowed {
         return Ok(());

@@ -10,13 +10,17 @@ mod limits;
 mod memory;
 mod progress;
 mod refusal;
+mod share;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use course::{MachineSeen, NodeSeen, Power, Task, next, way};
-pub use limits::{Broken, MaxUnhealthy, Release, RemediationLimits, Tried, after_failure, breaker};
+pub use limits::{
+    Broken, MAX_UNHEALTHY, Release, RemediationLimits, Tried, after_failure, breaker,
+};
 pub use memory::{Backup, Memory, Note, Taint};
 pub use progress::{Activity, AttemptProgress, NoProgress};
 pub use refusal::{HostState, Refusal, refusal};
+pub use share::{NoShare, Share};
 pub use table::{Facts, Row, TABLE, TableAction, action};

@@ -40,6 +40,69 @@ fn numbers_of_which_none_makes_no_sense_are_at_least_one() {
         .saying("this is not a whole number");
 }
 
+/// The number of waves that a redeploy of the three machines takes, and why they are not larger.
+fn waves(fixture: &Fixture, flags: &[&str]) -> (usize, String) {
+    let arguments = ["plan", "redeploy", "edge-*", "--format", "json"];
+    let plan = fixture
+        .run(&[&arguments[..], flags].concat())
+        .with(0)
+        .json();
+    let steps = plan["steps"].as_array().unwrap().iter();
+    let ids = steps.map(|step| step["id"].as_str().unwrap());
+    let begun = ids.filter(|id| id.starts_with("wave/")).count();
+    let size = &plan["summary"]["waves"];
+    (begun, size["reason"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_most_unavailable_machines_are_a_number_or_a_share() {
+    let fixture = example("edge");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    let of = |number, reason: &str| (number, reason.to_owned());
+    assert_eq!(waves(&fixture, &[]), of(3, "quarter"));
+    for (share, expected) in [
+        ("1", 3),
+        ("2", 2),
+        ("1%", 3),
+        ("34%", 3),
+        ("67%", 2),
+        ("100%", 1),
+    ] {
+        let flags = ["--max-unavailable", share];
+        assert_eq!(waves(&fixture, &flags), of(expected, "flag"), "{share}");
+    }
+    for wrong in ["0", "0%", "101%", "some", "-1%"] {
+        let flag = format!("--max-unavailable={wrong}");
+        fixture.run(&["plan", &flag]).with(64);
+    }
+    let policy = |limits: &str| {
+        let text = format!(
+            "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{max_unavailable: {{{limits}}}}}\n"
+        );
+        fixture.checkout.write("policy.yaml", text);
+        fixture.commit_and_apply("A policy", &[]).with(0);
+    };
+    policy("total: 67%");
+    assert_eq!(waves(&fixture, &[]), of(2, "policy"));
+    assert_eq!(
+        waves(&fixture, &["--max-unavailable", "100%"]),
+        of(1, "flag")
+    );
+    let text = fixture.run(&["plan", "redeploy", "edge-*"]).with(0).stdout;
+    for told in [
+        "waves of 2: max_",
+        "; waves of 2 (max_unavailable of the policy).",
+    ] {
+        assert!(text.contains(told), "{text}");
+    }
+    fixture.edit("policy.yaml", "67%", "0%");
+    let refused = fixture.run(&["validate"]).with(1).stdout;
+    assert!(
+        refused.contains("`data.max_unavailable.total`"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn a_folder_that_is_not_there_is_named() {
     let fixture = example("edge");

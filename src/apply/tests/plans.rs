@@ -50,6 +50,7 @@ pub(super) fn group(
         },
         nodes: nodes.iter().map(|name| NodeName::from(*name)).collect(),
         retired: 0,
+        waves: None,
     }
 }
 

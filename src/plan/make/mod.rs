@@ -24,6 +24,7 @@ use super::{
     preconditions, remedy, steps,
 };
 use crate::design::{Design, Digest, NodeName};
+use crate::guard::WaveSize;
 use crate::record::NodeRecord;
 use crate::step::Step;
 
@@ -99,12 +100,14 @@ impl Terms<'_> {
 struct Built {
     groups: Vec<PlannedGroup>,
     steps: Vec<Step>,
+    /// The widest waves of machines that are taken out of service.
+    waves: Option<WaveSize>,
 }
 
 /// Builds the steps of what is carried out, node by node in the order of their groups.
 fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Built {
     let input = terms.input;
-    let groups = match terms.is_targeted() {
+    let mut groups = match terms.is_targeted() {
         true => asked_groups(terms.groups, carried, input.request.action),
         false => terms.groups.to_vec(),
     };
@@ -112,6 +115,7 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
         return Built {
             groups,
             steps: Vec::new(),
+            waves: None,
         };
     }
     let mut order: Vec<&NodeName> = carried.keys().copied().collect();
@@ -124,8 +128,17 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
         order: &order,
         items: carried,
     };
-    let steps = steps::build(&ground, input.request.action);
-    Built { groups, steps }
+    let (steps, sizes) = steps::build(&ground, input.request.action);
+    let waves = sizes.iter().map(|(_, size)| *size).max();
+    let sizes: FxHashMap<_, _> = sizes.into_iter().collect();
+    for group in &mut groups {
+        group.waves = sizes.get(&Some(group.name.clone())).copied();
+    }
+    Built {
+        groups,
+        steps,
+        waves,
+    }
 }
 
 /// Whether there is anything to do: a change, a check, or a revision that is reached without one.
@@ -192,6 +205,7 @@ fn sum_up(
     let mut summary = Summary {
         retired,
         longest_path: graph::longest_path(&built.steps),
+        waves: built.waves,
         ..Summary::default()
     };
     summary.count(items.iter().map(|item| &item.change));

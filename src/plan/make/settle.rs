@@ -4,11 +4,13 @@ use super::judge::Judged;
 use super::subjects::Subjects;
 use super::warnings::Notes;
 use super::{Carried, Terms};
-use crate::design::NodeName;
+use rustc_hash::FxHashSet;
+
+use crate::design::{NodeName, Share};
 use crate::guard::WaveLimits;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
-use crate::plan::{cluster, unavailable};
+use crate::plan::{PlannedGroup, cluster, unavailable};
 
 /// The changes as they are planned, and the limits on machines that are out of service together.
 pub(super) struct Settled<'a> {
@@ -44,10 +46,16 @@ pub(super) fn together<'a>(
     let items = cluster::need_rights(items, facts);
     let is_remediation = input.request.action == Action::Remediate;
     let most = match is_remediation {
-        true => Some(rules.remedy.max_at_once),
+        true => Some(Share::Machines(rules.remedy.max_at_once)),
         false => terms.options.max_unavailable,
     };
-    let limits = WaveLimits::new(design, most).with_etcd(clusters.places(&after));
+    let machines = items.iter().map(|item: &Item<'_>| item.subject.name);
+    let machines: FxHashSet<&NodeName> = machines
+        .chain(down.iter().map(|(node, _)| &node.name))
+        .collect();
+    let limits = WaveLimits::new(design, most)
+        .with_etcd(clusters.places(&after))
+        .with_groups(terms.groups.iter().map(PlannedGroup::size), &machines);
     let (items, limits) = match is_remediation {
         true => {
             let mut subjects = Subjects::of(input);

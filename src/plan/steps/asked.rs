@@ -36,7 +36,7 @@ pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>, action: Action) {
     let machines = items().filter_map(|item| item.subject.after.or(item.subject.before));
     let machines: Vec<&NodeDesign> = machines.collect();
     let waves = match action.goes_in_waves() {
-        true => ground.limits.waves(machines, ground.options.canary),
+        true => draft.waves(ground, None, machines, ground.options.canary),
         false => Vec::new(),
     };
     if waves.len() < 2 {
@@ -55,7 +55,7 @@ pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>, action: Action) {
             false => start.done(ended),
         };
         let wave = draft.add(start);
-        for item in nodes.iter().filter_map(|name| ground.items.get(*name)) {
+        for item in nodes.iter().filter_map(|node| ground.items.get(&node.name)) {
             before.extend(one(draft, ground, item, Some(wave)));
         }
     }
@@ -79,14 +79,15 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
     let canary = ground.options.canary && ground.groups.is_empty();
     let mut ended = std::mem::take(&mut draft.sinks);
     let mut back_before: Vec<StepIndex> = Vec::new();
-    for (number, nodes) in (1u32..).zip(ground.limits.waves(machines, canary)) {
+    let waves = draft.waves(ground, None, machines, canary);
+    for (number, nodes) in (1u32..).zip(waves) {
         let start = NewStep::new(StepKind::StartWave, None, None)
             .wave(Some(number))
             .success(draft.prepare_site)
             .success(std::mem::take(&mut back_before))
             .done(std::mem::take(&mut ended));
         let wave = draft.add(start);
-        for item in nodes.iter().filter_map(|name| ground.items.get(*name)) {
+        for item in nodes.iter().filter_map(|node| ground.items.get(&node.name)) {
             let last = rebuild(draft, ground, item, wave);
             let design = item.subject.after;
             let is_member = item

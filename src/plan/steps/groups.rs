@@ -79,7 +79,7 @@ fn one<'g>(
         .partition(|item: &&Item<'_>| item.subject.down().is_some());
     let machines = down.into_iter().chain(up);
     let machines: Vec<&NodeDesign> = machines.filter_map(|item| item.subject.after).collect();
-    let waves = ground.limits.waves(machines, progress.canary);
+    let waves = draft.waves(ground, Some(&group.name), machines, progress.canary);
     let is_built = |item: &&Item<'_>| item.work.prepare || item.work.deploy;
     let creates: Vec<&Item<'_>> = others.into_iter().filter(is_built).collect();
     let gates = open.build(draft, &waves, &creates, progress);
@@ -136,7 +136,7 @@ impl<'g> OpenGroup<'g> {
     fn build(
         &mut self,
         draft: &mut StepList,
-        waves: &[Vec<&NodeName>],
+        waves: &[Vec<&NodeDesign>],
         creates: &[&'g Item<'g>],
         progress: &mut Progress<'_>,
     ) -> Vec<StepIndex> {
@@ -181,10 +181,12 @@ impl<'g> OpenGroup<'g> {
     fn tear_down_all(
         &self,
         draft: &mut StepList,
-        nodes: &[&NodeName],
+        nodes: &[&NodeDesign],
         wave: StepIndex,
     ) -> Vec<Sent<'g>> {
-        let items = nodes.iter().filter_map(|name| self.ground.items.get(*name));
+        let items = nodes
+            .iter()
+            .filter_map(|node| self.ground.items.get(&node.name));
         let tear_down = |item: &&'g Item<'g>| Sent {
             item,
             torn_down: self.tear_down(draft, item, wave),

@@ -20,9 +20,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::action::Action;
 use super::item::Item;
 use super::{Options, PlannedGroup};
-use crate::design::{Design, GroupName, NodeName, Section};
+use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
 use crate::document::Node;
-use crate::guard::WaveLimits;
+use crate::guard::{WaveLimits, WaveSize};
 use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// The inputs of the builders.
@@ -55,6 +55,8 @@ pub(super) struct StepList {
     shared: FxHashSet<Arc<Parameters>>,
     /// The steps that the end waits for: each step, or a later one that waits for it.
     sinks: Vec<StepIndex>,
+    /// The size of the waves of each group that has some, and of those outside the groups.
+    sizes: Vec<(Option<GroupName>, WaveSize)>,
 }
 
 /// One family of rules.
@@ -71,8 +73,11 @@ const FAMILIES: [Family; 7] = [
     ends::tag,
 ];
 
-/// All steps.
-pub(super) fn build(ground: &Ground<'_>, action: Action) -> Vec<Step> {
+/// All steps, and the size of the waves of each group that has some, and of those outside the groups.
+pub(super) fn build(
+    ground: &Ground<'_>,
+    action: Action,
+) -> (Vec<Step>, Vec<(Option<GroupName>, WaveSize)>) {
     let mut draft = StepList::default();
     match action {
         Action::Update => {
@@ -89,7 +94,7 @@ pub(super) fn build(ground: &Ground<'_>, action: Action) -> Vec<Step> {
     }
     // A large plan is kept for hours.
     draft.steps.shrink_to_fit();
-    draft.steps
+    (draft.steps, draft.sizes)
 }
 
 /// A step that is being written.
@@ -160,6 +165,20 @@ impl NewStep {
 }
 
 impl StepList {
+    /// Puts machines that are taken out of service into waves.
+    fn waves<'n>(
+        &mut self,
+        ground: &Ground<'_>,
+        group: Option<&GroupName>,
+        machines: Vec<&'n NodeDesign>,
+        canary: bool,
+    ) -> Vec<Vec<&'n NodeDesign>> {
+        let waves = ground.limits.waves(machines, canary);
+        let size = ground.limits.size(&waves);
+        self.sizes.extend(size.map(|size| (group.cloned(), size)));
+        waves
+    }
+
     /// Adds a step. Of two needs of one step, the stricter counts.
     fn add(&mut self, mut written: NewStep) -> StepIndex {
         let index = StepIndex(self.steps.len() as u32);

@@ -2,6 +2,7 @@
 
 use super::leaving::clustered;
 use super::*;
+use crate::design::Share;
 use crate::plan::Action;
 use crate::step::{CleanStep, StepKind};
 
@@ -41,7 +42,7 @@ fn a_flag_that_was_set_by_hand_is_not_taken_off_by_an_update() {
 #[test]
 fn machines_are_taken_out_of_service_in_waves_and_only_those_that_are_named() {
     let mut fixture = clustered(&["n1", "n2", "n3"]);
-    fixture.options.max_unavailable = Some(1);
+    fixture.options.max_unavailable = Some(Share::Machines(1));
     let plan = asked(&mut fixture, Action::Drain, &["n1", "n2"]);
     assert_eq!(ids(&plan), ["wave/1", "drain/n1", "wave/2", "drain/n2"]);
     assert_eq!(needs(&plan, "wave/2"), "drain/n1?");

@@ -1,6 +1,7 @@
 //! Nodes that leave their clusters, and the guard of etcd over all of a plan.
 
 use super::*;
+use crate::design::Share;
 use crate::design::{ClusterName, EtcdCluster, EtcdMember, fixture};
 use crate::observed::{
     ClusterFacts, EtcdAnswer, EtcdMemberSeen, EtcdSeen, LocalData, NodePods, PodName,
@@ -152,7 +153,7 @@ fn members_go_one_wave_after_the_other_and_each_wave_waits_for_those_before_to_v
     let mut fixture = clustered(&["n1", "n2", "n3", "n4"]);
     with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
     redeploy(&mut fixture, &["n1", "n2", "n4"]);
-    fixture.options.max_unavailable = Some(4);
+    fixture.options.max_unavailable = Some(Share::Machines(4));
     let plan = fixture.plan();
     assert_eq!(needs(&plan, "drain/all/n1"), "wave/all/1");
     assert_eq!(needs(&plan, "drain/all/n4"), "wave/all/1");
@@ -256,7 +257,7 @@ fn what_the_etcd_clusters_would_not_bear_is_blocked_over_all_nodes_of_the_plan()
         with_etcd(&mut fixture, &names, dead);
         redeploy(&mut fixture, again);
         fixture.options.allow_destroy = all();
-        fixture.options.max_unavailable = Some(9);
+        fixture.options.max_unavailable = Some(Share::Machines(9));
         for name in *leave {
             fixture.leave(name);
             let members = &mut fixture.after.etcd_clusters[0].members;
@@ -351,12 +352,12 @@ fn a_node_that_is_not_in_the_cluster_has_nothing_to_leave_and_the_plan_says_so()
 #[test]
 fn machines_that_are_down_take_places_of_the_limit() {
     let mut fixture = clustered(&["n1", "n2", "n3"]);
-    fixture.options.max_unavailable = Some(1);
+    fixture.options.max_unavailable = Some(Share::Machines(1));
     redeploy(&mut fixture, &["n1", "n2"]);
     if let Fact::Known(Some(node)) = &mut fixture.seen("n3").cluster {
         node.ready = false;
     }
-    let reason = "at most 1 machine may be unavailable, and n3 is not Ready [never]";
+    let reason = "at most 1 machine may be unavailable, and n3 is not Ready [--max-unavailable 2]";
     assert_eq!(
         blocked(&fixture.plan()),
         [format!("n1: {reason}"), format!("n2: {reason}")]
@@ -466,7 +467,7 @@ proptest! {
             .map(|number| names[*number]).collect();
         redeploy(&mut fixture, &again);
         fixture.options.allow_destroy = all();
-        fixture.options.max_unavailable = Some(limit);
+        fixture.options.max_unavailable = Some(Share::Machines(limit));
         fixture.options.skip_blocked = true;
         fixture.options.parallel_groups = groups;
         for number in leaving.iter().filter(|number| **number < members) {

@@ -1,7 +1,10 @@
 //! The order of groups, gates, waves, and the end.
 
 use super::*;
+use crate::design::{Group, Share, SuccessCriteria};
+use crate::guard::{WaveReason, WaveSize};
 use crate::plan::graph;
+use crate::step::StepKind;
 
 #[test]
 fn the_five_groups_of_the_specification_run_in_the_order_of_the_document_where_they_may() {
@@ -82,7 +85,7 @@ fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
         fixture.edit(name, Section::Storage);
     }
     fixture.options.allow_redeploy = all();
-    fixture.options.max_unavailable = Some(2);
+    fixture.options.max_unavailable = Some(Share::Machines(2));
     let plan = fixture.plan();
     let table = [
         ("wave/all/1", "start/all"),
@@ -105,7 +108,7 @@ fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
     for (id, expected) in table {
         assert_eq!(needs(&plan, id), expected, "{id}");
     }
-    fixture.options.max_unavailable = None;
+    fixture.options.max_unavailable = Some(Share::Machines(3));
     let plan = fixture.plan();
     assert_eq!(
         needs(&plan, "deploy/all/n3"),
@@ -252,4 +255,126 @@ fn the_graph_is_that_of_the_steps_and_the_longest_path_is_their_timeouts() {
         (plan.steps.len(), edges)
     );
     assert_eq!(plan.summary.longest_path, 60 + 300 + 1800 + 3600);
+}
+
+/// A group of so many nodes, all of which are redeployed.
+fn redeployed(
+    nodes: usize,
+    success_criteria: SuccessCriteria,
+    flag: Option<Share>,
+    policy: Option<Share>,
+) -> PlanFixture {
+    let names: Vec<String> = (0..nodes).map(|number| format!("n{number:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut fixture = PlanFixture::settled(&names);
+    fixture.after.groups = vec![Group {
+        success_criteria,
+        ..group("all", &[], named(&names))
+    }];
+    for name in &names {
+        fixture.edit(name, Section::Storage);
+    }
+    fixture.options.allow_redeploy = all();
+    fixture.options.max_unavailable = flag;
+    let limits = &mut fixture.after.policy.max_unavailable;
+    limits.total = policy.and_then(Share::as_number);
+    limits.percent = policy.and_then(Share::as_percent);
+    fixture
+}
+
+#[test]
+fn waves_are_never_a_whole_group_unless_asked() {
+    let criteria = |percent, minimum, maximum| SuccessCriteria {
+        percent_successful_nodes: percent,
+        minimum_successful_nodes: minimum,
+        maximum_failed_nodes: maximum,
+    };
+    let none = || criteria(None, None, None);
+    // Nodes, criteria, flag, policy; the widest wave, why no wider, and how many waves.
+    let table: [(usize, _, Option<&str>, Option<&str>, _, _, _); 15] = [
+        (3, none(), None, None, 1, WaveReason::Quarter, 3),
+        (5, none(), None, None, 2, WaveReason::Quarter, 3),
+        (36, none(), None, None, 9, WaveReason::Quarter, 4),
+        (44, none(), None, None, 10, WaveReason::Ten, 5),
+        (
+            12,
+            criteria(Some(90), None, None),
+            None,
+            None,
+            1,
+            WaveReason::Criteria,
+            12,
+        ),
+        (
+            12,
+            criteria(Some(100), None, None),
+            None,
+            None,
+            1,
+            WaveReason::Criteria,
+            12,
+        ),
+        (
+            12,
+            criteria(None, Some(10), None),
+            None,
+            None,
+            2,
+            WaveReason::Criteria,
+            6,
+        ),
+        (
+            12,
+            criteria(None, None, Some(2)),
+            None,
+            None,
+            2,
+            WaveReason::Criteria,
+            6,
+        ),
+        (
+            12,
+            criteria(Some(50), None, None),
+            None,
+            None,
+            3,
+            WaveReason::Quarter,
+            4,
+        ),
+        (
+            12,
+            criteria(Some(100), None, None),
+            Some("6"),
+            None,
+            6,
+            WaveReason::Flag,
+            2,
+        ),
+        (12, none(), Some("50%"), None, 6, WaveReason::Flag, 2),
+        (3, none(), Some("20%"), None, 1, WaveReason::Flag, 3),
+        (12, none(), None, Some("4"), 4, WaveReason::Policy, 3),
+        (12, none(), None, Some("33%"), 3, WaveReason::Policy, 4),
+        (12, none(), Some("12"), Some("1"), 12, WaveReason::Flag, 1),
+    ];
+    for (nodes, criteria, flag, policy, most, reason, waves) in table {
+        let what = format!("{nodes} nodes, {criteria:?}, {flag:?}, {policy:?}");
+        let share = |text: Option<&str>| text.map(|text| text.parse().unwrap());
+        let plan = redeployed(nodes, criteria, share(flag), share(policy)).plan();
+        assert_eq!(
+            plan.groups[0].waves,
+            Some(WaveSize { most, reason }),
+            "{what}"
+        );
+        assert_eq!(plan.summary.waves, plan.groups[0].waves, "{what}");
+        let begun = plan.steps.iter();
+        let begun = begun.filter(|step| step.id.kind == StepKind::StartWave);
+        assert_eq!(begun.count(), waves, "{what}");
+        // A plan that tells of smaller waves than it has is not one of ours.
+        let mut lying = plan;
+        if most > 1 {
+            lying.summary.waves = Some(WaveSize { most: 1, reason });
+            let text = crate::plan::saved::write(&lying);
+            assert!(crate::plan::saved::read(&text).is_err(), "{what}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Properties of every plan.
 
+use crate::design::Share;
 use proptest::prelude::*;
 
 use super::*;
@@ -104,7 +105,7 @@ fn fixture(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) 
         fixture.options.adopt = all();
     }
     fixture.options.parallel_groups = parallel;
-    fixture.options.max_unavailable = limit;
+    fixture.options.max_unavailable = limit.map(Share::Machines);
     fixture
 }
 
@@ -247,7 +248,7 @@ proptest! {
                 *waves.entry(wave.unwrap().step).or_default() += 1;
             }
         }
-        let limit = fixture.options.max_unavailable.unwrap_or(10);
+        let limit = fixture.options.max_unavailable.and_then(Share::as_number).unwrap_or(10);
         prop_assert!(waves.values().all(|count| *count <= limit));
     }
 

@@ -1,6 +1,7 @@
 //! The file of a plan: written, read back, altered, hostile.
 
 use super::*;
+use crate::guard::{WaveReason, WaveSize};
 use crate::plan::saved::{SavedError, digest, read, write};
 
 fn rich() -> Plan {
@@ -155,6 +156,11 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         host: Some(Arc::from("host")),
     });
     plan.forecast.creates_daemon_set = true;
+    let waves = Some(WaveSize {
+        most: 1,
+        reason: WaveReason::Quarter,
+    });
+    (plan.groups[0].waves, plan.summary.waves) = (waves, waves);
     let value: serde_json::Value = serde_json::from_slice(&write(&plan)).unwrap();
     let problems: Vec<_> = validator
         .iter_errors(&value)
@@ -177,6 +183,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         ("unfinished_run", &value["unfinished_run"]),
         ("summary", &value["summary"]),
         ("group", &value["groups"][0]),
+        ("waves", &value["groups"][0]["waves"]),
         ("precondition", &value["relies_on"][0]),
     ];
     for (name, value) in table {

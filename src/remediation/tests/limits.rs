@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::remediation::{
-    HostState, MaxUnhealthy, Refusal, Release, RemediationLimits, Tried, after_failure, breaker,
-    refusal,
+    HostState, MAX_UNHEALTHY, Refusal, Release, RemediationLimits, Share, Tried, after_failure,
+    breaker, refusal,
 };
 
 const LIMITS: RemediationLimits = RemediationLimits {
@@ -95,24 +95,24 @@ fn the_breaker_counts_as_a_machine_health_check_does() {
     // A site of two can lose one.
     assert!(holds(1, 2, "40%") && !holds(2, 2, "40%"));
     assert!(!holds(1, 9, "0%") && !holds(1, 9, "0") && holds(0, 9, "0"));
-    let error = breaker(200, 300, MaxUnhealthy::default()).unwrap_err();
+    let error = breaker(200, 300, MAX_UNHEALTHY).unwrap_err();
     assert_eq!(
         error.to_string(),
         "200 of 300 machines are unhealthy, and with more than 120 (40%) none is remediated: look for a common cause"
     );
     for wrong in ["", "%", "-1", "101%", "a", "4 %", "1.5"] {
-        assert!(wrong.parse::<MaxUnhealthy>().is_err(), "{wrong}");
+        assert!(wrong.parse::<Share>().is_err(), "{wrong}");
     }
 }
 
 proptest! {
     #[test]
     fn more_unhealthy_machines_never_close_the_breaker(machines in 0_usize..2000, percent in 0_u32..=100, one in 0_usize..2000, more in 0_usize..2000) {
-        let limit = MaxUnhealthy::Percent(percent);
+        let limit = Share::Percent(percent);
         if breaker(one, machines, limit).is_err() {
             prop_assert!(breaker(one.saturating_add(more), machines, limit).is_err());
         }
-        prop_assert_eq!(limit.to_string().parse::<MaxUnhealthy>(), Ok(limit));
+        prop_assert_eq!(limit.to_string().parse::<Share>(), Ok(limit));
     }
 }
 

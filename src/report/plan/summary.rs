@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::forecast;
-use super::words::{duration, outlook};
+use super::words::{self, duration, outlook};
 use crate::plan::{Action, ChangeKind, Plan, RunState};
 use crate::report::counted;
 
@@ -52,8 +52,12 @@ pub fn summary(plan: &Plan) -> Vec<String> {
     }
     if done > 0 && summary.longest_path > 0 {
         let touches = forecast::etcd(plan).map_or_else(String::new, |etcd| format!(", {etcd}"));
+        let waves = summary.waves.map_or_else(String::new, |size| {
+            let (waves, reason) = words::waves(size);
+            format!("; {waves} ({reason})")
+        });
         lines.push(format!(
-            "Takes about {} (longest path){touches}.",
+            "Takes about {} (longest path){touches}{waves}.",
             duration(summary.longest_path)
         ));
     }

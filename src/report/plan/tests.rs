@@ -114,6 +114,7 @@ fn group(name: &str, nodes: &[&str]) -> PlannedGroup {
         },
         nodes: nodes.iter().map(|node| (*node).into()).collect(),
         retired: 0,
+        waves: None,
     }
 }
 
@@ -181,6 +182,7 @@ fn plan() -> Plan {
         blocked: BTreeMap::from([(ChangeKind::Redeploy, 3)]),
         wiped_disks: 4,
         retired: 2,
+        waves: None,
         excluded: 0,
         longest_path: 7_800,
     };

@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 
 use crate::design::SuccessCriteria;
 use crate::diff::Link;
+use crate::guard::{WaveReason, WaveSize};
 use crate::plan::{Change, ChangeKind, Plan, PlanEffect, PlannedGroup, effect};
 use crate::report::escape::visible;
 use crate::report::{Visible, counted};
@@ -176,7 +177,29 @@ pub(super) fn about(group: &PlannedGroup) -> String {
     if group.retired > 0 {
         parts.push(format!("{} retired left out", group.retired));
     }
+    if let Some(size) = group.waves {
+        let (waves, reason) = waves(size);
+        parts.push(format!("{waves}: {reason}"));
+    }
     visible(&parts.join(", "))
+}
+
+/// The size of waves, `waves of 3`, and its reason, `a quarter of the group`.
+pub(super) fn waves(size: WaveSize) -> (String, &'static str) {
+    let reason = match size.reason {
+        WaveReason::Flag => "--max-unavailable",
+        WaveReason::Policy => "max_unavailable of the policy",
+        WaveReason::ControlPlane => "the control plane's limit",
+        WaveReason::Ten => "the default limit",
+        WaveReason::Quarter => "a quarter of the group",
+        WaveReason::Criteria => "what the success criteria leave",
+        WaveReason::Etcd => "what etcd can lose",
+    };
+    let waves = match size.most {
+        1 => "one machine at a time".to_owned(),
+        most => format!("waves of {most}"),
+    };
+    (waves, reason)
 }
 
 /// The conditions of a group, without its nodes: whether it is critical, and its criteria.

@@ -204,6 +204,7 @@ fn plan(nodes: &[&str]) -> Plan {
             },
             nodes: nodes.iter().map(|node| NodeName::from(*node)).collect(),
             retired: 0,
+            waves: None,
         }],
         steps,
         relies_on: Vec::new(),

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use trueup::design::{NodeName, RunId};
+use trueup::design::{NodeName, RunId, Share};
 use trueup::journal::Journal;
 use trueup::journal::{Decision, Entry};
 use trueup::lifecycle::PowerState;
@@ -118,7 +118,7 @@ fn options(dice: &mut Dice) -> Options {
         parallelism: 1 + dice.below(4),
         parallel_groups: 1 + dice.below(2),
         overlap: dice.chance(30),
-        max_unavailable: dice.pick(&[None, Some(1), Some(2)]),
+        max_unavailable: dice.pick(&[None, Some(1), Some(2)]).map(Share::Machines),
         canary: dice.chance(15),
         ..allowing_all()
     }
