@@ -19,7 +19,7 @@ use super::files::{Files, spread};
 use super::leaf::is_leaf;
 use super::machines::has_secret;
 use super::unit::{Designs, Finding, Unit, finding};
-use super::wanted::{Wanted, load_settings, options, own_documents};
+use super::wanted::{Wanted, accepts_duplicates, load_settings, options, own_documents, problems};
 use super::{Error, SiteFile};
 use crate::design::{self, Design, MACHINE, NodeDesign, Section, SectionDigest};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity, SourceId};
@@ -45,6 +45,7 @@ struct Rest<'a> {
     documents: Vec<Arc<Document>>,
     wanted: &'a Wanted<'a>,
     load_settings: LoadSettings,
+    accepts_duplicates: bool,
     /// The limits of the machines of all chunks.
     limits: SiteLimits,
     /// The findings in it without any machine.
@@ -75,8 +76,10 @@ pub(super) fn units(
     if diagnostics.has_errors() {
         return Ok(None);
     }
+    let documents = own_documents(wanted.location, &others, &loaded);
     let mut rest = Rest {
-        documents: own_documents(wanted.location, &others, &loaded),
+        accepts_duplicates: accepts_duplicates(wanted.settings, &documents),
+        documents,
         wanted,
         load_settings,
         limits: SiteLimits::new(),
@@ -148,7 +151,7 @@ impl Rest<'_> {
                 return None;
             }
             documents.extend(content.documents.iter().cloned());
-            found.extend(content.diagnostics.iter().cloned());
+            found.extend(problems(&content, self.accepts_duplicates));
             loaded.push(content);
         }
         let (rendering, design, more) = self.checked(&documents);

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 
 use crate::design::{self, Design, MACHINE, NodeName, Nodes};
 use crate::diagnostic::{Diagnostics, Mark, Sources};
-use crate::document::{DUPLICATE_KEY, Document, LoadedFile, Node};
+use crate::document::{Document, LoadedFile};
 use crate::render::{Rendering, render};
 use crate::repository::{BlobId, CommitId, Entry, Moment, Repository, Tree};
 
@@ -28,7 +28,9 @@ use super::leaf::addresses;
 use super::mask::mask;
 use super::unit::finding;
 use super::units::{Sizes, Units};
-use super::wanted::{Listing, Wanted, is_tool, load_settings, options, own_documents};
+use super::wanted::{
+    Listing, Wanted, accepts_duplicates, is_tool, load_settings, options, own_documents, problems,
+};
 use super::{
     At, Depth, Detail, Error, Location, Settings, Site, SiteFile, Unexplained, UnexplainedFile,
     digest_of,
@@ -370,13 +372,9 @@ impl<'a> Loader<'a> {
         let (files, loaded) = self.files.load(entries, &load_settings, &mut diagnostics)?;
 
         let documents = own_documents(location, &files, &loaded);
-        let accepts_duplicates = settings.accept.duplicate_keys || accepts_duplicates(&documents);
+        let accepts_duplicates = accepts_duplicates(settings, &documents);
         for content in &loaded {
-            let found = content.diagnostics.iter().cloned();
-            diagnostics.extend(found.map(|each| match each.code.0 == DUPLICATE_KEY {
-                true if accepts_duplicates => each.as_warning(),
-                _ => each,
-            }));
+            diagnostics.extend(problems(content, accepts_duplicates));
         }
         let lost = Lost::of(&diagnostics);
         let is_broken = diagnostics.has_errors();
@@ -433,17 +431,6 @@ impl<'a> Loader<'a> {
             diagnostics,
         })
     }
-}
-
-/// Whether a policy of the site accepts keys that are twice in a map.
-fn accepts_duplicates(documents: &[Arc<Document>]) -> bool {
-    let mut policies = documents
-        .iter()
-        .filter(|document| *document.id.schema == *design::POLICY);
-    policies.any(|policy| {
-        let field = policy.data.get("allow_duplicate_keys");
-        field.and_then(Node::as_bool) == Some(true)
-    })
 }
 
 /// Whether a document takes something from a machine of a unit.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{At, Location, Settings, SiteFile};
 use crate::design;
-use crate::document::{Document, LoadSettings, LoadedFile};
+use crate::diagnostic::Diagnostic;
+use crate::document::{DUPLICATE_KEY, Document, LoadSettings, LoadedFile, Node};
 use crate::render;
 use crate::repository::{BlobId, Tree};
 
@@ -60,4 +61,28 @@ pub(super) fn own_documents(
 /// Whether a file is none of a site's documents though it lies among them, as Pegleg has it.
 pub(super) fn is_tool(location: &Location, path: &str) -> bool {
     !location.is_flat && path.split('/').any(|part| part == "tools")
+}
+
+/// Whether keys that are twice in a map are accepted: by the settings, or by a policy among the documents.
+pub(super) fn accepts_duplicates(settings: Settings, documents: &[Arc<Document>]) -> bool {
+    let mut policies = documents
+        .iter()
+        .filter(|document| *document.id.schema == *design::POLICY);
+    settings.accept.duplicate_keys
+        || policies.any(|policy| {
+            let field = policy.data.get("allow_duplicate_keys");
+            field.and_then(Node::as_bool) == Some(true)
+        })
+}
+
+/// The problems in the text of a file; accepted duplicate keys are warnings.
+pub(super) fn problems(
+    content: &LoadedFile,
+    accepts_duplicates: bool,
+) -> impl Iterator<Item = Diagnostic> {
+    let found = content.diagnostics.iter().cloned();
+    found.map(move |each| match each.code.0 == DUPLICATE_KEY {
+        true if accepts_duplicates => each.as_warning(),
+        _ => each,
+    })
 }

@@ -305,6 +305,50 @@ const TAKES_FROM_A_MACHINE: &str = "---\nschema: example/Other/v1\nmetadata:\n  
      storagePolicy: cleartext\n  layeringDefinition: {abstract: false, layer: site}\n  substitutions:\n  \
      - dest: {path: .a}\n    src: {schema: drydock/BaremetalNode/v1, name: node-000007, path: .metadata}\ndata: {}\n";
 
+#[test]
+fn accepted_duplicate_keys_do_not_load_the_site_whole() {
+    let accepting = Settings {
+        accept: Accept {
+            duplicate_keys: true,
+            ..SETTINGS.accept
+        },
+        ..SETTINGS
+    };
+    let policy = "---\nschema: trueup/Policy/v1\nmetadata:\n  schema: metadata/Document/v1\n  name: policy\n  \
+         storagePolicy: cleartext\n  layeringDefinition: {abstract: false, layer: site}\n\
+         data: {allow_duplicate_keys: true}\n";
+    for (what, policy, settings) in [
+        ("by a setting", None, accepting),
+        ("by a policy", Some(policy), SETTINGS),
+    ] {
+        let checkout = written(NODES);
+        for number in [5, 100] {
+            edit(
+                &checkout,
+                &node(number),
+                "  rack: ",
+                "  rack: none\n    rack: ",
+            );
+        }
+        if let Some(policy) = policy {
+            checkout.write("site/large/policy.yaml", policy);
+        }
+        let documents = Settings {
+            detail: Detail::Documents,
+            ..settings
+        };
+        let whole = load(&checkout, At::Worktree, documents);
+        let repeated = whole.diagnostics.iter();
+        let repeated = repeated.filter(|each| each.code.0 == "yaml-duplicate-key");
+        assert_eq!(repeated.count(), 2, "{what}");
+        for warmth in ["cold", "warm"] {
+            let site = load(&checkout, At::Worktree, settings);
+            assert!(site.unexplained() > 0, "{what}, {warmth}");
+            alike(&site, &whole);
+        }
+    }
+}
+
 /// What is wrong with a site, without the numbers of sources.
 fn problems(site: &Site) -> Vec<String> {
     let problems = site.diagnostics.iter();
