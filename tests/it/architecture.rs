@@ -4,7 +4,9 @@
 //! code are left out: they may build what they need from anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use super::source_files::{is_test, root, source_files, without_tests};
 
 /// A module, and the modules that it may use.
 const MODULES: &[(&str, &[&str])] = &[
@@ -279,45 +281,20 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
 /// Every file of `src` but those of tests; the tests at the end of a file are cut off.
 pub(crate) fn files() -> Vec<File> {
     let source = root().join("src");
-    let mut paths = Vec::new();
-    rust_files(&source, &mut paths);
-    paths.sort();
-    let is_test = |path: &Path| {
-        path.components().any(|part| part.as_os_str() == "tests")
-            || path
-                .file_stem()
-                .is_some_and(|stem| stem.to_string_lossy().ends_with("tests"))
-    };
-    paths
+    source_files("src", "rs")
         .into_iter()
         .filter(|path| !is_test(path))
         .map(|path| {
             let text = std::fs::read_to_string(&path).unwrap();
-            let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
             let below = path.strip_prefix(&source).unwrap();
             let first = below.components().next().unwrap().as_os_str();
             File {
                 module: first.to_string_lossy().trim_end_matches(".rs").to_owned(),
                 below: below.to_string_lossy().replace('\\', "/"),
-                text: text[..end].to_owned(),
+                text: without_tests(&text).to_owned(),
                 path,
             }
         })

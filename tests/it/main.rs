@@ -86,6 +86,8 @@ mod site_units;
 #[cfg(test)]
 mod skipped;
 #[cfg(test)]
+mod source_files;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod verbose;

@@ -11,23 +11,15 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::source_files::{is_test, root, source_files, without_tests};
+
 /// The quick start.
 const CARGO: [&str; 2] = ["cargo run -- demo", "cargo test"];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// README and every page of docs, with their texts.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut paths = vec![root().join("README.md")];
-    let mut docs: Vec<_> = std::fs::read_dir(root().join("docs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .collect();
-    docs.sort();
-    paths.extend(docs);
+    paths.extend(source_files("docs", "md"));
     paths
         .into_iter()
         .map(|path| {
@@ -192,23 +184,12 @@ fn written_codes() -> BTreeSet<String> {
         r#""((?:yaml|envelope|schema|render|reference|rule|file)-[a-z0-9.-]{2,})""#,
     )
     .unwrap();
-    let mut folders = vec![root().join("src")];
+    let paths = source_files("src", "rs");
     let mut found = BTreeSet::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
-            if stem.ends_with("tests") {
-                continue;
-            }
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).unwrap();
-            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-            found.extend(pattern.captures_iter(code).map(|code| code[1].to_owned()));
-        }
+    for path in paths.iter().filter(|path| !is_test(path)) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let codes = pattern.captures_iter(without_tests(&text));
+        found.extend(codes.map(|code| code[1].to_owned()));
     }
     found
 }

@@ -4,10 +4,12 @@
 //! to it first, so that a phrase is found across a line break.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use regex::Regex;
+
+use super::source_files::{root, source_files};
 
 /// Phrases as regular expressions, and the words to use instead.
 const PHRASES: &[(&str, &str)] = &[
@@ -115,24 +117,6 @@ struct Line {
     begins: bool,
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn files_below(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files_below(&path, endings, found);
-        } else if path
-            .extension()
-            .is_some_and(|extension| endings.iter().any(|ending| extension == *ending))
-        {
-            found.push(path);
-        }
-    }
-}
-
 fn is_doc(line: &str) -> bool {
     line.starts_with("///") || line.starts_with("//!")
 }
@@ -168,9 +152,9 @@ fn lines(name: &str, text: &str) -> Vec<Line> {
 /// All texts that users and readers of the code see.
 fn texts() -> Vec<(String, String)> {
     let mut paths = vec![root().join("README.md")];
-    files_below(&root().join("src"), &["rs"], &mut paths);
-    files_below(&root().join("docs"), &["md"], &mut paths);
-    files_below(&root().join("schemas"), &["json"], &mut paths);
+    for (folder, extension) in [("src", "rs"), ("docs", "md"), ("schemas", "json")] {
+        paths.extend(source_files(folder, extension));
+    }
     paths.sort();
     let read = |path: PathBuf| {
         let below = path.strip_prefix(root()).unwrap().to_string_lossy();
