@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::dispatcher::Dispatcher;
+use super::schedule::Schedule;
 use super::tally::Kinds;
 use crate::journal::StepOutcome;
 use crate::run::{EventKind, GateStage};
@@ -16,7 +16,7 @@ pub(super) enum Choice {
     End(StepOutcome),
     /// It waits aside, and is made ready again by what it waits for.
     Aside,
-    /// It is not the dispatcher's.
+    /// It is carried out after the steps of the run.
     Leave,
 }
 
@@ -30,7 +30,7 @@ fn skipped(reason: impl Into<Arc<str>>) -> Choice {
     Choice::End(StepOutcome::Skipped { reason })
 }
 
-impl Dispatcher<'_> {
+impl Schedule<'_> {
     /// Decides about a step whose needs have all ended. Asked again as it starts.
     pub(super) fn choose(&mut self, index: usize) -> Choice {
         let kind = self.plan.steps[index].id.kind;
@@ -76,7 +76,7 @@ impl Dispatcher<'_> {
         if let Some(cause) = cause {
             return failed(cause);
         }
-        self.say(EventKind::GroupStarted {
+        self.happened.push(EventKind::GroupStarted {
             group: planned.name.clone(),
             nodes: planned.nodes.len(),
         });
@@ -139,7 +139,7 @@ impl Dispatcher<'_> {
             GateStage::Deployed => self.tally.judge_deployed(group),
         };
         let words = verdict.unmet.join("; ");
-        self.say(EventKind::GateEvaluated {
+        self.happened.push(EventKind::GateEvaluated {
             group: planned.name.clone(),
             stage,
             successful,

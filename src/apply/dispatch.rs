@@ -12,6 +12,7 @@ use tokio::time::{Duration, Instant};
 
 use super::dispatcher::Dispatcher;
 use super::runner::{End, Runner};
+use super::schedule::Driver as _;
 use super::{DispatchRequest, Error};
 use crate::journal::StepOutcome;
 use crate::run::{EventKind, Finished, RunListener, Stop};
@@ -89,7 +90,9 @@ impl<'a> Dispatcher<'a> {
         };
         loop {
             self.start_ready(&mut runners, &stopping, listener)?;
-            if self.unfinished == 0 || !self.wait(&mut runners, &mut stopping, listener).await? {
+            if self.schedule.unfinished == 0
+                || !self.wait(&mut runners, &mut stopping, listener).await?
+            {
                 break;
             }
             self.gather(&mut runners).await?;
@@ -107,6 +110,7 @@ impl<'a> Dispatcher<'a> {
         listener: &mut dyn RunListener,
     ) -> Result<(), Error> {
         self.decide_ready()?;
+        self.say_decisions();
         let starting = match stopping.is_told || stopping.stop.is_asked() {
             true => Vec::new(),
             false => self.take_starting()?,
@@ -128,7 +132,7 @@ impl<'a> Dispatcher<'a> {
         listener: &mut dyn RunListener,
     ) -> Result<bool, Error> {
         let (is_told, is_asked) = (stopping.is_told, stopping.stop.is_asked());
-        let waits_for_lock = !is_told && !is_asked && self.has_free_place_for_waiting();
+        let waits_for_lock = !is_told && !is_asked && self.schedule.has_free_place_for_waiting();
         if runners.tasks.is_empty() && !waits_for_lock && (is_told || !is_asked) {
             return Ok(false);
         }

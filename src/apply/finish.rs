@@ -10,8 +10,10 @@ impl Dispatcher<'_> {
     /// Reports the steps that were still running, and sums up.
     pub(super) fn finish(mut self, listener: &mut dyn RunListener) -> Result<Finished, Error> {
         let open: Vec<usize> = (0..self.plan.steps.len())
-            .filter(|index| self.begun[*index] || self.running.contains_key(index))
-            .filter(|index| self.ended[*index].is_none() && !self.undecided.contains_key(index))
+            .filter(|index| self.schedule.begun[*index] || self.running.contains_key(index))
+            .filter(|index| {
+                self.schedule.ended[*index].is_none() && !self.undecided.contains_key(index)
+            })
             .collect();
         for index in &open {
             let why = "the run stopped before its end was observed";
@@ -23,10 +25,11 @@ impl Dispatcher<'_> {
             self.messages.extend(outcome.map(Message::Node));
         }
         self.speak(listener);
-        let interrupted = self.unfinished > 0;
+        let interrupted = self.schedule.unfinished > 0;
         let stopped = self.work.stop.is_asked() || !self.undecided.is_empty();
         if interrupted && !stopped {
-            let step = (0..self.plan.steps.len()).find(|index| self.ended[*index].is_none());
+            let step =
+                (0..self.plan.steps.len()).find(|index| self.schedule.ended[*index].is_none());
             let step = step.map_or_else(String::new, |step| self.plan.steps[step].id.to_string());
             let message = format!("`{step}` waits for something that never comes");
             return Err(Error::Plan(message.into()));
@@ -37,9 +40,10 @@ impl Dispatcher<'_> {
     fn summary(self, interrupted: bool, open: &[usize]) -> Finished {
         let id = |index: &usize| self.plan.steps[*index].id.clone();
         let groups: Vec<_> = (0..self.plan.groups.len())
-            .map(|group| self.tally.result(group))
+            .map(|group| self.schedule.tally.result(group))
             .collect();
         let mut left_cordoned: Vec<_> = self
+            .schedule
             .tally
             .nodes
             .iter()
@@ -47,15 +51,15 @@ impl Dispatcher<'_> {
             .map(|node| node.name.clone())
             .collect();
         left_cordoned.sort_unstable();
-        let (nodes, counts) = node_results(&self.tally.nodes);
-        let standings = self.tally.nodes.iter();
+        let (nodes, counts) = node_results(&self.schedule.tally.nodes);
+        let standings = self.schedule.tally.nodes.iter();
         let standings = standings.map(|node| (node.name.clone(), node.standing));
-        let critical_failed = self.critical_failures().next().is_some();
+        let critical_failed = self.schedule.critical_failures().next().is_some();
         let outcome = if interrupted {
             Outcome::Interrupted
-        } else if critical_failed || self.site_failed.is_some() || self.halted {
+        } else if critical_failed || self.schedule.site_failed.is_some() || self.schedule.halted {
             Outcome::Failed
-        } else if self.step_failed || groups.iter().any(|group| !group.succeeded) {
+        } else if self.schedule.step_failed || groups.iter().any(|group| !group.succeeded) {
             Outcome::SucceededWithFailures
         } else {
             Outcome::Succeeded
@@ -68,7 +72,7 @@ impl Dispatcher<'_> {
             standings: standings.collect(),
             interrupted,
             critical_failed,
-            halted: self.halted,
+            halted: self.schedule.halted,
             under_way: open.iter().map(id).collect(),
             undecided: self
                 .undecided

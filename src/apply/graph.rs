@@ -2,19 +2,21 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use super::Error;
 use crate::step::{Step, StepKind, Wait};
 
 /// The edges of a plan, turned round, and what each step still waits for.
+#[derive(Clone)]
 pub(super) struct Graph {
     /// For each step, how many needs have not ended.
     pending: Vec<u32>,
     /// For each step, the lowest need that had to succeed and did not.
     cause: Vec<Option<u32>>,
     /// Where each step's dependents begin in `dependents`, and one more for the end.
-    offsets: Vec<u32>,
-    dependents: Vec<(u32, Wait)>,
+    offsets: Arc<[u32]>,
+    dependents: Arc<[(u32, Wait)]>,
     /// Steps whose needs have all ended, the first of the plan on top.
     ready: BinaryHeap<Reverse<u32>>,
 }
@@ -61,8 +63,8 @@ impl Graph {
         Ok(Self {
             cause: vec![None; steps.len()],
             pending,
-            offsets,
-            dependents,
+            offsets: offsets.into(),
+            dependents: dependents.into(),
             ready,
         })
     }

@@ -13,6 +13,7 @@ mod preconditions;
 mod replay;
 mod request;
 mod runner;
+mod schedule;
 mod settle;
 mod start;
 mod take_in;

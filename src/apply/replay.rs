@@ -23,11 +23,11 @@ impl Dispatcher<'_> {
             match entry {
                 Entry::Opened { .. } => {}
                 Entry::Intent { .. } => {
-                    self.begun[index] = true;
-                    if let Some(node) = self.node_of(index) {
+                    self.schedule.begun[index] = true;
+                    if let Some(node) = self.schedule.node_of(index) {
                         let kind = self.plan.steps[index].id.kind;
-                        self.tally.nodes[node].sent.add(kind);
-                        self.tally.nodes[node].open = Some(index);
+                        self.schedule.tally.nodes[node].sent.add(kind);
+                        self.schedule.tally.nodes[node].open = Some(index);
                     }
                 }
                 Entry::Ended {
@@ -36,8 +36,9 @@ impl Dispatcher<'_> {
                     duration_ms,
                     ..
                 } => {
-                    if self.ended[index].is_none() {
-                        self.take_in(index, &outcome, attempted, duration_ms);
+                    if self.schedule.ended[index].is_none() {
+                        self.schedule
+                            .take_in(index, &outcome, attempted, duration_ms);
                     }
                 }
                 Entry::Note { text, .. } => self.notes.entry(index).or_default().push(text),
@@ -45,17 +46,19 @@ impl Dispatcher<'_> {
         }
         if replay.all_possibly_begun {
             for (index, step) in self.plan.steps.iter().enumerate() {
-                let is_possible = !self.begun[index]
+                let is_possible = !self.schedule.begun[index]
                     && step.id.kind.facts().touches_world()
-                    && self.ended[index].is_none();
-                self.begun[index] |= is_possible;
-                self.only_possibly_begun[index] = is_possible;
+                    && self.schedule.ended[index].is_none();
+                self.schedule.begun[index] |= is_possible;
+                self.schedule.only_possibly_begun[index] = is_possible;
             }
         }
         for (step, decision) in replay.decisions {
             let id: Option<StepId> = step.parse().ok();
             match id.and_then(|id| indexes.get(&id)) {
-                Some(&index) if self.begun[index] && self.ended[index].is_none() => {
+                Some(&index)
+                    if self.schedule.begun[index] && self.schedule.ended[index].is_none() =>
+                {
                     self.decided.insert(index, decision);
                 }
                 _ => return Err(Error::NothingToDecide(step)),

@@ -55,14 +55,7 @@ impl Dispatcher<'_> {
     /// Takes in that a runner ended.
     pub(super) fn runner_ended(&mut self, index: usize, end: End) -> Result<(), Error> {
         let began = self.running.remove(&index);
-        let lane = self.lane_of(index);
-        self.lanes[lane].running -= 1;
-        if let Some(node) = self.node_of(index) {
-            let node = &mut self.tally.nodes[node];
-            node.busy = false;
-            let parked = std::mem::take(&mut node.parked);
-            self.wake(parked);
-        }
+        self.schedule.stopped(index);
         match end {
             End::Outcome(outcome, attempted) => {
                 let duration = began.map_or(0, |began| milliseconds(began.elapsed()));
@@ -78,14 +71,14 @@ impl Dispatcher<'_> {
                 Ok(())
             }
             End::Stopped => {
-                self.begun[index] = true;
+                self.schedule.begun[index] = true;
                 Ok(())
             }
             End::LeaseUnconfirmed => {
                 // It is probed first once the lease is confirmed again; where that is lost, the run stops.
-                self.begun[index] = true;
-                self.only_possibly_begun[index] = false;
-                self.enqueue(index);
+                self.schedule.begun[index] = true;
+                self.schedule.only_possibly_begun[index] = false;
+                self.schedule.enqueue(index);
                 let step = &self.plan.steps[index].id;
                 let message = format!(
                     "`{step}` is cancelled before its next request: the lock of the site could not be confirmed in time"
@@ -113,9 +106,10 @@ impl Dispatcher<'_> {
             attempted,
             duration_ms,
         })?;
-        self.take_in(index, &outcome, attempted, duration_ms);
+        self.schedule
+            .take_in(index, &outcome, attempted, duration_ms);
         if let StepOutcome::Failed { message } | StepOutcome::Unknown { message } = &outcome
-            && self.is_tolerated(index)
+            && self.schedule.is_tolerated(index)
         {
             let message = format!(
                 "`{}` failed, and is ignored, since the machine is torn down anyway: {message}",
@@ -137,9 +131,9 @@ impl Dispatcher<'_> {
             duration_ms,
         });
         if step.id.kind == StepKind::GateDeployed
-            && let Some(group) = self.group_of(index)
+            && let Some(group) = self.schedule.group_of(index)
         {
-            let result = self.tally.result(group);
+            let result = self.schedule.tally.result(group);
             self.say(EventKind::GroupFinished { result });
         }
         Ok(())

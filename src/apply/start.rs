@@ -1,105 +1,56 @@
 //! Which steps start next, and what each is given.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 
 use super::Error;
-use super::decide::Choice;
 use super::dispatcher::Dispatcher;
-use super::request::parallelism;
 use super::runner::{Runner, StepListener};
+use super::schedule::{Driver, Schedule};
 use crate::backend::{Order, Reporter};
 use crate::design::NodeDesign;
 use crate::journal::{Decision, Entry, StepOutcome};
 use crate::step::{StepId, StepKind};
 
-impl Dispatcher<'_> {
-    /// Decides about every step whose needs have ended, until nothing more follows.
-    pub(super) fn decide_ready(&mut self) -> Result<(), Error> {
-        while let Some(index) = self.graph.next_ready() {
-            if self.ended[index].is_some() || self.running.contains_key(&index) {
-                continue;
-            }
-            match self.choose(index) {
-                Choice::End(outcome) => self.settle(index, outcome, false, 0)?,
-                Choice::Run => self.enqueue(index),
-                Choice::Aside | Choice::Leave => {}
-            }
-        }
-        Ok(())
+impl<'a> Driver<'a> for Dispatcher<'a> {
+    type Error = Error;
+
+    fn schedule(&mut self) -> &mut Schedule<'a> {
+        &mut self.schedule
     }
 
-    /// Takes the steps that may start now, writes their intents, and reports them.
-    pub(super) fn take_starting(&mut self) -> Result<Vec<Runner>, Error> {
-        let mut starting = Vec::new();
-        if !self.has_free_place_for_waiting() || !(self.work.may_start)() {
-            return Ok(starting);
-        }
-        loop {
-            let lanes: Vec<usize> = self.busy_lanes.iter().copied().collect();
-            for lane in lanes {
-                while let Some(index) = self.next_in(lane) {
-                    starting.extend(self.start(index)?);
-                }
-            }
-            // What ended without a runner may have made more ready.
-            let before = self.busy_lanes.len();
-            self.decide_ready()?;
-            if self.busy_lanes.len() == before {
-                return Ok(starting);
-            }
-        }
+    fn settle_at_once(&mut self, index: usize, outcome: StepOutcome) -> Result<(), Error> {
+        self.settle(index, outcome, false, 0)
     }
 
-    /// The next step of a lane that has a free place.
-    fn next_in(&mut self, lane: usize) -> Option<usize> {
-        let limit = parallelism(self.plan);
-        loop {
-            if self.lanes[lane].running >= limit {
-                return None;
-            }
-            let Some(Reverse(next)) = self.lanes[lane].waiting.pop() else {
-                self.busy_lanes.remove(&lane);
-                return None;
-            };
-            if self.ended[next as usize].is_none() {
-                return Some(next as usize);
-            }
-        }
-    }
-
-    /// Starts a step, unless what it depends on has changed while it waited for a place.
-    fn start(&mut self, index: usize) -> Result<Option<Runner>, Error> {
-        match self.choose(index) {
-            Choice::End(outcome) => self.settle(index, outcome, false, 0).map(|()| None),
-            Choice::Run => self.begin(index),
-            Choice::Aside | Choice::Leave => Ok(None),
-        }
-    }
-
-    /// Begins a step; `None` where it was decided that it is done.
-    fn begin(&mut self, index: usize) -> Result<Option<Runner>, Error> {
+    /// Writes the intent of a step, unless it was decided that it is done.
+    fn begin(&mut self, index: usize) -> Result<(), Error> {
         let step = &self.plan.steps[index];
         let decision = self.decided.remove(&index);
         if decision == Some(Decision::Done) {
-            self.settle(index, StepOutcome::Succeeded, true, 0)?;
-            return Ok(None);
+            return self.settle(index, StepOutcome::Succeeded, true, 0);
         }
         self.work.log.append(&Entry::Intent {
             step: step.id.clone(),
         })?;
-        if let Some(node) = self.node_of(index) {
-            self.tally.nodes[node].busy = true;
-            self.tally.nodes[node].sent.add(step.id.kind);
-        }
-        let lane = self.lane_of(index);
-        self.lanes[lane].running += 1;
+        self.schedule.started(index);
         self.running.insert(index, Instant::now());
         self.say_started(index, 1);
-        let probe_first = self.begun[index] && decision.is_none();
-        Ok(Some(self.runner(index, probe_first)))
+        let probe_first = self.schedule.begun[index] && decision.is_none();
+        let runner = self.runner(index, probe_first);
+        self.starting.push(runner);
+        Ok(())
+    }
+}
+
+impl Dispatcher<'_> {
+    /// Takes the steps that may start now, writes their intents, and reports them.
+    pub(super) fn take_starting(&mut self) -> Result<Vec<Runner>, Error> {
+        if self.schedule.has_free_place_for_waiting() && (self.work.may_start)() {
+            self.begin_waiting()?;
+        }
+        Ok(std::mem::take(&mut self.starting))
     }
 
     /// The runner of a step.

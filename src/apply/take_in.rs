@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use super::dispatcher::Dispatcher;
+use super::schedule::Schedule;
 use crate::journal::StepOutcome;
 use crate::step::StepKind;
 
-impl Dispatcher<'_> {
+impl Schedule<'_> {
     /// Takes in how a step ended, now or in the journal.
     pub(super) fn take_in(
         &mut self,

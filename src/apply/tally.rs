@@ -35,6 +35,7 @@ impl Kinds {
 }
 
 /// One node in this run.
+#[derive(Clone)]
 pub(super) struct NodeTally {
     pub(super) name: NodeName,
     pub(super) standing: Standing,
@@ -67,7 +68,7 @@ impl NodeTally {
 }
 
 /// One group in this run.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct GroupTally {
     counts: [usize; 4],
     /// Nodes that no step of this plan prepares or deploys, and that are not deployed.
@@ -91,6 +92,7 @@ pub(super) struct GroupTally {
 }
 
 /// All nodes and groups.
+#[derive(Clone)]
 pub(super) struct Tally<'a> {
     pub(super) groups: &'a [PlannedGroup],
     pub(super) group_tallies: Vec<GroupTally>,
