@@ -210,6 +210,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
         observations: None,
         options: plan::Options::default(),
         intermediate_commits: Vec::new(),
+        history: plan::CommitHistory::default(),
         reasons: &plan::NoReasons,
     };
     plan::make(&input).expect("a plan")

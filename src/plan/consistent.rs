@@ -65,9 +65,6 @@ pub(super) fn check(plan: &Plan) -> Result<(), Contradiction> {
         let change = step.id.node.as_ref().and_then(|node| changes.get(node));
         check_step(plan, &allowed, step, change.copied())?;
     }
-    if !plan.intermediate_commits.is_empty() && !plan.options.allow_intermediate_commits {
-        return Err(Contradiction::Commits);
-    }
     order::check(plan)?;
     match counted(plan) == plan.summary {
         true => Ok(()),

@@ -84,11 +84,6 @@ pub enum Contradiction {
         /// The flag.
         flag: &'static str,
     },
-    /// Commits between are listed, and they were not allowed.
-    #[error(
-        "commits between the last site action and the target are listed, and the options do not allow them"
-    )]
-    Commits,
     /// The counts are not those of the changes.
     #[error("the summary does not count the changes")]
     Summary,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Action;
-use super::{Base, IntermediateCommit, Options, Request, Target};
+use super::{Base, CommitHistory, IntermediateCommit, Options, Request, Target};
 use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
 use crate::diff::{FieldChange, Reasons};
 use crate::observed::Observations;
@@ -45,8 +45,10 @@ pub struct Input<'a> {
     pub observations: Option<&'a Observations>,
     /// The options of the request.
     pub options: Options,
-    /// Commits between the last site action and the target, where they were allowed.
+    /// Commits between the last site action and the target, or those that a rollback undoes.
     pub intermediate_commits: Vec<IntermediateCommit>,
+    /// The commits that lead to the target.
+    pub history: CommitHistory,
     /// The source of reasons.
     pub reasons: &'a dyn Reasons,
 }

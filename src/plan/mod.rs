@@ -321,6 +321,39 @@ pub struct IntermediateCommit {
     pub subject: Arc<str>,
 }
 
+/// How the target stands to the commit of the last site action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lineage {
+    /// It is the next one that touches the site, or there is no other.
+    #[default]
+    Follows,
+    /// Commits between were not applied on their own.
+    IntermediateCommits,
+    /// It is older, and undoes commits.
+    Rollback,
+    /// It is on another line.
+    Diverged,
+}
+
+/// The commits that lead to the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommitHistory {
+    /// How it stands to the last site action.
+    pub lineage: Lineage,
+    /// Those since the last success that touch the site, the target among them; the newest first.
+    pub since_base: Vec<IntermediateCommit>,
+    /// The upstream branch that the target is not on yet.
+    pub unpublished: Option<Arc<str>>,
+}
+
+impl CommitHistory {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A run that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -385,8 +418,10 @@ pub struct Plan {
     pub base: Option<Base>,
     /// The options of the request.
     pub options: Options,
-    /// Commits between, where they were allowed.
+    /// Commits between the last site action and the target, or those that a rollback undoes; the newest first.
     pub intermediate_commits: Vec<IntermediateCommit>,
+    /// The commits that lead to the target.
+    pub history: CommitHistory,
     /// Every node that changes, sorted by name.
     pub changes: Vec<Change>,
     /// How many nodes do not change.
@@ -430,6 +465,12 @@ impl Summary {
 }
 
 impl Plan {
+    /// Whether it is refused for commits since the last site action that are not allowed.
+    #[must_use]
+    pub fn is_refused_for_commits(&self) -> bool {
+        self.history.lineage != Lineage::Follows && !self.options.allow_intermediate_commits
+    }
+
     /// Whether a run of it leaves something out, so that it cannot mark the revision as reached.
     #[must_use]
     pub fn is_partial(&self) -> bool {

@@ -230,7 +230,6 @@ impl Options {
     }
 }
 
-/// A limit as it was asked for, where it is not looser than `own` or was given, too.
 /// The share that was asked for, as far as the policy's own or the given one covers it.
 fn share_within(asked: Option<Share>, given: Option<Share>, own: &MaxUnavailable) -> Option<Share> {
     let asked = asked?;
@@ -245,6 +244,7 @@ fn share_within(asked: Option<Share>, given: Option<Share>, own: &MaxUnavailable
     }
 }
 
+/// A limit as it was asked for, where it is not looser than `own` or was given, too.
 fn within<N: Ord + Copy>(asked: Option<N>, given: Option<N>, own: N) -> Option<N> {
     match (asked, given) {
         (Some(asked), _) if asked <= own => Some(asked),

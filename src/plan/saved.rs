@@ -18,8 +18,9 @@ use super::consistent;
 use super::contradiction::Contradiction;
 use super::fact::{FactName, FactSubject};
 use super::{
-    Action, Base, Change, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit, Options, Plan,
-    PlanEffect, PlannedGroup, Precondition, Relation, Request, Summary, Target, UnfinishedRun,
+    Action, Base, Change, CommitHistory, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit,
+    Options, Plan, PlanEffect, PlannedGroup, Precondition, Relation, Request, Summary, Target,
+    UnfinishedRun,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
 use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
@@ -187,6 +188,8 @@ struct Body<'a> {
     base: &'a Option<Base>,
     options: &'a Options,
     intermediate_commits: &'a [IntermediateCommit],
+    #[serde(skip_serializing_if = "CommitHistory::is_default")]
+    history: &'a CommitHistory,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished_run: Option<&'a UnfinishedRun>,
     summary: &'a Summary,
@@ -272,6 +275,7 @@ impl<'a> Body<'a> {
             base: &plan.base,
             options: &plan.options,
             intermediate_commits: &plan.intermediate_commits,
+            history: &plan.history,
             unfinished_run: plan.unfinished.as_ref(),
             summary: &plan.summary,
             notices: &plan.notices,
@@ -377,6 +381,8 @@ struct ReadFile {
     base: Option<Base>,
     options: Options,
     intermediate_commits: Vec<IntermediateCommit>,
+    #[serde(default)]
+    history: CommitHistory,
     unfinished_run: Option<UnfinishedRun>,
     summary: Summary,
     #[serde(default)]
@@ -498,6 +504,7 @@ impl ReadFile {
             base: self.base,
             options: self.options,
             intermediate_commits: self.intermediate_commits,
+            history: self.history,
             changes: self.changes,
             unchanged: self.unchanged,
             groups: self.groups,

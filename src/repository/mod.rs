@@ -277,6 +277,29 @@ impl Repository {
         })
     }
 
+    /// The upstream of the branch that is checked out, such as `origin/main`, where it does not hold a commit.
+    ///
+    /// # Errors
+    ///
+    /// A branch or a commit cannot be read.
+    pub fn upstream_without(&self, commit: CommitId) -> Result<Option<String>, Error> {
+        let Some(branch) = self.branch()? else {
+            return Ok(None);
+        };
+        let upstream = self.with(|handle| {
+            let branch = handle.find_branch(&branch, git2::BranchType::Local);
+            let Ok(upstream) = branch.and_then(|branch| branch.upstream()) else {
+                return Ok(None);
+            };
+            let name = upstream.name().ok().flatten().map(str::to_owned);
+            Ok(name.zip(upstream.get().target()))
+        })?;
+        match upstream {
+            Some((name, tip)) if !self.is_ancestor(commit, tip.into())? => Ok(Some(name)),
+            _ => Ok(None),
+        }
+    }
+
     /// The commit that a revision names: anything that git resolves.
     ///
     /// # Errors

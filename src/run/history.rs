@@ -93,6 +93,38 @@ pub fn intermediate_commits(
     }
 }
 
+/// Finds the commits since the last success that touch the selected files, `target` among them; the newest first.
+/// Where nothing succeeded before, or elsewhere than on the line of `target`, there are none.
+///
+/// # Errors
+///
+/// The history cannot be read, or this clone does not have it.
+pub fn since_success(
+    repository: &Repository,
+    site: &SiteName,
+    selection: &Selection,
+    state: &SiteState,
+    target: CommitId,
+) -> Result<Vec<IntermediateCommit>, Error> {
+    let reading = || error::repository(site, "look for commits since the last success");
+    let base = state.last_success.as_ref();
+    let Some(base) = base.and_then(|base| base.revision.parse::<CommitId>().ok()) else {
+        return Ok(Vec::new());
+    };
+    if base == target {
+        return Ok(Vec::new());
+    }
+    let mut commits = match repository.commits_touching(Some(base), target, selection) {
+        Ok(commits) => commits,
+        Err(repository::Error::Diverged { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(reading()(error)),
+    };
+    if repository.touches(target, selection).map_err(reading())? {
+        commits.insert(0, repository.summary(target).map_err(reading())?);
+    }
+    Ok(listed(commits))
+}
+
 fn listed(commits: Vec<CommitSummary>) -> Vec<IntermediateCommit> {
     let commit = |commit: CommitSummary| IntermediateCommit {
         commit: Arc::from(commit.id.to_string()),

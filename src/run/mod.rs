@@ -53,7 +53,7 @@ pub use ending::{Finished, GroupResult, NodeResult, RunReport};
 pub use error::{Error, Kind};
 pub use event::{EventKind, GateStage, RunEvent};
 pub use git_thread::{GitWork, with_heartbeat};
-pub use history::{History, intermediate_commits};
+pub use history::{History, intermediate_commits, since_success};
 pub use interrupted::{Interrupted, find_interrupted};
 pub use listener::RunListener;
 pub use outcome::NodeOutcome;

@@ -2,7 +2,9 @@
 //! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
 use super::{Checkout, Client, Failure, FailureKind, PlanRequest, Planned, Planner, commit_of};
-use crate::plan::{self, Action, Difference, Options, Plan, PlanEffect, effect};
+use crate::plan::{
+    self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, effect,
+};
 use crate::repository::CommitId;
 use crate::run::{self, SiteRepository, admit};
 use crate::site::At;
@@ -181,9 +183,16 @@ impl Consent<'_> {
 /// Whether a plan takes allowances that another one, of the same request, does without.
 fn takes_more(plan: &Plan, other: &Plan) -> bool {
     PlanEffect::of(plan) != PlanEffect::of(other)
-        || plan.intermediate_commits != other.intermediate_commits
+        || skipped(plan) != skipped(other)
         || (plan.options.skip_blocked != other.options.skip_blocked
             && other.blocked().next().is_some())
+}
+
+/// The commits whose check is skipped, as is allowed.
+fn skipped(plan: &Plan) -> Option<(Lineage, &[IntermediateCommit])> {
+    let lineage = plan.history.lineage;
+    let is_skipped = lineage != Lineage::Follows && !plan.is_refused_for_commits();
+    is_skipped.then_some((lineage, &plan.intermediate_commits[..]))
 }
 
 /// Whether its action takes away what it names: that a plan names it is no allowance of the operator's.

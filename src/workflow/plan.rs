@@ -17,11 +17,12 @@ use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
 use crate::plan::{
-    self, Action, Base, ClusterSteps, IntermediateCommit, Options, Plan, Request, Target,
+    self, Action, Base, ClusterSteps, CommitHistory, IntermediateCommit, Lineage, Options, Plan,
+    Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Links, Tree, open_file};
-use crate::run::{Connection, History, intermediate_commits};
+use crate::run::{Connection, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 
 /// Where what is known of machines and clusters comes from.
@@ -238,7 +239,7 @@ impl<'a> Planner<'a> {
             (None, snapshot) => snapshot.flatten(),
         };
         let options = self.plan_request.options(&design.policy);
-        let intermediate_commits = self.intermediate_commits(&options, &state, head.as_ref())?;
+        let (intermediate_commits, history) = self.history(&state.site, head.as_ref())?;
         let revisions: Vec<Revision<'_>> = old
             .values()
             .map(|site| Revision {
@@ -261,6 +262,7 @@ impl<'a> Planner<'a> {
             observations: observations.as_ref(),
             options,
             intermediate_commits,
+            history,
             reasons: &reasons,
         })
         .map_err(|error| self.refused(&error))?;
@@ -278,21 +280,38 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// The commits between the last site action and what is planned, where they are allowed.
-    fn intermediate_commits(
+    /// The commits between the last site action and what is planned, and those since the last success.
+    fn history(
         &self,
-        options: &Options,
-        state: &State,
+        state: &SiteState,
         head: Option<&Head>,
-    ) -> Result<Vec<IntermediateCommit>, Failure> {
+    ) -> Result<(Vec<IntermediateCommit>, CommitHistory), Failure> {
         let Some(commit) = commit_of(self.at).or(head.map(|head| head.commit)) else {
-            return Ok(Vec::new());
+            return Ok(Default::default());
         };
-        deepen(self.connection, &state.site, commit)?;
-        match options.allow_intermediate_commits {
-            true => allowed_commits(self.checkout, &state.site, commit),
-            false => Ok(Vec::new()),
+        deepen(self.connection, state, commit)?;
+        if self.request.action.is_targeted() {
+            return Ok(Default::default());
         }
+        let Checkout {
+            repository,
+            location,
+            ..
+        } = self.checkout;
+        let (site, selection) = (&location.site, &location.selection);
+        let history = intermediate_commits(repository, site, selection, state, commit)?;
+        let (lineage, commits) = match history {
+            History::None => (Lineage::Follows, Vec::new()),
+            History::Between(commits) => (Lineage::IntermediateCommits, commits),
+            History::Rollback(undone) => (Lineage::Rollback, undone),
+            History::Diverged { .. } => (Lineage::Diverged, Vec::new()),
+        };
+        let history = CommitHistory {
+            lineage,
+            since_base: since_success(repository, site, selection, state, commit)?,
+            unpublished: repository.upstream_without(commit)?.map(Arc::from),
+        };
+        Ok((commits, history))
     }
 
     fn ground(&self) -> Result<Ground, Failure> {
@@ -560,22 +579,4 @@ fn subjects(
         .cloned()
         .chain(left.map(|(_, node)| node.clone()))
         .collect()
-}
-
-fn allowed_commits(
-    checkout: &Checkout<'_>,
-    state: &SiteState,
-    commit: CommitId,
-) -> Result<Vec<IntermediateCommit>, Failure> {
-    let history = intermediate_commits(
-        checkout.repository,
-        &checkout.location.site,
-        &checkout.location.selection,
-        state,
-        commit,
-    )?;
-    Ok(match history {
-        History::Between(commits) | History::Rollback(commits) => commits,
-        History::None | History::Diverged { .. } => Vec::new(),
-    })
 }

@@ -237,6 +237,28 @@ fn commits_in_between_are_refused_unless_they_are_allowed() {
     fixture.checkout.commit("Gold it is");
     add_node(&fixture);
     fixture.checkout.commit("One more");
+    for format in ["text", "markdown"] {
+        let told = fixture.run(&["plan", "--format", format]).with(0).stdout;
+        for part in [
+            "1 commit since the last site action was not applied on its own",
+            "Gold it is",
+            "BLOCKED: commits since the last site action",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let allowed = ["plan", "--format", format, "--allow-intermediate-commits"];
+        let told = fixture.run(&allowed).with(0).stdout;
+        assert!(!told.contains("BLOCKED"), "{told}");
+        assert!(told.contains("In force: "), "{told}");
+    }
+    let plan = fixture.run(&["plan", "--format", "json"]).with(0).json();
+    assert_eq!(plan["history"]["lineage"], "intermediate-commits");
+    assert_eq!(plan["intermediate_commits"][0]["subject"], "Gold it is");
+    let since = plan["history"]["since_base"].as_array().unwrap().iter();
+    let since: Vec<_> = since.map(|commit| commit["subject"].as_str()).collect();
+    assert_eq!(since, [Some("One more"), Some("Gold it is")]);
+    fixture.run(&["plan", "-o", "plan.json"]).with(0);
+    fixture.run(&["apply", "plan.json", "--yes"]).with(4);
     let ledger = fixture.ledger();
     fixture
         .run(&["apply", "--yes"])
@@ -266,6 +288,14 @@ fn going_back_is_refused_and_says_what_it_undoes() {
     add_label(&fixture);
     fixture.commit_and_apply("Gold it is", &[]).with(0);
     fixture.checkout.git(&["checkout", "--quiet", "HEAD~1"]);
+    let told = fixture.run(&["plan"]).with(0).stdout;
+    for part in [
+        "This is a rollback, which undoes 1 commit",
+        "Gold it is",
+        "BLOCKED: a rollback",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
     fixture
         .run(&["apply", "--yes"])
         .with(4)
@@ -275,6 +305,34 @@ fn going_back_is_refused_and_says_what_it_undoes() {
         .run(&["apply", "--yes", "--allow-intermediate-commits"])
         .with(0);
     assert_eq!(fixture.ledger()["monitor01 relabelled"], 2);
+}
+
+#[test]
+fn a_plan_says_which_commits_led_to_it_and_that_they_are_not_published() {
+    let fixture = deployed();
+    let origin = fixture.checkout.outside().join("origin.git");
+    let origin = origin.to_str().unwrap();
+    fixture
+        .checkout
+        .git(&["clone", "--quiet", "--bare", ".", origin]);
+    fixture.checkout.git(&["remote", "add", "origin", origin]);
+    fixture.checkout.git(&["fetch", "--quiet", "origin"]);
+    fixture
+        .checkout
+        .git(&["branch", "--quiet", "-u", "origin/main"]);
+    let plan = || fixture.run(&["plan"]).with(0).stdout;
+    assert!(!plan().contains("not on `origin/main`"), "{}", plan());
+    add_label(&fixture);
+    fixture.checkout.commit("Gold it is");
+    for told in [
+        "1 commit since the last success:",
+        "Gold it is",
+        "The commit is not on `origin/main` yet",
+    ] {
+        assert!(plan().contains(told), "{told}: {}", plan());
+    }
+    fixture.checkout.git(&["push", "--quiet", "origin", "main"]);
+    assert!(!plan().contains("not on `origin/main`"), "{}", plan());
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::design::{GroupName, NodeName, SuccessCriteria};
 use crate::plan::{
-    Change, ChangeKind, Forecast, Options, Plan, PlannedGroup, Standing, Summary, Target,
+    Change, ChangeKind, CommitHistory, Forecast, Options, Plan, PlannedGroup, Standing, Summary,
+    Target,
 };
 use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
@@ -234,6 +235,7 @@ impl Site {
             base: None,
             options: self.options.clone(),
             intermediate_commits: Vec::new(),
+            history: CommitHistory::default(),
             changes: self.changes(),
             unchanged: 0,
             groups: self.groups.clone(),

@@ -219,6 +219,7 @@ fn sum_up(
         target: input.target.clone(),
         base: input.base.clone(),
         intermediate_commits: input.intermediate_commits.clone(),
+        history: input.history.clone(),
         unchanged,
         changes,
         groups: built.groups,

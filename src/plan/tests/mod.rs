@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Allowance, Base, ChangeKind, Error, Input, NoReasons, Options, Plan, Request, Target,
-    check_limits, make,
+    Allowance, Base, ChangeKind, CommitHistory, Error, Input, NoReasons, Options, Plan, Request,
+    Target, check_limits, make,
 };
 use crate::design::{
     Addresses, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand, RunId, Section,
@@ -146,6 +146,7 @@ impl PlanFixture {
             observations: self.observations.as_ref(),
             options: self.options.clone(),
             intermediate_commits: Vec::new(),
+            history: CommitHistory::default(),
             reasons: &NoReasons,
         })?;
         // No plan that is made is one that is refused when it is read.

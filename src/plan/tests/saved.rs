@@ -117,6 +117,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
             commit: Arc::from("c"),
             subject: Arc::from("s"),
         });
+    plan.history.lineage = crate::plan::Lineage::Rollback;
     let place = crate::diagnostic::Place {
         path: Arc::from("site.yaml"),
         line: 1,
@@ -179,6 +180,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         ("clean_step", &value["changes"][0]["cleaning"]["steps"][0]),
         ("options", &value["options"]),
         ("target", &value["target"]),
+        ("history", &value["history"]),
         ("base", &value["base"]),
         ("unfinished_run", &value["unfinished_run"]),
         ("summary", &value["summary"]),

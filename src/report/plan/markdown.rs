@@ -28,6 +28,8 @@ const MOST_NAMES: usize = 200;
 const MOST_LINES: usize = 40;
 /// Most steps of which the comment has a picture.
 const MOST_DRAWN_PHASES: usize = 60;
+/// Most commits that are listed.
+const MOST_COMMITS: usize = 10;
 
 /// The parameters of the comment besides the plan.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +149,23 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
     }
     for line in summary(plan) {
         let _ = writeln!(out, "**{}**\n", markdown_text(&line));
+    }
+    if let Some(flags) = words::flags(plan) {
+        let _ = writeln!(out, "{}\n", markdown_text(&flags));
+    }
+    for part in words::history(plan) {
+        let _ = writeln!(out, "{}\n", markdown_text(&part.title));
+        for commit in part.commits.iter().take(MOST_COMMITS) {
+            let id = markdown_code(&words::short(&commit.commit));
+            let _ = writeln!(out, "- {id} {}", markdown_text(&commit.subject));
+        }
+        let more = part.commits.len().saturating_sub(MOST_COMMITS);
+        if more > 0 {
+            let _ = writeln!(out, "- … and {more} more");
+        }
+        if !part.commits.is_empty() {
+            out.push('\n');
+        }
     }
     let (target, base) = words::revisions(plan);
     let _ = write!(

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::forecast;
 use super::words::{self, duration, outlook};
-use crate::plan::{Action, ChangeKind, Plan, RunState};
+use crate::plan::{Action, ChangeKind, Lineage, Plan, RunState};
 use crate::report::counted;
 
 /// The kinds in the order of the summary, and whether a 0 is worth saying.
@@ -31,10 +31,20 @@ pub fn summary(plan: &Plan) -> Vec<String> {
     let done: usize = summary.changes.values().sum();
     let blocked: usize = summary.blocked.values().sum();
     let rest = remaining(plan);
-    if done + blocked == 0 {
-        return vec![format!("{}{rest}.", nothing(plan))];
+    let mut lines = vec![match done + blocked {
+        0 => format!("{}{rest}.", nothing(plan)),
+        _ => format!("Plan: {}{rest}.", parts(plan).join(", ")),
+    }];
+    if plan.is_refused_for_commits() {
+        let what = match plan.history.lineage {
+            Lineage::Rollback => "a rollback",
+            Lineage::Diverged => "the last site action applied a commit of another line",
+            _ => "commits since the last site action",
+        };
+        lines.push(format!(
+            "BLOCKED: {what}; nothing is applied without `--allow-intermediate-commits`."
+        ));
     }
-    let mut lines = vec![format!("Plan: {}{rest}.", parts(plan).join(", "))];
     if blocked > 0 {
         let parts: Vec<String> = ORDER
             .iter()

@@ -11,8 +11,8 @@ use crate::diagnostic::Place;
 use crate::diff::{FieldChange, Link};
 use crate::observed::PodName;
 use crate::plan::{
-    Base, Block, Change, ChangeKind, Forecast, NodeForecast, Options, Plan, PlannedGroup, Request,
-    Standing, Summary, Target,
+    Base, Block, Change, ChangeKind, CommitHistory, Forecast, NodeForecast, Options, Plan,
+    PlannedGroup, Request, Standing, Summary, Target,
 };
 use crate::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
@@ -139,6 +139,7 @@ fn empty() -> Plan {
             ..Options::default()
         },
         intermediate_commits: Vec::new(),
+        history: CommitHistory::default(),
         changes: Vec::new(),
         unchanged: 40,
         groups: vec![group("control", &["c1", "c2", "c3"])],

@@ -121,23 +121,32 @@ fn heading(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         let message = format!("{files} from the commit; commit before applying");
         writeln!(out, "{}", view.palette.paint(Role::Warning, message))?;
     }
-    if !plan.intermediate_commits.is_empty() {
-        let commits = counted(plan.intermediate_commits.len(), "commit", "commits");
-        writeln!(
-            out,
-            "{commits} between the last site action and the target, allowed:"
-        )?;
+    if let Some(flags) = words::flags(plan) {
+        writeln!(out, "{flags}")?;
+    }
+    history(out, plan, view)?;
+    Ok(())
+}
+
+/// The commits that lead to the target.
+fn history(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
+    for part in words::history(plan) {
+        let role = match part.is_refused {
+            true => Role::Destructive,
+            false => Role::Strong,
+        };
+        writeln!(out, "{}", view.palette.paint(role, part.title))?;
         let most = match view.full {
-            true => plan.intermediate_commits.len(),
+            true => part.commits.len(),
             false => MOST_COMMITS,
         };
-        for commit in plan.intermediate_commits.iter().take(most) {
+        for commit in part.commits.iter().take(most) {
             let id = view
                 .palette
                 .paint(Role::Faint, words::short(&commit.commit));
             writeln!(out, "  {id} {}", Visible(&commit.subject))?;
         }
-        let more = plan.intermediate_commits.len().saturating_sub(most);
+        let more = part.commits.len().saturating_sub(most);
         if more > 0 {
             writeln!(out, "  … and {more} more; --full shows all")?;
         }

@@ -1,13 +1,17 @@
 //! The words that all formats of a plan share.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
 use crate::design::SuccessCriteria;
 use crate::diff::Link;
 use crate::guard::{WaveReason, WaveSize};
-use crate::plan::{Change, ChangeKind, Plan, PlanEffect, PlannedGroup, effect};
+use crate::plan::{
+    Change, ChangeKind, IntermediateCommit, Lineage, Plan, PlanEffect, PlannedGroup, effect,
+};
 use crate::report::escape::visible;
 use crate::report::{Visible, counted};
 
@@ -200,6 +204,88 @@ pub(super) fn waves(size: WaveSize) -> (String, &'static str) {
         most => format!("waves of {most}"),
     };
     (waves, reason)
+}
+
+/// Part of the commits that lead to the target, under a title.
+pub(super) struct HistoryPart<'p> {
+    pub(super) title: String,
+    pub(super) is_refused: bool,
+    pub(super) commits: &'p [IntermediateCommit],
+}
+
+/// The commits that lead to the target: how it stands to the last site action, and whether it is published.
+pub(super) fn history(plan: &Plan) -> Vec<HistoryPart<'_>> {
+    let is_refused = plan.is_refused_for_commits();
+    let between = &plan.intermediate_commits[..];
+    let (title, commits) = match plan.history.lineage {
+        Lineage::Follows => {
+            let commits = &plan.history.since_base[..];
+            let number = counted(commits.len(), "commit", "commits");
+            (format!("{number} since the last success"), commits)
+        }
+        Lineage::IntermediateCommits => {
+            let one = "commit since the last site action was not applied on its own";
+            let more = "commits since the last site action were not applied on their own";
+            (counted(between.len(), one, more), between)
+        }
+        Lineage::Rollback => {
+            let commits = counted(between.len(), "commit", "commits");
+            (
+                format!("this is a rollback, which undoes {commits}"),
+                between,
+            )
+        }
+        Lineage::Diverged => {
+            let text = "the commit of the last site action is not on the line of this one";
+            (text.to_owned(), between)
+        }
+    };
+    let judged = match (plan.history.lineage, is_refused) {
+        (Lineage::Follows, _) => "",
+        (_, true) => "; `apply` refuses this without `--allow-intermediate-commits`",
+        (_, false) => ", which `--allow-intermediate-commits` allows",
+    };
+    let colon = if commits.is_empty() { "" } else { ":" };
+    let mut parts = Vec::new();
+    if plan.history.lineage != Lineage::Follows || !commits.is_empty() {
+        parts.push(HistoryPart {
+            title: capitalized(&format!("{title}{judged}{colon}")),
+            is_refused,
+            commits,
+        });
+    }
+    if let Some(upstream) = &plan.history.unpublished {
+        let upstream = visible(upstream);
+        parts.push(HistoryPart {
+            title: format!("The commit is not on `{upstream}` yet"),
+            is_refused: false,
+            commits: &[],
+        });
+    }
+    parts
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// The flags under which a plan was made, those that narrow it and those that allow.
+pub(super) fn flags(plan: &Plan) -> Option<String> {
+    let options = &plan.options;
+    let named = |flag, patterns: &BTreeSet<Arc<str>>| {
+        let flags = patterns
+            .iter()
+            .map(move |pattern| format!("{flag} {pattern}"));
+        flags.collect::<Vec<_>>()
+    };
+    let mut flags = named("--target", &options.targets);
+    flags.extend(named("--exclude", &options.excludes));
+    flags.extend(options.canary.then(|| "--canary".to_owned()));
+    flags.extend(options.allowances());
+    let flags = visible(&flags.join(" "));
+    (!flags.is_empty()).then(|| format!("In force: {flags}"))
 }
 
 /// The conditions of a group, without its nodes: whether it is critical, and its criteria.

@@ -14,7 +14,9 @@ use trueup::apply::{DispatchRequest, EventClock, NoPreconditions, execute};
 use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
 use trueup::observed::ObservedNodes;
-use trueup::plan::{Change, ChangeKind, Options, Plan, PlannedGroup, Standing, Summary, Target};
+use trueup::plan::{
+    Change, ChangeKind, CommitHistory, Options, Plan, PlannedGroup, Standing, Summary, Target,
+};
 use trueup::record::{Packed, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, ProgramTimeout, Repository, Signature};
 use trueup::run::{
@@ -191,6 +193,7 @@ fn plan(nodes: &[&str]) -> Plan {
             ..Options::default()
         },
         intermediate_commits: Vec::new(),
+        history: CommitHistory::default(),
         changes: nodes.iter().map(change).collect(),
         unchanged: 0,
         groups: vec![PlannedGroup {
