@@ -11,8 +11,8 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Duration, Instant};
 
 use super::dispatcher::Dispatcher;
+use super::driver::Driver as _;
 use super::runner::{End, Runner};
-use super::schedule::Driver as _;
 use super::{DispatchRequest, Error};
 use crate::journal::StepOutcome;
 use crate::run::{EventKind, Finished, RunListener, Stop};
@@ -115,6 +115,9 @@ impl<'a> Dispatcher<'a> {
             true => Vec::new(),
             false => self.take_starting()?,
         };
+        if self.schedule.unfinished > 0 && !stopping.is_told {
+            self.estimate_rest();
+        }
         self.work.log.commit()?;
         self.speak(listener);
         for mut runner in starting {

@@ -7,6 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
 
+use super::estimate;
 use super::runner::{Report, Runner};
 use super::schedule::Schedule;
 use super::{DispatchRequest, Error};
@@ -14,6 +15,12 @@ use crate::design::{MergeJoin, NodeDesign};
 use crate::journal::Decision;
 use crate::plan::Plan;
 use crate::run::{EventKind, NodeOutcome, RunEvent, RunListener};
+
+/// The time that is left is estimated anew when one in so many of the remaining steps has ended, so that all estimates of
+/// a run together are linear in its steps.
+const ESTIMATES: usize = 8;
+/// Where so few remain, with every one that ends.
+const FEW: usize = 64;
 
 /// The messages to the listener once the journal is durable.
 pub(super) enum Message {
@@ -37,6 +44,8 @@ pub(super) struct Dispatcher<'a> {
     pub(super) starting: Vec<Runner>,
     pub(super) messages: Vec<Message>,
     pub(super) began: Instant,
+    /// How many steps had not ended when the time that is left was estimated last.
+    pub(super) estimated: Option<usize>,
     /// The notes of steps for themselves, in this run and before.
     pub(super) notes: BTreeMap<usize, Vec<Arc<str>>>,
     pub(super) reports: UnboundedSender<Report>,
@@ -55,6 +64,7 @@ impl<'a> Dispatcher<'a> {
             starting: Vec::new(),
             messages: Vec::new(),
             began: Instant::now(),
+            estimated: None,
             notes: BTreeMap::new(),
             reports,
             reports_received,
@@ -81,8 +91,35 @@ impl<'a> Dispatcher<'a> {
         self.messages.push(Message::RunEvent(RunEvent {
             time: self.work.clock.now(),
             elapsed_ms: milliseconds(self.began.elapsed()),
+            remaining_ms: None,
             kind,
         }));
+    }
+
+    /// Estimates the time that is left, where enough has happened since it was estimated last; the last event reports it.
+    pub(super) fn estimate_rest(&mut self) {
+        let Some(expected) = self.work.expected else {
+            return;
+        };
+        let left = self.schedule.unfinished;
+        let is_due = self.estimated.is_none_or(|before| {
+            let ended = before.saturating_sub(left);
+            ended > 0 && ended * ESTIMATES >= left.saturating_sub(FEW)
+        });
+        let events = self.messages.iter_mut().rev();
+        let mut events = events.filter_map(|message| match message {
+            Message::RunEvent(event) => Some(event),
+            Message::Node(_) | Message::Note(..) => None,
+        });
+        let Some(event) = events.next().filter(|_| is_due) else {
+            return;
+        };
+        let running = self.running.iter();
+        let running: Vec<(usize, u64)> = running
+            .map(|(index, began)| (*index, milliseconds(began.elapsed())))
+            .collect();
+        event.remaining_ms = Some(estimate::rest(&self.schedule, &running, expected));
+        self.estimated = Some(left);
     }
 
     pub(super) fn speak(&mut self, listener: &mut dyn RunListener) {

@@ -7,6 +7,9 @@
 mod decide;
 mod dispatch;
 mod dispatcher;
+mod driver;
+mod estimate;
+mod expected;
 mod finish;
 mod graph;
 mod preconditions;
@@ -20,6 +23,8 @@ mod take_in;
 mod tally;
 
 pub use dispatch::execute;
+pub use estimate::estimate;
+pub use expected::ExpectedDurations;
 pub use preconditions::PreconditionChecker;
 pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, Preconditions};
 

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ExpectedDurations;
 use crate::backend::{Fence, Hardware, Order, Pending};
 use crate::design::{NodeDesign, NodeName, RunId};
 use crate::journal::{self, Log, Replay};
@@ -44,6 +45,8 @@ pub struct DispatchRequest<'a> {
     pub may_start: &'a dyn Fn() -> bool,
     /// The lease of the lock, which each step asks before each request that changes something.
     pub fence: Fence,
+    /// How long the steps may take, for estimates of the time that is left; `None`: there are no estimates.
+    pub expected: Option<&'a ExpectedDurations>,
 }
 
 /// Tells the time.

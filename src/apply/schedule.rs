@@ -1,6 +1,6 @@
 //! The decisions of a run without its acts: which steps are ready, which start next, and what follows from an end.
 //!
-//! A [`Driver`] carries them out: the dispatcher of a run, which has runners and a journal, and the estimate of a
+//! A [driver](super::driver::Driver) carries them out: the dispatcher of a run, which has runners and a journal, and the estimate of a
 //! plan ([`super::estimate`]), for which time is a number. Both follow the same code, so that an estimate has the
 //! same parallelism, waves and gates as the run.
 
@@ -11,11 +11,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Error;
-use super::decide::Choice;
 use super::graph::{self, Graph};
 use super::request::parallelism;
 use super::tally::Tally;
-use crate::journal::StepOutcome;
 use crate::plan::{Plan, PlannedGroup};
 use crate::run::EventKind;
 use crate::step::{Step, StepIndex, StepKind};
@@ -45,7 +43,7 @@ pub(super) struct Schedule<'a> {
     /// For each step, whether it ended, and with success.
     pub(super) ended: Vec<Option<bool>>,
     /// For each step, whether it runs now.
-    runs: Vec<bool>,
+    pub(super) runs: Vec<bool>,
     /// For each step, whether an earlier run began it.
     pub(super) begun: Vec<bool>,
     /// For each step, whether that is not known, and it only may have.
@@ -59,63 +57,10 @@ pub(super) struct Schedule<'a> {
     pub(super) step_failed: bool,
     /// One lane a group, and the last for all else.
     lanes: Vec<Lane>,
-    busy_lanes: BTreeSet<usize>,
+    pub(super) busy_lanes: BTreeSet<usize>,
     pub(super) unfinished: usize,
     /// The events of decisions that were not reported yet.
     pub(super) happened: Vec<EventKind>,
-}
-
-/// Carries out the decisions of a schedule.
-pub(super) trait Driver<'a> {
-    /// The reason why it cannot continue.
-    type Error;
-
-    /// The schedule.
-    fn schedule(&mut self) -> &mut Schedule<'a>;
-
-    /// Takes in that a step ended without having run.
-    fn settle_at_once(&mut self, index: usize, outcome: StepOutcome) -> Result<(), Self::Error>;
-
-    /// Begins a step.
-    fn begin(&mut self, index: usize) -> Result<(), Self::Error>;
-
-    /// Decides about every step whose needs have ended, until nothing more follows.
-    fn decide_ready(&mut self) -> Result<(), Self::Error> {
-        while let Some(index) = self.schedule().graph.next_ready() {
-            let schedule = self.schedule();
-            if schedule.ended[index].is_some() || schedule.runs[index] {
-                continue;
-            }
-            match schedule.choose(index) {
-                Choice::End(outcome) => self.settle_at_once(index, outcome)?,
-                Choice::Run => schedule.enqueue(index),
-                Choice::Aside | Choice::Leave => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Begins the steps that have a free place, unless what they depend on has changed while they waited for it.
-    fn begin_waiting(&mut self) -> Result<(), Self::Error> {
-        loop {
-            let lanes: Vec<usize> = self.schedule().busy_lanes.iter().copied().collect();
-            for lane in lanes {
-                while let Some(index) = self.schedule().next_in(lane) {
-                    match self.schedule().choose(index) {
-                        Choice::End(outcome) => self.settle_at_once(index, outcome)?,
-                        Choice::Run => self.begin(index)?,
-                        Choice::Aside | Choice::Leave => {}
-                    }
-                }
-            }
-            // What ended without a runner may have made more ready.
-            let before = self.schedule().busy_lanes.len();
-            self.decide_ready()?;
-            if self.schedule().busy_lanes.len() == before {
-                return Ok(());
-            }
-        }
-    }
 }
 
 impl<'a> Schedule<'a> {
@@ -184,7 +129,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// The next step of a lane that has a free place.
-    fn next_in(&mut self, lane: usize) -> Option<usize> {
+    pub(super) fn next_in(&mut self, lane: usize) -> Option<usize> {
         let limit = parallelism(self.plan);
         loop {
             if self.lanes[lane].running >= limit {

@@ -6,8 +6,9 @@ use tokio::time::{Duration, Instant};
 
 use super::Error;
 use super::dispatcher::Dispatcher;
+use super::driver::Driver;
 use super::runner::{Runner, StepListener};
-use super::schedule::{Driver, Schedule};
+use super::schedule::Schedule;
 use crate::backend::{Order, Reporter};
 use crate::design::NodeDesign;
 use crate::journal::{Decision, Entry, StepOutcome};

@@ -36,7 +36,9 @@ pub use clock::Clock;
 pub use context::{AppliedAddresses, BackendContext, controller_address};
 pub use error::Error;
 pub use fence::{Fence, LeaseClock};
-pub use hardware::{LeaseSettings, WatchListener, Watched, Watcher, clock, longest_request};
+pub use hardware::{
+    LeaseSettings, WatchListener, Watched, Watcher, clock, declared_duration, longest_request,
+};
 pub use order::{Listener, Order, Reporter};
 pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};
 pub use remediation::{Holder, HostSeen, LiveNode};

@@ -13,7 +13,7 @@ use crate::guard::quorum;
 use crate::observed::{BlockedBudget, LocalData, PodName};
 use crate::step::{Step, StepKind};
 
-/// The expected effect of a plan on clusters.
+/// The expected effect of a plan on clusters, and its duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forecast {
@@ -26,6 +26,27 @@ pub struct Forecast {
     /// The DaemonSet that stops kubelets is missing, and is created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub creates_daemon_set: bool,
+    /// How long a run takes, where that was estimated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<TimeForecast>,
+}
+
+/// How long a run takes, in seconds, by simulated runs with the durations of past ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeForecast {
+    /// Half of the runs take less.
+    pub median: u64,
+    /// One of twenty takes less: with `percentile_95` the interval of nine of ten runs.
+    pub percentile_5: u64,
+    /// Nine of ten take less.
+    pub percentile_90: u64,
+    /// Nineteen of twenty take less.
+    pub percentile_95: u64,
+    /// The longest run that the timeouts allow.
+    pub timeouts: u64,
+    /// How many runs were simulated.
+    pub runs: usize,
 }
 
 /// The expected course of a drain.

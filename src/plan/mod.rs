@@ -62,7 +62,7 @@ pub use crate::diff::{FieldChange, Link, Reasons};
 pub use effect::{Difference, PlanEffect};
 pub use fact::{FactName, FactSubject};
 pub use facts::{Sources, sources};
-pub use forecast::{EtcdForecast, Forecast, NodeForecast};
+pub use forecast::{EtcdForecast, Forecast, NodeForecast, TimeForecast};
 pub use graph::graph;
 pub use groups::in_order;
 pub use input::{Error, Input, NoReasons};

@@ -5,6 +5,7 @@
 //! - `site.json`: the newest run, the last site action and the last success ([`SiteState`]); what it
 //!   says counts, and nothing is looked up by listing tags;
 //! - `nodes/00` … `nodes/ff`: the records of the nodes;
+//! - `durations.jsonl`: how long steps took in past runs, for estimates;
 //! - `runs/<run>/run.json`, `plan.json.zz`, `report.json.zz` and `events/000000.jsonl.zz` …: each
 //!   run; `.zz` is zlib. Events come in parts, one a checkpoint, so that a checkpoint costs what is new.
 //!
@@ -23,6 +24,7 @@ use crate::repository::{self, CommitId, NewCommit, Repository, Signature};
 pub const FORMAT_VERSION: u32 = 1;
 
 const SITE: &str = "site.json";
+const DURATIONS: &str = "durations.jsonl";
 const RUNS: &str = "runs";
 const RUN: &str = "run.json";
 const EVENTS: &str = "events";
@@ -69,6 +71,8 @@ pub struct Checkpoint<'a> {
     pub events: &'a [Packed],
     /// The report, at the end of the run.
     pub report: Option<&'a Packed>,
+    /// The durations of steps in this run and before, where they have changed.
+    pub durations: Option<&'a [u8]>,
     /// Author and time.
     pub author: Signature,
 }
@@ -84,6 +88,7 @@ impl<'a> Checkpoint<'a> {
             plan: None,
             events: &[],
             report: None,
+            durations: None,
             author,
         }
     }
@@ -289,6 +294,15 @@ impl<'a> Store<'a> {
         }
     }
 
+    /// The recorded durations of steps; `None` if there are none.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    pub fn durations(&self, state: &State) -> Result<Option<Vec<u8>>, Error> {
+        self.file_of(state, DURATIONS)
+    }
+
     /// The events of a run as JSON lines, those of all its checkpoints.
     ///
     /// # Errors
@@ -352,6 +366,9 @@ impl<'a> Store<'a> {
         if let Some(report) = checkpoint.report {
             let path = path_in(&run.run, RunFile::Report.name())?;
             changes.insert(path, Some(report.as_bytes().to_vec()));
+        }
+        if let Some(durations) = checkpoint.durations {
+            changes.insert(DURATIONS.to_owned(), Some(durations.to_vec()));
         }
         if !checkpoint.events.is_empty() {
             let folder = path_in(&run.run, EVENTS)?;

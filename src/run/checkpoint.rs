@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::durations::Durations;
 use super::error::{self, Error};
 use super::event::EventKind;
 use super::session::{RENEWAL, Session, lock};
@@ -79,7 +80,17 @@ impl Session<'_> {
     pub(super) fn checkpoint(&self, report: Option<&Packed>) -> Result<usize, Error> {
         let _writing = lock(&self.writing);
         let began = self.process.time.monotonic();
-        let taken = lock(&self.records).take(&self.journal)?;
+        let (taken, timed) = {
+            let mut records = lock(&self.records);
+            (records.take(&self.journal)?, records.timed.clone())
+        };
+        let durations = match report {
+            Some(_) if !timed.is_empty() => {
+                let before = Durations::read(&self.store, &taken.state);
+                Some(before.unwrap_or_default().with(&timed).to_bytes())
+            }
+            _ => None,
+        };
         let written = taken.nodes.len() + taken.forgotten.len();
         let draft = self.store.draft(
             &taken.state,
@@ -90,6 +101,7 @@ impl Session<'_> {
                 plan: None,
                 events: &taken.parts,
                 report,
+                durations: durations.as_deref(),
                 author: self.process.signature(),
             },
         );

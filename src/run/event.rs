@@ -17,6 +17,10 @@ pub struct RunEvent {
     pub time: Arc<str>,
     /// Since the run began, in milliseconds.
     pub elapsed_ms: u64,
+    /// The expected time from here to the end, in milliseconds, where it was just estimated: until it is estimated again,
+    /// it counts down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_ms: Option<u64>,
     /// The event.
     #[serde(flatten)]
     pub kind: EventKind,
@@ -180,6 +184,7 @@ mod tests {
             let event = RunEvent {
                 time: "2027-01-15T12:00:00.000Z".into(),
                 elapsed_ms: 7,
+                remaining_ms: None,
                 kind,
             };
             let text = serde_json::to_string(&event).unwrap();

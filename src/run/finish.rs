@@ -190,6 +190,7 @@ impl Recorder<'_, '_> {
         (self.sink)(&RunEvent {
             time: time.clone(),
             elapsed_ms,
+            remaining_ms: None,
             kind: EventKind::RunFinished {
                 report: report.clone(),
             },

@@ -10,7 +10,7 @@ use super::node::{self, NodeInRun};
 use super::outcome::NodeOutcome;
 use super::session::{GitTask, Session, lock};
 use crate::identity;
-use crate::journal::{Entry, Replay};
+use crate::journal::{Entry, Replay, StepOutcome};
 use crate::record::Phase;
 use crate::remediation::Note;
 use crate::step::{StepId, StepKind};
@@ -31,7 +31,17 @@ impl Session<'_> {
         match &event.kind {
             EventKind::StepStarted { step, .. } => records.step_started(step),
             EventKind::GroupStarted { .. } => records.is_new_wave = true,
-            EventKind::StepFinished { step, outcome, .. } => records.step_finished(step, outcome),
+            EventKind::StepFinished {
+                step,
+                outcome,
+                duration_ms,
+                ..
+            } => {
+                records.step_finished(step, outcome);
+                if *outcome == StepOutcome::Succeeded {
+                    records.step_timed(step, *duration_ms);
+                }
+            }
             EventKind::GroupFinished { .. } => {
                 let age = self
                     .process
@@ -71,8 +81,16 @@ impl Session<'_> {
         records.changed.insert(node.clone());
     }
 
-    /// Restores the notes of steps for the records from the journal of a run.
+    /// Restores the notes of steps for the records from the journal of a run, and which steps it began.
     pub(super) fn recall(&self, replay: &Replay) {
+        let begun = replay.entries.iter().filter_map(|entry| match entry {
+            Entry::Intent { step } => Some(step.clone()),
+            _ => None,
+        });
+        lock(&self.records).begun_before = match replay.all_possibly_begun {
+            true => None,
+            false => Some(begun.collect()),
+        };
         let noting: FxHashSet<&StepId> = self
             .approved
             .plan

@@ -27,6 +27,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
             (self.sink)(&RunEvent {
                 time,
                 elapsed_ms,
+                remaining_ms: None,
                 kind,
             });
         }

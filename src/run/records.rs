@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
+use super::durations::Durations;
 use super::error::Error;
 use super::event::{EventKind, RunEvent};
 use super::node;
@@ -39,6 +40,11 @@ pub(super) struct LiveRecords<'a> {
     /// Whether the next destructive step is the first one of its wave.
     pub(super) is_new_wave: bool,
     pub(super) past_verification: bool,
+    /// How long steps took in this process.
+    pub(super) timed: Durations,
+    /// Steps that an earlier process of the run began, or may have begun where there is no list of them: how long they
+    /// took is not known.
+    pub(super) begun_before: Option<FxHashSet<StepId>>,
 }
 
 /// The content of a checkpoint.
@@ -81,6 +87,8 @@ impl<'a> LiveRecords<'a> {
             cost: Duration::ZERO,
             is_new_wave: true,
             past_verification: false,
+            timed: Durations::default(),
+            begun_before: Some(FxHashSet::default()),
         }
     }
 
@@ -127,6 +135,20 @@ impl<'a> LiveRecords<'a> {
             self.begun.remove(node);
             self.changed.insert(node.clone());
         }
+    }
+
+    /// Takes in how long a step took that succeeded.
+    pub(super) fn step_timed(&mut self, step: &StepId, milliseconds: u64) {
+        let begun_before = self.begun_before.as_ref();
+        let is_known = begun_before.is_some_and(|begun| !begun.contains(step));
+        if !is_known || !step.kind.facts().touches_world() {
+            return;
+        }
+        let node = step.node.as_ref();
+        let design = node.and_then(|node| self.designs.get(node.as_str()));
+        let profile = design.and_then(|design| design.hardware_profile.clone());
+        self.timed
+            .add(step.kind, &profile.unwrap_or_default(), milliseconds);
     }
 
     /// Adds a line to what happened.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::oneshot;
 
+use super::durations::Durations;
 use super::error::{self, Error};
 use super::event::EventKind;
 use super::files::RunFiles;
@@ -140,6 +141,13 @@ pub(super) struct SessionStart<'a> {
 }
 
 impl<'a> Session<'a> {
+    /// The durations of steps in past runs; none where they cannot be read.
+    #[must_use]
+    pub fn durations(&self) -> Durations {
+        let state = lock(&self.records).state.clone();
+        Durations::read(&self.store, &state).unwrap_or_default()
+    }
+
     pub(super) fn new(start: SessionStart<'a>) -> Result<Self, Error> {
         let SessionStart {
             process,

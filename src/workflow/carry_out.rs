@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Error, time_left};
-use crate::apply::{self, DispatchRequest, EventClock, PreconditionChecker, Preconditions};
+use crate::apply::{
+    self, DispatchRequest, EventClock, ExpectedDurations, PreconditionChecker, Preconditions,
+};
 use crate::backend::{self, Backends, Hardware};
 use crate::design::{Design, NodeDesign, NodeName, RunId};
 use crate::journal::{Journal, Log};
@@ -156,6 +158,12 @@ pub(super) fn carry_out<'a>(
     let mut sink = |event: &RunEvent| events(&session, event);
     sink(&run_started(&session, execution.plan, host, resumed));
     let mut recorder = Recorder::new(&session, &mut sink);
+    let expected = ExpectedDurations::of(
+        execution.plan,
+        &execution.design.nodes,
+        &session.durations(),
+        &|kind| backend::declared_duration(execution.design, kind),
+    );
     let mut log = host.log(session.run(), journal);
     let steps = async {
         let backends = (execution.backends)();
@@ -178,6 +186,7 @@ pub(super) fn carry_out<'a>(
             preconditions: host.preconditions(holds.refusing(execution.refused.clone())),
             may_start: &|| host.may_start(&session),
             fence: session.fence(),
+            expected: Some(&expected),
         };
         apply::execute(work, &mut recorder).await
     };
@@ -207,6 +216,7 @@ fn run_started(session: &Session<'_>, plan: &Plan, host: &dyn RunHost, resumed: 
     RunEvent {
         time: host.clock().now(),
         elapsed_ms: 0,
+        remaining_ms: None,
         kind: EventKind::RunStarted {
             run: session.run().clone(),
             site: plan.site.clone(),

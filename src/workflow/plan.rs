@@ -11,18 +11,19 @@ use std::time::Instant;
 
 use super::backends::{allow_applied, choose, identities, runtime};
 use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, sound};
-use crate::backend::{Backends, Look, Rights};
+use crate::apply::{self, ExpectedDurations};
+use crate::backend::{self, Backends, Look, Rights};
 use crate::design::{DIGEST_VERSION, Design, MergeJoin, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
 use crate::plan::{
     self, Action, Base, ClusterSteps, CommitHistory, IntermediateCommit, Lineage, Options, Plan,
-    Request, Target,
+    Request, Target, TimeForecast,
 };
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Links, Tree, open_file};
-use crate::run::{Connection, History, intermediate_commits, since_success};
+use crate::run::{Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 
 /// Where what is known of machines and clusters comes from.
@@ -133,6 +134,7 @@ fn deepen(connection: &Connection<'_>, state: &SiteState, target: CommitId) -> R
 /// The base of a plan: the records.
 struct Ground {
     state: State,
+    durations: Durations,
     records: BTreeMap<NodeName, NodeRecord>,
 }
 
@@ -212,7 +214,11 @@ impl<'a> Planner<'a> {
             request,
             ..
         } = *self;
-        let Ground { state, mut records } = ground;
+        let Ground {
+            state,
+            durations,
+            mut records,
+        } = ground;
         share_digests(&mut records, &site.design);
         let backends = client.backends(checkout, &site.location)?;
         backends.identities.record(identities(&records));
@@ -252,7 +258,7 @@ impl<'a> Planner<'a> {
             design: &design,
         };
         let reasons = NodeReasons::new(loader.sources(), &revisions, now);
-        let plan = plan::make(&plan::Input {
+        let mut plan = plan::make(&plan::Input {
             request: request.clone(),
             target: self.target(&site, head.as_ref()),
             after: &design,
@@ -266,6 +272,9 @@ impl<'a> Planner<'a> {
             reasons: &reasons,
         })
         .map_err(|error| self.refused(&error))?;
+        if !self.plan_request.without_forecast {
+            plan.forecast.time = forecast(&plan, &design, &durations);
+        }
         // Taking the trees of documents apart node by node would only cost time.
         std::mem::forget(old);
         Ok(Planned {
@@ -325,7 +334,15 @@ impl<'a> Planner<'a> {
             records.len(),
             began.elapsed()
         );
-        Ok(Ground { state, records })
+        let durations = match self.plan_request.without_forecast {
+            true => Durations::default(),
+            false => Durations::read(&store, &state)?,
+        };
+        Ok(Ground {
+            state,
+            durations,
+            records,
+        })
     }
 
     fn snapshot(&self) -> Result<Snapshot, Failure> {
@@ -466,6 +483,17 @@ impl<'a> Planner<'a> {
             ..Look::ALL
         }
     }
+}
+
+/// How long a run of a plan takes; the same plan and durations give the same.
+fn forecast(plan: &Plan, design: &Design, durations: &Durations) -> Option<TimeForecast> {
+    if plan.is_empty() {
+        return None;
+    }
+    let declared = |kind| backend::declared_duration(design, kind);
+    let expected = ExpectedDurations::of(plan, &design.nodes, durations, &declared);
+    // Steps that are no graph are an error where they are carried out.
+    apply::estimate(plan, &expected, &plan::digest(plan)).unwrap_or_default()
 }
 
 /// The state that the last success has reached.

@@ -15,6 +15,8 @@ mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;
 #[cfg(test)]
+mod cli_estimate;
+#[cfg(test)]
 mod cli_interrupted;
 #[cfg(test)]
 mod cli_log;

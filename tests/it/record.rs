@@ -58,6 +58,7 @@ fn checkpoint<'a>(run: &'a RunRecord, nodes: &'a [NodeRecord]) -> Checkpoint<'a>
         plan: None,
         events: &[],
         report: None,
+        durations: None,
         author: Signature {
             name: "Ada".to_owned(),
             email: "ada@example.org".to_owned(),

@@ -70,6 +70,14 @@ impl Fixture {
         self.state.lock().unwrap().most_running
     }
 
+    /// How many seconds a step takes.
+    pub(super) fn takes(&self, id: &str) -> u64 {
+        match self.script.get(id) {
+            Some(Act::Take(seconds) | Act::Tell(seconds)) => *seconds,
+            _ => 1 + id.len() as u64 % 5,
+        }
+    }
+
     async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
         let id = order.step.id.to_string();
         let script = self.script.get(&id);
@@ -97,10 +105,7 @@ impl Fixture {
                 }
                 _ => {}
             }
-            let takes = match script {
-                Some(Act::Take(seconds) | Act::Tell(seconds)) => *seconds,
-                _ => 1 + id.len() as u64 % 5,
-            };
+            let takes = self.takes(&id);
             let end = state.ends.entry(id.clone()).or_insert_with(|| {
                 *state.effects.entry(id.clone()).or_default() += 1;
                 Instant::now() + Duration::from_secs(takes)

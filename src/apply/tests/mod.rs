@@ -1,6 +1,7 @@
 //! Runs of plans against a scripted fixture, in virtual time.
 
 mod crash;
+mod estimate;
 mod examples;
 mod fixture;
 mod leaving;
@@ -116,6 +117,7 @@ struct Run<'a> {
     stop_grace: Option<std::time::Duration>,
     stop_after: Option<std::time::Duration>,
     may_start: Cell<bool>,
+    expected: Option<&'a ExpectedDurations>,
     heard: Heard,
 }
 
@@ -131,6 +133,7 @@ impl<'a> Run<'a> {
             stop_grace: None,
             stop_after: None,
             may_start: Cell::new(true),
+            expected: None,
             heard: Heard::default(),
         }
     }
@@ -157,6 +160,7 @@ impl<'a> Run<'a> {
             preconditions: Arc::new(NoPreconditions),
             may_start: &may_start,
             fence: Fence::default(),
+            expected: self.expected,
         };
         super::execute(work, &mut self.heard).await
     }

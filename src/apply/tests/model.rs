@@ -147,16 +147,16 @@ fn process_wave(
 }
 
 #[derive(Clone, Debug)]
-struct Case {
-    site: Site,
-    fails: Vec<(&'static str, usize)>,
+pub(super) struct Case {
+    pub(super) site: Site,
+    pub(super) fails: Vec<(&'static str, usize)>,
     takes: Vec<u64>,
 }
 
 const NODES: [&str; 8] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
 const GROUPS: [&str; 5] = ["g0", "g1", "g2", "g3", "g4"];
 
-fn case() -> impl Strategy<Value = Case> {
+pub(super) fn case() -> impl Strategy<Value = Case> {
     let groups = proptest::collection::vec(
         (
             proptest::bits::u8::between(0, 8),
@@ -226,7 +226,7 @@ impl Case {
     }
 
     /// The fixture in which these nodes fail, whichever group sends them.
-    fn fixture(&self) -> Arc<Fixture> {
+    pub(super) fn fixture(&self) -> Arc<Fixture> {
         let mut script: Vec<(String, Act)> = Vec::new();
         for group in GROUPS {
             for (number, node) in NODES.iter().enumerate() {

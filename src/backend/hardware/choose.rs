@@ -13,7 +13,7 @@ use super::ironic::Ironic;
 use super::metal3::Metal3;
 use super::ranges::Ranged;
 use super::redfish::{self, Redfish};
-use super::sim::{Settings, Simulators};
+use super::sim::{self, Settings, Simulators};
 use crate::backend::cluster::named::is_real;
 use crate::backend::{
     ActError, BackendContext, Clock, Error, Hardware, Holder, Order, Pending, Probe,
@@ -22,6 +22,7 @@ use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, 
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
+use crate::step::StepKind;
 
 /// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
 /// which [`choose`] reports.
@@ -48,6 +49,20 @@ pub fn clock(design: &Design) -> Clock {
         }
     }
     if some { Clock::Virtual } else { Clock::Real }
+}
+
+/// How long a kind of step takes by the documents: only simulators declare that, and it counts where all machines and
+/// clusters of the site are simulated.
+#[must_use]
+pub fn declared_duration(design: &Design, kind: StepKind) -> Option<Duration> {
+    let backends = &design.backends;
+    let is_simulated = backends.hardware.kind == BackendKind::Sim
+        && backends.overrides.is_empty()
+        && !is_real(design);
+    if !is_simulated {
+        return None;
+    }
+    sim::declared_duration(design, kind)
 }
 
 /// The longest time in which one request of a crashed process may still be answered: a process that resumes its work

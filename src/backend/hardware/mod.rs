@@ -26,5 +26,5 @@ mod redfish;
 pub mod sim;
 mod written;
 
-pub use choose::{choose, clock, longest_request};
+pub use choose::{choose, clock, declared_duration, longest_request};
 pub use metal3::{LeaseSettings, WatchListener, Watched, Watcher};

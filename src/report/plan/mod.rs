@@ -33,4 +33,4 @@ pub struct View {
     pub steps: bool,
 }
 
-pub(super) use words::duration;
+pub(super) use words::{duration, rounded};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::forecast;
-use super::words::{self, duration, outlook};
+use super::words::{self, at_most, outlook, rounded};
 use crate::plan::{Action, ChangeKind, Lineage, Plan, RunState};
 use crate::report::counted;
 
@@ -60,18 +60,35 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         };
         lines.push(format!("BLOCKED: {}; {so}.", parts.join(", ")));
     }
-    if done > 0 && summary.longest_path > 0 {
+    if let Some(time) = time(plan).filter(|_| done > 0) {
         let touches = forecast::etcd(plan).map_or_else(String::new, |etcd| format!(", {etcd}"));
         let waves = summary.waves.map_or_else(String::new, |size| {
             let (waves, reason) = words::waves(size);
             format!("; {waves} ({reason})")
         });
-        lines.push(format!(
-            "Takes about {} (longest path){touches}{waves}.",
-            duration(summary.longest_path)
-        ));
+        lines.push(format!("{time}{touches}{waves}."));
     }
     lines
+}
+
+/// How long a run takes: half of the runs less than the first figure, nine of ten less than the second.
+fn time(plan: &Plan) -> Option<String> {
+    let Some(time) = plan.forecast.time else {
+        let longest = plan.summary.longest_path;
+        return (longest > 0).then(|| {
+            let longest = at_most(longest);
+            format!("Not estimated; timeouts allow {longest} on the longest path")
+        });
+    };
+    let (median, most) = (rounded(time.median), at_most(time.percentile_90));
+    let nine_of_ten = match median == most {
+        true => String::new(),
+        false => format!("90 %: under {most}; "),
+    };
+    let timeouts = at_most(time.timeouts);
+    Some(format!(
+        "Takes about {median} ({nine_of_ten}timeouts allow {timeouts})"
+    ))
 }
 
 fn of(counts: &BTreeMap<ChangeKind, usize>, kind: ChangeKind) -> usize {

@@ -368,6 +368,28 @@ pub(super) fn effect(plan: &Plan) -> String {
     effect::short(&PlanEffect::of(plan).digest()).to_owned()
 }
 
+/// A duration that is not known exactly, rounded to what can be said of it.
+pub(in crate::report) fn rounded(seconds: u64) -> String {
+    let unit = unit(seconds);
+    duration((seconds + unit / 2) / unit * unit)
+}
+
+/// A bound of a duration, rounded up.
+pub(in crate::report) fn at_most(seconds: u64) -> String {
+    duration(seconds.next_multiple_of(unit(seconds)))
+}
+
+/// The part of a duration that is worth saying, in seconds.
+fn unit(seconds: u64) -> u64 {
+    match seconds {
+        0..120 => 1,
+        120..600 => 10,
+        600..7_200 => 60,
+        7_200..36_000 => 300,
+        _ => 1_800,
+    }
+}
+
 /// `2 h 10 min`, `45 min`, `30 s`.
 pub(in crate::report) fn duration(seconds: u64) -> String {
     let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);

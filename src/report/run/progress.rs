@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Reporter, event};
 use crate::journal::StepOutcome;
+use crate::report::plan::rounded;
 use crate::report::{Palette, Visible, counted};
 use crate::run::{EventKind, RunEvent};
 
@@ -23,6 +25,8 @@ const MOST_LINES: usize = 16;
 pub struct Progress {
     bars: MultiProgress,
     overall: ProgressBar,
+    /// When the run is expected to end.
+    end: ExpectedEnd,
     in_work: BTreeMap<String, ProgressBar>,
     running: usize,
     failed: usize,
@@ -35,12 +39,17 @@ impl Progress {
     pub fn new(target: ProgressDrawTarget, palette: Palette) -> Self {
         let bars = MultiProgress::with_draw_target(target);
         let overall = bars.add(ProgressBar::new(0));
-        overall.set_style(style(
-            "{bar:30} {pos} of {len} steps{msg}, {elapsed}, about {eta} left",
-        ));
+        let left = Arc::new(Mutex::new(None));
+        let shown = left.clone();
+        let overall_style = style("{bar:30} {pos} of {len} steps{msg}, {elapsed}{left}");
+        let overall_style = overall_style.with_key("left", move |_: &_, out: &mut dyn Write| {
+            let _ = out.write_str(&remaining(&shown));
+        });
+        overall.set_style(overall_style);
         Self {
             bars,
             overall,
+            end: left,
             in_work: BTreeMap::new(),
             running: 0,
             failed: 0,
@@ -98,6 +107,10 @@ impl Progress {
 
 impl Reporter for Progress {
     fn event(&mut self, event: &RunEvent) -> fmt::Result {
+        if let Some(left) = event.remaining_ms {
+            let end = Instant::now().checked_add(Duration::from_millis(left));
+            *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
+        }
         match &event.kind {
             EventKind::RunStarted { steps, .. } => {
                 self.overall.set_length(*steps as u64);
@@ -148,6 +161,20 @@ impl Drop for Progress {
             self.overall
                 .abandon_with_message(format!(", {left} still running"));
         }
+    }
+}
+
+/// When the run is expected to end, where that was estimated.
+type ExpectedEnd = Arc<Mutex<Option<Instant>>>;
+
+/// The time that is left, which counts down until it is estimated anew.
+fn remaining(end: &ExpectedEnd) -> String {
+    let end = *end.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+    match left.map(|left| left.as_secs()) {
+        None => String::new(),
+        Some(0) => ", longer than expected".to_owned(),
+        Some(seconds) => format!(", about {} left", rounded(seconds)),
     }
 }
 

@@ -126,6 +126,7 @@ fn events() -> Vec<RunEvent> {
         .map(|(index, kind)| RunEvent {
             time: format!("2026-11-21T06:41:{index:02}.000Z").into(),
             elapsed_ms: index as u64 * 1_000,
+            remaining_ms: None,
             kind,
         })
         .collect()
@@ -258,9 +259,21 @@ fn on_a_terminal_nodes_in_work_have_lines_and_failures_stay() {
     let terminal = Terminal::default();
     let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);
     let mut progress = Progress::new(target, Palette::Plain);
-    let events = events();
-    heard(&mut progress, &events[..3]);
-    terminal.shows(&["deploy/compute/n2", "0 of 4 steps, 1 running"]);
+    let mut events = events();
+    heard(&mut progress, &events[..2]);
+    terminal.shows(&["0 of 4 steps, 0 running, 0s"]);
+    assert!(!terminal.take().contains("left"), "nothing was estimated");
+    events[2].remaining_ms = Some(20_400_000);
+    heard(&mut progress, &events[2..3]);
+    terminal.shows(&[
+        "deploy/compute/n2",
+        "0 of 4 steps, 1 running",
+        ", about 5 h 40 min left",
+    ]);
+    terminal.take();
+    events[2].remaining_ms = Some(0);
+    heard(&mut progress, &events[2..3]);
+    terminal.shows(&[", longer than expected"]);
     terminal.take();
     heard(&mut progress, &events[3..]);
     drop(progress);

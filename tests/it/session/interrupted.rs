@@ -170,6 +170,7 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
     let mut tell = |kind| {
         let (time, elapsed_ms) = (Arc::from("2027-01-15T12:00:00.000Z"), 0);
         let event = RunEvent {
+            remaining_ms: None,
             time,
             elapsed_ms,
             kind,

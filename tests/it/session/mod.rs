@@ -353,6 +353,7 @@ fn carry_out(
         .build()
         .unwrap();
     let work = DispatchRequest {
+        expected: None,
         run: session.run().clone(),
         plan: &order.plan,
         nodes: &order.nodes,

@@ -48,6 +48,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 pub use cluster_settings::{Budget, ClusterDurations, ClusterSettings, PodData, PodKind, Workload};
 pub use etcd::Seat;
@@ -63,7 +64,7 @@ pub use world::StateError;
 use world::World;
 
 use crate::backend::{ActError, Hardware, Order, Pending, Probe};
-use crate::design::{ClusterName, NodeDesign, NodeName};
+use crate::design::{ClusterName, Design, NodeDesign, NodeName};
 use crate::observed::{ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 
@@ -306,6 +307,24 @@ fn is_simulated(kind: StepKind) -> bool {
     let is_about_site = matches!(kind, StepKind::VerifySite | StepKind::PrepareSite);
     let is_whole = kind.facts().actor == Actor::Both;
     kind.facts().touches_world() && !is_about_site && !is_whole
+}
+
+/// How long a kind of step takes by the settings; `None` where that depends on more than its kind.
+pub(super) fn declared_duration(design: &Design, kind: StepKind) -> Option<Duration> {
+    let cluster = ClusterSettings::read(design).ok()?.durations;
+    match (kind, kind.facts().actor) {
+        (StepKind::VerifySite | StepKind::PrepareSite | StepKind::CheckEtcd, _) => {
+            Some(Duration::ZERO)
+        }
+        (StepKind::AwaitReady, _) => Some(cluster.join),
+        (StepKind::Drain, _) => None,
+        _ if !is_simulated(kind) => None,
+        (_, Actor::Cluster) => Some(cluster.of(kind)),
+        _ => {
+            let settings = Settings::read(&design.backends.hardware).ok()?;
+            Some(settings.durations.of(kind))
+        }
+    }
 }
 
 /// An error and what caused it, in one line.

@@ -225,6 +225,7 @@ mod tests {
         RunEvent {
             time: Arc::from(""),
             elapsed_ms: 0,
+            remaining_ms: None,
             kind: kind(StepId {
                 kind: StepKind::Remediate,
                 group: None,

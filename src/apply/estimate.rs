@@ -1,0 +1,230 @@
+//! How long a run of a plan takes: the run is simulated, many times, with durations drawn from past ones.
+//!
+//! A simulated run follows the dispatcher's own decisions ([`super::schedule`]), so parallelism, waves and gates count
+//! as they will. All steps succeed in it, but for those that the plan refuses. The draws depend on the seed alone.
+//!
+//! Few recorded values say less about the next ones than many. Each simulated run first draws which of them it goes
+//! by, three less than there are, with repetition: that widens the spread of means by as much as Student's t does. And
+//! one value more than there are stands for a step that takes longer than any before. So the interval of nine of ten
+//! runs holds as often as it should, from five values on.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::convert::Infallible;
+
+use super::Error;
+use super::driver::Driver;
+use super::expected::ExpectedDurations;
+use super::schedule::Schedule;
+use crate::journal::StepOutcome;
+use crate::plan::{Plan, TimeForecast};
+
+/// Of how many values less than there are a simulated run goes by, with the one that was added.
+const LEFT_OUT: usize = 4;
+/// Simulated runs, by how many steps there are at most. The percentiles that are wanted of one more are whole numbers:
+/// they are values that occurred, and another run is below them as often as they say.
+const RUNS: [(usize, usize); 2] = [(99, 10_000), (39, 50_000)];
+/// Simulated runs of a larger plan.
+const FEWEST_RUNS: usize = 19;
+
+/// Returns how long a run of the plan takes; `None` where nothing in it takes time. The same plan, durations and seed
+/// give the same figures.
+///
+/// # Errors
+///
+/// The steps are no graph that can be run.
+pub fn estimate(
+    plan: &Plan,
+    expected: &ExpectedDurations,
+    seed: &str,
+) -> Result<Option<TimeForecast>, Error> {
+    if (0..plan.steps.len()).all(|index| expected.of_step(index).iter().all(|value| *value == 0)) {
+        return Ok(None);
+    }
+    let start = Schedule::new(plan)?;
+    let runs = runs(plan.steps.len());
+    let mut random = Random::seeded(seed);
+    let mut ends: Vec<u64> = (0..runs)
+        .map(|_| {
+            let mut drawn = Drawn::new(expected, &mut random);
+            simulated(start.clone(), &[], &mut |index| drawn.of_step(index))
+        })
+        .collect();
+    ends.sort_unstable();
+    let longest = simulated(start, &[], &mut |index| longest(plan, expected, index));
+    let percentile = |percent: usize| ends[((runs + 1) * percent).div_ceil(100) - 1];
+    Ok(Some(TimeForecast {
+        median: (percentile(50) + 500) / 1000,
+        percentile_5: ends[(runs + 1) * 5 / 100 - 1] / 1000,
+        percentile_90: percentile(90).div_ceil(1000),
+        percentile_95: percentile(95).div_ceil(1000),
+        timeouts: longest.max(ends[runs - 1]).div_ceil(1000),
+        runs,
+    }))
+}
+
+/// How many runs of so many steps are simulated.
+pub(super) fn runs(steps: usize) -> usize {
+    let runs = RUNS.iter().find(|(_, most)| steps <= *most);
+    runs.map_or(FEWEST_RUNS, |(runs, _)| *runs)
+}
+
+/// The longest that a step may take: its timeout, where it has one.
+fn longest(plan: &Plan, expected: &ExpectedDurations, index: usize) -> u64 {
+    match plan.steps.get(index).map(|step| step.timeout) {
+        Some(timeout) if timeout > 0 => timeout.saturating_mul(1000),
+        _ => expected.of_step(index).last().copied().unwrap_or_default(),
+    }
+}
+
+/// How long the rest of a run takes, in milliseconds; `running`: the steps that run, and since how many milliseconds.
+/// Each step has the same duration whenever it is asked for, unless it runs longer.
+pub(super) fn rest(
+    schedule: &Schedule<'_>,
+    running: &[(usize, u64)],
+    expected: &ExpectedDurations,
+) -> u64 {
+    let fixed = |index: usize| {
+        let values = expected.of_step(index);
+        let mut random = Random(index as u64);
+        values[random.below(values.len())]
+    };
+    let left = |(index, since): &(usize, u64)| {
+        let values = expected.of_step(*index);
+        let first = fixed(*index);
+        let next = values.iter().find(|value| **value > *since);
+        let whole = match first > *since {
+            true => first,
+            false => next.copied().unwrap_or(*since),
+        };
+        (*index, whole - *since)
+    };
+    let running: Vec<(usize, u64)> = running.iter().map(left).collect();
+    simulated(schedule.clone(), &running, &mut |index| fixed(index))
+}
+
+/// How long a run takes from where it is until nothing runs any more; `running`: what each step that runs still takes.
+fn simulated(
+    schedule: Schedule<'_>,
+    running: &[(usize, u64)],
+    duration: &mut dyn FnMut(usize) -> u64,
+) -> u64 {
+    let ends = running.iter().map(|(index, left)| Reverse((*left, *index)));
+    let mut simulation = Simulation {
+        schedule,
+        now: 0,
+        ends: ends.collect(),
+        duration,
+    };
+    let Ok(()) = simulation.run();
+    simulation.now
+}
+
+/// A run for which time is a number.
+struct Simulation<'a, 'd> {
+    schedule: Schedule<'a>,
+    now: u64,
+    /// When each running step ends.
+    ends: BinaryHeap<Reverse<(u64, usize)>>,
+    duration: &'d mut dyn FnMut(usize) -> u64,
+}
+
+impl Simulation<'_, '_> {
+    fn run(&mut self) -> Result<(), Infallible> {
+        loop {
+            self.decide_ready()?;
+            if self.schedule.has_free_place_for_waiting() {
+                self.begin_waiting()?;
+            }
+            self.schedule.happened.clear();
+            let Some(Reverse((end, _))) = self.ends.peek().copied() else {
+                return Ok(());
+            };
+            self.now = end;
+            while let Some(Reverse((at, index))) = self.ends.peek().copied()
+                && at == end
+            {
+                self.ends.pop();
+                self.schedule.stopped(index);
+                self.schedule
+                    .take_in(index, &StepOutcome::Succeeded, true, 0);
+            }
+        }
+    }
+}
+
+impl<'a> Driver<'a> for Simulation<'a, '_> {
+    type Error = Infallible;
+
+    fn schedule(&mut self) -> &mut Schedule<'a> {
+        &mut self.schedule
+    }
+
+    fn settle_at_once(&mut self, index: usize, outcome: StepOutcome) -> Result<(), Infallible> {
+        self.schedule.take_in(index, &outcome, false, 0);
+        Ok(())
+    }
+
+    fn begin(&mut self, index: usize) -> Result<(), Infallible> {
+        self.schedule.started(index);
+        let end = self.now.saturating_add((self.duration)(index));
+        self.ends.push(Reverse((end, index)));
+        Ok(())
+    }
+}
+
+/// The durations of one simulated run.
+struct Drawn<'e> {
+    expected: &'e ExpectedDurations,
+    /// For each list of values those that this run goes by.
+    values: Vec<Vec<u64>>,
+    random: Random,
+}
+
+impl<'e> Drawn<'e> {
+    fn new(expected: &'e ExpectedDurations, random: &mut Random) -> Self {
+        let values = expected.values.iter().map(|values| {
+            let count = values.len().saturating_sub(LEFT_OUT).max(1);
+            let drawn = (0..count).map(|_| values[random.below(values.len())]);
+            drawn.collect()
+        });
+        Self {
+            expected,
+            values: values.collect(),
+            random: Random(random.next()),
+        }
+    }
+
+    fn of_step(&mut self, index: usize) -> u64 {
+        let list = self.expected.of_step.get(index).copied();
+        let values = list.and_then(|list| self.values.get(list as usize));
+        values.map_or(0, |values| values[self.random.below(values.len())])
+    }
+}
+
+/// Numbers that are the same on every machine and in every version: SplitMix64.
+pub(super) struct Random(u64);
+
+impl Random {
+    /// FNV-1a of a text.
+    pub(super) fn seeded(seed: &str) -> Self {
+        let hash = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self(hash)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`, which is not 0.
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        let wide = u128::from(self.next()) * (limit as u128);
+        (wide >> 64) as usize
+    }
+}
