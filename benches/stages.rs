@@ -282,6 +282,7 @@ impl Records {
             plan: None,
             events: &[],
             report: None,
+            durations: None,
             author: Signature {
                 name: "Ada".to_owned(),
                 email: "ada@example.org".to_owned(),

@@ -118,29 +118,79 @@ impl TargetRevision {
     }
 }
 
-/// The first words of all actions.
-const WORDS: [&str; 20] = [
-    "update",
-    "redeploy",
-    "teardown",
-    "decommission",
-    "destroy",
-    "drain",
-    "uncordon",
-    "clear-labels",
-    "remove-etcd",
-    "check-etcd",
-    "shutdown-kubelet",
-    "remove-from-cluster",
-    "relabel",
-    "power",
-    "manage",
-    "provide",
-    "clean",
-    "retire",
-    "maintenance",
-    "remediate",
+/// All actions as they are written, each with its effect.
+pub(super) const ACTIONS: [(&str, &str); 24] = [
+    (
+        "update",
+        "Bring the site to its design; the default, without nodes",
+    ),
+    ("redeploy NODE…", "Tear nodes down and build them again"),
+    (
+        "teardown NODE…",
+        "Decommission nodes, destroy machines, delete Kubernetes nodes",
+    ),
+    (
+        "decommission NODE…",
+        "Take nodes out of their clusters, before machines are destroyed",
+    ),
+    ("destroy NODE…", "Destroy machines that are in no cluster"),
+    ("drain NODE…", "Cordon nodes and evict their pods"),
+    ("uncordon NODE…", "Let pods be scheduled on nodes again"),
+    ("clear-labels NODE…", "Take labels off Kubernetes nodes"),
+    (
+        "remove-etcd NODE…",
+        "Take members out of their etcd clusters",
+    ),
+    (
+        "check-etcd [NODE…]",
+        "Wait until every etcd cluster is healthy without these nodes",
+    ),
+    ("shutdown-kubelet NODE…", "Stop kubelets"),
+    ("remove-from-cluster NODE…", "Delete Kubernetes nodes"),
+    ("relabel NODE…", "Set the labels of the design"),
+    ("power on NODE…", "Switch machines on"),
+    ("power off NODE…", "Switch machines off"),
+    ("manage NODE…", "Bring machines under management"),
+    ("provide NODE…", "Make machines available"),
+    (
+        "clean NODE…",
+        "Run the clean steps of --step, else the automated ones",
+    ),
+    (
+        "retire NODE…",
+        "Set the retired flag; with --unset, take it off",
+    ),
+    (
+        "maintenance NODE…",
+        "Set the maintenance flag; with --unset, take it off",
+    ),
+    ("forget NODE…", "Drop records"),
+    ("accept NODE…", "Record the identity that machines show now"),
+    ("remediate [NODE…]", "Bring failed machines back"),
+    (
+        "remediate --watch",
+        "Stay, and remediate machines with a request; with `apply`",
+    ),
 ];
+
+/// The list of actions, for people.
+pub(super) fn list() -> String {
+    let width = |usage: &str| usage.chars().count();
+    let widest = ACTIONS.iter().map(|(usage, _)| width(usage)).max();
+    let widest = widest.unwrap_or_default();
+    let rows = ACTIONS.iter().map(|(usage, about)| {
+        let padding = " ".repeat(widest - width(usage));
+        format!("  {usage}{padding}  {about}\n")
+    });
+    rows.collect()
+}
+
+/// The first words of all actions.
+pub(super) fn words() -> impl Iterator<Item = &'static str> {
+    ACTIONS
+        .iter()
+        .filter_map(|(usage, _)| usage.split(' ').next())
+}
 
 /// The action that some words ask for, and the nodes; `None` where the first is no action.
 pub(super) fn parse<'w>(
@@ -170,7 +220,7 @@ pub(super) fn parse<'w>(
 
 /// That a word is no action, with the nearest that is.
 pub(super) fn unknown(word: &str) -> Failure {
-    let near = nearest(word, WORDS.into_iter().chain(["forget", "accept"]));
+    let near = nearest(word, words());
     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     usage(&format!("there is no action `{word}`{hint}"))
 }
@@ -364,6 +414,23 @@ fn clean_step(text: &str) -> Result<CleanStep, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_of_actions_is_complete() {
+        for action in Action::ALL {
+            let word = action.as_str().split(" --").next().unwrap();
+            let is_listed = |(usage, _): &(&str, &str)| {
+                usage
+                    .strip_prefix(word)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+            };
+            assert!(ACTIONS.iter().any(is_listed), "{word}");
+        }
+        for word in words() {
+            let is_action = |action: &Action| action.as_str().split(' ').next() == Some(word);
+            assert!(Action::ALL.iter().any(is_action), "{word}");
+        }
+    }
 
     #[test]
     fn a_clean_step_has_its_arguments_as_json_behind_its_name() {

@@ -1,11 +1,11 @@
-//! `trueup completions` and `trueup man`: shell completions and manual pages.
+//! `trueup completions`, `trueup man` and `trueup actions`: shell completions, manual pages, the list of actions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::context::Context;
-use super::{Failure, command};
+use super::{Failure, action, command, help};
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsCommand {
@@ -32,17 +32,33 @@ pub(super) fn completions(
 }
 
 pub(super) fn man(context: &mut Context, arguments: &ManCommand) -> Result<u8, Failure> {
+    let mut command = command().disable_help_subcommand(true);
+    command.build();
     match &arguments.out {
         Some(folder) => {
             let folder = context.directory().join(folder);
             std::fs::create_dir_all(&folder)?;
-            clap_mangen::generate_to(command(), &folder)?;
+            write_pages(&command, &folder)?;
         }
         None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(command()).render(&mut page)?;
+            let page = help::page(&command)?;
             context.printer.print(&String::from_utf8_lossy(&page))?;
         }
     }
+    Ok(0)
+}
+
+/// Writes the page of a command and of those below it.
+fn write_pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    std::fs::write(folder.join(format!("{name}.1")), help::page(command)?)?;
+    for below in command.get_subcommands() {
+        write_pages(below, folder)?;
+    }
+    Ok(())
+}
+
+pub(super) fn actions(context: &mut Context) -> Result<u8, Failure> {
+    context.printer.print(&action::list())?;
     Ok(0)
 }

@@ -14,6 +14,7 @@ mod diff;
 mod environment;
 mod etcd;
 mod exit;
+mod help;
 mod init;
 mod interrupted;
 mod log;
@@ -116,6 +117,8 @@ enum Command {
     Trust(trust::TrustCommand),
     /// Play a demonstration on the simulator, in a throwaway folder
     Demo(demo::DemoCommand),
+    /// List the actions on nodes that `plan` and `apply` take
+    Actions,
     /// Print completions for a shell
     Completions(manual::CompletionsCommand),
     /// Print the manual page
@@ -182,7 +185,7 @@ pub const SETTABLE: [&str; 49] = [
 /// The clap command, with an environment variable `TRUEUP_<FLAG>` for each flag of [`SETTABLE`].
 #[must_use]
 pub fn command() -> clap::Command {
-    with_environment(CommandLine::command())
+    help::arrange(with_environment(CommandLine::command()))
 }
 
 fn with_environment(command: clap::Command) -> clap::Command {
@@ -320,6 +323,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
         Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
+        Command::Actions => manual::actions(&mut context),
         Command::Completions(arguments) => manual::completions(&mut context, &arguments),
         Command::Man(arguments) => manual::man(&mut context, &arguments),
     };

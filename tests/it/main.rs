@@ -16,6 +16,7 @@ mod cli_apply;
 mod cli_apply_changes;
 #[cfg(test)]
 mod cli_estimate;
+mod cli_help;
 #[cfg(test)]
 mod cli_interrupted;
 #[cfg(test)]

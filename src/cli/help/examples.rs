@@ -1,0 +1,148 @@
+//! The examples of each command, for `--help` and the manual pages.
+
+/// The purpose of a command line, and the line.
+pub(in crate::cli) type Example = (&'static str, &'static str);
+
+/// The examples of a command, by its name.
+pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
+    match command {
+        "trueup" => &[
+            (
+                "Write a small site, and see what it takes to deploy it",
+                "trueup init edge && cd edge && trueup plan",
+            ),
+            ("Plan what is committed, ask, and apply it", "trueup apply"),
+            ("Show the last run", "trueup show"),
+        ],
+        "plan" => &[
+            (
+                "Plan the whole site, and save the plan for a review",
+                "trueup plan -o site.plan",
+            ),
+            (
+                "Plan two racks, with the redeploys that the design asks for",
+                "trueup plan --target rack1,rack2 --allow-redeploy all",
+            ),
+            (
+                "Plan without asking anything outside of the repository",
+                "trueup plan --observed none --offline",
+            ),
+            ("Plan an action on nodes", "trueup plan teardown 'old-*'"),
+        ],
+        "apply" => &[
+            ("Plan what is committed, ask, and apply it", "trueup apply"),
+            (
+                "Apply a saved plan, with what it allows",
+                "trueup apply site.plan --effect 3f2a9c41",
+            ),
+            ("Resume the interrupted run", "trueup apply --resume"),
+            (
+                "Drain a node",
+                "trueup apply drain node-7 --drain-node-timeout 1800",
+            ),
+        ],
+        "actions" => &[
+            ("List the actions", "trueup actions"),
+            ("Plan one", "trueup plan drain node-7"),
+        ],
+        _ => of_others(command),
+    }
+}
+
+fn of_others(command: &str) -> &'static [Example] {
+    match command {
+        "init" => &[(
+            "Write a control plane with etcd into a new folder",
+            "trueup init --example control-plane site",
+        )],
+        "validate" => &[
+            ("Check the files as they are", "trueup validate"),
+            (
+                "Check a commit, for code scanning",
+                "trueup validate --rev HEAD --format sarif",
+            ),
+        ],
+        "render" => &[(
+            "Print the documents of the last success",
+            "trueup render --rev successful-site-action",
+        )],
+        "diff" => &[
+            ("Compare the files with the last commit", "trueup diff"),
+            (
+                "Compare what was applied last with a branch, as rendered",
+                "trueup diff --base last-site-action --diff origin/main --rendered",
+            ),
+        ],
+        "log" => &[("List the last ten runs", "trueup log -n 10")],
+        "show" => &[
+            ("Show the last run", "trueup show"),
+            (
+                "Show a saved plan with every step",
+                "trueup show site.plan --steps",
+            ),
+            (
+                "Show the plan of a run, for a pull request",
+                "trueup show 01K8 --plan --format markdown",
+            ),
+        ],
+        "status" => &[(
+            "Show the nodes of a rack that differ from the design",
+            "trueup status --rack rack1 --differing",
+        )],
+        "nodes" => &[(
+            "Print the names of the nodes of a group",
+            "trueup nodes --group workers --format names",
+        )],
+        "etcd" => &[("Show the health of all etcd clusters", "trueup etcd")],
+        "accept" => &[(
+            "Record the board that replaced another",
+            "trueup accept node-7 --identity",
+        )],
+        "abort" => &[("Abort an interrupted run", "trueup abort 01K8")],
+        "unlock" => &[(
+            "Release the lock of a run whose process is dead",
+            "trueup unlock 01K8 --take-over-dead",
+        )],
+        "trust" => &[
+            ("Show what the documents name, and trust it", "trueup trust"),
+            ("List what is trusted", "trueup trust --list"),
+        ],
+        "demo" => &[(
+            "Play the redeploy of a control plane",
+            "trueup demo --story redeploy",
+        )],
+        "completions" => &[(
+            "Complete in this bash, and in those to come",
+            "trueup completions bash >> ~/.bashrc",
+        )],
+        "man" => &[(
+            "Write all pages",
+            "trueup man --out /usr/local/share/man/man1",
+        )],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_examples_that_are_understood() {
+        let command = crate::cli::command();
+        let below = command.get_subcommands().map(clap::Command::get_name);
+        for name in below.chain(["trueup"]) {
+            let examples = examples(name);
+            assert!(!examples.is_empty(), "`{name}` has no example");
+            for (_, line) in examples {
+                let last = line.split("&&").last().unwrap();
+                let words = last.split(">>").next().unwrap().replace('\'', "");
+                let parsed = command
+                    .clone()
+                    .try_get_matches_from(words.split_whitespace());
+                assert!(parsed.is_ok(), "{line}: {parsed:?}");
+                assert!(line.contains("trueup"), "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The groups of flags in `--help`.
+
+use clap::Arg;
+
+/// Each group with its flags, by their long names, or the id of one that has none.
+///
+/// A flag of no group is an act of its command alone, and stands first.
+const GROUPS: [(&str, &[&str]); 7] = [
+    (
+        "Selection",
+        &[
+            "as-of",
+            "base",
+            "diff",
+            "differing",
+            "directory",
+            "exclude",
+            "group",
+            "label",
+            "maintenance",
+            "observed",
+            "rack",
+            "retired",
+            "rev",
+            "site",
+            "tag",
+            "target",
+            "target-revision",
+        ],
+    ),
+    (
+        "Guards",
+        &[
+            "adopt",
+            "allow-destroy",
+            "allow-duplicate-keys",
+            "allow-intermediate-commits",
+            "allow-missing-sources",
+            "allow-redeploy",
+            "allow-unverified",
+            "backends-from",
+            "canary",
+            "effect",
+            "max-failures",
+            "max-unavailable",
+            "outside-windows",
+            "skip-blocked",
+            "yes",
+        ],
+    ),
+    (
+        "Run",
+        &[
+            "decide",
+            "force",
+            "overlap",
+            "parallel-groups",
+            "parallelism",
+            "resume",
+            "stop-after",
+            "stop-grace",
+            "supersede",
+            "take-over-dead",
+        ],
+    ),
+    (
+        "Actions on nodes",
+        &[
+            "clear-labels-timeout",
+            "destroy-etcd",
+            "drain-node-grace-period",
+            "drain-node-timeout",
+            "etcd-ready-timeout",
+            "forget",
+            "i-have-checked",
+            "no-etcd-here",
+            "node-is-gone",
+            "on-drain-timeout",
+            "preserve-local-storage",
+            "reason",
+            "remove-etcd-timeout",
+            "step",
+            "unset",
+        ],
+    ),
+    (
+        "Remediation",
+        &[
+            "attempts",
+            "lease",
+            "lease-duration",
+            "listen",
+            "max-remediations",
+            "max-unhealthy",
+            "release-node",
+            "watch",
+        ],
+    ),
+    (
+        "Output",
+        &[
+            "clean-steps",
+            "color",
+            "detailed-exitcode",
+            "format",
+            "full",
+            "max-bytes",
+            "number",
+            "out",
+            "plan",
+            "rendered",
+            "save-observed",
+            "show-secrets",
+            "steps",
+            "verbose",
+        ],
+    ),
+    ("Connection", &["no-push", "offline", "remote"]),
+];
+
+/// The group of a flag; `None`: of none.
+pub(super) fn heading(argument: &Arg) -> Option<&'static str> {
+    if argument.is_positional() {
+        return None;
+    }
+    let name = argument
+        .get_long()
+        .unwrap_or_else(|| argument.get_id().as_str());
+    let mut groups = GROUPS.iter();
+    groups.find_map(|(heading, flags)| flags.contains(&name).then_some(*heading))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Flags of one command, which is about little else.
+    const OF_NO_GROUP: [&str; 9] = [
+        "example",
+        "help",
+        "identity",
+        "keep",
+        "list",
+        "prune-tags",
+        "revoke",
+        "story",
+        "version",
+    ];
+
+    fn flags(command: &clap::Command, found: &mut BTreeSet<String>) {
+        let named = command.get_arguments().filter(|each| !each.is_positional());
+        found.extend(named.map(|each| {
+            let name = each.get_long().unwrap_or_else(|| each.get_id().as_str());
+            name.to_owned()
+        }));
+        for below in command.get_subcommands() {
+            flags(below, found);
+        }
+    }
+
+    #[test]
+    fn every_flag_is_in_one_group() {
+        let mut found = BTreeSet::new();
+        flags(&crate::cli::command(), &mut found);
+        let grouped = GROUPS.iter().flat_map(|(_, flags)| *flags);
+        let mut listed: Vec<&str> = grouped.copied().chain(OF_NO_GROUP).collect();
+        listed.sort_unstable();
+        let twice = listed.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(twice, None);
+        for flag in &found {
+            assert!(listed.contains(&&**flag), "`--{flag}` is in no group");
+        }
+        let automatic = ["help", "version"];
+        let gone = listed
+            .iter()
+            .find(|flag| !found.contains(**flag) && !automatic.contains(flag));
+        assert_eq!(gone, None, "there is no such flag");
+    }
+}

@@ -1,0 +1,58 @@
+//! `--help` and manual pages: a usage line, examples, and flags in groups.
+//!
+//! What a flag is for is said beside the flag. What a page consists of is put together here, for all commands at
+//! once, so that none is left out.
+
+mod examples;
+mod groups;
+mod page;
+
+use std::fmt::Write as _;
+
+use anstyle::{Effects, Style};
+
+use super::action;
+pub(super) use examples::examples;
+pub(super) use page::page;
+
+/// The parts of `--help`, in their order.
+const TEMPLATE: &str =
+    "{usage-heading} {usage}\n\n{about-with-newline}\n{before-help}{all-args}{after-help}";
+
+/// Commands that take an action and its nodes.
+const WITH_ACTIONS: [&str; 3] = ["plan", "apply", "actions"];
+
+/// Puts the help of a command and of those below it together.
+pub(super) fn arrange(command: clap::Command) -> clap::Command {
+    let name = command.get_name().to_owned();
+    let mut text = String::new();
+    let examples = examples(&name);
+    if !examples.is_empty() {
+        headed(&mut text, "Examples");
+        for (purpose, line) in examples {
+            let _ = writeln!(text, "  # {purpose}\n  {line}");
+        }
+    }
+    if WITH_ACTIONS.contains(&&*name) {
+        text.push_str(if text.is_empty() { "" } else { "\n" });
+        headed(&mut text, "Actions");
+        text.push_str(&action::list());
+    }
+    let command = match text.trim_end() {
+        "" => command,
+        text => command.before_long_help(text.to_owned()),
+    };
+    command
+        .help_template(TEMPLATE)
+        .mut_args(|argument| match groups::heading(&argument) {
+            Some(heading) => argument.help_heading(heading),
+            None => argument,
+        })
+        .mut_subcommands(arrange)
+}
+
+/// A heading, as those of clap look.
+fn headed(text: &mut String, heading: &str) {
+    let style = Style::new().effects(Effects::BOLD | Effects::UNDERLINE);
+    let _ = writeln!(text, "{style}{heading}:{style:#}");
+}
