@@ -196,6 +196,18 @@ impl Context {
         })
     }
 
+    /// The context of a completion, which tells nothing.
+    pub(super) fn silent(directory: Option<PathBuf>, site: Option<String>) -> Option<Self> {
+        let global = GlobalArguments {
+            directory,
+            site,
+            color: ColorChoice::Never,
+            backends_from: None,
+            verbose: 0,
+        };
+        Self::new(&global).ok()
+    }
+
     /// The folder that the command runs in.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
@@ -208,6 +220,12 @@ impl Context {
         Ok(repository.with_environment(variables))
     }
 
+    /// The repository around the folder, of which no program of git is started.
+    pub(super) fn unattended_repository(&self) -> Option<Repository> {
+        let repository = Repository::discover(&self.directory).ok()?;
+        Some(repository.with_cache(&program()))
+    }
+
     /// The site that is meant in the worktree.
     pub(super) fn checkout<'a>(&self, repository: &'a Repository) -> Result<Checkout<'a>, Failure> {
         let from = self.inside(repository);
@@ -216,7 +234,7 @@ impl Context {
     }
 
     /// The folder as a path in the repository.
-    fn inside(&self, repository: &Repository) -> String {
+    pub(super) fn inside(&self, repository: &Repository) -> String {
         let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         canonical(&self.directory)
             .strip_prefix(canonical(repository.root()))

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap_complete::env::Shells;
 
 use super::context::Context;
-use super::{Failure, action, command, help};
+use super::{Failure, FailureKind, action, command, complete, help};
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsCommand {
@@ -25,8 +26,14 @@ pub(super) fn completions(
     context: &mut Context,
     arguments: &CompletionsCommand,
 ) -> Result<u8, Failure> {
+    let shells = Shells::builtins();
+    let shell = arguments.shell.to_string();
+    let shell = shells.completer(&shell).ok_or_else(|| {
+        let message = format!("there are no completions for `{shell}`");
+        Failure::new(FailureKind::Usage, message)
+    })?;
     let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command(), "trueup", &mut text);
+    shell.write_registration(complete::VARIABLE, "trueup", "trueup", "trueup", &mut text)?;
     context.printer.print(&String::from_utf8_lossy(&text))?;
     Ok(0)
 }

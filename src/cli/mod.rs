@@ -8,6 +8,7 @@ mod accept;
 mod action;
 mod apply;
 mod client;
+mod complete;
 mod context;
 mod demo;
 mod diff;
@@ -246,7 +247,8 @@ fn long_flag_with_one_dash<'a>(command: &'a clap::Command, word: &str) -> Option
 /// Runs the program with the arguments and the environment of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let code = run(std::env::args_os());
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let code = complete::answer(&arguments).unwrap_or_else(|| run(arguments));
     ExitCode::from(code)
 }
 

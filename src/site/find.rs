@@ -147,6 +147,24 @@ pub fn locate(
     locate_in(&view, &choose(&sites, "", wanted)?)
 }
 
+/// The names of the sites among which one is found from a folder, sorted.
+///
+/// # Errors
+///
+/// Git fails.
+pub fn site_names(repository: &Repository, at: At, from: &str) -> Result<Vec<String>, Error> {
+    let view = View { repository, at };
+    let mut folder = Some(from);
+    while let Some(here) = folder {
+        let sites = sites_around(&view, here)?;
+        if !sites.is_empty() {
+            return Ok(sites.into_keys().collect());
+        }
+        folder = parent(here);
+    }
+    Ok(all_sites(&view)?.into_keys().collect())
+}
+
 /// The folders of the sites that a folder is, or is the base of, by name.
 fn sites_around(view: &View<'_>, folder: &str) -> Result<BTreeMap<String, String>, Error> {
     let mut sites = BTreeMap::new();

@@ -26,6 +26,7 @@ use super::files::{Files, THREADS, unusable};
 use super::guards::Guards;
 use super::leaf::addresses;
 use super::mask::mask;
+use super::names;
 use super::unit::finding;
 use super::units::{Sizes, Units};
 use super::wanted::{
@@ -151,6 +152,9 @@ impl<'a> Loader<'a> {
             began.elapsed()
         );
         self.remember(moment, at, &listing, &site);
+        if at == At::Worktree && settings.depth == Depth::Checked {
+            names::keep(self.files.repository, &site);
+        }
         Ok(site)
     }
 

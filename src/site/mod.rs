@@ -14,6 +14,7 @@ mod leaf;
 mod load;
 mod machines;
 mod mask;
+mod names;
 mod unit;
 mod units;
 mod wanted;
@@ -28,9 +29,10 @@ use crate::document::Document;
 use crate::render::Rendering;
 use crate::repository::{BlobId, CommitId, Mode, Selection, Tree, site_digest};
 
-pub use find::locate;
+pub use find::{locate, site_names};
 pub use guards::Guards;
 pub use load::Loader;
+pub use names::Names;
 pub use units::Sizes;
 
 /// Which revision of the files is meant.

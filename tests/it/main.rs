@@ -16,6 +16,8 @@ mod cli_apply;
 mod cli_apply_changes;
 #[cfg(test)]
 mod cli_estimate;
+mod cli_complete;
+#[cfg(test)]
 mod cli_help;
 #[cfg(test)]
 mod cli_interrupted;

@@ -111,10 +111,20 @@ fn of_others(command: &str) -> &'static [Example] {
             "Play the redeploy of a control plane",
             "trueup demo --story redeploy",
         )],
-        "completions" => &[(
-            "Complete in this bash, and in those to come",
-            "trueup completions bash >> ~/.bashrc",
-        )],
+        "completions" => &[
+            (
+                "Complete in bash; in ~/.bashrc, for every bash",
+                "source <(trueup completions bash)",
+            ),
+            (
+                "Complete in zsh; in ~/.zshrc, after compinit, for every zsh",
+                "source <(trueup completions zsh)",
+            ),
+            (
+                "Complete in fish; in ~/.config/fish/completions/trueup.fish, for every fish",
+                "trueup completions fish | source",
+            ),
+        ],
         "man" => &[(
             "Write all pages",
             "trueup man --out /usr/local/share/man/man1",
@@ -136,12 +146,16 @@ mod tests {
             assert!(!examples.is_empty(), "`{name}` has no example");
             for (_, line) in examples {
                 let last = line.split("&&").last().unwrap();
-                let words = last.split(">>").next().unwrap().replace('\'', "");
+                let from = last.find("trueup").unwrap();
+                let words = last[from..]
+                    .split([')', '|'])
+                    .next()
+                    .unwrap()
+                    .replace('\'', "");
                 let parsed = command
                     .clone()
                     .try_get_matches_from(words.split_whitespace());
                 assert!(parsed.is_ok(), "{line}: {parsed:?}");
-                assert!(line.contains("trueup"), "{line}");
             }
         }
     }
