@@ -25,6 +25,7 @@ mod plan;
 mod planning;
 mod render;
 mod revision;
+mod schemas;
 mod secrets;
 mod selection;
 mod status;
@@ -118,6 +119,8 @@ enum Command {
     Trust(trust::TrustCommand),
     /// Play a demonstration on the simulator, in a throwaway folder
     Demo(demo::DemoCommand),
+    /// Write the JSON Schemas of documents and plans, for editors
+    Schemas(schemas::SchemasCommand),
     /// List the actions on nodes that `plan` and `apply` take
     Actions,
     /// Print completions for a shell
@@ -325,6 +328,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
         Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
+        Command::Schemas(command) => schemas::run(&mut context, &command),
         Command::Actions => manual::actions(&mut context),
         Command::Completions(arguments) => manual::completions(&mut context, &arguments),
         Command::Man(arguments) => manual::man(&mut context, &arguments),

@@ -32,6 +32,8 @@ mod cli_render;
 #[cfg(test)]
 mod cli_saved_plan;
 #[cfg(test)]
+mod cli_schemas;
+#[cfg(test)]
 mod cli_short_plan;
 #[cfg(test)]
 mod cli_status;

@@ -17,7 +17,7 @@ use trueup::plan::Action;
 use super::fixture::{Ended, Fixture};
 
 /// Commands that read no site.
-const WITHOUT_A_SITE: [&str; 5] = ["init", "demo", "actions", "completions", "man"];
+const WITHOUT_A_SITE: [&str; 6] = ["init", "demo", "schemas", "actions", "completions", "man"];
 
 thread_local! {
     /// The commands that were run by this test, each with its format where one was asked for.

@@ -107,6 +107,10 @@ fn of_others(command: &str) -> &'static [Example] {
             ("Show what the documents name, and trust it", "trueup trust"),
             ("List what is trusted", "trueup trust --list"),
         ],
+        "schemas" => &[(
+            "Refresh the schemas beside a site after an upgrade",
+            "trueup schemas .schemas",
+        )],
         "demo" => &[(
             "Play the redeploy of a control plane",
             "trueup demo --story redeploy",

@@ -105,12 +105,16 @@ struct Compiled {
     patterns: Patterns,
 }
 
-/// The schema files for editors: name and text, `document.json` among them, which refers to the others.
+/// The schema files for editors and other programs: name and text. Among them are `document.json`, which refers to those of the
+/// kinds, and `plan.json`.
 pub fn files() -> impl Iterator<Item = (String, &'static str)> {
     own::OWN
         .iter()
         .map(|(kind, text)| (format!("{}.json", kind.replace('/', ".")), *text))
-        .chain([("document.json".to_owned(), own::DOCUMENT)])
+        .chain([
+            ("document.json".to_owned(), own::DOCUMENT),
+            ("plan.json".to_owned(), own::PLAN),
+        ])
 }
 
 /// Validates rendered documents on up to `threads` threads. The result is in the order of the

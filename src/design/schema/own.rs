@@ -96,5 +96,8 @@ pub(super) const TEXTS: [&str; 7] = [
     "deckhand/PublicKey/v1",
 ];
 
+/// The schema of a saved plan.
+pub(super) const PLAN: &str = include_str!("../../../schemas/plan.json");
+
 /// The schema of an editor's whole document.
 pub(super) const DOCUMENT: &str = include_str!("../../../schemas/document.json");
