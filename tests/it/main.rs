@@ -15,8 +15,9 @@ mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;
 #[cfg(test)]
-mod cli_estimate;
 mod cli_complete;
+#[cfg(test)]
+mod cli_estimate;
 #[cfg(test)]
 mod cli_help;
 #[cfg(test)]
