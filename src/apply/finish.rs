@@ -55,9 +55,12 @@ impl Dispatcher<'_> {
         let standings = self.schedule.tally.nodes.iter();
         let standings = standings.map(|node| (node.name.clone(), node.standing));
         let critical_failed = self.schedule.critical_failures().next().is_some();
+        // Whatever the criteria say, a run of which no node succeeded is none.
+        let none_succeeded = counts.failed > 0 && counts.succeeded == 0;
+        let site_failed = self.schedule.site_failed.is_some() || self.schedule.halted;
         let outcome = if interrupted {
             Outcome::Interrupted
-        } else if critical_failed || self.schedule.site_failed.is_some() || self.schedule.halted {
+        } else if critical_failed || site_failed || none_succeeded {
             Outcome::Failed
         } else if self.schedule.step_failed || groups.iter().any(|group| !group.succeeded) {
             Outcome::SucceededWithFailures

@@ -337,11 +337,8 @@ impl<'a> Tally<'a> {
             group: planned.name.clone(),
             critical: planned.critical,
             succeeded,
-            reason: match (&tally.failed, succeeded) {
-                (_, true) => None,
-                (Some(reason), false) => Some(reason.clone()),
-                (None, false) => Some("it has not ended".into()),
-            },
+            stopped: tally.ended.is_none(),
+            reason: tally.failed.clone().filter(|_| !succeeded),
             standings,
         }
     }

@@ -76,7 +76,7 @@ pub(super) fn abandon(
         is_no_op: false,
     };
     record.tag = tag::name(&record, &state.site, facts).map(Arc::from);
-    record.annotation = tag::annotation(&record, process.signature());
+    record.annotation = tag::annotation(&record, [], process.signature());
     let written = changed.iter().filter_map(|node| nodes.get(node));
     let state = store
         .checkpoint(

@@ -53,6 +53,9 @@ pub struct GroupResult {
     pub critical: bool,
     /// Whether it succeeded.
     pub succeeded: bool,
+    /// Whether the run stopped before its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     /// Why not.
     pub reason: Option<Arc<str>>,
     /// Its nodes by standing.

@@ -61,7 +61,8 @@ impl Session<'_> {
                     is_no_op: tag::is_no_op(self.approved.plan),
                 };
                 run.tag = tag::name(run, &self.before, facts).map(Arc::from);
-                run.annotation = tag::annotation(run, self.process.actor.at(seconds));
+                run.annotation =
+                    tag::annotation(run, failed_nodes(finished), self.process.actor.at(seconds));
             }
             RunReport {
                 run: self.run.clone(),
@@ -197,6 +198,12 @@ impl Recorder<'_, '_> {
         });
         Ok(report)
     }
+}
+
+/// The nodes that failed, by name.
+fn failed_nodes(finished: &Finished) -> impl Iterator<Item = &NodeName> {
+    let failed = finished.nodes.iter().filter(|node| node.message.is_some());
+    failed.map(|node| &node.node)
 }
 
 /// The next steps, one sentence each.

@@ -6,9 +6,13 @@
 
 use std::sync::Arc;
 
+use crate::design::NodeName;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{Annotation, Outcome, RunRecord, SiteState};
 use crate::repository::{NewTag, Signature};
+
+/// Most failed nodes that the words of a tag name.
+const MOST_NAMES: usize = 50;
 
 /// The action that brings the whole site true. The others are targeted and make no tag.
 pub(super) const SITE_ACTION: &str = "update";
@@ -52,7 +56,11 @@ fn is_applied(run: &RunRecord, before: &SiteState) -> bool {
 }
 
 /// The annotation of the tag of a run that names one.
-pub(super) fn annotation(run: &RunRecord, tagger: Signature) -> Option<Box<Annotation>> {
+pub(super) fn annotation<'n>(
+    run: &RunRecord,
+    failed: impl IntoIterator<Item = &'n NodeName>,
+    tagger: Signature,
+) -> Option<Box<Annotation>> {
     run.tag.as_ref()?;
     let counts = run.counts;
     let unverified = match run.unverified {
@@ -64,7 +72,7 @@ pub(super) fn annotation(run: &RunRecord, tagger: Signature) -> Option<Box<Annot
         email: Arc::from(tagger.email),
         seconds: tagger.seconds,
         message: Arc::from(format!(
-            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n{unverified}",
+            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n{}{unverified}",
             run.run,
             run.action,
             run.outcome,
@@ -74,8 +82,24 @@ pub(super) fn annotation(run: &RunRecord, tagger: Signature) -> Option<Box<Annot
             counts.succeeded,
             counts.failed,
             counts.not_started,
+            failures(failed),
         )),
     }))
+}
+
+/// The line that names the nodes that failed.
+fn failures<'n>(failed: impl IntoIterator<Item = &'n NodeName>) -> String {
+    let mut failed = failed.into_iter();
+    let names: Vec<&str> = failed
+        .by_ref()
+        .take(MOST_NAMES)
+        .map(NodeName::as_str)
+        .collect();
+    match (names.is_empty(), failed.count()) {
+        (true, _) => String::new(),
+        (_, 0) => format!("failed: {}\n", names.join(", ")),
+        (_, more) => format!("failed: {}, and {more} more\n", names.join(", ")),
+    }
 }
 
 /// The tag of a run that names one, with all its bytes: the same in every clone.

@@ -110,6 +110,17 @@ fn a_critical_group_that_fails_in_prepare_fails_what_depends_on_it_and_nothing_e
 }
 
 #[test]
+fn a_run_without_a_single_success_says_so() {
+    let fixture = Fixture::one_rack_with_faults(
+        "[{nodes: ['*'], step: prepare, outcome: fail, message: no power}]",
+    );
+    let ended = fixture.run(&["apply", "--yes"]).with(7);
+    assert_eq!(fixture.tags(), ["failure"]);
+    let headline = "failed without a single success: 0 succeeded";
+    assert!(ended.stdout.contains(headline), "{}", ended.stdout);
+}
+
+#[test]
 fn after_a_failed_run_is_repaired_only_the_rest_is_done() {
     let fixture = Fixture::one_rack_with_faults(
         "[{nodes: [ntp01], step: prepare, outcome: fail, message: no power}]",
@@ -140,6 +151,18 @@ fn a_group_that_is_not_critical_fails_in_deploy_and_the_action_succeeds_all_the_
         ended.stdout
     );
     assert_eq!(fixture.effects("deployed"), 10);
+    let tag = &fixture.tag_names()[0];
+    let words = fixture
+        .checkout
+        .git(&["tag", "--list", "--format=%(contents)", tag]);
+    assert!(
+        words.contains("outcome: succeeded-with-failures"),
+        "{words}"
+    );
+    assert!(
+        words.contains("\nfailed: compute21, compute22, compute23"),
+        "{words}"
+    );
 
     fixture.faults("[]");
     let left = fixture.planned(&[]);

@@ -226,6 +226,34 @@ fn a_run_stops_by_itself_after_the_time_that_it_was_given() {
     everything_happened_once(&fixture);
 }
 
+#[test]
+fn what_an_aborted_run_left_under_way_ends_by_itself() {
+    let fixture = in_real_time("[{nodes: [control02], step: deploy, outcome: late, seconds: 600}]");
+    let run = fixture.start(&["apply", "--yes"]);
+    wait_for_effect(&fixture, "control01 deployed");
+    signal(&run, "INT");
+    let report = wait(run).with(8).stdout;
+    let line = |name: &str| {
+        let line = report.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("{report}")).to_owned()
+    };
+    assert!(line("control-nodes").contains("not ended"), "{report}");
+    assert!(!report.contains("FAILED"), "{report}");
+    let runs = fixture.run(&["log", "--format", "json"]).with(0).json();
+    fixture
+        .run(&["abort", runs["runs"][0]["run"].as_str().unwrap()])
+        .with(0);
+    let status = || {
+        let all = fixture.run(&["status"]).with(0).stdout;
+        let line = all.lines().find(|line| line.starts_with("control02 "));
+        line.unwrap_or_else(|| panic!("{all}")).to_owned()
+    };
+    assert!(status().contains("deploying"), "{}", status());
+    assert!(status().contains("active"), "{}", status());
+    let left = fixture.planned(&["--adopt", "all"]);
+    assert_ne!(left["control02"], "create", "{left:?}");
+}
+
 /// A site in a clone whose branch follows an origin, and the origin.
 fn shared(fixture: Fixture) -> (Fixture, Origin) {
     let origin = Origin::new();

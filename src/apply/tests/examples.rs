@@ -447,3 +447,20 @@ fn independent_groups_run_side_by_side_and_never_send_a_node_twice() {
         assert!(!effects.contains_key("prepare/two/b") && !effects.contains_key("prepare/three/c"));
     }
 }
+
+#[test]
+fn a_run_of_which_no_node_succeeds_has_failed_whatever_the_criteria() {
+    let site = Site::of(vec![group(
+        "g",
+        false,
+        &[],
+        (None, None, None),
+        &["a", "b"],
+    )]);
+    let fail = |nodes: &[&'static str]| {
+        let faults = nodes.iter().map(|node| (*node, Act::Fail));
+        run(&site.plan(), &Fixture::new(faults)).0.outcome
+    };
+    assert_eq!(fail(&["deploy/g/a"]), Outcome::SucceededWithFailures);
+    assert_eq!(fail(&["deploy/g/a", "prepare/g/b"]), Outcome::Failed);
+}

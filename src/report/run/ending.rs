@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::{milliseconds, role, words};
 use crate::design::NodeName;
 use crate::plan::Standing;
-use crate::record::Counts;
+use crate::record::{Counts, Outcome};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, counted};
 use crate::run::{GroupResult, NodeResult, RunReport};
@@ -68,13 +68,19 @@ pub fn report(
     if let Some(tag) = &report.tag {
         writeln!(out, "Tagged {}", Visible(tag))?;
     }
-    let verdict = words(report.outcome);
+    let counts = &report.counts;
+    let verdict = match report.outcome {
+        Outcome::Failed if counts.failed > 0 && counts.succeeded == 0 => {
+            "failed without a single success"
+        }
+        outcome => words(outcome),
+    };
     writeln!(
         out,
         "Run {} {}: {}, in {}",
         Visible(report.run.as_str()),
         palette.paint(role(report.outcome), verdict),
-        counts(&report.counts),
+        self::counts(counts),
         milliseconds(report.duration_ms)
     )
 }
@@ -120,10 +126,11 @@ fn groups(groups: &[GroupResult], full: bool) -> Table {
     let mut table = Table::new(&["GROUP", "RESULT", "NODES", "REASON"]);
     let folds = !full && groups.len() > FEW_GROUPS;
     let mut failed_rows = 0;
-    let mut rest: [Vec<&GroupResult>; 2] = Default::default();
+    let mut rest: [Vec<&GroupResult>; 3] = Default::default();
     for group in groups {
         if folds && (group.succeeded || failed_rows == MOST_FAILED_GROUPS) {
-            rest[usize::from(group.succeeded)].push(group);
+            let kind = usize::from(group.succeeded) * 2 + usize::from(group.stopped);
+            rest[kind].push(group);
             continue;
         }
         failed_rows += usize::from(!group.succeeded);
@@ -140,7 +147,7 @@ fn groups(groups: &[GroupResult], full: bool) -> Table {
         };
         table.row(vec![
             Cell::new(more),
-            result(rest[0].succeeded, false),
+            result(rest[0]),
             Cell::or_none(Some(standings(&all))),
             Cell::none(),
         ]);
@@ -195,11 +202,12 @@ fn nodes(unfinished: &[&NodeResult], full: bool) -> Table {
     table
 }
 
-fn result(succeeded: bool, critical: bool) -> Cell {
-    match (succeeded, critical) {
-        (true, _) => Cell::in_role(Role::Success, "succeeded"),
-        (false, true) => Cell::in_role(Role::Error, "FAILED (critical)"),
-        (false, false) => Cell::in_role(Role::Error, "FAILED"),
+fn result(group: &GroupResult) -> Cell {
+    match group {
+        _ if group.succeeded => Cell::in_role(Role::Success, "succeeded"),
+        _ if group.stopped => Cell::in_role(Role::Warning, "not ended"),
+        _ if group.critical => Cell::in_role(Role::Error, "FAILED (critical)"),
+        _ => Cell::in_role(Role::Error, "FAILED"),
     }
 }
 
@@ -214,7 +222,7 @@ fn standings(standings: &BTreeMap<Standing, usize>) -> String {
 fn group_row(group: &GroupResult) -> Vec<Cell> {
     vec![
         Cell::new(group.group.as_str()),
-        result(group.succeeded, group.critical),
+        result(group),
         Cell::or_none(Some(standings(&group.standings))),
         Cell::or_none(group.reason.as_deref()),
     ]

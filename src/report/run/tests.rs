@@ -35,6 +35,7 @@ fn ending() -> RunReport {
             group: "compute".into(),
             critical: false,
             succeeded: false,
+            stopped: false,
             reason: Some("1 of 2 nodes, 90 % wanted".into()),
             standings: BTreeMap::from([(Standing::Deployed, 1), (Standing::Failed, 1)]),
         }],

@@ -346,6 +346,9 @@ pub struct Operation {
     pub stages: Vec<Stage>,
     /// Effects at its end.
     pub effects: Vec<Effect>,
+    /// Whether it was observed since no process waits for it any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
 }
 
 impl Operation {

@@ -251,8 +251,12 @@ impl Simulator {
         let mut world = self.world();
         let mut unseen = Vec::new();
         let mut seen = BTreeMap::new();
+        let mut left = Vec::new();
         let view = world.view()?;
         for node in nodes {
+            if view.is_of_another(&node.name) {
+                left.push(node.name.clone());
+            }
             let machine = match view.machine(&node.name) {
                 Some(machine) => self.as_of(&node.name, machine, view.now, view.sequence()),
                 None => Cow::Owned(Machine::factory_new(node)),
@@ -276,6 +280,7 @@ impl Simulator {
             }
             change.commit()?;
         }
+        world.leave(&left)?;
         Ok(seen)
     }
 }

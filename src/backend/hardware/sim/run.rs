@@ -325,6 +325,7 @@ impl Simulator {
             answer_lost: matches!(outcome, Some((_, FaultOutcome::LostAnswer))),
             stages: course.stages,
             effects: course.effects,
+            left: false,
         };
         let is_due = operation.stages.first().is_some_and(|each| each.at <= now);
         change.begin(name, operation)?;

@@ -12,7 +12,9 @@
 //! one. On a file system without locks, none are taken.
 //!
 //! The world has its own time, in milliseconds: it begins at 0, runs while a process has the file
-//! open, by tokio's clock, and is never behind the last entry.
+//! open, by tokio's clock, and is never behind the last entry. An operation that no process waits for any more,
+//! since its run was stopped or aborted, has ended for the second process that observes it: a machine does not
+//! stop with the process that asked it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -108,6 +110,9 @@ struct Entry {
     /// Its state was observed at that time: time does not go back behind that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     seen: bool,
+    /// Its operation was observed by a process that did not begin it, while no other had the file open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    left: bool,
 }
 
 /// The progress of an operation.
@@ -130,6 +135,7 @@ impl Entry {
             stopped: None,
             fault: None,
             seen: false,
+            left: false,
         }
     }
 }
@@ -175,6 +181,8 @@ pub(super) struct World {
     file: Option<File>,
     /// Held as long as the file is open.
     presence: Option<File>,
+    /// Machines whose operation this process began.
+    begun: FxHashSet<NodeName>,
     /// How far the file was read, and how many lines that is.
     offset: u64,
     lines: u64,
@@ -190,7 +198,40 @@ impl World {
             write_anew(path)?;
             world.view()?;
         }
+        if world.is_alone() {
+            let operations = world.machines.values();
+            let operations = operations.filter_map(|machine| machine.operation.as_ref());
+            let left = operations.filter(|operation| operation.left);
+            let over = left.filter_map(|operation| operation.ends).max();
+            world.time.not_before(over.unwrap_or_default());
+        }
         Ok(world)
+    }
+
+    /// Whether no other process has the file open.
+    fn is_alone(&self) -> bool {
+        let Some(presence) = &self.presence else {
+            return true;
+        };
+        let is_alone = presence.try_lock().is_ok();
+        // What was held before is held again, whatever the answer.
+        let _ = presence.lock_shared();
+        is_alone
+    }
+
+    /// Notes the operations among these machines that are left to themselves.
+    pub(super) fn leave(&mut self, nodes: &[NodeName]) -> Result<(), StateError> {
+        if nodes.is_empty() || !self.is_alone() {
+            return Ok(());
+        }
+        let mut change = self.change()?;
+        for node in nodes {
+            change.append(Entry {
+                left: true,
+                ..Entry::of(change.now, node)
+            })?;
+        }
+        change.commit()
     }
 
     fn new(path: &Path) -> Self {
@@ -201,6 +242,7 @@ impl World {
             time: WorldTime::default(),
             file: None,
             presence: None,
+            begun: FxHashSet::default(),
             offset: 0,
             lines: 0,
         }
@@ -347,6 +389,7 @@ impl World {
             stopped,
             fault,
             seen,
+            left,
         } = entry;
         if at > FURTHEST {
             return Err(self.broken("its time is too far away"));
@@ -393,6 +436,11 @@ impl World {
                 };
                 self.sequence = next.max(self.sequence);
             }
+            (None, None, None) if left => {
+                if let Some(operation) = &mut machine.operation {
+                    operation.left = true;
+                }
+            }
             (None, None, None) if seen => {}
             (None, None, Some(key)) => {
                 let count = machine.faults.entry(key).or_default();
@@ -428,6 +476,13 @@ impl View<'_> {
     /// A machine that something has happened to already.
     pub(super) fn machine(&self, node: &NodeName) -> Option<&Machine> {
         self.world.machines.get(node).map(|machine| &**machine)
+    }
+
+    /// Whether another process began the operation of a machine, and it was not observed since.
+    pub(super) fn is_of_another(&self, node: &NodeName) -> bool {
+        let machine = self.machine(node);
+        let operation = machine.and_then(|machine| machine.operation.as_ref());
+        operation.is_some_and(|operation| !operation.left) && !self.world.begun.contains(node)
     }
 
     /// All of them, in no order.
@@ -479,6 +534,7 @@ impl Change<'_> {
 
     /// Begins an operation.
     pub(super) fn begin(&mut self, node: &NodeName, begun: Operation) -> Result<(), StateError> {
+        self.world.begun.insert(node.clone());
         self.append(Entry {
             begun: Some(Box::new(begun)),
             ..Entry::of(self.now, node)
