@@ -202,6 +202,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
             revision: None,
             site_digest: "a digest".into(),
             dirty: Vec::new(),
+            repositories: BTreeMap::new(),
         },
         after: &site(nodes).after.design,
         designs: &BTreeMap::new(),

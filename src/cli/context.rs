@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::report::{Palette, Role, Visible};
-use crate::repository::Repository;
+use crate::repository::{self, OtherRepository, Repository};
 use crate::workflow::Checkout;
 
 use super::{ColorChoice, Failure, FailureKind, GlobalArguments, environment, exit};
@@ -168,6 +168,8 @@ pub(super) struct Context {
     pub(super) site: Option<String>,
     /// The revision that the operator takes the guards of the site from.
     pub(super) backends_from: Option<String>,
+    /// Other repositories with documents of the site, as they were given.
+    others: Vec<String>,
     directory: PathBuf,
 }
 
@@ -192,6 +194,7 @@ impl Context {
             printer,
             site: global.site.clone(),
             backends_from: global.backends_from.clone(),
+            others: global.repository.clone(),
             directory,
         })
     }
@@ -201,6 +204,7 @@ impl Context {
         let global = GlobalArguments {
             directory,
             site,
+            repository: Vec::new(),
             color: ColorChoice::Never,
             backends_from: None,
             verbose: 0,
@@ -217,7 +221,42 @@ impl Context {
     pub(super) fn repository(&self) -> Result<Repository, Failure> {
         let repository = Repository::discover(&self.directory)?.with_cache(&program());
         let variables = environment::for_git(&repository);
-        Ok(repository.with_environment(variables))
+        let others = self.other_repositories()?;
+        Ok(repository.with_environment(variables).with_others(others))
+    }
+
+    /// The other repositories that were given.
+    fn other_repositories(&self) -> Result<Vec<OtherRepository>, Failure> {
+        let mut others: Vec<OtherRepository> = Vec::with_capacity(self.others.len());
+        for given in &self.others {
+            let refused = |why: String| {
+                let message = format!("`--repository {given}`: {why}");
+                Failure::new(FailureKind::Usage, message)
+            };
+            let Some((name, place)) = given.split_once('=').filter(|(name, _)| !name.is_empty())
+            else {
+                return Err(refused(
+                    "this is not of the form `NAME=PATH@REV`".to_owned(),
+                ));
+            };
+            if others.iter().any(|other| *other.name == *name) {
+                return Err(refused(format!("repository `{name}` is given twice")));
+            }
+            let (path, revision) = match place.rsplit_once('@') {
+                Some((path, revision)) if !revision.is_empty() => (path, Some(revision.to_owned())),
+                _ => (place, None),
+            };
+            let path = self.directory.join(path);
+            let other = OtherRepository::open(Arc::from(name), &path, revision);
+            others.push(other.map_err(|error| match error {
+                repository::Error::NoRepository { start } => refused(format!(
+                    "`{}` is not the top of a git repository",
+                    start.display()
+                )),
+                error => Failure::from(error),
+            })?);
+        }
+        Ok(others)
     }
 
     /// The repository around the folder, of which no program of git is started.

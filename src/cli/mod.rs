@@ -63,6 +63,9 @@ pub struct GlobalArguments {
     /// The site, where the repository holds several
     #[arg(long, value_name = "NAME", global = true)]
     site: Option<String>,
+    /// Read documents of the site from a checkout of another repository that its definition names [default REV: the definition's]
+    #[arg(long, value_name = "NAME=PATH[@REV]", global = true)]
+    repository: Vec<String>,
     /// When to colour output
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, global = true, value_name = "WHEN")]
     color: ColorChoice,

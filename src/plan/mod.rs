@@ -257,6 +257,9 @@ pub struct Target {
     pub site_digest: Digest,
     /// Files of the site that differ from the commit, where the worktree was planned.
     pub dirty: Vec<Arc<str>>,
+    /// The commits of other repositories that hold documents of the site, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub repositories: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// The base that the plan starts from.

@@ -22,6 +22,19 @@ use super::{BlobId, CommitId};
 pub struct Selection {
     /// Sorted, without trailing slashes, none inside another; `""` is the whole tree.
     prefixes: Vec<Arc<str>>,
+    /// Files of other repositories.
+    elsewhere: Vec<Elsewhere>,
+}
+
+/// The selected files of another repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its commit.
+    pub commit: CommitId,
+    /// Its files.
+    pub selection: Selection,
 }
 
 impl Selection {
@@ -30,6 +43,7 @@ impl Selection {
     pub fn everything() -> Self {
         Self {
             prefixes: vec![Arc::from("")],
+            elsewhere: Vec::new(),
         }
     }
 
@@ -46,7 +60,23 @@ impl Selection {
                 prefixes.push(prefix);
             }
         }
-        Self { prefixes }
+        Self {
+            prefixes,
+            elsewhere: Vec::new(),
+        }
+    }
+
+    /// The same, and files of other repositories.
+    #[must_use]
+    pub fn beside(mut self, elsewhere: Vec<Elsewhere>) -> Self {
+        self.elsewhere = elsewhere;
+        self
+    }
+
+    /// The files of other repositories.
+    #[must_use]
+    pub fn elsewhere(&self) -> &[Elsewhere] {
+        &self.elsewhere
     }
 
     /// The folders, sorted, none inside another.
@@ -120,6 +150,8 @@ pub struct Entry {
     pub(super) stamp: Option<Stamp>,
     /// Where the bytes are, where that is not its path.
     pub(super) leads_to: Option<Arc<str>>,
+    /// Which of the other repositories has it, where it is not in this one.
+    pub(super) elsewhere: Option<u32>,
 }
 
 impl Entry {

@@ -9,6 +9,7 @@
 //! writer has seen: killed at any instant, the repository is either as before or as after.
 
 mod commit;
+mod elsewhere;
 mod entry;
 mod error;
 mod history;
@@ -37,7 +38,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::cache::Cache;
 
 pub use commit::{NewCommit, Signature};
-pub use entry::{Entry, Mode, Problem, Reason, Selection, Tree};
+pub use elsewhere::OtherRepository;
+pub use entry::{Elsewhere, Entry, Mode, Problem, Reason, Selection, Tree};
 pub use error::Error;
 pub use history::CommitSummary;
 pub use lock::{Lock, NewLock};
@@ -65,6 +67,8 @@ pub struct Repository {
     environment: Option<Vec<(OsString, OsString)>>,
     /// The cache.
     cache: Cache,
+    /// Other repositories that hold documents of its sites.
+    others: Vec<OtherRepository>,
     /// Idle handles.
     idle: Mutex<Vec<git2::Repository>>,
 }
@@ -124,6 +128,7 @@ impl Repository {
             trusts_file_mode: config.get_bool("core.filemode").unwrap_or(true),
             environment: None,
             cache: Cache::none(),
+            others: Vec::new(),
             idle: Mutex::new(vec![handle]),
         })
     }

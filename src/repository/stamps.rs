@@ -59,6 +59,9 @@ impl Repository {
             segment.as_ref().and_then(|segment| segment.decode());
         let mut files = files.unwrap_or_default().into_iter().peekable();
         let known = entries.iter().map(|entry| {
+            if let Some(blob) = entry.blob_elsewhere() {
+                return Some(blob);
+            }
             while files.next_if(|file| *file.path < *entry.path).is_some() {}
             let file = files.next_if(|file| *file.path == *entry.path)?;
             let blob = git2::Oid::from_bytes(file.blob).ok()?;

@@ -30,7 +30,7 @@ impl Repository {
     ///
     /// An object cannot be read, or there are too many files.
     pub fn tree_at(&self, revision: CommitId, selection: &Selection) -> Result<Tree, Error> {
-        self.with(|handle| {
+        let tree = self.with(|handle| {
             let tree = handle
                 .find_commit(revision.git())
                 .and_then(|commit| commit.tree())
@@ -42,7 +42,8 @@ impl Repository {
                 met: RefCell::default(),
             };
             walk::list(&folders, selection, Some(revision))
-        })
+        })?;
+        self.with_elsewhere(tree, selection)
     }
 
     /// The bytes of a file; may be called from several threads at once.
@@ -58,7 +59,8 @@ impl Repository {
             limit,
         };
         if let Some(blob) = entry.blob {
-            let bytes = self.read_blob_within(blob, limit, &entry.path)?;
+            let holder = self.holder(entry);
+            let bytes = holder.read_blob_within(blob, limit, &entry.path)?;
             return Ok(Content { blob, bytes });
         }
         let path = self.root.join(entry.place());

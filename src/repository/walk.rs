@@ -257,6 +257,7 @@ impl Walk<'_> {
             blob: node.blob,
             stamp: node.stamp.filter(|_| !is_link),
             leads_to: (path != real).then(|| Arc::from(real)),
+            elsewhere: None,
         });
         Ok(())
     }

@@ -54,7 +54,7 @@ impl Repository {
     pub fn worktree(&self, selection: &Selection) -> Result<Tree, Error> {
         let folders = WorktreeFolders::of(self);
         folders.read_ahead(selection);
-        walk::list(&folders, selection, None)
+        self.with_elsewhere(walk::list(&folders, selection, None)?, selection)
     }
 
     /// The names of the folders in a folder of the worktree; none where it is no folder.

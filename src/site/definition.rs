@@ -10,7 +10,7 @@ use super::{Error, SiteFile};
 use crate::design;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::document::{Document, LoadedFile};
-use crate::repository::{Repository, Tree};
+use crate::repository::{Entry, Repository, Tree};
 
 /// Files by which kustomize knows its folders.
 const KUSTOMIZE: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -25,7 +25,7 @@ pub(super) fn judged(
 ) -> Result<Diagnostics, Error> {
     let definition = definition(wanted, content);
     let missing_type = match definition {
-        Some(definition) => missing_type(definition, repository, wanted)?,
+        Some(definition) => missing_type(definition, repository, wanted, tree)?,
         None => None,
     };
     if let Some(problem) = missing_type {
@@ -43,7 +43,8 @@ pub(super) fn judged(
             .hint("documents of a site have `schema`, `metadata` and `data`");
         return Ok([problem].into_iter().collect());
     }
-    let repositories = definition.map(missing_repositories).unwrap_or_default();
+    let repositories = definition.map(|definition| missing_repositories(definition, wanted));
+    let repositories = repositories.unwrap_or_default();
     Ok(match repositories.is_empty() || !has_follow_ons(&found) {
         true => found,
         false => instead(found, repositories),
@@ -88,6 +89,7 @@ fn missing_type(
     definition: &Document,
     repository: &Repository,
     wanted: &Wanted<'_>,
+    tree: &Tree,
 ) -> Result<Option<Diagnostic>, Error> {
     let field = definition.data.get("site_type");
     let named = field.and_then(|field| Some((field, field.as_str()?)));
@@ -99,8 +101,15 @@ fn missing_type(
         at: wanted.at,
     };
     let known = view.folders(&types)?;
-    let is_elsewhere = definition.data.get("repositories").is_some();
-    if is_elsewhere || known.iter().any(|known| known == name) {
+    let is_elsewhere = |entry: &Entry| {
+        let path = entry.path.split_once(':');
+        let path = path.filter(|_| entry.is_elsewhere());
+        path.and_then(|(_, path)| path.strip_prefix("type/")?.strip_prefix(name))
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    let is_found = !missing_repositories(definition, wanted).is_empty()
+        || tree.entries.iter().any(is_elsewhere);
+    if is_found || known.iter().any(|known| known == name) {
         return Ok(None);
     }
     let message =
@@ -113,8 +122,9 @@ fn missing_type(
     }))
 }
 
-/// The errors for the other repositories that a site has documents in.
-fn missing_repositories(definition: &Document) -> Vec<Diagnostic> {
+/// The errors for the other repositories that a site has documents in, and that were not given.
+fn missing_repositories(definition: &Document, wanted: &Wanted<'_>) -> Vec<Diagnostic> {
+    let given = wanted.location.selection.elsewhere();
     let repositories = definition.data.get("repositories");
     let named = repositories.and_then(|node| node.as_map());
     let named = named.into_iter().flat_map(|map| map.iter());
@@ -122,9 +132,10 @@ fn missing_repositories(definition: &Document) -> Vec<Diagnostic> {
         let message =
             format!("documents of this site may be in repository `{name}`, which is not read");
         Diagnostic::error("reference-repository", mark, message)
-            .hint("names that are missing are looked for in this repository only; put its documents beside this site's")
+            .hint(format!("`--repository {name}=PATH@REV` reads its documents from a checkout of it; without, names that are missing are looked for in this repository only"))
     };
     named
+        .filter(|(key, _)| given.iter().all(|each| *each.name != *key.text))
         .map(|(key, field)| problem((&*key.text, field.key_mark)))
         .collect()
 }

@@ -66,9 +66,12 @@ impl<'a> Files<'a> {
                 let path = self.sources.path(mark.source);
                 let entries = &tree.entries;
                 let found = entries.binary_search_by(|entry| entry.path.cmp(&path));
-                let place = found.map_or(&*path, |at| entries[at].place());
-                // A settled machine has a place in no file.
-                let is_untracked = !place.is_empty() && !self.repository.is_tracked(place)?;
+                let entry = found.ok().map(|at| &entries[at]);
+                let place = entry.map_or(&*path, Entry::place);
+                // A settled machine has a place in no file, and files of other repositories are committed.
+                let is_untracked = !place.is_empty()
+                    && !entry.is_some_and(Entry::is_elsewhere)
+                    && !self.repository.is_tracked(place)?;
                 untracked.insert(mark.source, is_untracked);
                 if is_untracked {
                     self.sources.never_quote(mark.source);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::design::{SiteName, name_problem};
 use crate::diagnostic::SourceId;
 use crate::document::{Limits, decode, load_values};
-use crate::repository::{self, Repository, Selection};
+use crate::repository::{self, Elsewhere, Repository, Selection};
 
 use super::{At, Error, Location};
 
@@ -56,6 +56,8 @@ impl View<'_> {
 struct Definition {
     name: Option<String>,
     site_type: Option<String>,
+    /// The other repositories that hold documents of the site, and at which revisions.
+    repositories: Vec<(String, Option<String>)>,
 }
 
 fn read_definition(bytes: &[u8]) -> Definition {
@@ -71,9 +73,17 @@ fn read_definition(bytes: &[u8]) -> Definition {
         let node = document.at(keys)?;
         Some(node.as_str()?.to_owned())
     };
+    let repositories = document.at(&["data", "repositories"]);
+    let repositories = repositories.and_then(|node| node.as_map());
+    let repositories = repositories.into_iter().flat_map(|map| map.iter());
+    let repositories = repositories.map(|(key, field)| {
+        let revision = field.node.get("revision").and_then(|node| node.as_str());
+        (key.text.to_string(), revision.map(str::to_owned))
+    });
     Definition {
         name: text(&["metadata", "name"]),
         site_type: text(&["data", "site_type"]),
+        repositories: repositories.collect(),
     }
 }
 
@@ -250,16 +260,22 @@ fn locate_in(view: &View<'_>, (name, folder): &(String, String)) -> Result<Locat
     let path = join(folder, DEFINITION);
     let base = pegleg_base(folder);
     let selection = match base {
-        None => Selection::below([folder.as_str()]),
+        None => Selection::below([folder.as_str()]).beside(elsewhere(view, name, &[], &[])?),
         Some(base) => {
             let definition = view.file(&path)?.map(|bytes| read_definition(&bytes));
-            let mut folders = vec![join(base, "global"), folder.clone()];
-            if let Some(site_type) = definition.and_then(|definition| definition.site_type)
+            let Definition {
+                site_type,
+                repositories,
+                ..
+            } = definition.unwrap_or_default();
+            let mut folders = vec!["global".to_owned(), format!("site/{name}")];
+            if let Some(site_type) = site_type
                 && name_problem(&site_type).is_none()
             {
-                folders.push(join(&types_below(base), &site_type));
+                folders.push(format!("type/{site_type}"));
             }
-            Selection::below(folders)
+            let own = folders.iter().map(|folder| join(base, folder));
+            Selection::below(own).beside(elsewhere(view, name, &repositories, &folders)?)
         }
     };
     Ok(Location {
@@ -268,6 +284,44 @@ fn locate_in(view: &View<'_>, (name, folder): &(String, String)) -> Result<Locat
         is_flat: base.is_none(),
         selection,
     })
+}
+
+/// The files of the other repositories that were given: those in the same folders, below the top of each.
+fn elsewhere(
+    view: &View<'_>,
+    site: &str,
+    named: &[(String, Option<String>)],
+    folders: &[String],
+) -> Result<Vec<Elsewhere>, Error> {
+    let mut selected = Vec::new();
+    for other in view.repository.others() {
+        let repository = || other.name.to_string();
+        let Some((_, revision)) = named.iter().find(|(name, _)| **name == *other.name) else {
+            return Err(Error::UnknownRepository {
+                site: site.to_owned(),
+                repository: repository(),
+                known: named.iter().map(|(name, _)| name.clone()).collect(),
+            });
+        };
+        let Some(revision) = other.revision.as_ref().or(revision.as_ref()) else {
+            return Err(Error::NoRevision {
+                repository: repository(),
+            });
+        };
+        let broken = |source| Error::OtherRepository {
+            repository: repository(),
+            source,
+        };
+        let commit = other.resolve(revision).map_err(broken)?;
+        let selection = Selection::below(folders);
+        let found = other.select(commit, selection).map_err(broken)?;
+        selected.push(found.ok_or_else(|| Error::NothingThere {
+            repository: repository(),
+            revision: revision.clone(),
+            folders: folders.to_vec(),
+        })?);
+    }
+    Ok(selected)
 }
 
 #[cfg(test)]

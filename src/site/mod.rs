@@ -81,6 +81,40 @@ pub enum Error {
         /// Their names.
         sites: Vec<String>,
     },
+    /// Another repository was given that the definition of the site does not name.
+    #[error("the definition of site `{site}` names no repository `{repository}`")]
+    UnknownRepository {
+        /// The site.
+        site: String,
+        /// The name as it was given.
+        repository: String,
+        /// The names in the definition.
+        known: Vec<String>,
+    },
+    /// Neither the operator nor the definition says which revision of another repository is meant.
+    #[error("the definition names no revision of repository `{repository}`")]
+    NoRevision {
+        /// Its name.
+        repository: String,
+    },
+    /// Another repository has nothing of the site.
+    #[error("repository `{repository}` has no documents of the site at `{revision}`: no YAML files in {}", listed(.folders))]
+    NothingThere {
+        /// Its name.
+        repository: String,
+        /// The revision.
+        revision: String,
+        /// The folders that were looked in.
+        folders: Vec<String>,
+    },
+    /// Git failed in another repository.
+    #[error("repository `{repository}`: {source}")]
+    OtherRepository {
+        /// Its name.
+        repository: String,
+        /// Why.
+        source: crate::repository::Error,
+    },
     /// A site's name cannot be used.
     #[error("the site's name `{name}` {problem}")]
     BadName {
@@ -108,9 +142,37 @@ impl Error {
                 })
             }
             Self::SeveralSites { .. } => Some("pick one with `--site NAME`".to_owned()),
-            Self::BadName { .. } => None,
+            Self::UnknownRepository {
+                repository, known, ..
+            } => {
+                let names = known.iter().map(String::as_str);
+                let near = crate::diagnostic::nearest(repository, names);
+                Some(match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None if known.is_empty() => {
+                        "`repositories` of its `site-definition.yaml` names other repositories"
+                            .to_owned()
+                    }
+                    None => format!("the repositories are: {}", known.join(", ")),
+                })
+            }
+            Self::NoRevision { repository } => {
+                Some(format!("pass `--repository {repository}=PATH@REV`"))
+            }
+            Self::NothingThere { repository, .. } => Some(format!(
+                "`git ls-tree -r --name-only REV` in it lists its files; `--repository {repository}=PATH@REV` names another revision"
+            )),
+            Self::OtherRepository { .. } | Self::BadName { .. } => None,
         }
     }
+}
+
+fn listed(folders: &[String]) -> String {
+    let folders: Vec<String> = folders
+        .iter()
+        .map(|folder| format!("`{folder}/`"))
+        .collect();
+    folders.join(", ")
 }
 
 /// Where the documents of a site are.

@@ -448,6 +448,13 @@ impl<'a> Planner<'a> {
             revision: revision.map(|commit| Arc::from(commit.to_string())),
             site_digest: site.digest.clone(),
             dirty,
+            repositories: site
+                .location
+                .selection
+                .elsewhere()
+                .iter()
+                .map(|other| (other.name.clone(), Arc::from(other.commit.to_string())))
+                .collect(),
         }
     }
 

@@ -31,6 +31,8 @@ mod cli_remediate;
 #[cfg(test)]
 mod cli_render;
 #[cfg(test)]
+mod cli_repositories;
+#[cfg(test)]
 mod cli_saved_plan;
 #[cfg(test)]
 mod cli_schemas;

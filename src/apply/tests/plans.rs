@@ -231,6 +231,7 @@ impl Site {
                 revision: None,
                 site_digest: "".into(),
                 dirty: Vec::new(),
+                repositories: BTreeMap::new(),
             },
             base: None,
             options: self.options.clone(),

@@ -138,6 +138,7 @@ impl PlanFixture {
                 revision: Some(Arc::from("r2")),
                 site_digest: self.site_digest.clone(),
                 dirty: Vec::new(),
+                repositories: BTreeMap::new(),
             },
             after: &self.after,
             designs: &designs,

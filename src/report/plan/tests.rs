@@ -127,6 +127,7 @@ fn empty() -> Plan {
             revision: Some("1111111111111111111111111111111111111111".into()),
             site_digest: "aa".into(),
             dirty: Vec::new(),
+            repositories: BTreeMap::new(),
         },
         base: Some(Base {
             run: "01J".into(),

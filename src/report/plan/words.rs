@@ -352,10 +352,13 @@ pub(super) fn short(revision: &str) -> String {
 
 /// The target of the plan, and its base.
 pub(super) fn revisions(plan: &Plan) -> (String, String) {
-    let target = match &plan.target.revision {
+    let mut target = match &plan.target.revision {
         Some(revision) => short(revision),
         None => "worktree".to_owned(),
     };
+    for (name, revision) in &plan.target.repositories {
+        let _ = write!(target, " + {} {}", visible(name), short(revision));
+    }
     let base = match &plan.base {
         Some(base) => short(&base.revision),
         None => "nothing applied".to_owned(),

@@ -185,6 +185,7 @@ fn plan(nodes: &[&str]) -> Plan {
             revision: None,
             site_digest: Digest::from("d1"),
             dirty: Vec::new(),
+            repositories: BTreeMap::new(),
         },
         base: None,
         options: Options {
