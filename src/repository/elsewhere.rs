@@ -49,7 +49,7 @@ impl OtherRepository {
         self.repository.resolve(revision)
     }
 
-    /// Selects files at a commit; `None` where there are none.
+    /// Selects files at a commit; `None` if it has none of them.
     ///
     /// # Errors
     ///

@@ -91,7 +91,7 @@ pub enum Error {
         /// The names in the definition.
         known: Vec<String>,
     },
-    /// Neither the operator nor the definition says which revision of another repository is meant.
+    /// Neither the operator nor the definition names a revision of another repository.
     #[error("the definition names no revision of repository `{repository}`")]
     NoRevision {
         /// Its name.
