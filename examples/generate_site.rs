@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release --example generate_site -- DIR [NODES [NODES_PER_FILE [RACKS [PROFILES [GROUPS]]]]] [WORD ...]`
 //!
+//! `generate_site DIR opnfv|akraino [NODES]` writes one that is shaped like those of these projects.
+//!
 //! The words: `independent` (no group depends on another), `by-label` or `by-tag` (how groups select nodes),
 //! `into-one=N` (substitutions into one document), `from-one=N` (documents that take a value from one).
 
@@ -10,9 +12,13 @@ use std::path::Path;
 #[path = "../benches/generator.rs"]
 mod generator;
 
-use generator::{Size, files};
+#[path = "../benches/pods.rs"]
+mod pods;
 
-const USAGE: &str = "DIR [NODES [NODES_PER_FILE [RACKS [PROFILES [GROUPS]]]]] \
+use generator::{Size, files};
+use pods::{Shape, pod};
+
+const USAGE: &str = "DIR [opnfv|akraino] [NODES [NODES_PER_FILE [RACKS [PROFILES [GROUPS]]]]] \
                      [independent] [by-label|by-tag] [into-one=N] [from-one=N]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +26,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some((folder, given)) = arguments.split_first() else {
         return Err(USAGE.into());
     };
-    for (path, text) in files(&size(given)?) {
+    let shape = match given.first().map(String::as_str) {
+        Some("opnfv") => Some(Shape::Opnfv),
+        Some("akraino") => Some(Shape::Akraino),
+        _ => None,
+    };
+    let all = match shape {
+        Some(shape) => pod(shape, given.get(1).map_or(Ok(6), |number| number.parse())?),
+        None => files(&size(given)?),
+    };
+    for (path, text) in all {
         let path = Path::new(folder).join(path);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;

@@ -70,6 +70,8 @@ mod hostile_repositories;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod pods;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod record;
