@@ -12,25 +12,26 @@ use crate::plan::{Action, Leaving, Remediation, Request};
 use crate::remediation::{Release, Share};
 use crate::step::{CleanStep, OnDrainTimeout};
 
+use super::planning::duration;
 use super::{Failure, FailureKind};
 
 /// The arguments of actions on nodes.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct ActionArguments {
-    /// Timeout of a drain, in seconds [default: the DeploymentConfiguration's, else 3600]
-    #[arg(long, value_name = "SECONDS")]
+    /// Timeout of a drain, in seconds or such as `90m` [default: the DeploymentConfiguration's, else 1h]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     drain_node_timeout: Option<u64>,
-    /// Grace period of pods in a drain, in seconds, less than its timeout [default: the DeploymentConfiguration's, else 1800]
-    #[arg(long, value_name = "SECONDS")]
+    /// Grace period of pods in a drain, less than its timeout [default: the DeploymentConfiguration's, else 30m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     drain_node_grace_period: Option<u64>,
-    /// Timeout of clear-labels, in seconds [default: the DeploymentConfiguration's, else 1800]
-    #[arg(long, value_name = "SECONDS")]
+    /// Timeout of clear-labels [default: the DeploymentConfiguration's, else 30m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     clear_labels_timeout: Option<u64>,
-    /// Timeout of remove-etcd, in seconds [default: the DeploymentConfiguration's, else 1800]
-    #[arg(long, value_name = "SECONDS")]
+    /// Timeout of remove-etcd [default: the DeploymentConfiguration's, else 30m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     remove_etcd_timeout: Option<u64>,
-    /// Timeout for etcd clusters to be healthy again, in seconds [default: the DeploymentConfiguration's, else 600]
-    #[arg(long, value_name = "SECONDS")]
+    /// Timeout for etcd clusters to be healthy again [default: the DeploymentConfiguration's, else 10m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     etcd_ready_timeout: Option<u64>,
     /// Handling of pods that are left at the drain's timeout
     #[arg(long, value_enum, value_name = "WHAT")]

@@ -11,6 +11,7 @@ use super::revision::ReadArguments;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::design::Share;
+use crate::document::{NotDuration, Seconds};
 use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
 use crate::repository::{ProgramTimeout, Repository};
@@ -85,6 +86,15 @@ pub(in crate::cli) fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(number) => Ok(number),
         Err(_) => Err("this is not a whole number".to_owned()),
     }
+}
+
+/// A duration in whole seconds.
+pub(in crate::cli) fn duration(text: &str) -> Result<u64, String> {
+    let seconds: Seconds = text
+        .parse()
+        .map_err(|error: NotDuration| error.to_string())?;
+    let part = || "a part of a second is too short here".to_owned();
+    seconds.whole().ok_or_else(part)
 }
 
 /// A number of machines or a share of them, of which none makes no sense.

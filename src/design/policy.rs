@@ -10,7 +10,7 @@ use super::{
     NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, Share, WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
-use crate::document::{Map, Node};
+use crate::document::{Map, Node, Seconds};
 use crate::remediation::{Release, RemediationLimits};
 
 /// Puts the documents of the kinds `trueup/*` into the design.
@@ -137,7 +137,8 @@ fn read_remediation(data: &Node) -> RemediationPolicy {
     let own = RemediationPolicy::default();
     let limits = own.limits;
     let attempts = number(data, "attempts").and_then(|number| u32::try_from(number).ok());
-    let seconds = |key, otherwise| number(data, key).unwrap_or(otherwise);
+    let written = |key| text(data, key)?.parse::<Seconds>().ok()?.whole();
+    let seconds = |key, otherwise| written(key).unwrap_or(otherwise);
     RemediationPolicy {
         max_at_once: size(data, "max_at_once"),
         max_unhealthy: share(data, "max_unhealthy"),
@@ -294,7 +295,7 @@ mod tests {
         let text = document(
             kind::POLICY,
             "a",
-            "remediation: {max_at_once: 2, max_unhealthy: '3', attempts: 4, ready_timeout: 90, release_node: out-of-service}",
+            "remediation: {max_at_once: 2, max_unhealthy: '3', attempts: 4, ready_timeout: 90, backoff: 2m, release_node: out-of-service}",
         );
         let policy = site(&text).design.policy.remediation;
         assert_eq!(policy.max_at_once, Some(2));
@@ -302,6 +303,7 @@ mod tests {
         let limits = RemediationLimits {
             attempts: 4,
             ready: 90,
+            backoff: 120,
             method: Release::OutOfService,
             ..RemediationLimits::default()
         };

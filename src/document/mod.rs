@@ -7,6 +7,7 @@
 mod build;
 mod canonical;
 mod decode;
+mod duration;
 mod envelope;
 #[cfg(test)]
 mod envelope_tests;
@@ -34,6 +35,7 @@ use crate::diagnostic::Mark;
 pub use build::DUPLICATE_KEY;
 pub use canonical::{digest, write_canonical};
 pub use decode::decode;
+pub use duration::{NotDuration, Seconds};
 pub use envelope::from_envelope;
 pub use hidden::{has_command_mark, is_command_mark, is_hidden, leading_command};
 pub use limits::{Limits, LoadSettings, SiteLimits};

@@ -202,3 +202,39 @@ fn init_writes_the_example_that_is_asked_for() {
     assert!(told.contains("5 nodes"), "{told}");
     fixture.run(&["init", "--example", "none", folder]).with(64);
 }
+
+#[test]
+fn durations_are_seconds_or_hours_minutes_and_seconds() {
+    let fixture = example("control-plane");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    let drain = |timeout: &str| {
+        let flag = format!("--drain-node-timeout={timeout}");
+        let arguments = ["plan", "drain", "worker-1", "--format", "json", &flag];
+        let plan = fixture.run(&arguments).with(0).json();
+        plan["options"]["leaving"]["drain_timeout"].clone()
+    };
+    assert_eq!(drain("5400"), 5400);
+    assert_eq!(drain("1h30m"), 5400);
+    assert_eq!(drain("90m"), 5400);
+    for wrong in ["5x", "-5m", "m", "1.5"] {
+        let flag = format!("--drain-node-timeout={wrong}");
+        fixture.run(&["plan", "drain", "worker-1", &flag]).with(64);
+    }
+    fixture
+        .run(&["plan", "--drain-node-timeout", "soon"])
+        .with(64)
+        .saying("such as `1h30m`");
+    let policy = "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {remediation: {ready_timeout: 20m, backoff: 1m30s, power_settling: 5}}\n";
+    fixture.checkout.write("policy.yaml", policy);
+    fixture.run(&["validate"]).with(0);
+    for wrong in ["20x", "1m30", "0s"] {
+        fixture
+            .checkout
+            .write("policy.yaml", policy.replace("20m", wrong));
+        let refused = fixture.run(&["validate"]).with(1).stdout;
+        assert!(
+            refused.contains("`data.remediation.ready_timeout`"),
+            "{refused}"
+        );
+    }
+}

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::design::{Design, NodeDesign, NodeName, Reference};
 use crate::diagnostic::Diagnostic;
-use crate::document::{Marked, Node, from_node};
+use crate::document::{Marked, Node, Seconds, from_node};
 
 /// An account.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,15 +44,15 @@ pub(super) fn or_default<'de, T: Default + Deserialize<'de>>(
 ///
 /// It is out of bounds; with its place and the code of the backend's settings.
 pub(super) fn seconds(
-    written: Option<Marked<f64>>,
+    written: Option<Marked<Seconds>>,
     otherwise: Duration,
     (what, longest): (&str, f64),
     code: &'static str,
 ) -> Result<Duration, Box<Diagnostic>> {
     match written {
         None => Ok(otherwise),
-        Some(Marked { value, .. }) if (0.0..=longest).contains(&value) => {
-            Ok(Duration::from_secs_f64(value))
+        Some(Marked { value, .. }) if (0.0..=longest).contains(&value.get()) => {
+            Ok(Duration::from_secs_f64(value.get()))
         }
         Some(Marked { mark, .. }) => {
             let message = format!("{what} is from 0 to {longest} seconds");
@@ -68,7 +68,7 @@ pub(super) fn seconds(
 ///
 /// It is out of bounds; with its place and the code of the backend's settings.
 pub(super) fn settling_time(
-    written: Option<Marked<f64>>,
+    written: Option<Marked<Seconds>>,
     code: &'static str,
 ) -> Result<Duration, Box<Diagnostic>> {
     let otherwise = Duration::from_secs(5);

@@ -19,7 +19,7 @@ use self::saved::apply_saved;
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
-use crate::cli::planning::{PlanArguments, RemoteArguments};
+use crate::cli::planning::{PlanArguments, RemoteArguments, duration};
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
 use crate::record::RunRecord;
@@ -58,11 +58,11 @@ pub(in crate::cli) struct ApplyCommand {
     /// Output format of events
     #[arg(long, value_enum, default_value_t = ApplyFormat::Text)]
     format: ApplyFormat,
-    /// Time to wait for running steps after the first Ctrl-C, in seconds [default: without limit on a terminal, else 5]
-    #[arg(long, value_name = "SECONDS")]
+    /// Time to wait for running steps after the first Ctrl-C, in seconds or such as `5m` [default: without limit on a terminal, else 5s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     stop_grace: Option<u64>,
-    /// Stop as at the first Ctrl-C after so many seconds
-    #[arg(long, value_name = "SECONDS")]
+    /// Stop as at the first Ctrl-C after this time, such as `55m`
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     stop_after: Option<u64>,
     /// Run outside of the maintenance windows of the policy
     #[arg(long)]
@@ -93,9 +93,8 @@ struct Watching {
         default_value = "trueup-remediation"
     )]
     lease: String,
-    /// With --watch: seconds without a renewal after which another watcher takes the Lease over
-    #[arg(long, value_name = "SECONDS", requires = "watch", default_value_t = 15,
-        value_parser = clap::value_parser!(u64).range(2..=3600))]
+    /// With --watch: time without a renewal after which another watcher takes the Lease over
+    #[arg(long, value_name = "DURATION", requires = "watch", default_value = "15s", value_parser = lease_duration)]
     lease_duration: u64,
 }
 
@@ -105,6 +104,14 @@ enum ApplyFormat {
     Text,
     /// One JSON object a line and event.
     Json,
+}
+
+/// The duration of a Lease, which is renewed several times in it.
+fn lease_duration(text: &str) -> Result<u64, String> {
+    match duration(text)? {
+        seconds @ 2..=3600 => Ok(seconds),
+        _ => Err("it is from 2s to 1h".to_owned()),
+    }
 }
 
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {

@@ -38,7 +38,7 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ("Resume the interrupted run", "trueup apply --resume"),
             (
                 "Drain a node",
-                "trueup apply drain node-7 --drain-node-timeout 1800",
+                "trueup apply drain node-7 --drain-node-timeout 90m",
             ),
         ],
         "actions" => &[

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::backend::hardware::written::{Account, or_default, settling_time};
 use crate::design::HardwareBackend;
 use crate::diagnostic::Diagnostic;
-use crate::document::Marked;
+use crate::document::{Marked, Seconds};
 
 const CODE: &str = "schema-ipmi";
 
@@ -55,7 +55,7 @@ struct Written {
     port: Option<u16>,
     interface: Interface,
     cipher_suite: Option<u8>,
-    settling_time: Option<Marked<f64>>,
+    settling_time: Option<Marked<Seconds>>,
 }
 
 impl Settings {

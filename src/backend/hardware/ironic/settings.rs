@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::backend::http::Endpoint;
 use crate::design::{HardwareBackend, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
-use crate::document::{Marked, from_node};
+use crate::document::{Marked, Seconds, from_node};
 
 pub(super) const CODE: &str = "schema-ironic";
 
@@ -114,7 +114,7 @@ struct Written {
     ca: Option<Marked<Reference>>,
     #[serde(default = "yes")]
     verify: bool,
-    request_timeout: Option<Marked<f64>>,
+    request_timeout: Option<Marked<Seconds>>,
     driver: Option<Arc<str>>,
     #[serde(default)]
     driver_info: BTreeMap<Arc<str>, Value>,
@@ -195,8 +195,8 @@ impl Settings {
         };
         let request_timeout = match written.request_timeout {
             None => Duration::from_secs(60),
-            Some(Marked { value, .. }) if value > 0.0 && value <= LONGEST => {
-                Duration::from_secs_f64(value)
+            Some(Marked { value, .. }) if value.get() > 0.0 && value.get() <= LONGEST => {
+                Duration::from_secs_f64(value.get())
             }
             Some(Marked { mark, .. }) => {
                 let message =

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::backend::hardware::written::settling_time;
 use crate::design::{HardwareBackend, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
-use crate::document::{Marked, from_node};
+use crate::document::{Marked, Seconds, from_node};
 
 pub(super) const CODE: &str = "schema-metal3";
 
@@ -128,7 +128,7 @@ struct Written {
     user_data: Option<Reference>,
     network_data: Option<Reference>,
     error_limit: Option<u64>,
-    settling_time: Option<Marked<f64>>,
+    settling_time: Option<Marked<Seconds>>,
 }
 
 #[derive(Default, Deserialize)]

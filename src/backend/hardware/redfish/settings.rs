@@ -11,7 +11,7 @@ use crate::backend::hardware::written::{Account, or_default, seconds};
 use crate::backend::http::Fingerprint;
 use crate::design::{HardwareBackend, NodeDesign, Reference, Section};
 use crate::diagnostic::Diagnostic;
-use crate::document::{Marked, Node};
+use crate::document::{Marked, Node, Seconds};
 
 const CODE: &str = "schema-redfish";
 
@@ -112,12 +112,12 @@ struct Written {
     system: Option<Arc<str>>,
     image: Option<Arc<str>>,
     erase: WrittenErase,
-    settling_time: Option<Marked<f64>>,
+    settling_time: Option<Marked<Seconds>>,
     ca: Option<Marked<Reference>>,
     fingerprints: Vec<Marked<Arc<str>>>,
     verify: Option<bool>,
-    request_timeout: Option<Marked<f64>>,
-    shutdown_time: Option<Marked<f64>>,
+    request_timeout: Option<Marked<Seconds>>,
+    shutdown_time: Option<Marked<Seconds>>,
     operating_system_drive: Option<Arc<str>>,
     deploy: WrittenDeploy,
 }
@@ -137,7 +137,7 @@ struct WrittenDeploy {
     mode: Option<Mode>,
     port: Option<u16>,
     url: Option<Marked<Arc<str>>>,
-    boot_time: Option<Marked<f64>>,
+    boot_time: Option<Marked<Seconds>>,
 }
 
 impl Settings {
@@ -204,7 +204,7 @@ fn fingerprint(written: &Marked<Arc<str>>) -> Result<Fingerprint, Box<Diagnostic
     })
 }
 
-fn time(written: Option<Marked<f64>>, otherwise: u64) -> Result<Duration, Box<Diagnostic>> {
+fn time(written: Option<Marked<Seconds>>, otherwise: u64) -> Result<Duration, Box<Diagnostic>> {
     let otherwise = Duration::from_secs(otherwise);
     seconds(written, otherwise, ("a duration", LONGEST), CODE)
 }

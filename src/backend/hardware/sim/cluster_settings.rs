@@ -10,7 +10,7 @@ use super::faults::{self, Fault, Patterns, WrittenFault};
 use crate::backend::hardware::written::or_default;
 use crate::design::{Design, EtcdCluster, NodeName};
 use crate::diagnostic::Diagnostic;
-use crate::document::Marked;
+use crate::document::{Marked, Seconds};
 use crate::step::{Actor, StepKind};
 
 /// The most pods that a workload has on a node.
@@ -182,7 +182,7 @@ struct WrittenWorkload {
     kind: PodKind,
     count: Option<Marked<u64>>,
     data: Option<PodData>,
-    ends_after: Option<Marked<f64>>,
+    ends_after: Option<Marked<Seconds>>,
     #[serde(default)]
     never_ends: bool,
 }
@@ -195,16 +195,16 @@ struct WrittenBudget {
     #[serde(default)]
     pods: Vec<Marked<Arc<str>>>,
     min_available: Option<u64>,
-    yields_after: Option<Marked<f64>>,
+    yields_after: Option<Marked<Seconds>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenDurations {
-    change: Option<Marked<f64>>,
-    remove_etcd: Option<Marked<f64>>,
-    shutdown_kubelet: Option<Marked<f64>>,
-    join: Option<Marked<f64>>,
+    change: Option<Marked<Seconds>>,
+    remove_etcd: Option<Marked<Seconds>>,
+    shutdown_kubelet: Option<Marked<Seconds>>,
+    join: Option<Marked<Seconds>>,
 }
 
 impl ClusterSettings {

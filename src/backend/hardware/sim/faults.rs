@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::duration::{CODE, duration};
 use crate::design::NodeName;
 use crate::diagnostic::Diagnostic;
-use crate::document::Marked;
+use crate::document::{Marked, Seconds};
 use crate::step::{Actor, StepKind};
 
 /// How late an answer is where the fault does not say.
@@ -137,7 +137,7 @@ pub(super) struct WrittenFault {
     step: Option<Marked<Arc<str>>>,
     outcome: FaultOutcome,
     message: Option<Arc<str>>,
-    seconds: Option<Marked<f64>>,
+    seconds: Option<Marked<Seconds>>,
     times: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ use super::faults::{self, Fault, WrittenFault};
 use crate::backend::Clock;
 use crate::design::{HardwareBackend, name_problem};
 use crate::diagnostic::Diagnostic;
-use crate::document::{Marked, from_node};
+use crate::document::{Marked, Seconds, from_node};
 use crate::step::{Actor, StepKind};
 
 /// How the simulated site behaves.
@@ -109,12 +109,12 @@ enum WrittenClock {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenDurations {
-    prepare: Option<Marked<f64>>,
-    deploy: Option<Marked<f64>>,
-    destroy: Option<Marked<f64>>,
-    relabel: Option<Marked<f64>>,
-    power: Option<Marked<f64>>,
-    clean: Option<Marked<f64>>,
+    prepare: Option<Marked<Seconds>>,
+    deploy: Option<Marked<Seconds>>,
+    destroy: Option<Marked<Seconds>>,
+    relabel: Option<Marked<Seconds>>,
+    power: Option<Marked<Seconds>>,
+    clean: Option<Marked<Seconds>>,
 }
 
 impl Settings {
