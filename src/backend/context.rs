@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Error, EveryReach, Gate, Reach, Secrets};
+use super::{Error, EveryReach, Gate, Looks, Reach, Secrets};
 use crate::design::{BackendKind, Design, NodeDesign, Section};
 use crate::document::Node;
 use crate::identity::Registry;
@@ -23,6 +23,8 @@ pub struct BackendContext {
     pub applied: Arc<AppliedAddresses>,
     /// Which node is known by what.
     pub identities: Arc<Registry>,
+    /// How far an observation is.
+    pub looks: Arc<Looks>,
 }
 
 impl BackendContext {
@@ -38,6 +40,7 @@ impl BackendContext {
                 ..AppliedAddresses::default()
             }),
             identities: Arc::default(),
+            looks: Arc::default(),
         }
     }
 

@@ -13,6 +13,7 @@ mod error;
 pub mod fence;
 pub mod hardware;
 pub mod http;
+mod looks;
 mod masked;
 mod order;
 mod reach;
@@ -39,6 +40,7 @@ pub use fence::{Fence, LeaseClock};
 pub use hardware::{
     LeaseSettings, WatchListener, Watched, Watcher, clock, declared_duration, longest_request,
 };
+pub use looks::Looks;
 pub use order::{Listener, Order, Reporter};
 pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};
 pub use remediation::{Holder, HostSeen, LiveNode};

@@ -12,7 +12,7 @@ use crate::plan::{Action, Leaving, Remediation, Request};
 use crate::remediation::{Release, Share};
 use crate::step::{CleanStep, OnDrainTimeout};
 
-use super::planning::duration;
+use super::values::duration;
 use super::{Failure, FailureKind};
 
 /// The arguments of actions on nodes.

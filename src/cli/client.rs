@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Runtime;
+
 use super::apply::{ProcessClock, actor};
 use super::context::Context;
+use super::observing;
 use super::secrets::ProcessSecrets;
 use super::trust::TrustGate;
 use crate::backend::{self, Reach};
 use crate::diagnostic::{Diagnostics, Sources};
+use crate::observed::Observations;
 use crate::report::{self, Visible};
 use crate::repository::Repository;
 use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
-use crate::workflow::{Checkout, Client, Failure};
+use crate::workflow::{Checkout, Client, Failure, Observing};
 
 impl Client for Context {
     fn tell(&self, text: &str) {
@@ -52,11 +56,23 @@ impl Client for Context {
                 .join("simulated-site.json"),
             secrets: Arc::new(secrets),
             identities: Arc::default(),
+            looks: self.looks.clone(),
         })
     }
 
     fn actor(&self, repository: &Repository) -> Result<Committer, Failure> {
         actor(repository)
+    }
+
+    fn drive(&self, runtime: &Runtime, asks: Observing<'_>) -> Observations {
+        let (running, ended) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let (printer, looks) = (self.printer, &*self.looks);
+            scope.spawn(move || observing::show(printer, looks, &ended));
+            let seen = runtime.block_on(asks);
+            drop(running);
+            seen
+        })
     }
 
     fn clock(&self) -> Box<dyn Timekeeper + '_> {

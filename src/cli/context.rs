@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::backend::Looks;
 use crate::report::{Palette, Role, Visible};
 use crate::repository::{self, OtherRepository, Repository};
 use crate::workflow::Checkout;
@@ -171,6 +172,8 @@ pub(super) struct Context {
     /// Other repositories with documents of the site, as they were given.
     others: Vec<String>,
     directory: PathBuf,
+    /// How far an observation is.
+    pub(super) looks: Arc<Looks>,
 }
 
 impl Context {
@@ -196,6 +199,7 @@ impl Context {
             backends_from: global.backends_from.clone(),
             others: global.repository.clone(),
             directory,
+            looks: Arc::default(),
         })
     }
 

@@ -15,7 +15,8 @@ use crate::run::{Connection, RunReport};
 use super::context::Context;
 use super::interrupted;
 use super::plan::{ViewArguments, print};
-use super::planning::{RemoteArguments, at_least_one};
+use super::planning::RemoteArguments;
+use super::values::at_least_one;
 use super::{Failure, FailureKind};
 use crate::workflow::follow;
 

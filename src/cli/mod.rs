@@ -21,6 +21,7 @@ mod interrupted;
 mod log;
 mod manual;
 mod nodes;
+mod observing;
 mod plan;
 mod planning;
 mod render;
@@ -31,6 +32,7 @@ mod selection;
 mod status;
 mod trust;
 mod validate;
+mod values;
 mod verbose;
 
 use std::ffi::OsString;

@@ -10,8 +10,8 @@ use clap::Args;
 use super::revision::ReadArguments;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
+use crate::cli::values::{at_least_one, at_least_one_machine};
 use crate::design::Share;
-use crate::document::{NotDuration, Seconds};
 use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
 use crate::repository::{ProgramTimeout, Repository};
@@ -77,33 +77,6 @@ pub(in crate::cli) struct PlanArguments {
     pub(in crate::cli) action: ActionArguments,
     #[command(flatten)]
     pub(in crate::cli) remote: RemoteArguments,
-}
-
-/// A number of which none makes no sense.
-pub(in crate::cli) fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("the least is 1".to_owned()),
-        Ok(number) => Ok(number),
-        Err(_) => Err("this is not a whole number".to_owned()),
-    }
-}
-
-/// A duration in whole seconds.
-pub(in crate::cli) fn duration(text: &str) -> Result<u64, String> {
-    let seconds: Seconds = text
-        .parse()
-        .map_err(|error: NotDuration| error.to_string())?;
-    let part = || "a part of a second is too short here".to_owned();
-    seconds.whole().ok_or_else(part)
-}
-
-/// A number of machines or a share of them, of which none makes no sense.
-fn at_least_one_machine(text: &str) -> Result<Share, String> {
-    match text.parse() {
-        Ok(Share::Machines(0) | Share::Percent(0)) => Err("the least is 1".to_owned()),
-        Ok(share) => Ok(share),
-        Err(_) => Err("this is neither a whole number nor a share such as `25%`".to_owned()),
-    }
 }
 
 /// How records are shared.

@@ -36,6 +36,7 @@ const BY_HAND: &[&str] = &[
     "prune-tags",
     "reason",
     "release-node",
+    "repository",
     "resume",
     "revoke",
     "show-secrets",

@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
+use super::cli_trust;
 use super::fixture::Fixture;
 
 /// The answer that is given to the question, and what ended so.
@@ -28,7 +29,13 @@ fn has_terminals() -> bool {
 
 /// Runs the program on a terminal, and answers as soon as it asks.
 fn on_a_terminal(fixture: &Fixture, arguments: &[&str], answer: &str) -> Asked {
-    let plain = fixture.command(arguments);
+    let mut plain = fixture.command(arguments);
+    plain.current_dir(fixture.checkout.path());
+    answered(plain, answer)
+}
+
+/// Runs a command on a terminal, and answers as soon as it asks.
+fn answered(plain: Command, answer: &str) -> Asked {
     let words = std::iter::once(plain.get_program()).chain(plain.get_args());
     let words: Vec<String> = words
         .map(|word| format!("'{}'", word.to_str().unwrap()))
@@ -37,7 +44,7 @@ fn on_a_terminal(fixture: &Fixture, arguments: &[&str], answer: &str) -> Asked {
     command
         .args(["--quiet", "--return", "--echo", "never", "--command"])
         .args([&words.join(" "), "/dev/null"])
-        .current_dir(fixture.checkout.path())
+        .current_dir(plain.get_current_dir().unwrap())
         .env_clear()
         .envs(
             plain
@@ -124,4 +131,25 @@ fn a_flag_against_questions_is_no_answer_on_a_terminal_either() {
     assert_eq!(asked.code, 4, "{}", asked.shown);
     at(&asked, "--effect");
     assert_eq!(fixture.effects("destroyed"), 0);
+}
+
+#[test]
+fn controllers_that_take_long_to_answer_are_counted_meanwhile() {
+    if !has_terminals() {
+        return;
+    }
+    // Connections are taken by the system, and nothing ever answers.
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let settings = format!(
+        "scheme: http, port: {port}, networks: [127.0.0.0/8], request_timeout: 3, credentials: {{username: u, password: {{env: WORD}}}}"
+    );
+    let fixture = cli_trust::site(&settings);
+    let variables = [("WORD", "w")];
+    cli_trust::with(&fixture, &["trust", "--yes"], &variables).with(0);
+    let mut plan = fixture.command(&["plan"]);
+    plan.envs(variables);
+    let asked = answered(plan, "");
+    assert!(asked.shown.contains("of 13 machines"), "{}", asked.shown);
+    drop(listener);
 }

@@ -20,6 +20,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "maintenance",
             "observed",
             "rack",
+            "repository",
             "retired",
             "rev",
             "site",

@@ -37,7 +37,7 @@ use super::driver::{Driver, StepTarget, carry_out, is_flag};
 use super::level::{Pace, bring, holds, seen};
 use super::proof::{Evidence, proven};
 use super::written::reference_for;
-use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secret, Secrets};
+use crate::backend::{ActError, BackendContext, Error, Looks, Order, Probe, Secret, Secrets};
 use crate::design::{HardwareBackend, NodeDesign, Reference, Section, WipePolicy};
 use crate::identity::{Identity, Proof, Registry};
 use crate::lifecycle::PowerState;
@@ -66,6 +66,7 @@ pub(super) struct Ipmi {
     goes_unerased: bool,
     /// Which node is known by what.
     identities: Arc<Registry>,
+    looks: Arc<Looks>,
     passwords: tokio::sync::Mutex<BTreeMap<Reference, Secret>>,
     controllers: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
@@ -89,12 +90,16 @@ impl Ipmi {
         context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend).map_err(Error::Settings)?;
-        Ok(Self::new(
+        let opened = Self::new(
             settings,
             Program::found_in(context.secrets.search_path()),
             (context.secrets.clone(), context.identities.clone()),
             wipe == WipePolicy::Skip,
-        ))
+        );
+        Ok(Self {
+            looks: context.looks.clone(),
+            ..opened
+        })
     }
 
     fn new(
@@ -109,6 +114,7 @@ impl Ipmi {
             secrets,
             goes_unerased,
             identities,
+            looks: Arc::default(),
             passwords: tokio::sync::Mutex::default(),
             controllers: Mutex::default(),
         }
@@ -436,8 +442,10 @@ impl StepTarget for Reached<'_> {
 
 impl Driver for Ipmi {
     async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
+        self.looks.ask(nodes.len());
         let looks = futures_util::stream::iter(nodes.iter().cloned()).map(|node| async move {
             let observed = self.observe_one(&node).await;
+            self.looks.observed();
             (node.name.clone(), Box::new(observed))
         });
         looks.buffer_unordered(LOOKS_AT_ONCE).collect().await

@@ -49,7 +49,7 @@ use super::images::Images;
 use super::proof::Evidence;
 use super::written::for_node;
 use crate::backend::http::{Client, HttpLimits, Trust};
-use crate::backend::{ActError, BackendContext, Error, Order, Pending, Probe, Secrets};
+use crate::backend::{ActError, BackendContext, Error, Looks, Order, Pending, Probe, Secrets};
 use crate::design::{
     CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy,
 };
@@ -80,6 +80,7 @@ pub(super) struct Redfish {
     known: Mutex<KnownControllers>,
     /// Which node is known by what.
     identities: Arc<Registry>,
+    looks: Arc<Looks>,
 }
 
 /// The longest time for which what a dead process asked for can still come about.
@@ -136,6 +137,7 @@ impl Redfish {
             cleaning: design.cleaning.clone(),
             known: Mutex::default(),
             identities: context.identities.clone(),
+            looks: context.looks.clone(),
         })
     }
 
@@ -181,9 +183,12 @@ impl Redfish {
             Vec::with_capacity(nodes.len());
         for node in nodes {
             looks.push(Box::pin(async move {
-                (node.name.clone(), Box::new(self.look(node).await))
+                let seen = Box::new(self.look(node).await);
+                self.looks.observed();
+                (node.name.clone(), seen)
             }));
         }
+        self.looks.ask(nodes.len());
         let looks = stream::iter(looks).buffer_unordered(AT_ONCE);
         looks.collect().await
     }
