@@ -157,6 +157,16 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         host: Some(Arc::from("host")),
     });
     plan.forecast.creates_daemon_set = true;
+    plan.forecast.time = Some(crate::plan::TimeForecast {
+        median: 60,
+        percentile_5: 50,
+        percentile_90: 70,
+        percentile_95: 80,
+        timeouts: 600,
+        runs: 99,
+    });
+    let common = (Arc::from("common"), Arc::from("1111111"));
+    plan.target.repositories = BTreeMap::from([common]);
     let waves = Some(WaveSize {
         most: 1,
         reason: WaveReason::Quarter,
@@ -187,6 +197,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         ("group", &value["groups"][0]),
         ("waves", &value["groups"][0]["waves"]),
         ("precondition", &value["relies_on"][0]),
+        ("time_forecast", &value["forecast"]["time"]),
     ];
     for (name, value) in table {
         assert_eq!(
