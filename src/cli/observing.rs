@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::context::Printer;
 use crate::backend::Looks;
 
-/// How long it may take in silence, and between two looks at a terminal.
+/// How long it may take in silence on a terminal.
 const FIRST: Duration = Duration::from_secs(1);
 /// How long it may take in silence where lines are kept; twice as long each time.
 const FIRST_LINE: Duration = Duration::from_secs(10);

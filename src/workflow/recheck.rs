@@ -17,7 +17,7 @@ use crate::design::{GroupName, NodeName, RunId};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::plan::effect::{Difference, EffectPart};
-use crate::plan::{self, Change, ChangeKind, Options, Plan, PlanEffect, Precondition};
+use crate::plan::{self, Change, ChangeKind, FactName, Options, Plan, PlanEffect, Precondition};
 use crate::run::Interrupted;
 use crate::step::{Effect, Step, StepIndex, StepKind};
 
@@ -350,18 +350,22 @@ fn relied_on(plan: &Plan, now: &Plan) -> Vec<Precondition> {
             of_kind.push(StepIndex::from_position(position));
         }
     }
+    // Behind a teardown that the run has yet to end there is no node any more, whatever there is now.
+    let is_gone_by_then = |fact: FactName, step: StepIndex| {
+        let node = plan.steps[step.0 as usize].id.node.as_ref();
+        let removals = node.and_then(|node| positions.get(&(StepKind::RemoveFromCluster, node)));
+        let is_before = |removal: &StepIndex| removal.0 < step.0;
+        fact == FactName::KubernetesNode && removals.into_iter().flatten().any(is_before)
+    };
     let same = |index: &StepIndex| {
         let id = &now.steps[index.0 as usize].id;
         let found = positions.get(&(id.kind, id.node.as_ref()?))?;
         Some(found.iter().copied())
     };
     let preconditions = now.relies_on.iter().filter_map(|precondition| {
-        let steps: Vec<StepIndex> = precondition
-            .steps
-            .iter()
-            .filter_map(same)
-            .flatten()
-            .collect();
+        let fact = precondition.what.fact;
+        let same = precondition.steps.iter().filter_map(same).flatten();
+        let steps: Vec<StepIndex> = same.filter(|step| !is_gone_by_then(fact, *step)).collect();
         (!steps.is_empty()).then(|| Precondition {
             steps: steps.into(),
             ..precondition.clone()

@@ -148,7 +148,7 @@ fn controllers_that_take_long_to_answer_are_counted_meanwhile() {
     let variables = [("WORD", "w")];
     cli_trust::with(&fixture, &["trust", "--yes"], &variables).with(0);
     let mut plan = fixture.command(&["plan"]);
-    plan.envs(variables);
+    plan.envs(variables).env("TERM", "xterm");
     let asked = answered(plan, "");
     assert!(asked.shown.contains("of 13 machines"), "{}", asked.shown);
     drop(listener);
