@@ -101,3 +101,20 @@ fn an_estimate_is_no_part_of_what_is_approved() {
     let nothing = planned(&fixture, &[]);
     assert_eq!(nothing.json()["forecast"]["time"], Value::Null);
 }
+
+#[test]
+fn a_redeploy_in_waves_takes_as_long_as_its_plan_says() {
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.edit("host-profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.commit("Another image");
+    let options = ["--allow-redeploy", "all", "--skip-blocked"];
+    let plan = planned(&fixture, &options);
+    let (least, most) = (time(&plan, "percentile_5"), time(&plan, "percentile_95"));
+    let took = took(&applied(&fixture, &options));
+    assert!(
+        (least..=most + SLACK).contains(&took),
+        "{took}: {least} to {most}"
+    );
+    assert!(most < 2 * least, "{least} to {most}");
+}

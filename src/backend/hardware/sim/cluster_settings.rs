@@ -41,6 +41,18 @@ impl ClusterSettings {
     }
 }
 
+impl ClusterSettings {
+    /// How long a drain takes at most; `None` where a pod never ends, or a budget holds one up.
+    pub(super) fn longest_drain(&self) -> Option<Duration> {
+        let evicted = self.pods.iter().filter(|pods| !pods.kind.stays());
+        let mut longest = Duration::ZERO;
+        for pods in evicted {
+            longest = longest.max(pods.ends_after?);
+        }
+        self.budgets.is_empty().then_some(longest)
+    }
+}
+
 /// How long things take in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterDurations {

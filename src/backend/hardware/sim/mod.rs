@@ -316,13 +316,17 @@ fn is_simulated(kind: StepKind) -> bool {
 
 /// How long a kind of step takes by the settings; `None` where that depends on more than its kind.
 pub(super) fn declared_duration(design: &Design, kind: StepKind) -> Option<Duration> {
-    let cluster = ClusterSettings::read(design).ok()?.durations;
+    let settings = ClusterSettings::read(design).ok()?;
+    let cluster = settings.durations;
     match (kind, kind.facts().actor) {
         (StepKind::VerifySite | StepKind::PrepareSite | StepKind::CheckEtcd, _) => {
             Some(Duration::ZERO)
         }
-        (StepKind::AwaitReady, _) => Some(cluster.join),
-        (StepKind::Drain, _) => None,
+        (StepKind::AwaitReady, _) => Some(match design.etcd_clusters.is_empty() {
+            true => Duration::ZERO,
+            false => cluster.join,
+        }),
+        (StepKind::Drain, _) => settings.longest_drain(),
         _ if !is_simulated(kind) => None,
         (_, Actor::Cluster) => Some(cluster.of(kind)),
         _ => {
