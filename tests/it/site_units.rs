@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use trueup::design::{Design, NodeDesign, NodeName, Section};
-use trueup::repository::Repository;
+use trueup::repository::{OtherRepository, Repository};
 use trueup::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site, Sizes, locate};
 
 use super::git::Checkout;
@@ -347,6 +347,50 @@ fn accepted_duplicate_keys_do_not_load_the_site_whole() {
             alike(&site, &whole);
         }
     }
+}
+
+#[test]
+fn machines_in_another_repository_are_taken_as_units_too() {
+    let (checkout, other) = (Checkout::new(), Checkout::new());
+    for (path, text) in files(&Size::of(NODES)) {
+        let named = "\ndata:\n  repositories:\n    machines:\n      revision: main\n";
+        let text = match path.ends_with("site-definition.yaml") {
+            true => format!("{}{named}", text.split("\ndata:\n").next().unwrap()),
+            false => text,
+        };
+        match path.contains("/baremetal/") {
+            true => other.write(&path, text),
+            false => checkout.write(&path, text),
+        }
+    }
+    other.commit("The machines");
+    let open = || {
+        let machines = OtherRepository::open("machines".into(), other.path(), None).unwrap();
+        open(&checkout).with_others(vec![machines])
+    };
+    let load = |detail: Detail| {
+        let repository = open();
+        let mut loader = Loader::new(&repository).with_sizes(SIZES);
+        let settings = Settings { detail, ..SETTINGS };
+        let location = location(&repository);
+        loader.load(&location, At::Worktree, settings).unwrap()
+    };
+    let whole = load(Detail::Documents);
+    assert_eq!(whole.design.nodes.len(), NODES);
+    let mut paths = whole.files.iter().map(|file| &*file.path);
+    assert!(paths.any(|path| path.starts_with("machines:site/large/")));
+    for _ in 0..2 {
+        let site = load(Detail::Designs);
+        assert!(site.unexplained() > 0);
+        alike(&site, &whole);
+    }
+    let node = "site/large/baremetal/0000/nodes-000003.yaml";
+    edit(&other, node, "- worker", "- edited");
+    other.commit("Another tag");
+    let site = load(Detail::Designs);
+    assert_eq!(site.unexplained(), NODES - 1 - LENDERS);
+    assert!(site.design.nodes["node-000003"].tags.contains("edited"));
+    alike(&site, &load(Detail::Documents));
 }
 
 /// What is wrong with a site, without the numbers of sources.
