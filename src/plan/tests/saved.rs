@@ -106,6 +106,21 @@ fn each_thing_wrong_with_a_file_has_its_own_message() {
     }
 }
 
+/// A forecast of the time of a run.
+fn forecast() -> crate::plan::Forecast {
+    crate::plan::Forecast {
+        time: Some(crate::plan::TimeForecast {
+            median: 60,
+            percentile_5: 50,
+            percentile_90: 70,
+            percentile_95: 80,
+            timeouts: 600,
+            runs: 99,
+        }),
+        ..crate::plan::Forecast::default()
+    }
+}
+
 #[test]
 fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
     let schema: serde_json::Value =
@@ -156,15 +171,10 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         actor: Some(Arc::from("Ada")),
         host: Some(Arc::from("host")),
     });
-    plan.forecast.creates_daemon_set = true;
-    plan.forecast.time = Some(crate::plan::TimeForecast {
-        median: 60,
-        percentile_5: 50,
-        percentile_90: 70,
-        percentile_95: 80,
-        timeouts: 600,
-        runs: 99,
-    });
+    plan.forecast = crate::plan::Forecast {
+        creates_daemon_set: true,
+        ..forecast()
+    };
     let common = (Arc::from("common"), Arc::from("1111111"));
     plan.target.repositories = BTreeMap::from([common]);
     let waves = Some(WaveSize {
