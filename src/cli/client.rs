@@ -27,7 +27,7 @@ impl Client for Context {
     fn show(&self, diagnostics: &Diagnostics, sources: &Sources) {
         let mut text = String::new();
         // Writing into a text does not fail.
-        let _ = report::diagnostics::text(&mut text, diagnostics, sources, self.printer.err);
+        let _ = report::diagnostics::text(&mut text, diagnostics, sources, self.printer.err, false);
         self.printer.tell(&text);
     }
 

@@ -18,6 +18,9 @@ pub(super) struct ValidateArguments {
     /// Output format
     #[arg(long, value_enum, default_value_t = ValidateFormat::Text)]
     format: ValidateFormat,
+    /// Show every warning, also where many have one code
+    #[arg(long)]
+    full: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -48,7 +51,8 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
     let mut out = String::new();
     match arguments.format {
         ValidateFormat::Text => {
-            report::diagnostics::text(&mut out, problems, sources, context.printer.out)?;
+            let (palette, full) = (context.printer.out, arguments.full);
+            report::diagnostics::text(&mut out, problems, sources, palette, full)?;
             if !problems.has_errors() {
                 writeln!(
                     out,

@@ -54,7 +54,7 @@ fn plain(
     diagnostics: &Diagnostics,
     sources: &Sources,
 ) -> std::fmt::Result {
-    text(out, diagnostics, sources, Palette::Plain)
+    text(out, diagnostics, sources, Palette::Plain, true)
 }
 
 const ALL: [Format; 5] = [plain, json, github, sarif, junit];
@@ -406,4 +406,25 @@ fn a_line_of_a_megabyte_is_shown_around_its_place_only() {
         line.chars().count() - line.split_once(wanted).unwrap().1.chars().count()
     };
     assert_eq!(at(lines[3], "key"), at(lines[4], "^^^"));
+}
+
+#[test]
+fn of_many_warnings_with_one_code_the_first_few_are_shown() {
+    let (mut list, sources) = (Diagnostics::new(), Sources::new());
+    for number in 0..10 {
+        let message = format!("the network `n{number}` is unused");
+        list.push(Diagnostic::warning_in("rule-unused", None, message));
+    }
+    list.push(Diagnostic::warning_in("rule-other", None, "other"));
+    let shown = |full: bool| {
+        let mut out = String::new();
+        text(&mut out, &list, &sources, Palette::Plain, full).unwrap();
+        out
+    };
+    let folded = shown(false);
+    assert_eq!(folded.matches("is unused").count(), 3, "{folded}");
+    let line = "… and 7 more warnings [rule-unused]; `trueup validate --full` shows all";
+    assert!(folded.contains(line), "{folded}");
+    assert!(folded.ends_with("11 warnings\n"), "{folded}");
+    assert_eq!(shown(true).matches("is unused").count(), 10);
 }

@@ -1,12 +1,17 @@
 //! Problems as a person reads them: what, where with the lines shown, and the way out.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use super::snippet;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity, Sources};
 use crate::report::{Palette, Role, Visible, counted};
 
-/// Writes every problem with its lines, then the line of counts; nothing where there is no problem.
+/// Warnings of one code that are shown before the others are counted.
+const FEW: usize = 3;
+
+/// Writes every problem with its lines, then the line of counts; nothing where there is no problem. Unless they are to
+/// be shown in `full`, of many warnings with one code the first few are shown, and the others counted.
 ///
 /// # Errors
 ///
@@ -16,10 +21,27 @@ pub fn text(
     diagnostics: &Diagnostics,
     sources: &Sources,
     palette: Palette,
+    full: bool,
 ) -> fmt::Result {
+    let mut warnings: BTreeMap<String, usize> = BTreeMap::new();
     for diagnostic in diagnostics {
+        if diagnostic.severity == Severity::Warning {
+            let number = warnings.entry(diagnostic.code.to_string()).or_default();
+            *number += 1;
+            if !full && *number > FEW {
+                continue;
+            }
+        }
         one(out, diagnostic, sources, palette)?;
         writeln!(out)?;
+    }
+    for (code, number) in warnings
+        .iter()
+        .filter(|(_, number)| !full && **number > FEW)
+    {
+        let more = counted(number - FEW, "more warning", "more warnings");
+        let line = format!("… and {more} [{code}]; `trueup validate --full` shows all");
+        writeln!(out, "{}\n", palette.paint(Role::Faint, line))?;
     }
     if !diagnostics.is_empty() {
         writeln!(out, "{}", summary(diagnostics))?;
