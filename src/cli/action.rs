@@ -12,7 +12,7 @@ use crate::plan::{Action, Leaving, Remediation, Request};
 use crate::remediation::{Release, Share};
 use crate::step::{CleanStep, OnDrainTimeout};
 
-use super::values::duration;
+use super::value::{duration, within};
 use super::{Failure, FailureKind};
 
 /// The arguments of actions on nodes.
@@ -67,13 +67,13 @@ pub(super) struct ActionArguments {
     #[arg(long)]
     unset: bool,
     /// Most machines remediated at the same time [default: the policy's, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_once)]
     max_remediations: Option<u16>,
     /// With more unhealthy machines than this number or share, none is remediated [default: the policy's, else 40%]
     #[arg(long, value_name = "N|N%")]
     max_unhealthy: Option<Share>,
     /// Attempts in all to bring a machine back [default: the policy's, else 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
+    #[arg(long, value_name = "N", value_parser = attempts)]
     attempts: Option<u32>,
     /// Way to release the node of a machine that was switched off [default: the policy's, else delete-node]
     #[arg(long, value_enum, value_name = "HOW")]
@@ -96,6 +96,16 @@ enum OnTimeout {
     ForceDelete,
     /// The drain succeeds; they are deleted once the machine is off.
     Continue,
+}
+
+/// How many machines are remediated at the same time.
+fn at_once(text: &str) -> Result<u16, String> {
+    within(text, &(1..=u64::from(u16::MAX)))
+}
+
+/// How often a machine is remediated.
+fn attempts(text: &str) -> Result<u32, String> {
+    within(text, &(1..=20))
 }
 
 /// A revision that nodes are built of.
@@ -402,9 +412,9 @@ fn clean_step(text: &str) -> Result<CleanStep, Failure> {
     };
     if let Some(arguments) = arguments {
         let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments)
-            .map_err(|error| {
+            .map_err(|_| {
                 usage(&format!(
-                    "the arguments of `--step {name}` are no JSON map: {error}"
+                    "the arguments of `--step {name}` are not a JSON map such as `{{\"argument\": 1}}`"
                 ))
             })?;
         step.arguments = Some(Arc::from(serde_json::Value::Object(map).to_string()));

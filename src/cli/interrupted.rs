@@ -14,12 +14,13 @@ use crate::workflow::{self, AbortRequest};
 use super::apply::process::{ProcessClock, actor};
 use super::context::Context;
 use super::planning::RemoteArguments;
+use super::run_id::meant;
 use super::{Failure, FailureKind};
 use crate::workflow::Checkout;
 
 #[derive(Debug, Args)]
 pub(super) struct AbortCommand {
-    /// The run, as `trueup log` names it
+    /// The run, by its id or the beginning of it
     #[arg(value_name = "RUN")]
     run: String,
     /// Take its lock where it is of another machine and has not moved for ten minutes
@@ -31,7 +32,7 @@ pub(super) struct AbortCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct UnlockCommand {
-    /// The run that holds the lock
+    /// The run that holds the lock, by its id or the beginning of it
     #[arg(value_name = "RUN")]
     run: String,
     /// Also release a lock of another machine that has not moved for ten minutes, which is waited for
@@ -63,8 +64,9 @@ pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = checkout.site(command.remote.connection(&repository)?);
-    let run = RunId::from(command.run.as_str());
+    let connection = command.remote.connection(&repository)?;
+    let run = meant(context, &checkout, &connection, &command.run)?;
+    let site = checkout.site(connection);
     let text = abort(context, &checkout, &site, &run, command.take_over_dead)?;
     context.printer.print(&text)?;
     Ok(0)
@@ -120,8 +122,9 @@ pub(super) fn abort(
 pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = checkout.site(command.remote.connection(&repository)?);
-    let run = RunId::from(command.run.as_str());
+    let connection = command.remote.connection(&repository)?;
+    let run = meant(context, &checkout, &connection, &command.run)?;
+    let site = checkout.site(connection);
     let how = match (command.force, command.take_over_dead) {
         (true, _) => Unlock::Forced,
         (false, true) => Unlock::Unmoved,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 
-use crate::design::{RunId, SiteName};
+use crate::design::SiteName;
 use crate::observed;
 use crate::plan::saved;
 use crate::record::{RunFile, RunRecord, State, Store};
@@ -16,7 +16,8 @@ use super::context::Context;
 use super::interrupted;
 use super::plan::{ViewArguments, print};
 use super::planning::RemoteArguments;
-use super::values::at_least_one;
+use super::run_id::by_beginning;
+use super::value::{at_least_one, size};
 use super::{Failure, FailureKind};
 use crate::workflow::follow;
 
@@ -32,7 +33,7 @@ pub(super) struct LogCommand {
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one)]
     number: Option<usize>,
     /// First delete the tags of all site actions but the newest so many, never that of the last success; here and at the remote
-    #[arg(long, value_name = "KEEP")]
+    #[arg(long, value_name = "KEEP", value_parser = size)]
     prune_tags: Option<usize>,
     #[command(flatten)]
     remote: RemoteArguments,
@@ -172,29 +173,6 @@ pub(super) struct ShowCommand {
     view: ViewArguments,
 }
 
-/// The run that is meant by its id or the beginning of it, or else the last one; `runs` are sorted.
-fn find_run(runs: &[RunId], what: Option<&str>, site: &SiteName) -> Result<RunId, Failure> {
-    let Some(what) = what else {
-        let last = runs.iter().max().cloned();
-        return last.ok_or_else(|| {
-            let message = format!("nothing was applied to site `{site}` yet");
-            Failure::new(FailureKind::NotFound, message)
-        });
-    };
-    let mut meant = runs.iter().filter(|run| run.as_str().starts_with(what));
-    match (meant.next(), meant.next()) {
-        (Some(run), None) => Ok(run.clone()),
-        (Some(_), Some(_)) => {
-            let message = format!("several runs of site `{site}` begin with `{what}`");
-            Err(Failure::new(FailureKind::Usage, message).hint("give more of the id"))
-        }
-        (None, _) => Err(Failure::error(format!(
-            "`{what}` is neither a file nor a run of site `{site}`"
-        ))
-        .hint("`trueup log` lists the runs")),
-    }
-}
-
 pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, Failure> {
     let what = command.what.as_deref();
     let file = what.map(|what| (what, context.directory().join(what)));
@@ -212,7 +190,20 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let checkout = context.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
     let state = store.read()?;
-    let run = find_run(&store.runs(&state)?, what, &checkout.location.site)?;
+    let site = &checkout.location.site;
+    let runs = store.runs(&state)?;
+    let run = match what {
+        Some(what) => by_beginning(&runs, what, site)?.ok_or_else(|| {
+            Failure::error(format!(
+                "`{what}` is neither a file nor a run of site `{site}`"
+            ))
+            .hint("`trueup log` lists the runs")
+        })?,
+        None => runs.into_iter().max().ok_or_else(|| {
+            let message = format!("nothing was applied to site `{site}` yet");
+            Failure::new(FailureKind::NotFound, message)
+        })?,
+    };
     let Some(record) = store.run(&state, &run)? else {
         return Err(Failure::error(format!("run {run} has no record")));
     };

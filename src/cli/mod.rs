@@ -26,13 +26,14 @@ mod plan;
 mod planning;
 mod render;
 mod revision;
+mod run_id;
 mod schemas;
 mod secrets;
 mod selection;
 mod status;
 mod trust;
 mod validate;
-mod values;
+mod value;
 mod verbose;
 
 use std::ffi::OsString;

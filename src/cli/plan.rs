@@ -16,6 +16,7 @@ use super::action;
 use super::context::Context;
 use super::interrupted;
 use super::planning::PlanArguments;
+use super::value::size;
 use super::{Failure, FailureKind};
 use crate::workflow::Planner;
 
@@ -55,7 +56,7 @@ pub(super) struct ViewArguments {
     #[arg(long)]
     pub(super) full: bool,
     /// The longest markdown, in bytes
-    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = size)]
     max_bytes: usize,
 }
 
@@ -172,6 +173,11 @@ fn saved_as(path: &Path, plan: &Plan) -> String {
     let digest = PlanEffect::of(plan).digest();
     let pin = effect::short(&digest);
     let path = path.display();
+    if plan.is_blocked() {
+        return format!(
+            "Saved as `{path}`, effect {pin}; changes in it are blocked, so that `trueup apply` refuses it."
+        );
+    }
     let allows = !plan.options.allowances().is_empty() || plan.request.action.is_targeted();
     let flag = match allows {
         true => format!(" --effect {pin}"),

@@ -10,7 +10,7 @@ use clap::Args;
 use super::revision::ReadArguments;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
-use crate::cli::values::{at_least_one, at_least_one_machine};
+use crate::cli::value::{at_least_one, day, number, share_of_at_least_one};
 use crate::design::Share;
 use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
@@ -57,16 +57,16 @@ pub(in crate::cli) struct PlanArguments {
     overlap: bool,
     /// Most machines out of service together, or the share of each group [default: the policy's, else one of the
     /// control plane, and of the others the least of ten, a quarter of each group, and what its criteria leave]
-    #[arg(long, value_name = "N|N%", value_parser = at_least_one_machine)]
+    #[arg(long, value_name = "N|N%", value_parser = share_of_at_least_one)]
     max_unavailable: Option<Share>,
     /// Redeploy one node first, alone
     #[arg(long)]
     canary: bool,
     /// Halt when more nodes than this have failed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     max_failures: Option<u64>,
     /// The day that retirement is judged by [default: today, UTC]
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     as_of: Option<jiff::civil::Date>,
     /// Read the observed state from a file, or `none`: plan on records alone
     #[arg(long, visible_alias = "observations", value_name = "FILE|none")]

@@ -64,7 +64,7 @@ fn names(patterns: &[String], design: &Design) -> Result<GlobSet, Failure> {
     let mut globs = GlobSetBuilder::new();
     for name in patterns {
         let glob = Glob::new(name)
-            .map_err(|error| usage(format!("`{name}` is not a pattern: {error}")))?;
+            .map_err(|error| usage(format!("`{name}` is not a pattern: {}", error.kind())))?;
         let matcher = glob.compile_matcher();
         let mut nodes = design.nodes.keys().map(NodeName::as_str);
         if !nodes.any(|node| matcher.is_match(node)) {

@@ -505,6 +505,13 @@ impl Plan {
             .filter(|change| change.blocked.is_some())
     }
 
+    /// Whether it is refused as a whole: changes that are not excluded are blocked, and the rest is not to be carried
+    /// out without them.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        !self.options.skip_blocked && self.blocked().any(|change| !change.excluded)
+    }
+
     /// By its id, where each step stands.
     #[must_use]
     pub fn positions(&self) -> FxHashMap<&StepId, usize> {

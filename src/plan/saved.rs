@@ -44,10 +44,12 @@ pub enum SavedError {
         size: usize,
     },
     /// Not JSON, or JSON that is cut off.
-    #[error("the file is not JSON: {reason}")]
+    #[error("the file is not JSON, or cut off (line {line}, column {column})")]
     NotJson {
-        /// The problem, and where.
-        reason: String,
+        /// Where: the line.
+        line: usize,
+        /// The column.
+        column: usize,
     },
     /// JSON, but not marked as a plan.
     #[error("the file is not a plan: it has no `format_version`")]
@@ -443,11 +445,11 @@ pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
         return Err(SavedError::TooLarge { size: bytes.len() });
     }
     let head: Head = serde_json::from_slice(bytes).map_err(|error| {
-        let reason = error.to_string();
         if error.is_data() {
             SavedError::NotAPlan
         } else {
-            SavedError::NotJson { reason }
+            let (line, column) = (error.line(), error.column());
+            SavedError::NotJson { line, column }
         }
     })?;
     // serde also takes a struct as the list of its fields.

@@ -1,6 +1,6 @@
 //! Whether a plan that was made before may still be applied, and if not, everything that speaks against it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -35,15 +35,8 @@ pub struct Current<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Staleness {
     /// The documents are others.
-    #[error(
-        "the site's documents differ from those that were planned: their digest is {found}, and was {planned}"
-    )]
-    Documents {
-        /// The digest in the plan.
-        planned: Digest,
-        /// The digest now.
-        found: Digest,
-    },
+    #[error("the site's documents differ from those that were planned")]
+    Documents,
     /// Another run succeeded since.
     #[error("the plan starts from {}, and the last success is {} now", run(.planned), run(.found))]
     Base {
@@ -53,14 +46,12 @@ pub enum Staleness {
         found: Option<RunId>,
     },
     /// Another run did something to the nodes that the plan is about.
-    #[error(
-        "the records of the nodes that the plan touches changed since: their digest is {found}, and was {planned}"
-    )]
+    #[error("the records of nodes that the plan touches have changed since it was made{}", changed(.run, .nodes))]
     Records {
-        /// The digest in the plan.
-        planned: Digest,
-        /// The digest now.
-        found: Digest,
+        /// The newest run that changed one of them; `None` where none of them has a record any more.
+        run: Option<RunId>,
+        /// The nodes that it changed.
+        nodes: Vec<NodeName>,
     },
     /// A retirement holds today that did not hold on the day that the plan was judged by.
     #[error("a retirement ({reason}) holds from {from} on, and the plan was made as of {as_of}")]
@@ -105,15 +96,38 @@ fn run(run: &Option<RunId>) -> String {
         .map_or_else(|| "nothing".to_owned(), |run| format!("run {run}"))
 }
 
+/// Nodes that are named in a reason; more are counted.
+const NAMED: usize = 5;
+
+fn changed(run: &Option<RunId>, nodes: &[NodeName]) -> String {
+    let Some(run) = run else {
+        return String::new();
+    };
+    let names: Vec<&str> = nodes.iter().take(NAMED).map(NodeName::as_str).collect();
+    let more = match nodes.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(", last by run {run}: {}{more}", names.join(", "))
+}
+
+/// The newest run that changed nodes of a plan: the records of these are other ones than the plan was made from.
+fn changed_records(plan: &Plan, records: &BTreeMap<NodeName, NodeRecord>) -> Staleness {
+    let nodes = plan.steps.iter().filter_map(|step| step.id.node.as_ref());
+    let nodes: BTreeSet<&NodeName> = nodes.collect();
+    let touched = || nodes.iter().filter_map(|node| records.get(*node));
+    let run = touched().map(|record| &record.run).max().cloned();
+    let last = touched().filter(|record| Some(&record.run) == run.as_ref());
+    let nodes = last.map(|record| record.node.clone()).collect();
+    Staleness::Records { run, nodes }
+}
+
 /// Every reason why a plan may not be applied; none: it may.
 #[must_use]
 pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
     let mut found = Vec::new();
     if plan.target.site_digest != *now.site_digest {
-        found.push(Staleness::Documents {
-            planned: plan.target.site_digest.clone(),
-            found: now.site_digest.clone(),
-        });
+        found.push(Staleness::Documents);
     }
     let base = plan.base.as_ref().map(|base| &base.run);
     if base != now.base_run {
@@ -122,12 +136,8 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
             found: now.base_run.cloned(),
         });
     }
-    let records = records_digest(&plan.steps, now.records);
-    if plan.records_digest != records {
-        found.push(Staleness::Records {
-            planned: plan.records_digest.clone(),
-            found: records,
-        });
+    if plan.records_digest != records_digest(&plan.steps, now.records) {
+        found.push(changed_records(plan, now.records));
     }
     for retirement in &now.design.retirements {
         if let Some(from) = &retirement.from

@@ -220,6 +220,9 @@ pub struct RunRecord {
     /// Whether the remote has refused the tag, so that it is still owed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tag_owed: bool,
+    /// The person or account that began it; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Arc<str>>,
     /// The journal of the process that wrote the newest checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalMark>,

@@ -1,6 +1,9 @@
 //! Guards that keep a plan from being applied before anything is requested: over the plan, the
 //! worktree and the history.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::error::{self, Error};
 use super::history::intermediate_commits;
 use super::site_repository::SiteRepository;
@@ -55,8 +58,9 @@ pub fn admit(
         return Err(Error::Stale {
             site: site.name.clone(),
             reasons: vec![format!(
-                "documents: commit {} does not have the files that were planned",
-                commit.short()
+                "documents: commit {} does not have the files that were planned{}",
+                commit.short(),
+                changed_files(site, selection, plan, commit)?
             )],
         });
     }
@@ -65,6 +69,50 @@ pub fn admit(
     }
     let history = intermediate_commits(repository, &site.name, selection, state, commit)?;
     history.refusal().map_or(Ok(()), Err)
+}
+
+/// Files that are named in a reason; more are counted.
+const NAMED: usize = 5;
+
+/// The files of a site that are others in a commit than those that were planned, as far as they are known.
+fn changed_files(
+    site: &SiteRepository<'_>,
+    selection: &Selection,
+    plan: &Plan,
+    commit: CommitId,
+) -> Result<String, Error> {
+    let repository = site.repository;
+    let reading = || error::repository(&site.name, "compare the files of two commits");
+    let planned = plan.target.revision.as_ref();
+    let planned = planned.and_then(|planned| planned.parse::<CommitId>().ok());
+    let (what, paths) = match planned {
+        Some(planned) if repository.has(planned.0).map_err(reading())? => {
+            let files = |commit| -> Result<BTreeSet<_>, Error> {
+                let tree = repository.tree_at(commit, selection).map_err(reading())?;
+                let entries = tree.entries.into_iter();
+                Ok(entries
+                    .map(|file| (file.path, file.mode, file.blob))
+                    .collect())
+            };
+            let (old, new) = (files(planned)?, files(commit)?);
+            let differing = old.symmetric_difference(&new);
+            let paths: BTreeSet<Arc<str>> = differing.map(|(path, ..)| path.clone()).collect();
+            ("these differ", paths)
+        }
+        _ => {
+            let paths = plan.target.dirty.iter().cloned().collect();
+            ("the plan was made of files that were not committed", paths)
+        }
+    };
+    if paths.is_empty() {
+        return Ok(String::new());
+    }
+    let named: Vec<&str> = paths.iter().take(NAMED).map(|path| &**path).collect();
+    let more = match paths.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Ok(format!("; {what}: {}{more}", named.join(", ")))
 }
 
 fn blocked(plan: &Plan) -> Vec<String> {

@@ -301,6 +301,7 @@ fn first_record(
         tag: None,
         annotation: None,
         tag_owed: false,
+        actor: Some(Arc::from(process.actor.name.as_str())),
         journal: Some(journal),
     }
 }

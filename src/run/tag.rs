@@ -156,6 +156,7 @@ mod tests {
             tag: None,
             annotation: None,
             tag_owed: false,
+            actor: None,
             journal: None,
         }
     }

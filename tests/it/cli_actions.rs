@@ -444,7 +444,7 @@ fn a_saved_plan_of_an_action_is_applied_like_any_other() {
     fixture
         .run(&["apply", "./drain"])
         .with(5)
-        .saying("the records of the nodes that the plan touches changed");
+        .saying("the records of nodes that the plan touches have changed");
 }
 
 #[test]

@@ -77,7 +77,8 @@ fn a_plan_is_stale_once_the_documents_are_others() {
     fixture
         .run(&["apply", &file])
         .with(5)
-        .saying("does not have the files that were planned");
+        .saying("does not have the files that were planned; these differ: ")
+        .saying(".yaml");
     assert!(fixture.tags().is_empty());
     assert!(!fixture.simulated_site().exists() || fixture.ledger().is_empty());
 }
@@ -94,7 +95,8 @@ fn a_plan_is_stale_once_a_failed_run_touched_its_nodes() {
     fixture
         .run(&["apply", &file])
         .with(5)
-        .saying("the records of the nodes that the plan touches changed");
+        .saying("the records of nodes that the plan touches have changed since it was made, last by run ")
+        .saying("monitor01");
 }
 
 #[test]

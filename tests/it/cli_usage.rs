@@ -171,6 +171,7 @@ fn a_run_is_shown_by_the_beginning_of_its_id_or_as_the_last_one() {
     let (newest, oldest) = (id(0), id(1));
     let shown = |arguments: &[&str]| fixture.run(arguments).with(0).stdout;
     assert_eq!(shown(&["show"]), shown(&["show", newest]));
+    assert_eq!(shown(&["show", &newest.to_lowercase()]), shown(&["show"]));
     let mut starts = (1..=oldest.len()).map(|end| &oldest[..end]);
     let unique = starts.find(|start| !newest.starts_with(*start)).unwrap();
     assert_eq!(shown(&["show", unique]), shown(&["show", oldest]));
@@ -236,5 +237,107 @@ fn durations_are_seconds_or_hours_minutes_and_seconds() {
             refused.contains("`data.remediation.ready_timeout`"),
             "{refused}"
         );
+    }
+}
+
+#[test]
+fn a_run_is_aborted_and_unlocked_by_the_beginning_of_its_id_and_the_log_shows_who_began_it() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture
+        .run(&["apply", "--yes", "--stop-after", "0s"])
+        .with(8);
+    let log = fixture.run(&["log", "--format", "json"]).with(0).json();
+    let run = log["runs"][0]["run"].as_str().unwrap();
+    assert_eq!(log["runs"][0]["actor"], "Ada");
+    let shown = fixture.run(&["log"]).with(0).stdout;
+    assert!(shown.lines().next().unwrap().contains(" BY "), "{shown}");
+    assert!(shown.contains(" Ada "), "{shown}");
+    fixture.run(&["unlock", "7ZZ"]).with(1);
+    fixture
+        .run(&["unlock", &run[..5]])
+        .with(1)
+        .saying("is not locked");
+    let aborted = fixture.run(&["abort", &run[..5]]).with(0).stdout;
+    assert!(
+        aborted.contains(&format!("Run {run} is aborted")),
+        "{aborted}"
+    );
+}
+
+#[test]
+fn a_run_goes_on_when_nobody_reads_what_it_prints() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    let mut run = fixture.start(&["apply", "--yes"]);
+    drop((run.stdout.take(), run.stderr.take()));
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    assert_eq!(fixture.tags(), ["success"]);
+}
+
+#[test]
+fn a_blocked_plan_is_not_said_to_be_applied() {
+    let fixture = example("edge");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    fixture.edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.commit("Another image");
+    let file = fixture.checkout.outside().join("x.plan");
+    let file = file.to_str().unwrap();
+    let told = fixture.run(&["plan", "-o", file]).with(0).stderr;
+    assert!(told.contains("`trueup apply` refuses it"), "{told}");
+    assert!(!told.contains("applies it"), "{told}");
+    const LINE: &str = "Apply the saved plan";
+    let markdown = |arguments: &[&str]| {
+        let all = [arguments, &["--format", "markdown"]].concat();
+        fixture.run(&all).with(0).stdout
+    };
+    assert!(!markdown(&["show", file]).contains(LINE));
+    let allowed = ["plan", "--allow-redeploy", "all"];
+    assert!(markdown(&allowed).contains(LINE));
+    let told = fixture
+        .run(&[&allowed[..], &["-o", file]].concat())
+        .with(0)
+        .stderr;
+    assert!(told.contains("applies it"), "{told}");
+}
+
+#[test]
+fn files_and_words_that_cannot_be_read_are_told_in_plain_words() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture.checkout.write("broken", "{\"a\": [1,");
+    for (arguments, code, said) in [
+        (
+            &["show", "broken"][..],
+            1,
+            "is not JSON, or cut off (line 1, column 9)",
+        ),
+        (
+            &["apply", "broken"],
+            1,
+            "is not JSON, or cut off (line 1, column 9)",
+        ),
+        (
+            &["status", "["],
+            64,
+            "`[` is not a pattern: unclosed character class",
+        ),
+        (
+            &["plan", "--as-of", "yesterday"],
+            64,
+            "a day is written as `2026-11-23`",
+        ),
+        (
+            &["plan", "clean", "edge-1", "--step", "a.b=[1]"],
+            64,
+            "are not a JSON map",
+        ),
+        (
+            &["plan", "remediate", "--attempts", "21"],
+            64,
+            "it is from 1 to 20",
+        ),
+    ] {
+        fixture.run(arguments).with(code).saying(said);
     }
 }

@@ -42,6 +42,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         tag: tag.map(|kind| Arc::from(format!("{kind}/one/{id}"))),
         annotation: None,
         tag_owed: false,
+        actor: None,
         journal: None,
     }
 }

@@ -20,7 +20,7 @@ use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
 use crate::cli::planning::{PlanArguments, RemoteArguments};
-use crate::cli::values::duration;
+use crate::cli::value::duration;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
 use crate::record::RunRecord;

@@ -1,5 +1,10 @@
 //! The examples of each command, for `--help` and the manual pages.
 
+/// Whether a command takes an action and its nodes, or lists the actions.
+pub(super) fn takes_actions(command: &str) -> bool {
+    matches!(command, "plan" | "apply" | "actions")
+}
+
 /// The purpose of a command line, and the line.
 pub(in crate::cli) type Example = (&'static str, &'static str);
 

@@ -12,15 +12,12 @@ use std::fmt::Write as _;
 use anstyle::{Effects, Style};
 
 use super::action;
-pub(super) use examples::examples;
+use examples::{examples, takes_actions};
 pub(super) use page::page;
 
 /// The parts of `--help`, in their order.
 const TEMPLATE: &str =
     "{usage-heading} {usage}\n\n{about-with-newline}\n{before-help}{all-args}{after-help}";
-
-/// Commands that take an action and its nodes.
-const WITH_ACTIONS: [&str; 3] = ["plan", "apply", "actions"];
 
 /// Puts the help of a command and of those below it together.
 pub(super) fn arrange(command: clap::Command) -> clap::Command {
@@ -33,7 +30,7 @@ pub(super) fn arrange(command: clap::Command) -> clap::Command {
             let _ = writeln!(text, "  # {purpose}\n  {line}");
         }
     }
-    if WITH_ACTIONS.contains(&&*name) {
+    if takes_actions(&name) {
         text.push_str(if text.is_empty() { "" } else { "\n" });
         headed(&mut text, "Actions");
         text.push_str(&action::list());

@@ -5,8 +5,8 @@ use std::io;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::examples;
-use crate::cli::exit;
+use super::examples::{examples, takes_actions};
+use crate::cli::{action, exit};
 
 /// Variables that every command reads.
 const VARIABLES: [(&str, &str); 4] = [
@@ -38,8 +38,8 @@ pub(in crate::cli) fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     let mut roff = Roff::new();
-    if super::WITH_ACTIONS.contains(&command.get_name()) {
-        entries(&mut roff, "ACTIONS", super::action::ACTIONS.iter().copied());
+    if takes_actions(command.get_name()) {
+        entries(&mut roff, "ACTIONS", action::ACTIONS.iter().copied());
     }
     let codes = exit::CODES.iter();
     let codes: Vec<(String, &str)> = codes

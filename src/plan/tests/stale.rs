@@ -58,7 +58,7 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
                 let record = deployed(&node("n"));
                 w.records.insert(NodeName::from("n"), record);
             },
-            "the records of the nodes that the plan touches changed",
+            "the records of nodes that the plan touches have changed since it was made, last by run run-1: n",
         ),
         (
             |w| {

@@ -74,7 +74,7 @@ pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt:
         most: comment.max_bytes,
     };
     head(&mut page.text, plan, comment);
-    let foot = foot(comment);
+    let foot = foot(plan, comment);
     // The destructive part is whole: each kind with its count, and as many names as can be.
     let space = page.space().saturating_sub(foot.len() + RESERVE);
     destructive(&mut page.text, plan, space);
@@ -184,11 +184,11 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
     out.push('\n');
 }
 
-fn foot(comment: &Comment<'_>) -> String {
+fn foot(plan: &Plan, comment: &Comment<'_>) -> String {
     let mut text =
         "\nThe plan holds until the documents, the last site action or the machines that it is about change.\n"
             .to_owned();
-    if comment.digest.is_some() {
+    if comment.digest.is_some() && !plan.is_blocked() {
         text.push_str("Apply the saved plan to carry out exactly this.\n");
     }
     text

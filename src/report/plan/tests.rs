@@ -442,7 +442,6 @@ fn the_comment_has_everything_destructive_before_the_first_fold() {
     </details>
 
     The plan holds until the documents, the last site action or the machines that it is about change.
-    Apply the saved plan to carry out exactly this.
     "#);
 }
 

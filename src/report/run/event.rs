@@ -53,9 +53,9 @@ pub(super) fn what(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> f
         }
         EventKind::Stopping { running } => write!(
             out,
-            "{}, {} still running",
+            "{}: nothing new starts, {} still running; Ctrl-C again stops at once, and `trueup apply --resume` resumes the run",
             warning("stopping"),
-            counted(*running, "step", "steps")
+            counted(*running, "step is", "steps are")
         ),
         EventKind::Warning { message } => {
             write!(out, "{} {}", warning("warning:"), Visible(message))

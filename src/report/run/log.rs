@@ -23,7 +23,7 @@ pub fn log(out: &mut dyn Write, runs: &[RunRecord], palette: Palette) -> fmt::Re
         return writeln!(out, "Nothing was applied yet");
     }
     let mut table = Table::new(&[
-        "STARTED", "RUN", "ACTION", "REVISION", "OUTCOME", "NODES", "TAG",
+        "STARTED", "RUN", "BY", "ACTION", "REVISION", "OUTCOME", "NODES", "TAG",
     ]);
     for run in runs {
         let mut outcome = words(run.outcome).to_owned();
@@ -33,6 +33,7 @@ pub fn log(out: &mut dyn Write, runs: &[RunRecord], palette: Palette) -> fmt::Re
         table.row(vec![
             Cell::new(minutes(&run.started)),
             Cell::new(run.run.as_str()),
+            Cell::or_none(run.actor.as_deref()),
             Cell::new(&run.action),
             Cell::new(short(&run.revision)),
             Cell::in_role(role(run.outcome), outcome),
@@ -100,6 +101,7 @@ pub fn show(
         ("revision", Some(&*run.revision)),
         ("documents", Some(&*run.site_digest)),
         ("plan", Some(&*run.plan_digest)),
+        ("by", run.actor.as_deref()),
         ("started", Some(&*run.started)),
         ("ended", run.ended.as_deref()),
         ("tag", run.tag.as_deref()),

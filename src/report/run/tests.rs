@@ -150,6 +150,7 @@ fn record() -> RunRecord {
         tag: None,
         annotation: None,
         tag_owed: false,
+        actor: Some("Ada".into()),
         journal: None,
     }
 }
@@ -173,7 +174,7 @@ fn each_event_is_one_line_with_its_time() {
     06:41:05 +00:00:05  group compute gate deployed DOES NOT HOLD: 1 of 2; 50 % of 90 %
     06:41:06 +00:00:06  group compute FAILED: 1 of 2 nodes, 90 % wanted
     06:41:07 +00:00:07  records written, 2 nodes
-    06:41:08 +00:00:08  stopping, 1 step still running
+    06:41:08 +00:00:08  stopping: nothing new starts, 1 step is still running; Ctrl-C again stops at once, and `trueup apply --resume` resumes the run
     06:41:09 +00:00:09  warning: the lock is old
     06:41:10 +00:00:10  run 01J succeeded with failures after 12 min
     ");
@@ -336,8 +337,8 @@ fn the_log_is_a_table_and_a_run_is_shown_in_full() {
     out.push('\n');
     show(&mut out, &record(), None, Palette::Plain, false).unwrap();
     assert_snapshot!(out, @r"
-    STARTED           RUN  ACTION  REVISION      OUTCOME                            NODES                  TAG
-    2026-11-21 06:41  01J  update  111111111111  succeeded with failures (partial)  1 succeeded, 1 failed  -
+    STARTED           RUN  BY   ACTION  REVISION      OUTCOME                            NODES                  TAG
+    2026-11-21 06:41  01J  Ada  update  111111111111  succeeded with failures (partial)  1 succeeded, 1 failed  -
 
     Nothing was applied yet
 
@@ -347,6 +348,7 @@ fn the_log_is_a_table_and_a_run_is_shown_in_full() {
       revision  1111111111111111
       documents aa
       plan      bb
+      by        Ada
       started   2026-11-21T06:41:00.000Z
       ended     2026-11-21T06:53:34.000Z
       a part of the plan only, so no success of the site

@@ -31,7 +31,9 @@ impl<'de> Deserialize<'de> for Number {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Number, E> {
-                text.parse().map(Number).map_err(E::custom)
+                text.parse()
+                    .map(Number)
+                    .map_err(|_| E::custom(format!("`{text}` is not a 64-bit number")))
             }
 
             fn visit_u64<E: Error>(self, number: u64) -> Result<Number, E> {

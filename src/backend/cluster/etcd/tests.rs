@@ -182,7 +182,7 @@ async fn what_is_no_answer_of_etcd_is_told_apart_from_what_is_no_answer() {
                 })
             },
             true,
-            "answers, but not as etcd does: an answer that cannot be understood: invalid digit found in string",
+            "answers, but not as etcd does: an answer that cannot be understood: `-1` is not a 64-bit number",
         ),
         (
             |_| {
