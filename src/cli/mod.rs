@@ -12,6 +12,7 @@ mod complete;
 mod context;
 mod demo;
 mod diff;
+mod doctor;
 mod environment;
 mod etcd;
 mod exit;
@@ -121,6 +122,8 @@ enum Command {
     Abort(interrupted::AbortCommand),
     /// Release the lock of a crashed run
     Unlock(interrupted::UnlockCommand),
+    /// Check git, the remote, trust, backends, rights and clocks, each with a next step
+    Doctor(doctor::DoctorCommand),
     /// Show the endpoints, files and programs that the documents of a site name, and trust them
     Trust(trust::TrustCommand),
     /// Play a demonstration on the simulator, in a throwaway folder
@@ -334,6 +337,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
         Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
+        Command::Doctor(command) => doctor::run(&mut context, &command),
         Command::Schemas(command) => schemas::run(&mut context, &command),
         Command::Actions => manual::actions(&mut context),
         Command::Completions(arguments) => manual::completions(&mut context, &arguments),

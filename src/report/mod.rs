@@ -8,6 +8,7 @@
 pub mod airship;
 pub mod diagnostics;
 pub mod diff;
+pub mod doctor;
 mod escape;
 pub mod etcd;
 pub mod json;

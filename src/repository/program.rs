@@ -59,6 +59,19 @@ pub(super) struct Output {
 }
 
 impl Repository {
+    /// The version of the `git` program, such as `2.39.5`.
+    ///
+    /// # Errors
+    ///
+    /// It is not found, or does not answer in time.
+    pub fn git_version(&self) -> Result<String, Error> {
+        let limit = Duration::from_secs(10);
+        let output = self.run_program(&["version"], ProgramTimeout::Unattended(limit), limit)?;
+        let version = output.stdout.trim().strip_prefix("git version ");
+        let version = version.and_then(|rest| rest.split(' ').next());
+        Ok(version.unwrap_or("of unknown version").to_owned())
+    }
+
     /// Runs `git` in this repository, for as long as is left of the limit.
     pub(super) fn run_program(
         &self,

@@ -310,6 +310,32 @@ impl Remote<'_> {
         Ok(PushOutcome::Published)
     }
 
+    /// Asks whether a push of a ref would reach the remote: git does all but send it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] where the remote takes no push, with what git said.
+    pub fn would_accept(&self, name: &str) -> Result<(), Error> {
+        self.begin();
+        let spec = format!("HEAD:{name}");
+        let output = self.run(&[
+            "push",
+            "--dry-run",
+            "--porcelain",
+            "--quiet",
+            "--no-verify",
+            "--no-follow-tags",
+            "--recurse-submodules=no",
+            "--",
+            &self.name,
+            &spec,
+        ])?;
+        match output.success {
+            true => Ok(()),
+            false => Err(self.refused(&[], &output)),
+        }
+    }
+
     fn try_push(&self, updates: &[RefUpdate], flags: &[&str]) -> Result<Output, Error> {
         if let Way::Transport(transport) = &self.way {
             let pushed = transport.push(self.repository, updates);

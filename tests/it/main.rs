@@ -18,6 +18,7 @@ mod cli_apply_changes;
 mod cli_complete;
 #[cfg(test)]
 mod cli_estimate;
+mod cli_doctor;
 #[cfg(test)]
 mod cli_help;
 #[cfg(test)]

@@ -157,6 +157,7 @@ fn read_in_every_way(fixture: &Fixture) {
         run(fixture, &["log", "--format", format]);
         run(fixture, &["status", "--format", format]);
         run(fixture, &["etcd", "--format", format]);
+        run(fixture, &["doctor", "--format", format]);
         run(fixture, &["nodes", "--clean-steps", "--format", format]);
         run(fixture, &["apply", "--format", format]);
         run(

@@ -6,6 +6,7 @@
 //! whether it can be retried ([`Class`]).
 
 mod answer;
+mod dates;
 mod endpoint;
 mod failure;
 mod origin;
@@ -31,6 +32,7 @@ use crate::backend::fence;
 use crate::backend::retry::policy;
 
 pub use answer::Answer;
+pub use dates::{ServerDate, server_dates};
 pub use endpoint::{Endpoint, EndpointError, is_loopback};
 pub use failure::{Class, Failure};
 pub use request::{Credentials, Dialect, Plain, Request};
@@ -243,6 +245,7 @@ impl Client {
                 }
             }
         }
+        dates::note(&origin.authority, &headers);
         Ok(Answer::new(origin.clone(), status, headers, body))
     }
 

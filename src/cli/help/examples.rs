@@ -112,6 +112,13 @@ fn of_others(command: &str) -> &'static [Example] {
             ("Show what the documents name, and trust it", "trueup trust"),
             ("List what is trusted", "trueup trust --list"),
         ],
+        "doctor" => &[
+            ("Check everything", "trueup doctor"),
+            (
+                "Check what needs no remote, for a script",
+                "trueup doctor --offline --format json",
+            ),
+        ],
         "schemas" => &[(
             "Refresh the schemas beside a site after an upgrade",
             "trueup schemas .schemas",

@@ -58,7 +58,7 @@ impl TrustGate {
 
     /// Returns what is new in a reach that is not trusted (nothing, where it only lacks what was trusted);
     /// `None` where it is trusted.
-    pub(super) fn untrusted(
+    pub(in crate::cli) fn untrusted(
         &self,
         reach: &Reach,
         secrets: &dyn Secrets,

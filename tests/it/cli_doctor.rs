@@ -1,0 +1,125 @@
+//! `trueup doctor`: what is checked, and what is left closed.
+
+use serde_json::Value;
+
+use super::accepted::example;
+use super::cli_trust;
+use super::fixture::{Ended, Fixture};
+use super::git::Origin;
+
+/// The state and the finding of a check, and its next step.
+fn check(ended: &Ended, name: &str) -> (String, String, String) {
+    let all: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let checks = all["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["check"] == name);
+    let found = found.unwrap_or_else(|| panic!("no check `{name}`: {all:#}"));
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    (text("state"), text("found"), text("next"))
+}
+
+fn doctor(fixture: &Fixture, arguments: &[&str]) -> Ended {
+    fixture.run(&[&["doctor", "--format", "json"], arguments].concat())
+}
+
+fn state(ended: &Ended, name: &str) -> String {
+    check(ended, name).0
+}
+
+#[test]
+fn a_sound_site_passes_and_its_remote_is_not_changed() {
+    let fixture = example("control-plane");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    let ended = doctor(&fixture, &[]).with(0);
+    for name in [
+        "version",
+        "git",
+        "repository",
+        "site",
+        "trust",
+        "backends",
+        "cluster",
+        "etcd",
+    ] {
+        assert_eq!(state(&ended, name), "ok", "{name}: {}", ended.stdout);
+    }
+    assert_eq!(state(&ended, "remote"), "warn");
+    let origin = Origin::new();
+    fixture
+        .checkout
+        .git(&["remote", "add", "origin", &origin.url()]);
+    fixture
+        .checkout
+        .git(&["push", "--quiet", "--set-upstream", "origin", "main"]);
+    let before = origin.git(&["for-each-ref"]);
+    let ended = doctor(&fixture, &[]).with(0);
+    let (state_of_remote, found, _) = check(&ended, "remote");
+    assert_eq!(state_of_remote, "ok", "{found}");
+    assert!(found.contains("trial push"), "{found}");
+    assert_eq!(origin.git(&["for-each-ref"]), before);
+    let shown = fixture.run(&["doctor"]).with(0).stdout;
+    assert!(shown.contains("\nok    git "), "{shown}");
+    assert!(shown.contains("0 checks failed of "), "{shown}");
+}
+
+#[test]
+fn a_remote_that_does_not_answer_fails_with_a_next_step() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    let gone = fixture.checkout.outside().join("gone");
+    fixture
+        .checkout
+        .git(&["remote", "add", "origin", gone.to_str().unwrap()]);
+    let ended = doctor(&fixture, &[]).with(1);
+    let (state_of_remote, _, next) = check(&ended, "remote");
+    assert_eq!(state_of_remote, "fail");
+    assert!(!next.is_empty());
+    let ended = doctor(&fixture, &["--offline"]).with(0);
+    assert_eq!(state(&ended, "remote"), "skip");
+    assert_eq!(state(&ended, "backends"), "ok");
+}
+
+#[test]
+fn outside_of_a_repository_and_without_a_site_the_rest_is_skipped() {
+    let fixture = Fixture::empty("none");
+    let outside = fixture.checkout.outside().join("empty");
+    std::fs::create_dir(&outside).unwrap();
+    let ended = doctor(&fixture, &["-C", outside.to_str().unwrap()]).with(1);
+    assert_eq!(state(&ended, "repository"), "fail");
+    assert_eq!(state(&ended, "backends"), "skip");
+    let broken = example("edge");
+    broken.edit(
+        "profiles.yaml",
+        "hardware_profile: small-server",
+        "hardware_profile: gone",
+    );
+    let ended = doctor(&broken, &[]).with(1);
+    assert_eq!(state(&ended, "site"), "fail");
+    assert!(check(&ended, "site").2.contains("trueup validate"));
+    assert_eq!(state(&ended, "backends"), "skip");
+}
+
+#[test]
+fn what_is_not_trusted_is_neither_opened_nor_contacted() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("opened");
+    let fixture = cli_trust::site(&format!(
+        "networks: [127.0.0.0/8], scheme: http, port: {port}, credentials: {{username: u, password: {{exec: [touch, '{}']}}}}",
+        mark.display()
+    ));
+    let ended = doctor(&fixture, &[]).with(1);
+    let (state_of_trust, found, next) = check(&ended, "trust");
+    assert_eq!(state_of_trust, "fail", "{}", ended.stdout);
+    assert!(found.contains("program ["), "{found}");
+    assert!(next.contains("trueup trust"));
+    assert_eq!(state(&ended, "backends"), "skip");
+    assert!(!mark.exists());
+    assert!(listener.accept().is_err());
+    // The simulator needs no trust; here the operator gives it, and the controllers are asked.
+    fixture.run(&["trust", "--yes"]).with(0);
+    let ended = doctor(&fixture, &[]).with(1);
+    assert_eq!(state(&ended, "trust"), "ok", "{}", ended.stdout);
+    assert_eq!(state(&ended, "backends"), "fail");
+}
