@@ -89,6 +89,51 @@ pub(super) const CONTROL_PLANE: Example = Example {
     ],
 };
 
+/// Three racks of machines with Redfish controllers, as they stand in `site-examples/redfish`.
+const REDFISH: Example = Example {
+    name: "redfish",
+    summary: "nine machines with Redfish controllers, whose README.md tells what to replace",
+    message: "Describe a site of Redfish machines",
+    files: &[
+        (
+            "README.md",
+            include_str!("../../site-examples/redfish/README.md"),
+        ),
+        (
+            "backends.yaml",
+            include_str!("../../site-examples/redfish/backends.yaml"),
+        ),
+        (
+            "networks.yaml",
+            include_str!("../../site-examples/redfish/networks.yaml"),
+        ),
+        (
+            "nodes.yaml",
+            include_str!("../../site-examples/redfish/nodes.yaml"),
+        ),
+        (
+            "policy.yaml",
+            include_str!("../../site-examples/redfish/policy.yaml"),
+        ),
+        (
+            "profiles.yaml",
+            include_str!("../../site-examples/redfish/profiles.yaml"),
+        ),
+        (
+            "racks.yaml",
+            include_str!("../../site-examples/redfish/racks.yaml"),
+        ),
+        (
+            "site-definition.yaml",
+            include_str!("../../site-examples/redfish/site-definition.yaml"),
+        ),
+        (
+            "strategy.yaml",
+            include_str!("../../site-examples/redfish/strategy.yaml"),
+        ),
+    ],
+};
+
 /// Where the schemas are for the example, and where `init` writes them: a hidden folder, which no site
 /// reads.
 const SCHEMAS_OF_EXAMPLE: &str = "../../schemas/";
@@ -110,6 +155,8 @@ enum ExampleName {
     Edge,
     /// A control plane with etcd, and two workers.
     ControlPlane,
+    /// Racks of machines with Redfish controllers: networks, credentials, fingerprints, an image server.
+    Redfish,
 }
 
 impl ExampleName {
@@ -117,6 +164,7 @@ impl ExampleName {
         match self {
             Self::Edge => &EDGE,
             Self::ControlPlane => &CONTROL_PLANE,
+            Self::Redfish => &REDFISH,
         }
     }
 }
@@ -138,11 +186,16 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
         }
     };
     context.printer.tell(&format!(
-        "Wrote the site `{}` to {}: {}, {committed}.\n\nTry it:\n  cd {}\n{next}  trueup validate\n  trueup plan\n  trueup apply",
+        "Wrote the site `{}` to {}: {}, {committed}.\n\nTry it:\n  cd {}\n{next}  trueup validate\n{}",
         example.name,
         command.folder.display(),
         example.summary,
         command.folder.display(),
+        match command.example {
+            ExampleName::Edge | ExampleName::ControlPlane => "  trueup plan\n  trueup apply",
+            // There are no such machines yet.
+            ExampleName::Redfish => "  trueup plan --observed none",
+        }
     ));
     Ok(0)
 }

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use trueup::backend::{BackendContext, Clock, choose, clock};
 use trueup::site::{Accept, At, Depth, Detail, Loader, Settings, locate};
 
+use crate::fixture::Fixture;
 use crate::git::Checkout;
 
 /// All files below a folder, by path.
@@ -20,6 +21,52 @@ fn files(folder: &Path, prefix: &str, found: &mut BTreeMap<String, Vec<u8>>) {
         } else {
             found.insert(path, std::fs::read(entry.path()).unwrap());
         }
+    }
+}
+
+#[test]
+fn the_example_of_redfish_machines_is_valid_and_planned_as_init_writes_it() {
+    let fixture = Fixture::empty("redfish");
+    let folder = fixture.checkout.outside().join("redfish");
+    let folder = folder.to_str().unwrap();
+    let told = fixture
+        .run(&["init", "--example", "redfish", folder])
+        .with(0)
+        .stderr;
+    assert!(told.contains("trueup plan --observed none"), "{told}");
+    let here = |arguments: &[&str]| fixture.run(&[&["-C", folder], arguments].concat());
+    let valid = here(&["validate", "--format", "json"]).with(0).json();
+    assert_eq!(
+        valid["diagnostics"].as_array().map(Vec::len),
+        Some(0),
+        "{valid:#}"
+    );
+    let plan = here(&["plan", "--observed", "none", "--format", "json"])
+        .with(0)
+        .json();
+    assert_eq!(
+        plan["changes"].as_array().map(Vec::len),
+        Some(9),
+        "{plan:#}"
+    );
+    // A twentieth of nine machines is one, and the control plane is protected.
+    assert_eq!(plan["groups"].as_array().map(Vec::len), Some(4));
+    let reach = here(&["trust", "--format", "json", "--yes"]).with(0).stdout;
+    for named in [
+        "10.60.0.0/22",
+        "images.example.org",
+        "/run/secrets/bmc/",
+        "/etc/trueup/bmc-ca.pem",
+    ] {
+        assert!(reach.contains(named), "{named}: {reach}");
+    }
+    let secret = here(&["render"]).with(0).stdout;
+    assert!(secret.contains("/run/secrets/bmc/{node}"), "{secret}");
+    for file in ["README.md", "nodes.yaml"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/redfish");
+        let read = |folder: &Path| std::fs::read_to_string(folder.join(file)).unwrap();
+        let written = read(Path::new(folder)).replace(".schemas/", "../../schemas/");
+        assert_eq!(written, read(&source));
     }
 }
 
