@@ -50,6 +50,8 @@ mod cli_validate;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod deploy;
+#[cfg(test)]
 mod design_seaworthy;
 #[cfg(test)]
 mod dice;
