@@ -191,6 +191,7 @@ fn run() -> RunRecord {
         annotation: None,
         journal: None,
         tag_owed: Default::default(),
+        actor: None,
     }
 }
 

@@ -17,8 +17,9 @@ mod cli_apply_changes;
 #[cfg(test)]
 mod cli_complete;
 #[cfg(test)]
-mod cli_estimate;
 mod cli_doctor;
+#[cfg(test)]
+mod cli_estimate;
 #[cfg(test)]
 mod cli_help;
 #[cfg(test)]
@@ -69,6 +70,7 @@ mod git;
 mod hostile;
 #[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod hostile_repositories;
 #[cfg(test)]
 mod killed;
