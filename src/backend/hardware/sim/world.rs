@@ -192,11 +192,11 @@ impl World {
     /// Opens a world; where there is no file, it is made with the first entry.
     pub(super) fn open(path: &Path) -> Result<Self, StateError> {
         let mut world = Self::new(path);
-        world.view()?;
+        world.read()?;
         if world.is_long_winded() {
             world = Self::new(path);
             write_anew(path)?;
-            world.view()?;
+            world.read()?;
         }
         if world.is_alone() {
             let operations = world.machines.values();
@@ -255,6 +255,14 @@ impl World {
 
     /// The machines as they are now, what others did included.
     pub(super) fn view(&mut self) -> Result<View<'_>, StateError> {
+        self.read()?;
+        let now = self.time.now();
+        Ok(View { world: self, now })
+    }
+
+    /// Takes in what others did. Time does not begin with this: the file is opened outside of the runtime, whose
+    /// clock is another one.
+    fn read(&mut self) -> Result<(), StateError> {
         if self.file.is_none() && self.path.exists() {
             self.open_file(false)?;
         }
@@ -264,8 +272,7 @@ impl World {
             self.file = Some(file);
             read?;
         }
-        let now = self.time.now();
-        Ok(View { world: self, now })
+        Ok(())
     }
 
     /// The machines as they are now, to be changed; no other process reads or changes them meanwhile.
