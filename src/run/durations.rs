@@ -16,6 +16,8 @@ use crate::step::StepKind;
 const KEPT: usize = 64;
 /// Fewer values say too little.
 const ENOUGH: usize = 5;
+/// A year: no step takes longer, and what is read says nothing else.
+const LONGEST: u64 = 366 * 86_400_000;
 /// Pairs of kind and profile at most: one more is not kept.
 const MOST: usize = 1_000;
 
@@ -85,7 +87,8 @@ impl Durations {
         for line in bytes.split(|byte| *byte == b'\n') {
             // A kind that this program does not know is one of a newer one.
             if let Ok(line) = serde_json::from_slice::<Written>(line) {
-                for value in line.milliseconds {
+                let believed = line.milliseconds.into_iter();
+                for value in believed.filter(|value| *value <= LONGEST) {
                     all.add(line.kind, &line.hardware_profile, value);
                 }
             }
@@ -139,7 +142,8 @@ mod tests {
     fn a_file_that_is_damaged_or_newer_gives_what_can_be_read() {
         let text = "{\"kind\":\"deploy\",\"hardware_profile\":\"a\",\"milliseconds\":[1,2,3,4,5]}\nno JSON\n\
                     {\"kind\":\"teleport\",\"hardware_profile\":\"a\",\"milliseconds\":[1]}\n\
-                    {\"kind\":\"prepare\",\"hardware_profile\":\"a\",\"milliseconds\":[-1]}\n";
+                    {\"kind\":\"prepare\",\"hardware_profile\":\"a\",\"milliseconds\":[-1]}\n\
+                    {\"kind\":\"destroy\",\"hardware_profile\":\"a\",\"milliseconds\":[18446744073709551615]}\n";
         let all = Durations::parsed(text.as_bytes());
         assert_eq!(all.of(StepKind::Deploy, "a"), Some(&[1u64, 2, 3, 4, 5][..]));
         assert_eq!(all.values.len(), 1);

@@ -75,6 +75,8 @@ mod hostile_repositories;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod outputs;
+#[cfg(test)]
 mod pods;
 #[cfg(test)]
 mod readme;
