@@ -16,7 +16,7 @@ use crate::step::StepKind;
 const KEPT: usize = 64;
 /// Fewer values say too little.
 const ENOUGH: usize = 5;
-/// A year: no step takes longer, and what is read says nothing else.
+/// A year: no step takes longer, so a longer value is not a duration of one.
 const LONGEST: u64 = 366 * 86_400_000;
 /// Pairs of kind and profile at most: one more is not kept.
 const MOST: usize = 1_000;
