@@ -52,7 +52,11 @@ impl Schedule<'_> {
             (StepKind::CriticalCheck, _) => self.critical_check(),
             (StepKind::Tag, _) => Choice::Leave,
             (
-                StepKind::Record | StepKind::Adopt | StepKind::Forget | StepKind::AcceptIdentity,
+                StepKind::Record
+                | StepKind::Adopt
+                | StepKind::Forget
+                | StepKind::AcceptIdentity
+                | StepKind::AcceptDifferences,
                 _,
             ) => match cause {
                 Some(cause) => skipped(cause),

@@ -1,10 +1,12 @@
-//! `trueup accept`: take the machine that is there for the one of the document.
+//! `trueup accept`: take the machine that is there for the one of the document, or leave it as it is where it differs
+//! from its design.
 
 use clap::Args;
 
+use super::action::ActionArguments;
 use super::apply::{self, ApplyCommand};
 use super::context::Context;
-use super::planning::RemoteArguments;
+use super::planning::{PlanArguments, RemoteArguments};
 use super::{Failure, FailureKind};
 
 /// `trueup accept`.
@@ -14,8 +16,17 @@ pub(super) struct AcceptCommand {
     #[arg(required = true, value_name = "NODE")]
     nodes: Vec<String>,
     /// Record the UUID, serial number, provisioner id or MAC addresses that are observed now
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["field", "reason", "unset"])]
     identity: bool,
+    /// Accept a difference instead of a redeploy: a field as plans name it, `*` for any name
+    #[arg(long, value_name = "PATH")]
+    field: Vec<String>,
+    /// Why, as plans show it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Undo the acceptance
+    #[arg(long)]
+    unset: bool,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -23,13 +34,15 @@ pub(super) struct AcceptCommand {
     remote: RemoteArguments,
 }
 
-/// Shows what was recorded and what is observed now, asks, and records it in a run of its own.
+/// Shows what would be recorded, asks, and records it in a run of its own.
 pub(super) fn run(context: &mut Context, command: &AcceptCommand) -> Result<u8, Failure> {
-    if !command.identity {
-        let message = "`accept` needs `--identity`";
+    if !command.identity && command.field.is_empty() {
+        let message = "`accept` needs `--identity`, or `--field PATH`";
         return Err(Failure::new(FailureKind::Usage, message));
     }
-    let nodes = command.nodes.clone();
-    let apply = ApplyCommand::accept(nodes, command.yes, command.remote.clone());
+    let command = command.clone();
+    let fields = ActionArguments::of_fields(command.field, command.reason, command.unset);
+    let arguments = PlanArguments::of_action(fields, command.remote);
+    let apply = ApplyCommand::accept(command.nodes, command.yes, arguments);
     apply::run(context, &apply)
 }

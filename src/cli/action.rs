@@ -60,10 +60,13 @@ pub(super) struct ActionArguments {
     /// A clean step, as interface.step, with its arguments as JSON behind `=`; given again, they run in that order
     #[arg(long, value_name = "I.S[=ARGS]")]
     step: Vec<String>,
-    /// Why a machine is retired or in maintenance
+    /// Accept a difference instead of a redeploy: a field as plans name it, `*` for any name
+    #[arg(long, value_name = "PATH")]
+    field: Vec<String>,
+    /// Why a machine is retired or in maintenance, or a difference is accepted
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Take the flag off again
+    /// Take the flag off again, or undo an acceptance
     #[arg(long)]
     unset: bool,
     /// Most machines remediated at the same time [default: the policy's, else 1]
@@ -176,7 +179,10 @@ pub(super) const ACTIONS: [(&str, &str); 24] = [
         "Set the maintenance flag; with --unset, take it off",
     ),
     ("forget NODE…", "Drop records"),
-    ("accept NODE…", "Record the identity that machines show now"),
+    (
+        "accept NODE…",
+        "Record the identity that machines show now, or differences that stay",
+    ),
     ("remediate [NODE…]", "Bring failed machines back"),
     (
         "remediate --watch",
@@ -258,7 +264,19 @@ impl ActionArguments {
             nodes: nodes.iter().map(|node| Arc::from(node.as_str())).collect(),
             reason: self.reason.as_deref().map(Arc::from),
             clean_steps: clean_steps.collect::<Result<_, _>>()?,
+            fields: self.field.iter().map(|path| path.as_str().into()).collect(),
+            undo: self.unset && action == Action::Accept,
         })
+    }
+
+    /// Of differences that are accepted, or are no more.
+    pub(super) fn of_fields(field: Vec<String>, reason: Option<String>, unset: bool) -> Self {
+        Self {
+            field,
+            reason,
+            unset,
+            ..Self::default()
+        }
     }
 
     /// How nodes leave their clusters.
@@ -327,6 +345,7 @@ impl ActionArguments {
                 "`--i-have-checked` needs a machine that `--node-is-gone` names",
             ));
         }
+        self.check_fields(action)?;
         if let (Some(grace), Some(timeout)) =
             (self.drain_node_grace_period, self.drain_node_timeout)
             && grace >= timeout
@@ -336,6 +355,21 @@ impl ActionArguments {
             )));
         }
         Ok(())
+    }
+
+    /// Checks that an acceptance says of what, and why.
+    fn check_fields(&self, action: Action) -> Result<(), Failure> {
+        let is_of_fields = !self.field.is_empty();
+        let explains = self.reason.is_some() || self.unset;
+        match action == Action::Accept {
+            true if explains && !is_of_fields => Err(usage(
+                "`--reason` and `--unset` belong to the differences that `accept --field` names",
+            )),
+            true if is_of_fields && !explains => Err(usage(
+                "`accept --field` needs `--reason`, which every plan shows",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The times, whether each was given, and whether it belongs to an action.
@@ -358,7 +392,7 @@ impl ActionArguments {
     }
 
     /// The other flags, whether each was given, and whether it belongs to an action.
-    fn flags(&self, action: Action) -> [(&'static str, bool, bool); 15] {
+    fn flags(&self, action: Action) -> [(&'static str, bool, bool); 16] {
         use Action as A;
         let leaves = action.leaves_clusters();
         let drains = leaves || action == A::Drain;
@@ -369,8 +403,8 @@ impl ActionArguments {
         let erases = matches!(action, A::Update | A::Redeploy | A::Teardown | A::Destroy);
         let gone = removes || goes || matches!(action, A::ClearLabels);
         let forgets = matches!(action, A::Teardown | A::Destroy);
-        let has_reason = matches!(action, A::Retire | A::SetMaintenance);
-        let unsets = matches!(action, A::Unretire | A::UnsetMaintenance);
+        let has_reason = matches!(action, A::Retire | A::SetMaintenance | A::Accept);
+        let unsets = matches!(action, A::Unretire | A::UnsetMaintenance | A::Accept);
         let keeps = self.preserve_local_storage;
         let most = self.max_remediations.is_some();
         let revision = self.target_revision.is_some();
@@ -385,6 +419,7 @@ impl ActionArguments {
             ("--i-have-checked", self.i_have_checked, gone),
             ("--forget", self.forget, forgets),
             ("--step", !self.step.is_empty(), action == A::Clean),
+            ("--field", !self.field.is_empty(), action == A::Accept),
             ("--reason", self.reason.is_some(), has_reason),
             ("--unset", self.unset, unsets),
             ("--max-remediations", most, remedies),

@@ -7,7 +7,10 @@ pub(super) const USAGE: u8 = 64;
 
 /// All exit codes, each with its meaning.
 pub(super) const CODES: [(u8, &str); 11] = [
-    (0, "done; with `--detailed-exitcode`: no changes"),
+    (
+        0,
+        "done; with `--detailed-exitcode`: no changes, or such as were accepted before",
+    ),
     (
         1,
         "an error: invalid documents, a backend that does not answer, a broken file",

@@ -216,12 +216,12 @@ fn save_observed(
     written.map_err(|error| unsaved(&error))
 }
 
-/// 0: no changes; 2: changes; 3: some of them destructive.
+/// 0: no changes, or such as were accepted before; 2: changes; 3: some of them destructive.
 fn detailed(plan: &Plan) -> u8 {
     let mut shown = plan
         .changes
         .iter()
-        .filter(|change| change.kind != ChangeKind::None);
+        .filter(|change| change.kind != ChangeKind::None && !change.is_accepted());
     if plan
         .changes
         .iter()

@@ -158,9 +158,10 @@ impl PlanArguments {
         self.skip_blocked = true;
     }
 
-    /// No flags but those of the remote.
-    pub(in crate::cli) fn of_remote(remote: RemoteArguments) -> Self {
+    /// No flags but those of an action and of the remote.
+    pub(in crate::cli) fn of_action(action: ActionArguments, remote: RemoteArguments) -> Self {
         Self {
+            action,
             remote,
             ..Self::default()
         }

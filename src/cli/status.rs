@@ -120,10 +120,10 @@ fn rows<'p>(planned: &'p Planned, names: Vec<(&'p NodeName, bool)>) -> Vec<Statu
 
 /// The differences, one phrase each: drift in words, edits by their field.
 fn words(change: &Change) -> Vec<Arc<str>> {
-    let fields = change
-        .fields
-        .iter()
-        .map(|field| Arc::from(format!("{} differs", field.path)));
+    let fields = change.fields.iter().map(|field| match field.accepted {
+        Some(_) => Arc::from(format!("{} differs, as accepted", field.path)),
+        None => Arc::from(format!("{} differs", field.path)),
+    });
     let words: Vec<Arc<str>> = change.reasons.iter().cloned().chain(fields).collect();
     if words.is_empty() {
         return vec![Arc::from("differs from the applied design")];

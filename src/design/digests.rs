@@ -8,11 +8,12 @@ use data_encoding::HEXLOWER;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use super::Section;
+use super::{Section, canonical};
+use crate::document::Node;
 
 const BYTES: usize = 32;
 
-/// The digest of a section: a SHA-256, written in lower-case hexadecimal digits.
+/// The digest of a section, or of a value in one: a SHA-256, written in lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SectionDigest(pub [u8; BYTES]);
 
@@ -20,6 +21,14 @@ pub struct SectionDigest(pub [u8; BYTES]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest has 64 lower-case hexadecimal digits")]
 pub struct NoDigest;
+
+impl SectionDigest {
+    /// The digest of a value.
+    #[must_use]
+    pub fn of(value: &Node) -> Self {
+        Self(canonical::sum(value))
+    }
+}
 
 impl fmt::Display for SectionDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,10 +83,44 @@ impl<'de> Deserialize<'de> for SectionDigest {
     }
 }
 
+/// A field of a machine's design that differs from what is on the machine, and its value now.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct DesignDifference {
+    /// Which section.
+    pub section: Section,
+    /// Where in the section.
+    pub path: Arc<str>,
+    /// The digest of the designed value; absent: the design has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<SectionDigest>,
+}
+
+/// A difference that is accepted, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Acceptance {
+    /// Which.
+    pub difference: DesignDifference,
+    /// Why.
+    pub reason: Arc<str>,
+}
+
+/// The differences of a machine that are accepted from now on, and what is on it instead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct AcceptedDesign {
+    /// The commit whose design is on the machine.
+    pub revision: Arc<str>,
+    /// The digests of its record: of what is on it, and of the rest as it was or is brought up to date.
+    pub digests: Digests,
+    /// All differences that are accepted; none: no more.
+    pub differences: Vec<Acceptance>,
+}
+
 /// The digests of the sections of a machine, of all or of some; in JSON a map from section to digest.
 ///
 /// Clones share them until one is changed: a design and the record of it have the same.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Digests(Arc<[Option<SectionDigest>; Section::ALL.len()]>);
 
 impl Digests {

@@ -16,6 +16,7 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod hostile;
 mod identity;
+mod ignored;
 mod inherit;
 mod kind;
 mod merge_join;
@@ -47,7 +48,8 @@ use crate::remediation::{MAX_UNHEALTHY, RemediationLimits};
 pub use build::{Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
-pub use digests::{Digests, NoDigest, SectionDigest};
+pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
+pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
@@ -445,6 +447,10 @@ pub struct Policy {
     pub redeploy_on_change: RedeployPolicy,
     /// How failed machines are brought back.
     pub remediation: RemediationPolicy,
+    /// Changes of fields that need a redeploy, and are accepted as they are instead; the first that applies counts.
+    pub ignored: Vec<IgnoredChanges>,
+    /// Codes of warnings that are not reported.
+    pub silenced: BTreeSet<Arc<str>>,
 }
 
 /// How failed machines are brought back (metal3-remediation).

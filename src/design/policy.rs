@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
-    BackendKind, CleaningPolicy, Design, HardwareBackend, MaintenanceWindow, MaxUnavailable,
-    NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, Share, WipePolicy, kind,
+    BackendKind, CleaningPolicy, Design, HardwareBackend, IgnoredChanges, MaintenanceWindow,
+    MaxUnavailable, NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, Share,
+    WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
 use crate::document::{Map, Node, Seconds};
@@ -127,9 +128,25 @@ fn read_policy(data: &Node, design: &mut Design) {
         _ => RedeployPolicy::Ask,
     };
     policy.parallelism = size(data, "parallelism");
+    policy.silenced = texts(data, "silence").collect();
+    policy.ignored = items(data, "ignore_changes")
+        .iter()
+        .map(read_ignored)
+        .collect();
     policy.max_failures = number(data, "max_failures");
     if let Some(remediation) = data.get("remediation") {
         policy.remediation = read_remediation(remediation);
+    }
+}
+
+fn read_ignored(data: &Node) -> IgnoredChanges {
+    IgnoredChanges {
+        selectors: Selector::read_all(data, "selectors"),
+        // The schema refuses those that are none.
+        paths: texts(data, "paths")
+            .filter_map(|path| path.parse().ok())
+            .collect(),
+        reason: text(data, "reason").unwrap_or_else(|| Arc::from("")),
     }
 }
 

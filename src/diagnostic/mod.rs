@@ -10,6 +10,7 @@ mod credential;
 mod sources;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -127,6 +128,12 @@ impl Diagnostic {
         }
     }
 
+    /// Whether it is a warning of one of these codes.
+    #[must_use]
+    pub fn is_silenced_by(&self, codes: &BTreeSet<Arc<str>>) -> bool {
+        self.severity == Severity::Warning && codes.contains(self.code.0)
+    }
+
     /// Adds a hint.
     #[must_use]
     pub fn hint<'a>(mut self, hint: impl Into<Cow<'a, str>>) -> Self {
@@ -196,6 +203,11 @@ impl Diagnostics {
     /// Adds all of another list.
     pub fn extend(&mut self, other: impl IntoIterator<Item = Diagnostic>) {
         self.list.extend(other);
+    }
+
+    /// Drops the warnings of some codes.
+    pub fn silence(&mut self, codes: &BTreeSet<Arc<str>>) {
+        self.list.retain(|each| !each.is_silenced_by(codes));
     }
 
     /// Whether there is no problem at all.

@@ -21,5 +21,5 @@ pub use documents::{
     ChangedDocument, DocumentDiff, FieldDiff, PresentDocument, documents, rendered,
 };
 pub use node::{NodeReasons, Revision};
-pub use reason::{FieldChange, Link, Reasons};
+pub use reason::{FieldChange, Link, Reasons, ValueDifference};
 pub use text::{LONGEST_TEXT, Line, LineKind, lines, shown};

@@ -20,10 +20,10 @@ use rustc_hash::FxHashMap;
 
 use super::compare::{Difference, compare};
 use super::edits::{EditLog, Which};
-use super::reason::{FieldChange, Link, Reasons};
+use super::reason::{FieldChange, Link, Reasons, ValueDifference};
 use super::text::shown;
 use super::ways::{Hop, Side};
-use crate::design::{Design, NodeDesign, NodeName, Section};
+use crate::design::{Design, DesignDifference, NodeDesign, NodeName, Section, SectionDigest};
 use crate::diagnostic::{Mark, Sources};
 use crate::document::{Document, Map, Node, Value};
 use crate::render::path::Path;
@@ -69,6 +69,9 @@ struct FieldDifference {
     before: Option<Arc<str>>,
     after: Option<Arc<str>>,
     marks: [Option<Mark>; 2],
+    /// The digest of the value after, where it has one and may be known.
+    digest: Option<SectionDigest>,
+    is_secret: bool,
 }
 
 /// Where a chain begins.
@@ -185,10 +188,29 @@ impl Reasons for NodeReasons<'_> {
                     before: difference.before,
                     after: difference.after,
                     chain,
+                    accepted: None,
                 });
             }
         }
         changes
+    }
+
+    fn values(
+        &self,
+        before: &NodeDesign,
+        after: &NodeDesign,
+        section: Section,
+    ) -> Vec<ValueDifference> {
+        let differences = self.section(section, before, after).into_iter();
+        let value = |difference: FieldDifference| ValueDifference {
+            difference: DesignDifference {
+                section,
+                path: difference.path,
+                value: difference.digest,
+            },
+            is_secret: difference.is_secret,
+        };
+        differences.map(value).collect()
     }
 }
 
@@ -217,6 +239,7 @@ fn address(node: &Node) -> Option<usize> {
 
 fn told(differences: Vec<Difference<'_>>) -> Vec<FieldDifference> {
     let told = |difference: Difference<'_>| {
+        let is_secret = difference.is_secret || holds_secret(difference.before, difference.after);
         let [before, after] = match difference.moved_from {
             Some(from) => [Some(from), Some(difference.path.clone())],
             None => shown(difference.before, difference.after),
@@ -226,6 +249,8 @@ fn told(differences: Vec<Difference<'_>>) -> Vec<FieldDifference> {
             before,
             after,
             marks: [difference.before, difference.after].map(|node| node.map(|node| node.mark)),
+            digest: digest(difference.after, is_secret),
+            is_secret,
         }
     };
     differences.into_iter().map(told).collect()
@@ -233,13 +258,25 @@ fn told(differences: Vec<Difference<'_>>) -> Vec<FieldDifference> {
 
 fn one_sided(path: &Arc<str>, before: Option<&Node>, after: Option<&Node>) -> FieldDifference {
     let marks = [before, after].map(|node| node.map(|node| node.mark));
+    let is_secret = holds_secret(before, after);
+    let digest = digest(after, is_secret);
     let [before, after] = shown(before, after);
     FieldDifference {
         path: path.clone(),
         before,
         after,
         marks,
+        digest,
+        is_secret,
     }
+}
+
+fn holds_secret(before: Option<&Node>, after: Option<&Node>) -> bool {
+    [before, after].into_iter().flatten().any(Node::has_secret)
+}
+
+fn digest(after: Option<&Node>, is_secret: bool) -> Option<SectionDigest> {
+    after.filter(|_| !is_secret).map(SectionDigest::of)
 }
 
 /// The chains of one node. What is found for a document serves all fields that come from it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{NodeDesign, NodeName, Section};
+use crate::design::{DesignDifference, NodeDesign, NodeName, Section};
 use crate::diagnostic::Place;
 
 /// One field that differs.
@@ -22,6 +22,9 @@ pub struct FieldChange {
     pub after: Option<Arc<str>>,
     /// From the field that was edited to this node.
     pub chain: Vec<Link>,
+    /// By whom and why it is left as it is, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Arc<str>>,
 }
 
 /// A link of the chain of reasons.
@@ -33,6 +36,15 @@ pub struct Link {
     pub by: Arc<str>,
     /// Where; file, line and column.
     pub place: Place,
+}
+
+/// A field that differs, to be accepted or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueDifference {
+    /// Which, and its value after.
+    pub difference: DesignDifference,
+    /// Whether one of the values is secret, or holds one: then it has no digest, which would be recorded.
+    pub is_secret: bool,
 }
 
 /// Tells which fields of a node differ, and why.
@@ -47,4 +59,12 @@ pub trait Reasons {
         after: &NodeDesign,
         sections: &[Section],
     ) -> Vec<FieldChange>;
+
+    /// The same fields of a section, with the digests of their values after.
+    fn values(
+        &self,
+        before: &NodeDesign,
+        after: &NodeDesign,
+        section: Section,
+    ) -> Vec<ValueDifference>;
 }

@@ -423,6 +423,17 @@ impl Node {
         self.value.scalar_text()
     }
 
+    /// Whether it is secret, or something below it.
+    #[must_use]
+    pub fn has_secret(&self) -> bool {
+        self.secret
+            || match &self.value {
+                Value::List(list) => list.iter().any(Self::has_secret),
+                Value::Map(map) => map.iter().any(|(_, field)| field.node.has_secret()),
+                _ => false,
+            }
+    }
+
     /// Makes it and each value below it secret, so that a part taken out of it stays secret.
     pub fn hide(&mut self) {
         self.secret = true;

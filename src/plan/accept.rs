@@ -1,13 +1,17 @@
 //! Taking the machine that is there now for the one of the document: its board was replaced, or it was
-//! first changed without proof.
+//! first changed without proof; or it differs from its design, and stays as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ChangeKind;
+use super::accepted;
+use super::action::Request;
 use super::item::Item;
+use super::rules::Rules;
 use super::subject::{Observation, Subject};
 use super::work::Single;
-use crate::design::{NodeDesign, NodeName};
+use crate::design::{Acceptance, DesignDifference, NodeDesign, NodeName};
+use crate::diff::ValueDifference;
 use crate::identity::{Identity, Match, Shared};
 use crate::record::NodeRecord;
 use crate::step::{Parameters, StepKind};
@@ -61,6 +65,106 @@ pub(super) fn identity<'a>(
             ..Parameters::default()
         },
     }));
+    item
+}
+
+/// The change of a record when differences of a node from its design are accepted, or are no more.
+pub(super) fn differences<'a>(
+    rules: &Rules<'a>,
+    request: &Request,
+    subject: Subject<'a>,
+) -> Item<'a> {
+    let mut item = Item::new(subject, ChangeKind::Operation);
+    let (Some(after), Some(record)) = (subject.after, subject.record) else {
+        item.block("it is not in the design, or has no record", None);
+        return item;
+    };
+    if !subject.is_recorded_deployed() {
+        item.block("it is not recorded as deployed", None);
+        return item;
+    }
+    let sections = subject.differing().unwrap_or_default();
+    let known = |difference: &DesignDifference| {
+        let known = record.acceptance(difference)?;
+        Some(known.acceptance.clone())
+    };
+    let selected = |path: &str| rules.fields.iter().any(|pattern| pattern.matches(path));
+    let (mut kept, mut fields) = (Vec::new(), BTreeSet::new());
+    let Some(installed) = subject.installed else {
+        // Without any difference there is nothing to compare.
+        return nothing_to_accept(item, request, &[]);
+    };
+    let all = accepted::differences(rules, installed, after, &sections);
+    for each in &all {
+        let difference = &each.difference;
+        if !selected(&difference.path) {
+            kept.extend(known(difference));
+            continue;
+        }
+        let is_known = known(difference).is_some();
+        if is_known == request.undo {
+            fields.insert((difference.section, difference.path.clone()));
+        }
+        if request.undo {
+            continue;
+        }
+        if each.is_secret {
+            let path = &difference.path;
+            let why = format!(
+                "`{path}` is secret, or holds a secret, whose digest would be in the record"
+            );
+            item.block(&why, None);
+        }
+        kept.push(known(difference).unwrap_or_else(|| Acceptance {
+            difference: difference.clone(),
+            reason: request.reason.clone().unwrap_or_default(),
+        }));
+    }
+    if fields.is_empty() {
+        return nothing_to_accept(item, request, &all);
+    }
+    let mut changed = rules
+        .reasons
+        .fields(subject.name, Some(installed), after, &sections);
+    changed.retain(|field| fields.contains(&(field.section, field.path.clone())));
+    item.change.fields = changed;
+    item.because(match request.undo {
+        true => "needs a redeploy from now on, for the fields below".to_owned(),
+        false => format!(
+            "stays as it is: {}",
+            request.reason.as_deref().unwrap_or_default()
+        ),
+    });
+    let accepted = accepted::recorded(subject, kept, false);
+    item.work.single = Some(Box::new(Single {
+        kind: StepKind::AcceptDifferences,
+        parameters: Parameters {
+            accepted,
+            ..Parameters::default()
+        },
+    }));
+    item
+}
+
+/// A node without a difference that is to be accepted, or is accepted.
+fn nothing_to_accept<'a>(
+    mut item: Item<'a>,
+    request: &Request,
+    all: &[ValueDifference],
+) -> Item<'a> {
+    let paths: Vec<String> = all
+        .iter()
+        .map(|each| format!("`{}`", each.difference.path))
+        .collect();
+    item.because(match (request.undo, paths.is_empty()) {
+        (true, _) => "has no such difference that was accepted".to_owned(),
+        (false, true) => "has no difference that needs a redeploy".to_owned(),
+        (false, false) => format!(
+            "has no such difference that is not accepted; it differs in {}",
+            paths.join(", ")
+        ),
+    });
+    item.show_only();
     item
 }
 

@@ -295,6 +295,10 @@ pub struct Request {
     pub reason: Option<Arc<str>>,
     /// The clean steps to run, in order; none: the machine's automated steps.
     pub clean_steps: Vec<CleanStep>,
+    /// The fields whose differences are accepted, as patterns; none: the identity is.
+    pub fields: BTreeSet<Arc<str>>,
+    /// Their acceptance is undone.
+    pub undo: bool,
 }
 
 #[cfg(test)]

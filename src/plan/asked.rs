@@ -42,7 +42,8 @@ impl<'a> Rules<'a> {
             Does::Machine(kind, verb) => on_machine(request, subject, kind, verb),
             Does::Relabel => relabel(subject),
             Does::Remediate => self.remediate(subject, !request.nodes.is_empty()),
-            Does::Accept => accept::identity(subject, self.records),
+            Does::Accept if request.fields.is_empty() => accept::identity(subject, self.records),
+            Does::Accept => accept::differences(self, request, subject),
             Does::Forget => forget(subject),
         };
         if item.change.kind == ChangeKind::Operation {

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use super::accepted::Accepting;
 use super::drift::{Drift, labels_to_set};
 use super::item::Item;
 use super::leave::Leave;
@@ -11,6 +12,7 @@ use super::rules::{Retired, Rules};
 use super::subject::{Membership, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{Class, DIGEST_VERSION, NodeDesign, RedeployPolicy, Retirement, Section};
+use crate::diff::FieldChange;
 use crate::observed::{Capability, Fact};
 use crate::record::Phase;
 
@@ -87,7 +89,11 @@ impl<'a> Rules<'a> {
     /// A machine that was deployed: what differs in its design, and what in the world.
     fn deployed(&self, subject: Subject<'a>, after: &'a NodeDesign) -> Option<Item<'a>> {
         let sections = subject.differing().unwrap_or_default();
-        let worst = sections.iter().map(|section| section.class()).max();
+        let accepting = Accepting::of(self, subject, after, &sections);
+        let open = sections
+            .iter()
+            .filter(|section| !accepting.covers(**section));
+        let worst = open.map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
         let unfinished = subject
             .record
@@ -99,6 +105,7 @@ impl<'a> Rules<'a> {
             _ if drift.is_some() => ChangeKind::Drift,
             Some(Class::Record) => ChangeKind::Record,
             None if unfinished => ChangeKind::Record,
+            None if accepting.is_some() => ChangeKind::Accept,
             None => return None,
         };
         let mut item = Item::new(subject, kind);
@@ -107,10 +114,8 @@ impl<'a> Rules<'a> {
             item.because("is deployed as recorded, though a later step on it did not succeed");
         }
         if !sections.is_empty() {
-            let fields = self
-                .reasons
-                .fields(subject.name, subject.before, after, &sections);
-            item.change.fields = fields;
+            item.change.fields = self.fields(subject, after, &sections);
+            accepting.mark(&mut item.change.fields);
         }
         drift.tell(&mut item);
         if kind == ChangeKind::Redeploy {
@@ -137,7 +142,32 @@ impl<'a> Rules<'a> {
             item.work.record = true;
             item.change.kind = ChangeKind::Record;
         }
+        let is_renewed = item.work.record || item.work.relabel.is_some();
+        if accepting.is_some() && (accepting.is_new() || is_renewed) {
+            item.work.record = false;
+            item.work.accept = accepting.recorded(subject);
+        } else if item.change.kind == ChangeKind::Accept {
+            item.show_only();
+        }
         Some(item)
+    }
+
+    /// The fields that differ: from what is on the machine, and for the rest from what was recorded last.
+    fn fields(
+        &self,
+        subject: Subject<'a>,
+        after: &NodeDesign,
+        sections: &[Section],
+    ) -> Vec<FieldChange> {
+        let (installed, rest): (Vec<Section>, Vec<Section>) = sections
+            .iter()
+            .partition(|section| section.class() == Class::Redeploy);
+        let of = |before, sections: &[Section]| {
+            self.reasons.fields(subject.name, before, after, sections)
+        };
+        let mut fields = of(subject.installed, &installed);
+        fields.append(&mut of(subject.before, &rest));
+        fields
     }
 }
 

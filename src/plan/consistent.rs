@@ -214,7 +214,7 @@ fn steps_of(change: ChangeKind, action: Action) -> Kinds {
         Does::Relabel => one(S::Relabel),
         Does::Forget => one(S::Forget),
         Does::Remediate => one(S::Remediate),
-        Does::Accept => one(S::AcceptIdentity),
+        Does::Accept => Kinds::of(&[S::AcceptIdentity, S::AcceptDifferences]),
     }
 }
 
@@ -225,7 +225,13 @@ fn steps_of_update(change: ChangeKind) -> Kinds {
         K::Create => &[S::UnsetRetired, S::Prepare, S::Deploy, S::AwaitReady],
         K::Unknown => &[S::UnsetRetired, S::Prepare],
         K::Adopt => &[S::UnsetRetired, S::Adopt],
-        K::Record | K::Relabel | K::Drift => &[S::UnsetRetired, S::PowerOn, S::Relabel, S::Record],
+        K::Record | K::Relabel | K::Drift | K::Accept => &[
+            S::UnsetRetired,
+            S::PowerOn,
+            S::Relabel,
+            S::Record,
+            S::AcceptDifferences,
+        ],
         K::Redeploy => &[
             S::UnsetRetired,
             S::Destroy,

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::fact::FactName;
 use super::{Action, Change, ChangeKind, Plan};
-use crate::design::{ClusterName, Digest, GroupName, NodeName, Share, SiteName};
+use crate::design::{AcceptedDesign, ClusterName, Digest, GroupName, NodeName, Share, SiteName};
 use crate::identity::Identity;
 use crate::remediation;
 use crate::step::{
@@ -64,6 +64,9 @@ struct NodeEffect<'p> {
     /// The identity that is recorded for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     identity: Option<&'p Identity>,
+    /// The differences from its design that are recorded as accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted: Option<&'p AcceptedDesign>,
     steps: Kinds,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     disks: &'p [Arc<str>],
@@ -373,6 +376,7 @@ impl<'p> PlanEffect<'p> {
             StepKind::RemoveFromCluster,
             StepKind::Forget,
             StepKind::AcceptIdentity,
+            StepKind::AcceptDifferences,
         ]);
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.steps.without(kinds) != node.steps)
@@ -448,6 +452,7 @@ impl<'p> NodeEffect<'p> {
             destructive: change.destructive,
             unverified: change.unverified,
             identity: None,
+            accepted: None,
             steps: Kinds::default(),
             disks: &change.disks,
             serials: None,
@@ -509,6 +514,7 @@ impl<'p> NodeEffect<'p> {
         if kind == StepKind::AcceptIdentity {
             self.identity = all.identity.as_deref();
         }
+        self.accepted = all.accepted.as_deref().or(self.accepted);
         self.node_is_gone |= all.node_is_gone;
         self.forget |= all.forget;
     }
@@ -582,6 +588,9 @@ impl<'p> NodeEffect<'p> {
         if self.identity.is_some() && self.identity != before.identity {
             added.push("another machine is recorded for it".to_owned());
         }
+        if self.accepted.is_some() && self.accepted != before.accepted {
+            added.push("other differences from its design are accepted".to_owned());
+        }
         if self.image.is_some() && self.image != before.image {
             added.push(format!(
                 "image `{}` is deployed",
@@ -638,6 +647,7 @@ fn weight(kind: ChangeKind) -> u8 {
         | ChangeKind::Relabel
         | ChangeKind::Retire
         | ChangeKind::Unretire
+        | ChangeKind::Accept
         | ChangeKind::Drift => 1,
         ChangeKind::Create | ChangeKind::Operation => 2,
         ChangeKind::Redeploy => 3,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Action;
 use super::{Base, CommitHistory, IntermediateCommit, Options, Request, Target};
 use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
-use crate::diff::{FieldChange, Reasons};
+use crate::diff::{FieldChange, Reasons, ValueDifference};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
 
@@ -22,6 +22,10 @@ impl Reasons for NoReasons {
         _: &NodeDesign,
         _: &[Section],
     ) -> Vec<FieldChange> {
+        Vec::new()
+    }
+
+    fn values(&self, _: &NodeDesign, _: &NodeDesign, _: Section) -> Vec<ValueDifference> {
         Vec::new()
     }
 }

@@ -4,6 +4,7 @@
 //! Same input, same bytes; no clock, no network. What a plan may not yet do is in it as blocked.
 
 mod accept;
+mod accepted;
 mod action;
 mod allowance;
 mod asked;
@@ -104,6 +105,8 @@ pub enum ChangeKind {
     Operation,
     /// `!`: the observed state differs though the design did not change; repaired by power-on or relabel.
     Drift,
+    /// `=`: it differs in what would need a redeploy, which was accepted; its record lists that.
+    Accept,
     /// Nothing.
     None,
 }
@@ -120,6 +123,7 @@ impl ChangeKind {
             Self::Destroy => "-",
             Self::Drift => "!",
             Self::Operation => "*",
+            Self::Accept => "=",
             Self::None => " ",
         }
     }
@@ -233,6 +237,14 @@ pub struct PlannedGroup {
     /// The size of its waves, where machines are taken out of service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waves: Option<WaveSize>,
+}
+
+impl Change {
+    /// Whether all that differs was accepted, as its record lists already.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.kind == ChangeKind::Accept && self.shown_only
+    }
 }
 
 impl PlannedGroup {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::options::Leaving;
 use super::remedy::Remedy;
 use super::select::Allowed;
-use crate::design::{Design, NodeName, Retirement};
+use crate::design::{Design, FieldPattern, NodeName, Retirement};
 use crate::diff::Reasons;
 use crate::record::NodeRecord;
 
@@ -18,6 +18,8 @@ pub(super) struct Rules<'a> {
     pub(super) allow_destroy: Allowed<'a>,
     pub(super) adopt: Allowed<'a>,
     pub(super) allow_unverified: Allowed<'a>,
+    /// The fields whose differences are accepted.
+    pub(super) fields: Vec<FieldPattern>,
     pub(super) leaving: &'a Leaving,
     pub(super) gone: Allowed<'a>,
     /// Nodes that look as if they ran etcd, and do not.

@@ -215,11 +215,16 @@ struct Details<'a> {
     reason: Option<&'a Arc<str>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     clean_steps: &'a [CleanStep],
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    fields: &'a BTreeSet<Arc<str>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    undo: bool,
 }
 
 impl Details<'_> {
     fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.reason.is_none() && self.clean_steps.is_empty()
+        let is_plain = self.reason.is_none() && self.clean_steps.is_empty();
+        is_plain && self.nodes.is_empty() && self.fields.is_empty() && !self.undo
     }
 }
 
@@ -271,6 +276,8 @@ impl<'a> Body<'a> {
                 nodes: &plan.request.nodes,
                 reason: plan.request.reason.as_ref(),
                 clean_steps: &plan.request.clean_steps,
+                fields: &plan.request.fields,
+                undo: plan.request.undo,
             },
             effect: PlanEffect::of(plan).digest(),
             target: &plan.target,
@@ -408,6 +415,8 @@ struct ReadDetails {
     nodes: BTreeSet<Arc<str>>,
     reason: Option<Arc<str>>,
     clean_steps: Vec<CleanStep>,
+    fields: BTreeSet<Arc<str>>,
+    undo: bool,
 }
 
 /// A step as it is read.
@@ -501,6 +510,8 @@ impl ReadFile {
                 nodes: self.request.nodes,
                 reason: self.request.reason,
                 clean_steps: self.request.clean_steps,
+                fields: self.request.fields,
+                undo: self.request.undo,
             },
             target: self.target,
             base: self.base,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Standing;
-use crate::design::{DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
+use crate::design::{Class, DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
 use crate::document::Node;
 use crate::lifecycle::{self, Flags, PowerState, ProvisionState, Verb};
 use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode, RemediationSeen};
@@ -134,6 +134,8 @@ pub(super) struct Subject<'a> {
     pub(super) old: Option<&'a Design>,
     /// The node in that design.
     pub(super) before: Option<&'a NodeDesign>,
+    /// The node in the design that is on its machine: the same, unless differences were accepted since.
+    pub(super) installed: Option<&'a NodeDesign>,
     pub(super) record: Option<&'a NodeRecord>,
     /// Its machine as it was observed, proven or not.
     pub(super) machine: Option<&'a ObservedNode>,
@@ -205,15 +207,20 @@ impl Subject<'_> {
     /// record is of other rules and its revision is not at hand.
     pub(super) fn differing(&self) -> Option<Vec<Section>> {
         let (after, record) = (self.after?, self.record?);
-        let old = if record.digest_version == DIGEST_VERSION {
-            &record.digests
-        } else {
-            &self.before?.digests
+        let (old, installed) = match record.digest_version {
+            DIGEST_VERSION => (&record.digests, &record.digests),
+            _ => (&self.before?.digests, &self.installed?.digests),
         };
-        if *old == after.digests {
+        if *old == after.digests && *installed == after.digests {
             return Some(Vec::new());
         }
-        let differs = |section: &Section| old.get(section) != after.digests.get(section);
+        let differs = |section: &Section| {
+            let old = match section.class() {
+                Class::Redeploy => installed,
+                Class::Relabel | Class::Record => old,
+            };
+            old.get(section) != after.digests.get(section)
+        };
         Some(Section::ALL.into_iter().filter(differs).collect())
     }
 
@@ -248,7 +255,7 @@ impl Subject<'_> {
     /// The disk that carries its operating system, by the design: the one with the root file system, or
     /// the one that it boots from.
     pub(super) fn system_disk(&self) -> Option<Arc<str>> {
-        let node = self.before.or(self.after)?;
+        let node = self.installed.or(self.after)?;
         let storage = node.sections.get(&Section::Storage)?;
         let devices = storage.at(&["storage", "physical_devices"]);
         let devices = devices.or_else(|| storage.get("physical_devices"));
@@ -291,7 +298,7 @@ impl Subject<'_> {
         {
             return disks.iter().map(|disk| disk.name.clone()).collect();
         }
-        let designed = self.before.or(self.after);
+        let designed = self.installed.or(self.after);
         designed.map_or_else(Vec::new, |node| node.disks.to_vec())
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::leave::Leave;
+use crate::design::AcceptedDesign;
 use crate::observed::Capability;
 use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
 
@@ -37,6 +38,8 @@ pub(super) struct NodeWork {
     /// The steps of its deploy besides its own, where the design has any.
     pub(super) deploy_steps: Option<Arc<[DeployStep]>>,
     pub(super) record: bool,
+    /// The differences that its record is to list; then the rest of the record is brought up to date, too.
+    pub(super) accept: Option<Box<AcceptedDesign>>,
     pub(super) adopt: bool,
 }
 
@@ -62,6 +65,7 @@ impl NodeWork {
         deploy: false,
         deploy_steps: None,
         record: false,
+        accept: None,
         adopt: false,
     };
 
@@ -101,7 +105,8 @@ impl NodeWork {
     }
 
     fn is_outside_groups(&self) -> bool {
-        self.record || self.adopt || self.unset_retired || self.set_retired.is_some()
+        let is_recorded = self.record || self.adopt || self.accept.is_some();
+        is_recorded || self.unset_retired || self.set_retired.is_some()
     }
 
     /// The capabilities that its backend must have, with their names in messages.

@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{DIGEST_VERSION, Digest, Digests, NodeName, RunId, SiteName};
+use crate::design::{
+    Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, NodeName, RunId, SiteName,
+};
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory};
 
@@ -95,6 +97,47 @@ pub struct NodeRecord {
     /// The identity of its machine since it was adopted or first changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
+    /// The differences between the machine and its design that were accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Box<Accepted>>,
+}
+
+/// The differences between a machine and its design that were accepted, so that it is not redeployed for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The commit whose design is on the machine: the record's own may be a later one, of labels or of what is on no
+    /// machine.
+    pub revision: Arc<str>,
+    /// Which, sorted by section and path.
+    pub differences: Vec<AcceptedDifference>,
+}
+
+/// An accepted difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedDifference {
+    /// The field and its designed value, and why.
+    #[serde(flatten)]
+    pub acceptance: Acceptance,
+    /// The person or account that began the run.
+    pub by: Arc<str>,
+    /// The run that recorded it.
+    pub run: RunId,
+}
+
+impl NodeRecord {
+    /// The commit whose design is on the machine.
+    #[must_use]
+    pub fn installed(&self) -> Option<&Arc<str>> {
+        let accepted = self.accepted.as_ref().map(|accepted| &accepted.revision);
+        accepted.or(self.revision.as_ref())
+    }
+
+    /// How a difference was accepted, with that value and no other.
+    #[must_use]
+    pub fn acceptance(&self, difference: &DesignDifference) -> Option<&AcceptedDifference> {
+        let mut all = self.accepted.iter().flat_map(|all| &all.differences);
+        all.find(|accepted| accepted.acceptance.difference == *difference)
+    }
 }
 
 impl NodeRecord {
@@ -116,6 +159,7 @@ impl NodeRecord {
             owed: None,
             remediation: None,
             identity: None,
+            accepted: None,
         }
     }
 

@@ -144,6 +144,7 @@ impl Session<'_> {
         let records = &mut *guard;
         let step = self.steps.get(&outcome.step);
         let reason = step.and_then(|step| step.parameters.as_ref()?.reason.as_ref());
+        let actor = records.run.actor.clone().unwrap_or_default();
         let revision = records.run.revision.clone();
         let facts = NodeInRun {
             run: &self.run,
@@ -159,6 +160,10 @@ impl Session<'_> {
                 .and_then(|step| step.parameters.as_ref())
                 .is_some_and(|parameters| parameters.node_is_gone),
             identity: step.and_then(|step| step.parameters.as_ref()?.identity.as_deref()),
+            accepted: step
+                .and_then(|step| step.parameters.as_ref()?.accepted.as_deref())
+                .map(|accepted| (accepted, &actor)),
+            is_accepting: self.accepting.contains(&outcome.node),
         };
         let entry = records.nodes.entry(outcome.node.clone());
         let before = match &entry {

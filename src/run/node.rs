@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use super::outcome::NodeOutcome;
-use crate::design::{Class, DIGEST_VERSION, NodeDesign, NodeName, RunId};
+use crate::design::{AcceptedDesign, Class, DIGEST_VERSION, NodeDesign, NodeName, RunId};
 use crate::identity::Identity;
 use crate::plan::ChangeKind;
-use crate::record::{NodeRecord, Phase};
+use crate::record::{Accepted, AcceptedDifference, NodeRecord, Phase};
 use crate::remediation::{Memory, Note};
 
 use crate::step::{StepId, StepKind};
@@ -34,6 +34,10 @@ pub(super) struct NodeInRun<'a> {
     pub(super) is_gone: bool,
     /// The identity of an adopted machine.
     pub(super) identity: Option<&'a Identity>,
+    /// The differences that are accepted, for a step that does that; and by whom.
+    pub(super) accepted: Option<(&'a AcceptedDesign, &'a Arc<str>)>,
+    /// Whether another step of the plan accepts differences of the node.
+    pub(super) is_accepting: bool,
 }
 
 /// The record after a step; `None`: the node is forgotten.
@@ -118,6 +122,7 @@ fn of_success(
             take_digests(&mut record, context);
         }
         StepKind::Relabel => relabelled(&mut record, context),
+        StepKind::AcceptDifferences => accept(&mut record, context),
         StepKind::SetRetired => {
             let unsaid = || Arc::from("retired by the design");
             record.retired = Some(context.reason.cloned().unwrap_or_else(unsaid));
@@ -242,6 +247,7 @@ pub(super) fn rebuilds(kind: StepKind) -> bool {
 /// Nothing is taken for done any more. The revision stays: by its design alone is a machine known that has
 /// left the documents, and may have to be torn down once more.
 fn forget_digests(record: &mut NodeRecord) {
+    record.accepted = None;
     record.digests.clear();
     record.digest_version = DIGEST_VERSION;
 }
@@ -258,6 +264,37 @@ fn take_digests(record: &mut NodeRecord, context: NodeInRun<'_>) {
         record.digests.clone_from(&design.digests);
         record.digest_version = DIGEST_VERSION;
         record.revision = Some(context.revision.clone());
+        record.accepted = None;
+    }
+}
+
+/// The sections on the machine stay as they were. In a plan of the whole site all others are as designed now.
+fn accept(record: &mut NodeRecord, context: NodeInRun<'_>) {
+    let Some((accepted, by)) = context.accepted else {
+        return;
+    };
+    let known = record.accepted.take();
+    let mut known = known.map_or_else(Vec::new, |known| known.differences);
+    let differences = accepted.differences.iter().map(|acceptance| {
+        let is_known = |each: &AcceptedDifference| each.acceptance == *acceptance;
+        match known.iter().position(is_known) {
+            Some(at) => known.swap_remove(at),
+            None => AcceptedDifference {
+                acceptance: acceptance.clone(),
+                by: by.clone(),
+                run: context.run.clone(),
+            },
+        }
+    });
+    record.accepted = Some(Box::new(Accepted {
+        revision: accepted.revision.clone(),
+        differences: differences.collect(),
+    }));
+    record.digests.clone_from(&accepted.digests);
+    record.digest_version = DIGEST_VERSION;
+    if context.change != Some(ChangeKind::Operation) {
+        record.phase = Phase::Deployed;
+        record.revision = Some(context.revision.clone());
     }
 }
 
@@ -267,8 +304,9 @@ fn relabelled(record: &mut NodeRecord, context: NodeInRun<'_>) {
     let Some(design) = context.design else {
         return;
     };
-    // Then nothing but labels differs.
-    if context.change == Some(ChangeKind::Relabel) {
+    // Then nothing but labels differs, unless the rest is accepted.
+    let is_accepted = record.accepted.is_some() || context.is_accepting;
+    if context.change == Some(ChangeKind::Relabel) && !is_accepted {
         return take_digests(record, context);
     }
     // Digests of different versions do not belong into one record.
@@ -320,6 +358,8 @@ mod tests {
             leaves_cluster: true,
             is_gone: false,
             identity: None,
+            accepted: None,
+            is_accepting: false,
         };
         let failed = after(None, &outcome(StepKind::Destroy, true), context).unwrap();
         assert_eq!(failed.clean_step.as_deref(), Some("deploy.erase_devices"));

@@ -71,6 +71,8 @@ pub struct Session<'a> {
     pub(super) changes: FxHashMap<&'a NodeName, ChangeKind>,
     /// Nodes that the plan takes out of the cluster.
     pub(super) leaving: FxHashSet<&'a NodeName>,
+    /// The nodes of which differences are accepted.
+    pub(super) accepting: FxHashSet<&'a NodeName>,
     /// The records before the run, as the whole site counts them.
     pub(super) before: SiteState,
     pub(super) held: Mutex<Renewal>,
@@ -166,6 +168,10 @@ impl<'a> Session<'a> {
             .steps
             .iter()
             .filter(|step| step.id.kind == StepKind::RemoveFromCluster);
+        let accepting = plan
+            .steps
+            .iter()
+            .filter(|step| step.id.kind == StepKind::AcceptDifferences);
         let changes = plan.changes.iter();
         Ok(Self {
             process,
@@ -175,6 +181,7 @@ impl<'a> Session<'a> {
             files: start.files,
             steps: steps_of_note(plan),
             leaving: leaving.filter_map(|step| step.id.node.as_ref()).collect(),
+            accepting: accepting.filter_map(|step| step.id.node.as_ref()).collect(),
             changes: changes.map(|change| (&change.node, change.kind)).collect(),
             before: state.site.clone(),
             fence: Fence::new(process.time.lease_clock(), BOUND, held.renewed),
@@ -283,7 +290,10 @@ impl<'a> Session<'a> {
 /// The steps that destroy something, and those whose parameters say more than their kind.
 fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
     let said = |parameters: &Parameters| {
-        parameters.reason.is_some() || parameters.node_is_gone || parameters.identity.is_some()
+        parameters.reason.is_some()
+            || parameters.node_is_gone
+            || parameters.identity.is_some()
+            || parameters.accepted.is_some()
     };
     let steps = plan.steps.iter().filter(|step| {
         step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)

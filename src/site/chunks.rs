@@ -157,7 +157,11 @@ impl Rest<'_> {
         let (rendering, design, more) = self.checked(&documents);
         found.extend(more);
         let mut chunk = Made::default();
+        let silenced = &design.policy.silenced;
         for diagnostic in found {
+            if diagnostic.is_silenced_by(silenced) {
+                continue;
+            }
             let finding = finding(&diagnostic)?;
             let is_error = diagnostic.severity == Severity::Error;
             match warnings.get_mut(&finding.2.source) {

@@ -60,7 +60,8 @@ struct Stages {
 
 impl Stages {
     /// The site that these files are all of.
-    fn into_site(self, wanted: &Wanted<'_>) -> Site {
+    fn into_site(mut self, wanted: &Wanted<'_>) -> Site {
+        self.diagnostics.silence(&self.design.policy.silenced);
         let (_, warnings) = self.diagnostics.counts();
         Site {
             location: wanted.location.clone(),

@@ -148,6 +148,8 @@ kinds! {
     Forget: "forget", None, 1, Dispatcher, 0;
     /// Record what a machine shows of itself; touches no machine.
     AcceptIdentity: "accept-identity", None, 1, Dispatcher, 0;
+    /// Record differences from the design that are accepted; touches no machine.
+    AcceptDifferences: "accept-differences", None, 1, Dispatcher, 0;
     /// Bring a failed machine back: off, its node released, on, its node as it was (metal3-remediation).
     Remediate: "remediate", Destructive, 5, Both, 900;
     /// Part of a remediation: mark a node as out of service, and wait until nothing of it is left.

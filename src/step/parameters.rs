@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{CleanStep, DeployStep};
-use crate::design::{ClusterName, NodeName};
+use crate::design::{AcceptedDesign, ClusterName, NodeName};
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory, RemediationLimits};
 
@@ -28,6 +28,9 @@ pub struct Parameters {
     /// The observed identity of the machine, for adopt and accept-identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
+    /// The differences that are accepted, for accept-differences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Box<AcceptedDesign>>,
     /// Why it must not be attempted: it fails at once, with this as its message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Arc<str>>,

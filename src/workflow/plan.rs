@@ -390,7 +390,7 @@ impl<'a> Planner<'a> {
         loader.explain(site, &names)?;
         let revisions: BTreeSet<&Arc<str>> = differing
             .iter()
-            .filter_map(|record| record.revision.as_ref())
+            .flat_map(|record| record.revision.iter().chain(record.installed()))
             .collect();
         let mut sites = BTreeMap::new();
         for revision in revisions {

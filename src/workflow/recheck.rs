@@ -295,7 +295,10 @@ fn not_covered(
         }
         let drops = matches!(
             kind,
-            StepKind::Adopt | StepKind::Forget | StepKind::AcceptIdentity
+            StepKind::Adopt
+                | StepKind::Forget
+                | StepKind::AcceptIdentity
+                | StepKind::AcceptDifferences
         );
         if drops || kind.facts().effect == Effect::Destructive {
             is_harmful.insert(node.clone());

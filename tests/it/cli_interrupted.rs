@@ -255,7 +255,7 @@ fn what_an_aborted_run_left_under_way_ends_by_itself() {
 }
 
 /// A site in a clone whose branch follows an origin, and the origin.
-fn shared(fixture: Fixture) -> (Fixture, Origin) {
+pub(crate) fn shared(fixture: Fixture) -> (Fixture, Origin) {
     let origin = Origin::new();
     let git = |arguments: &[&str]| fixture.checkout.git(arguments);
     git(&["remote", "add", "origin", &origin.url()]);
@@ -264,14 +264,14 @@ fn shared(fixture: Fixture) -> (Fixture, Origin) {
 }
 
 /// Another clone, with the same simulated machines.
-fn clone(of: &Fixture, origin: &Origin) -> Fixture {
-    let clone = Fixture::of(Checkout::clone_of(&origin.url(), &[]), "one-rack");
+pub(crate) fn clone(of: &Fixture, origin: &Origin) -> Fixture {
+    let clone = Fixture::of(Checkout::clone_of(&origin.url(), &[]), of.site());
     same_machines(of, &clone);
     clone
 }
 
 /// The machines as one clone left them, for another: the fixture does not come twice.
-fn same_machines(from: &Fixture, to: &Fixture) {
+pub(crate) fn same_machines(from: &Fixture, to: &Fixture) {
     let target = to.simulated_site();
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
     std::fs::copy(from.simulated_site(), target).unwrap();

@@ -178,3 +178,40 @@ fn documents_beside_the_definition_of_a_site_count_too() {
     let said = "there is no host profile `nobody`";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
 }
+
+#[test]
+fn a_policy_silences_warnings_by_their_codes_and_never_errors() {
+    let fixture = super::accepted::example("edge");
+    fixture.edit(
+        "profiles.yaml",
+        "    eno1:\n",
+        "    eno1:\n      colour: red\n      shape: round\n",
+    );
+    let policy = |silence: &str| {
+        let head = "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: ";
+        fixture
+            .checkout
+            .write("policy.yaml", format!("{head}{silence}\n"));
+        fixture.run(&["validate", "--format", "json"])
+    };
+    let codes = |ended: super::fixture::Ended| -> Vec<String> {
+        let report = ended.json();
+        let list = report["diagnostics"].as_array().unwrap();
+        list.iter().map(|each| text(&each["code"])).collect()
+    };
+    let loud = codes(policy("{}").with(0));
+    assert_eq!(loud, ["schema-unknown-field"; 2]);
+    let quiet = codes(policy("{silence: [schema-unknown-field]}").with(0));
+    assert_eq!(quiet, Vec::<String>::new());
+    let plan = fixture.run(&["plan"]);
+    assert!(!plan.stderr.contains("warning"), "{}", plan.stderr);
+    // Where it is no warning it is reported all the same.
+    let data = "metadata: {name: edge-1}\ndata:\n";
+    fixture.edit("nodes.yaml", data, &format!("{data}  colour: red\n"));
+    let error = codes(policy("{silence: [schema-unknown-field]}").with(1));
+    assert_eq!(error, ["schema-unknown-field"]);
+    for unknown in ["schema-unknown-feld", "rule-tls-unverified", "yaml-syntax"] {
+        let refused = codes(policy(&format!("{{silence: [{unknown}]}}")).with(1));
+        assert!(refused.contains(&"schema-value".to_owned()), "{unknown}");
+    }
+}

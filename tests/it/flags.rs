@@ -19,6 +19,7 @@ const BY_HAND: &[&str] = &[
     "decide",
     "destroy-etcd",
     "effect",
+    "field",
     "force",
     "forget",
     "i-have-checked",

@@ -9,6 +9,8 @@ mod checkout_files;
 #[cfg(test)]
 mod circles;
 #[cfg(test)]
+mod cli_accept;
+#[cfg(test)]
 mod cli_actions;
 #[cfg(test)]
 mod cli_apply;

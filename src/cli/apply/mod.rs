@@ -19,7 +19,7 @@ use self::saved::apply_saved;
 use crate::cli::action;
 use crate::cli::context::Context;
 use crate::cli::interrupted;
-use crate::cli::planning::{PlanArguments, RemoteArguments};
+use crate::cli::planning::PlanArguments;
 use crate::cli::value::duration;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
@@ -168,11 +168,11 @@ pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Resu
 
 impl ApplyCommand {
     /// The command of `trueup accept`.
-    pub(in crate::cli) fn accept(nodes: Vec<String>, yes: bool, remote: RemoteArguments) -> Self {
+    pub(in crate::cli) fn accept(nodes: Vec<String>, yes: bool, arguments: PlanArguments) -> Self {
         let accept = std::iter::once("accept".to_owned());
         Self {
             words: accept.chain(nodes).collect(),
-            arguments: PlanArguments::of_remote(remote),
+            arguments,
             yes,
             effect: None,
             resume: false,

@@ -15,6 +15,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "differing",
             "directory",
             "exclude",
+            "field",
             "group",
             "label",
             "maintenance",

@@ -23,7 +23,7 @@ use super::{
     Forecast, Options, Plan, PlannedGroup, Precondition, Summary, forecast, graph, groups,
     preconditions, remedy, steps,
 };
-use crate::design::{Design, Digest, NodeName};
+use crate::design::{Design, Digest, FieldPattern, NoPattern, NodeName};
 use crate::guard::WaveSize;
 use crate::record::NodeRecord;
 use crate::step::Step;
@@ -285,7 +285,20 @@ fn rules<'a>(
         leaving: &options.leaving,
         gone: names.named("--node-is-gone", &options.leaving.gone)?,
         remedy: Remedy::of(input, options),
+        fields: fields(&input.request)?,
     })
+}
+
+/// The patterns of the fields whose differences are accepted.
+fn fields(request: &Request) -> Result<Vec<FieldPattern>, Error> {
+    let pattern = |text: &Arc<str>| {
+        text.parse().map_err(|error: NoPattern| Error::Pattern {
+            flag: "--field",
+            pattern: text.clone(),
+            reason: error.to_string().into(),
+        })
+    };
+    request.fields.iter().map(pattern).collect()
 }
 
 /// The nodes that a request names, before anything is observed: those whose pods are wanted. `None`: all,

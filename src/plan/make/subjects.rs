@@ -39,6 +39,14 @@ impl<'a> Subjects<'a> {
         let old = revision.and_then(|revision| input.designs.get(revision));
         let old = old.map(|design| &**design);
         let before = old.and_then(|design| design.nodes.get(name));
+        let accepted = record.and_then(|record| record.accepted.as_ref());
+        let installed = match accepted {
+            None => before,
+            Some(accepted) => {
+                let design = input.designs.get(&accepted.revision);
+                design.and_then(|design| design.nodes.get(name))
+            }
+        };
         let seen = self.seen.as_mut();
         let seen = seen.map(|seen| seen.get(name.as_str()).map(|node| &**node));
         let observations = input.observations;
@@ -47,6 +55,7 @@ impl<'a> Subjects<'a> {
             after: self.after.get(name.as_str()).map(|node| &**node),
             old,
             before: before.map(|node| &**node),
+            installed: installed.map(|node| &**node),
             record,
             machine: seen.flatten(),
             seen: match seen {

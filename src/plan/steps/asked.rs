@@ -152,7 +152,7 @@ fn one(
     let name = item.subject.name;
     if let Some(single) = &item.work.single {
         let timeout = match single.kind {
-            StepKind::Forget | StepKind::AcceptIdentity => 0,
+            StepKind::Forget | StepKind::AcceptIdentity | StepKind::AcceptDifferences => 0,
             StepKind::Remediate => {
                 let limits = single.parameters.remediation;
                 limits.map_or(0, |limits| limits.longest())

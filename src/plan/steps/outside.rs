@@ -75,11 +75,16 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
         }
         let kinds = [
             (work.record, StepKind::Record),
+            (work.accept.is_some(), StepKind::AcceptDifferences),
             (work.adopt, StepKind::Adopt),
         ];
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
             let parameters = match kind {
                 StepKind::Adopt => draft.share(identity_of(item)),
+                StepKind::AcceptDifferences => Some(Arc::new(Parameters {
+                    accepted: work.accept.clone(),
+                    ..Parameters::default()
+                })),
                 _ => None,
             };
             let written = NewStep::new(kind, None, Some(name))

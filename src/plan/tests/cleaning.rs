@@ -218,6 +218,8 @@ fn a_named_step_is_one_that_the_machine_has() {
             action: Action::Clean,
             nodes: these(&["n1"]),
             reason: None,
+            fields: std::collections::BTreeSet::new(),
+            undo: false,
             clean_steps: names
                 .iter()
                 .map(|(interface, step)| crate::step::CleanStep::new(interface, step))

@@ -1,5 +1,6 @@
 //! Worlds written in a test, planned, and told in lines.
 
+mod accepted;
 mod asked;
 mod changes;
 mod cleaning;
@@ -15,14 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Allowance, Base, ChangeKind, CommitHistory, Error, Input, NoReasons, Options, Plan, Request,
-    Target, check_limits, make,
+    Allowance, Base, ChangeKind, CommitHistory, Error, FieldChange, Input, Options, Plan, Reasons,
+    Request, Target, check_limits, make,
 };
 use crate::design::{
     Addresses, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand, RunId, Section,
     SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
 };
 use crate::diagnostic::{Mark, SourceId};
+use crate::diff::ValueDifference;
 use crate::document::DocumentId;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{ClusterNode, Disk, Fact, Observations, ObservedNode};
@@ -40,6 +42,26 @@ struct PlanFixture {
     request: Request,
     base: Option<Base>,
     site_digest: Digest,
+    /// The fields that differ, of every node.
+    values: Vec<ValueDifference>,
+}
+
+impl Reasons for PlanFixture {
+    fn fields(
+        &self,
+        _: &NodeName,
+        _: Option<&NodeDesign>,
+        _: &NodeDesign,
+        _: &[Section],
+    ) -> Vec<FieldChange> {
+        Vec::new()
+    }
+
+    fn values(&self, _: &NodeDesign, _: &NodeDesign, section: Section) -> Vec<ValueDifference> {
+        let values = self.values.iter();
+        let of_section = values.filter(|value| value.difference.section == section);
+        of_section.cloned().collect()
+    }
 }
 
 const REVISION: &str = "r1";
@@ -63,6 +85,7 @@ impl PlanFixture {
                 site_digest: Arc::from("same"),
             }),
             site_digest: Arc::from("same"),
+            values: Vec::new(),
         };
         for name in names {
             let node = Arc::new(node(name));
@@ -148,7 +171,7 @@ impl PlanFixture {
             options: self.options.clone(),
             intermediate_commits: Vec::new(),
             history: CommitHistory::default(),
-            reasons: &NoReasons,
+            reasons: self,
         })?;
         // No plan that is made is one that is refused when it is read.
         check_limits(&plan, &self.after).unwrap();

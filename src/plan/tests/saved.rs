@@ -143,6 +143,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         path: Arc::from("mtu"),
         before: Some(Arc::from("1500")),
         after: None,
+        accepted: Some(Arc::from("by the policy")),
         chain: vec![crate::plan::Link {
             document: Arc::from("d"),
             by: Arc::from("edited"),
@@ -219,4 +220,23 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
     let mut wrong = value.clone();
     wrong["steps"][0]["command"] = "rm".into();
     assert!(!validator.is_valid(&wrong));
+}
+
+#[test]
+fn the_schema_of_a_plan_has_every_action_and_kind() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../schemas/plan.json")).unwrap();
+    let listed = |pointer: &str| -> BTreeSet<String> {
+        serde_json::from_value(schema.pointer(pointer).unwrap().clone()).unwrap()
+    };
+    fn written<T: serde::Serialize>(all: impl IntoIterator<Item = T>) -> BTreeSet<String> {
+        let words = all.into_iter().map(serde_json::to_value);
+        words
+            .map(|word| word.unwrap().as_str().unwrap().to_owned())
+            .collect()
+    }
+    let actions = listed("/properties/action/enum");
+    assert_eq!(actions, written(crate::plan::Action::ALL));
+    let steps = listed("/$defs/step/properties/kind/enum");
+    assert_eq!(steps, written(crate::step::StepKind::ALL));
 }

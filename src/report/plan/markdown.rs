@@ -459,6 +459,9 @@ fn fields(text: &mut String, change: &Change) {
         let after = words::value(field.after.as_deref());
         let path = visible(&field.path);
         let _ = writeln!(text, "    {} {path}: {before} → {after}", field.section);
+        if let Some(accepted) = &field.accepted {
+            let _ = writeln!(text, "      accepted {}", visible(accepted));
+        }
         let next = shown.get(index + 1);
         if !field.chain.is_empty() && next.is_none_or(|next| next.chain != field.chain) {
             let _ = writeln!(text, "      because {}", words::chain(&field.chain));

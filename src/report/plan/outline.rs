@@ -186,12 +186,14 @@ pub(super) fn likeness(change: &Change) -> String {
         before,
         after,
         chain,
+        accepted,
     } in &change.fields
     {
         part(section.as_str());
         part(path);
         part(before.as_deref().unwrap_or("\u{1e}"));
         part(after.as_deref().unwrap_or("\u{1e}"));
+        part(accepted.as_deref().unwrap_or("\u{1e}"));
         for link in chain {
             part(&link.by);
             part(&link.document);

@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use super::forecast;
 use super::words::{self, at_most, outlook, rounded};
-use crate::plan::{Action, ChangeKind, Lineage, Plan, RunState};
+use crate::plan::{Action, Change, ChangeKind, Lineage, Plan, RunState};
 use crate::report::counted;
 
 /// The kinds in the order of the summary, and whether a 0 is worth saying.
-const ORDER: [(ChangeKind, bool); 11] = [
+const ORDER: [(ChangeKind, bool); 12] = [
     (ChangeKind::Create, true),
     (ChangeKind::Relabel, true),
     (ChangeKind::Redeploy, true),
@@ -19,6 +19,7 @@ const ORDER: [(ChangeKind, bool); 11] = [
     (ChangeKind::Retire, false),
     (ChangeKind::Unretire, false),
     (ChangeKind::Operation, false),
+    (ChangeKind::Accept, false),
     (ChangeKind::Drift, false),
     (ChangeKind::Unknown, false),
 ];
@@ -106,6 +107,10 @@ fn nothing(plan: &Plan) -> String {
     }
     let differing = plan.changes.iter();
     let differing = differing.filter(|change| change.shown_only).count();
+    if differing > 0 && plan.changes.iter().all(Change::is_accepted) {
+        let nodes = counted(differing, "node differs", "nodes differ");
+        return format!("No changes: {nodes} as accepted, as shown");
+    }
     if differing > 0 && !plan.request.action.is_targeted() {
         let nodes = counted(differing, "node differs", "nodes differ");
         return format!("Nothing to carry out: {nodes}, as shown");

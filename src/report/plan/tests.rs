@@ -56,6 +56,7 @@ fn redeploy(node: &str, blocked: bool) -> Change {
         path: "platform.kernel".into(),
         before: Some("ga-22.04".into()),
         after: Some("hwe-22.04".into()),
+        accepted: None,
         chain: vec![
             link(
                 "drydock/HostProfile/v1/cp_r720",

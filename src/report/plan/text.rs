@@ -342,6 +342,9 @@ fn fields(out: &mut dyn Write, fields: &[FieldChange], view: View) -> fmt::Resul
                 words::value(after.as_deref())
             )?,
         }
+        if let Some(accepted) = &field.accepted {
+            writeln!(out, "        accepted {}", Visible(accepted))?;
+        }
         let next = shown.get(index + 1);
         if !field.chain.is_empty() && next.is_none_or(|next| next.chain != field.chain) {
             let chain = format!("because {}", words::chain(&field.chain));

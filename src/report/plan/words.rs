@@ -37,6 +37,7 @@ pub(super) fn verb(kind: ChangeKind) -> &'static str {
         ChangeKind::Unretire => "unretire",
         ChangeKind::Drift => "drift",
         ChangeKind::Operation => "do as asked",
+        ChangeKind::Accept => "accept",
         ChangeKind::None => "none",
     }
 }
@@ -55,6 +56,7 @@ pub(super) fn outlook(kind: ChangeKind) -> &'static str {
         ChangeKind::Unretire => "to unretire",
         ChangeKind::Drift => "drifted",
         ChangeKind::Operation => "as asked",
+        ChangeKind::Accept => "to accept",
         ChangeKind::None => "unchanged",
     }
 }
@@ -77,7 +79,9 @@ pub(super) fn headline(change: &Change) -> String {
     if change.excluded {
         text.push_str(", left out as asked");
     }
-    if change.shown_only {
+    if change.is_accepted() {
+        text.push_str("ed before");
+    } else if change.shown_only {
         text.push_str(", shown only");
     }
     text

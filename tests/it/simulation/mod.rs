@@ -770,6 +770,6 @@ fn request(action: Action, nodes: &[&str]) -> Request {
         action,
         nodes: nodes.iter().map(|node| Arc::from(*node)).collect(),
         reason: Some("because".into()),
-        clean_steps: Vec::new(),
+        ..Request::default()
     }
 }
