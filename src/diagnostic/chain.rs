@@ -32,6 +32,33 @@ pub fn without_code(mut text: String) -> String {
     text
 }
 
+/// The problem of a JSON text without its place, in words that are not of Rust.
+#[must_use]
+pub fn json_problem(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "it is cut off".to_owned();
+    }
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&place).unwrap_or(&text);
+    if let Some(value) = text.strip_prefix("unknown variant ") {
+        return format!("unknown value {value}");
+    }
+    let Some((found, expected)) = text.split_once(", expected ") else {
+        return text.to_owned();
+    };
+    let is_number = ["u8", "u16", "u32", "u64", "usize", "i32", "i64"].contains(&expected);
+    match expected {
+        // A list of all fields says less than the one that is wrong.
+        _ if expected.starts_with("one of ") && found.starts_with("unknown field") => {
+            found.to_owned()
+        }
+        _ if is_number => format!("{found}, expected a whole number in its range"),
+        _ if expected.starts_with("struct ") => format!("{found}, expected a map"),
+        _ => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +98,43 @@ mod tests {
         let whole = failure("no answer", Some(repeats));
         assert_eq!(chain(&whole), "no answer: cannot be sent: broken pipe");
         assert_eq!(chain(&failure("alone", None)), "alone");
+    }
+
+    #[test]
+    fn errors_in_json_are_told_without_words_of_rust() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        enum Colour {
+            Red,
+            Blue,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Wall {
+            #[expect(dead_code, reason = "only read")]
+            colour: Colour,
+            #[expect(dead_code, reason = "only read")]
+            width: u8,
+        }
+        let problem = |text: &str| json_problem(&serde_json::from_str::<Wall>(text).unwrap_err());
+        for (text, expected) in [
+            (
+                "{\"colour\":\"rod\"",
+                "unknown value `rod`, expected `red` or `blue`",
+            ),
+            (
+                "{\"colr\":1}",
+                "unknown field `colr`, expected `colour` or `width`",
+            ),
+            ("{\"colour\":\"red\"}", "missing field `width`"),
+            ("{\"colour\":\"blue\",\"width\":", "it is cut off"),
+            (
+                "{\"width\":300}",
+                "invalid value: integer `300`, expected a whole number in its range",
+            ),
+            ("[]", "invalid length 0, expected a map"),
+        ] {
+            assert_eq!(problem(text), expected);
+        }
     }
 }

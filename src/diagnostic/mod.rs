@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-pub use chain::{chain, without_code};
+pub use chain::{chain, json_problem, without_code};
 pub use credential::is_credential;
 pub use sources::{Mark, Place, SourceId, SourceLine, Sources};
 

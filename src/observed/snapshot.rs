@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClusterFacts, EtcdSeen, Fact, NodePods, Observations, ObservedNode, RemediationSeen};
 use crate::design::{ClusterName, NodeName, name_problem};
+use crate::diagnostic::json_problem;
 
 /// The version of the snapshot file.
 const FORMAT_VERSION: u32 = 2;
@@ -242,12 +243,10 @@ impl Block {
     }
 
     fn invalid(&self, error: &serde_json::Error) -> Error {
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let text = error.to_string();
-        let text = text.strip_suffix(&place).unwrap_or(&text);
+        let problem = json_problem(error);
         Error::Line {
             line: self.line + error.line().saturating_sub(1),
-            problem: format!("{text} (column {})", error.column()),
+            problem: format!("{problem} (column {})", error.column()),
         }
     }
 }
@@ -447,7 +446,7 @@ mod tests {
         let broken = lines[7_000].replace("\"active\"", "\"busy\"");
         let whole = std::mem::replace(&mut lines[7_000], &broken);
         let error = error_of(&lines.join("\n"));
-        let expected = "line 7001 of the snapshot: unknown variant `busy`";
+        let expected = "line 7001 of the snapshot: unknown value `busy`";
         assert!(error.starts_with(expected), "{error}");
         lines[7_000] = whole;
         lines.push(lines[5]);
@@ -486,11 +485,11 @@ mod tests {
             ),
             (
                 good.replace("\"active\"", "\"busy\""),
-                "line 2 of the snapshot: unknown variant `busy`",
+                "line 2 of the snapshot: unknown value `busy`",
             ),
             (
                 good[..good.len() - 4].to_owned(),
-                "line 3 of the snapshot: EOF while parsing",
+                "line 3 of the snapshot: it is cut off",
             ),
             (
                 format!("{good}x"),

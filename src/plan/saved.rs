@@ -23,6 +23,7 @@ use super::{
     UnfinishedRun,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
+use crate::diagnostic::json_problem;
 use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// The largest file that is read, in bytes.
@@ -469,7 +470,12 @@ pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
         Some(found) => return Err(SavedError::Version { found }),
     }
     let file: ReadFile = serde_json::from_slice(bytes).map_err(|error| SavedError::Shape {
-        reason: error.to_string(),
+        reason: format!(
+            "{} (line {}, column {})",
+            json_problem(&error),
+            error.line(),
+            error.column()
+        ),
     })?;
     let (written, effect) = (file.digest.clone(), file.effect.clone());
     let plan = file.into_plan()?;

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use super::NodeRecord;
 use super::error::{Error, failed};
 use crate::design::NodeName;
+use crate::diagnostic::json_problem;
 use crate::repository::{BlobId, CommitId, Deflated, Repository};
 
 const FOLDER: &str = "nodes";
@@ -222,7 +223,7 @@ fn name_of(line: &[u8], path: &str) -> Result<NodeName, Error> {
 fn broken(path: &str, error: &serde_json::Error) -> Error {
     Error::Broken {
         path: path.to_owned(),
-        reason: error.to_string(),
+        reason: json_problem(error),
     }
 }
 

@@ -76,6 +76,9 @@ pub(super) fn headline(change: &Change) -> String {
         };
         let _ = write!(text, ", {does} {}", disks.join(", "));
     }
+    if change.unverified {
+        text.push_str(", unverified");
+    }
     if change.excluded {
         text.push_str(", left out as asked");
     }
