@@ -31,6 +31,7 @@ mod run_id;
 mod schemas;
 mod secrets;
 mod selection;
+mod sites;
 mod status;
 mod trust;
 mod validate;
@@ -143,7 +144,9 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 49] = [
+pub const SETTABLE: [&str; 51] = [
+    "affected-by",
+    "all-sites",
     "as-of",
     "backends-from",
     "base",

@@ -49,6 +49,11 @@ pub(super) struct RevisionArguments {
 }
 
 impl RevisionArguments {
+    /// The revision as it was given.
+    pub(super) fn word(&self) -> &str {
+        &self.rev
+    }
+
     /// The revision, and where the site's files are there.
     pub(super) fn find(&self, checkout: &Checkout<'_>) -> Result<(At, Location), Failure> {
         let at = checkout.resolve(&self.rev)?;

@@ -4,11 +4,14 @@ use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
 
+use crate::report::sites::{Validated, Validation};
 use crate::report::{self, counted};
 use crate::site::{Depth, Detail, Loader};
+use crate::workflow::{Scope, load_each, revisions};
 
 use super::context::Context;
 use super::revision::RevisionArguments;
+use super::sites::{self, SitesArguments};
 use super::{Failure, FailureKind};
 
 #[derive(Debug, Args)]
@@ -21,6 +24,8 @@ pub(super) struct ValidateArguments {
     /// Show every warning, also where many have one code
     #[arg(long)]
     full: bool,
+    #[command(flatten)]
+    sites: SitesArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,6 +43,9 @@ enum ValidateFormat {
 }
 
 pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Result<u8, Failure> {
+    if let Some(scope) = arguments.sites.scope() {
+        return several(context, arguments, &scope);
+    }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let (at, location) = arguments.revision.find(&checkout)?;
@@ -84,5 +92,47 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
         Err(Failure::shown(FailureKind::Error))
     } else {
         Ok(0)
+    }
+}
+
+/// Validates several sites.
+fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let sites = sites::find(context, &repository, scope)?;
+    let mut loader = Loader::new(&repository);
+    let read = arguments.revision.read;
+    let settings = read.settings(Depth::Checked, Detail::Warnings);
+    let revisions = revisions(&sites, arguments.revision.word());
+    let mut validation = Validation::new(sites.iter().map(sites::reported));
+    load_each(&mut loader, revisions, settings, &mut |at, loaded, _| {
+        let (validated, problems) = match loaded {
+            Ok(mut site) => (
+                Validated {
+                    documents: site.documents.len() + site.unexplained(),
+                    nodes: site.design.nodes.len(),
+                    groups: site.design.groups.len(),
+                    ..Validated::default()
+                },
+                std::mem::take(&mut site.diagnostics),
+            ),
+            Err(failure) => (Validated::default(), sites::unusable(&sites[at], &failure)),
+        };
+        validation.add(at, validated, problems);
+    });
+    let sources = loader.sources();
+    let problems = || validation.problems(sources);
+    let (palette, full) = (context.printer.out, arguments.full);
+    context.printer.stream(|out| match arguments.format {
+        ValidateFormat::Text => validation.text(out, sources, palette, full),
+        ValidateFormat::Json => validation.json(out, sources),
+        ValidateFormat::Github => report::diagnostics::github(out, &problems(), sources),
+        ValidateFormat::Sarif => report::diagnostics::sarif(out, &problems(), sources),
+        ValidateFormat::Junit => report::diagnostics::junit(out, &problems(), sources),
+    })?;
+    // The process ends now: taking the trees of all sites apart would only cost time.
+    std::mem::forget(loader);
+    match validation.has_errors() {
+        true => Err(Failure::shown(FailureKind::Error)),
+        false => Ok(0),
     }
 }

@@ -10,7 +10,7 @@ use super::node::add_nodes;
 use super::policy::add_policies;
 use super::read::Findings;
 use super::strategy::add_strategy;
-use super::{Design, NodeDesign, NodeName, SiteName, rules, schema};
+use super::{Design, NodeDesign, NodeName, SchemaCache, SiteName, rules, schema};
 use crate::diagnostic::Diagnostics;
 
 /// Machines by name.
@@ -44,7 +44,20 @@ pub fn build_among(
 /// The same, and all problems at once: schemas on up to `threads` threads, references, rules.
 #[must_use]
 pub fn check(site: SiteName, documents: &[Input<'_>], threads: usize) -> (Design, Diagnostics) {
-    check_among(site, documents, &mut alone, threads)
+    let checking = Checking {
+        threads,
+        cache: None,
+    };
+    check_among(site, documents, &mut alone, checking)
+}
+
+/// How documents are checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Checking<'c> {
+    /// The most threads.
+    pub threads: usize,
+    /// What was found right in documents that other sites have as well.
+    pub cache: Option<&'c SchemaCache>,
 }
 
 /// Checks a part of a site, among its other machines, which were found sound before. Rules about several machines
@@ -54,9 +67,9 @@ pub fn check_among(
     site: SiteName,
     documents: &[Input<'_>],
     others: Others<'_>,
-    threads: usize,
+    checking: Checking<'_>,
 ) -> (Design, Diagnostics) {
-    let mut diagnostics = schema::validate(documents, threads);
+    let mut diagnostics = schema::validate_with(documents, checking.threads, checking.cache);
     let catalog = Catalog::new(documents);
     let mut findings = Findings::default();
     let design = make(site, &catalog, others, &mut findings);

@@ -45,7 +45,7 @@ use crate::document::{DocumentId, Node};
 pub use crate::remediation::Share;
 use crate::remediation::{MAX_UNHEALTHY, RemediationLimits};
 
-pub use build::{Nodes, Others, alone, build, build_among, check, check_among};
+pub use build::{Checking, Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
@@ -54,6 +54,7 @@ pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use own::{Addresses, Fields, Sections};
+pub use schema::SchemaCache;
 pub use section::{Class, Section};
 pub use strategy::DEFAULT_STRATEGY;
 

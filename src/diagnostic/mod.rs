@@ -58,7 +58,7 @@ impl fmt::Display for Code {
 }
 
 /// A second place that belongs to a problem, such as the first of two equal keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Related {
     /// Where.
     pub mark: Mark,
@@ -67,7 +67,7 @@ pub struct Related {
 }
 
 /// One problem in the documents.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
     /// The stable code of this kind of problem.
     pub code: Code,
@@ -214,6 +214,12 @@ impl Diagnostics {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// Whether at least one is an error.

@@ -45,6 +45,7 @@
 //! | `render-too-large` | the result is too large or too deep |
 
 mod budget;
+mod cache;
 mod dependencies;
 mod layering;
 mod order;
@@ -64,9 +65,11 @@ use std::sync::Arc;
 use crate::diagnostic::{Diagnostics, Mark};
 use crate::document::{Document, DocumentId, Node};
 
+pub use cache::RenderCache;
 pub use dependencies::{Dependencies, Dependency, DependencyKind, DocumentIndex, RouteStep};
 pub use pattern::{pattern_size, search_cost};
 
+use cache::Cached;
 use order::Order;
 use substitution::Substituter;
 use survey::Survey;
@@ -165,6 +168,16 @@ impl Rendering {
 /// The documents are those of one site at one revision. Nothing of them is changed, and their order does not count.
 #[must_use]
 pub fn render(documents: &[Arc<Document>], options: &RenderOptions) -> Rendering {
+    render_with(documents, options, None)
+}
+
+/// The same, with the results of documents that other sites have as well.
+#[must_use]
+pub fn render_with(
+    documents: &[Arc<Document>],
+    options: &RenderOptions,
+    cache: Option<&RenderCache>,
+) -> Rendering {
     let mut inputs = documents.to_vec();
     inputs.sort_by(|left, right| survey::sort_key(left).cmp(&survey::sort_key(right)));
     let mut by_mark: Vec<_> = inputs
@@ -195,8 +208,15 @@ pub fn render(documents: &[Arc<Document>], options: &RenderOptions) -> Rendering
 
     let mut results: Vec<Option<Outcome>> = vec![None; inputs.len()];
     let mut substituter = Substituter::new(options, &sources, inputs.len());
+    let mut cached = Cached::new(cache, inputs.len());
     for at in order.sequence {
-        results[at] = render_one(at, &mut survey, &dependencies, &mut substituter, &results);
+        results[at] = render_one(
+            at,
+            &mut survey,
+            &dependencies,
+            (&mut substituter, &mut cached),
+            &results,
+        );
     }
 
     log::debug!(
@@ -242,7 +262,7 @@ fn render_one(
     at: usize,
     survey: &mut Survey<'_>,
     dependencies: &Dependencies,
-    substituter: &mut Substituter<'_>,
+    (substituter, cached): (&mut Substituter<'_>, &mut Cached<'_>),
     results: &[Option<Outcome>],
 ) -> Option<Outcome> {
     let index = DocumentIndex::new(at);
@@ -257,6 +277,12 @@ fn render_one(
         substituter.check_sources(at, &document, survey);
         return None;
     }
+    let key = cached.key(at, &document, dependencies);
+    if let Some(outcome) = key.as_ref().and_then(|key| cached.get(at, key)) {
+        let is_paid = substituter.pay(at, survey, |budget| budget.spend(outcome.size));
+        return is_paid.then_some(outcome);
+    }
+    let problems = survey.diagnostics.len();
     let parent = dependencies.parent(index).and_then(result);
     let parent = parent.filter(|_| !document.actions.is_empty());
     let before = substituter.spent();
@@ -281,5 +307,8 @@ fn render_one(
     outcome.data.secret |= document.is_encrypted;
     substituter.substitute_all(at, &document, &mut outcome, survey, result);
     outcome.size = substituter.spent() - before;
+    if let Some(key) = key.filter(|_| survey.diagnostics.len() == problems) {
+        cached.keep(at, key, &document, &outcome);
+    }
     survey.is_sound(at).then_some(outcome)
 }

@@ -15,6 +15,7 @@ pub mod json;
 mod palette;
 pub mod plan;
 pub mod run;
+pub mod sites;
 mod table;
 mod unfinished;
 

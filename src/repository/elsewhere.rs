@@ -16,7 +16,7 @@ pub struct OtherRepository {
     pub name: Arc<str>,
     /// The revision to read, where the operator named one; else the definition does.
     pub revision: Option<String>,
-    repository: Repository,
+    pub(super) repository: Repository,
 }
 
 impl OtherRepository {

@@ -93,6 +93,12 @@ impl Selection {
             && self.prefixes.iter().any(|prefix| is_below(prefix, path))
     }
 
+    /// Whether a change at a path, which may be one of a link, is one of the selected files.
+    #[must_use]
+    pub fn is_touched(&self, path: &str, is_link: bool) -> bool {
+        self.selects(path) || (is_link && self.reaches(path))
+    }
+
     /// Whether a selected path can be in a folder or below it.
     pub(super) fn reaches(&self, folder: &str) -> bool {
         self.prefixes
@@ -138,7 +144,7 @@ impl fmt::Display for Mode {
 }
 
 /// One file of a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Its path in the repository, with forward slashes, as it was found (links not resolved).
     pub path: Arc<str>,
@@ -234,7 +240,7 @@ pub struct Tree {
 }
 
 /// The evidence of a change of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Stamp {
     size: u64,
     /// Seconds, and nanoseconds after them.

@@ -4,10 +4,11 @@
 //! by comparing the trees of the site's folders with those of its first parent; equal ids end the
 //! comparison, so a commit that touches nothing costs a few look-ups.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::entry::{Selection, is_document_name, is_hidden};
-use super::{CommitId, Error, Repository, git};
+use super::{CommitId, Error, Repository, git, walk};
 
 /// A commit as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,7 +173,7 @@ impl Repository {
         })
     }
 
-    fn find<'a>(
+    pub(super) fn find<'a>(
         &self,
         handle: &'a git2::Repository,
         id: git2::Oid,
@@ -187,7 +188,7 @@ impl Repository {
         })
     }
 
-    fn first_parent<'a>(
+    pub(super) fn first_parent<'a>(
         &self,
         handle: &'a git2::Repository,
         commit: &git2::Commit<'a>,
@@ -199,7 +200,7 @@ impl Repository {
     }
 
     /// An error where the history ends at this commit only because the clone has no more of it.
-    fn whole_history(&self, last: git2::Oid, wanted: &str) -> Result<(), Error> {
+    pub(super) fn whole_history(&self, last: git2::Oid, wanted: &str) -> Result<(), Error> {
         if self.shallow_ends().contains(&last) {
             return Err(Error::Shallow {
                 wanted: wanted.to_owned(),
@@ -209,7 +210,7 @@ impl Repository {
     }
 
     /// The commits whose parents were left out of a shallow clone, as git keeps them.
-    fn shallow_ends(&self) -> Vec<git2::Oid> {
+    pub(super) fn shallow_ends(&self) -> Vec<git2::Oid> {
         let text = std::fs::read_to_string(self.common_dir.join("shallow")).unwrap_or_default();
         text.lines()
             .filter_map(|line| git2::Oid::from_str(line.trim()).ok())
@@ -225,8 +226,37 @@ fn touches(
     folder: &str,
     selection: &Selection,
 ) -> Result<bool, Error> {
-    if before == after {
-        return Ok(false);
+    let goes_in = |folder: &str| selection.reaches(folder);
+    let found = differing(
+        handle,
+        [before, after],
+        folder,
+        &goes_in,
+        &mut |found| match selection.is_touched(found.path, found.is_link) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        },
+    );
+    found.map(|flow| flow.is_break())
+}
+
+/// A document or a link that two trees have not alike.
+pub(super) struct Differing<'p> {
+    pub(super) path: &'p str,
+    pub(super) is_link: bool,
+}
+
+/// Visits the documents and links that two trees of a folder have not alike, in the folders that are to be gone into. One whose
+/// kind differs may be visited twice. `None` is an empty folder.
+pub(super) fn differing(
+    handle: &git2::Repository,
+    trees: [Option<git2::Oid>; 2],
+    folder: &str,
+    goes_in: &dyn Fn(&str) -> bool,
+    visit: &mut dyn FnMut(Differing<'_>) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Error> {
+    if trees[0] == trees[1] {
+        return Ok(ControlFlow::Continue(()));
     }
     let open = |id: Option<git2::Oid>| match id {
         Some(id) => handle
@@ -235,8 +265,8 @@ fn touches(
             .map_err(git(format!("read tree {id}"))),
         None => Ok(None),
     };
-    let (before, after) = (open(before)?, open(after)?);
-    for (side, other) in [(&before, &after), (&after, &before)] {
+    let (before, after) = (open(trees[0])?, open(trees[1])?);
+    for (is_second, side, other) in [(false, &before, &after), (true, &after, &before)] {
         let Some(side) = side else { continue };
         for entry in side {
             let Ok(name) = entry.name() else { continue };
@@ -247,27 +277,27 @@ fn touches(
             if unchanged || is_hidden(name) {
                 continue;
             }
-            let path = match folder {
-                "" => name.to_owned(),
-                _ => format!("{folder}/{name}"),
-            };
+            let path = walk::join(folder, name);
             let is_folder =
                 |entry: &git2::TreeEntry<'_>| entry.kind() == Some(git2::ObjectType::Tree);
+            let is_link = entry.filemode_raw() == 0o120000;
+            let mut flow = ControlFlow::Continue(());
             if is_folder(&entry) {
-                let counterpart = counterpart
-                    .filter(is_folder)
-                    .map(|counterpart| counterpart.id());
-                if selection.reaches(&path)
-                    && touches(handle, counterpart, Some(entry.id()), &path, selection)?
-                {
-                    return Ok(true);
+                let counterpart = counterpart.filter(is_folder);
+                // What both have is gone into from the first.
+                let is_seen = is_second && counterpart.is_some();
+                if !is_seen && goes_in(&path) {
+                    let trees = [Some(entry.id()), counterpart.map(|other| other.id())];
+                    flow = differing(handle, trees, &path, goes_in, visit)?;
                 }
-            } else if (is_document_name(name) && selection.selects(&path))
-                || (entry.filemode_raw() == 0o120000 && selection.reaches(&path))
-            {
-                return Ok(true);
+            } else if is_document_name(name) || is_link {
+                let path = &path;
+                flow = visit(Differing { path, is_link });
+            }
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
     }
-    Ok(false)
+    Ok(ControlFlow::Continue(()))
 }

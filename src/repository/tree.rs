@@ -30,20 +30,27 @@ impl Repository {
     ///
     /// An object cannot be read, or there are too many files.
     pub fn tree_at(&self, revision: CommitId, selection: &Selection) -> Result<Tree, Error> {
-        let tree = self.with(|handle| {
-            let tree = handle
-                .find_commit(revision.git())
-                .and_then(|commit| commit.tree())
-                .map_err(|error| self.reading(handle, &format!("commit {revision}"), error))?;
-            let folders = RevisionFolders {
-                repository: self,
-                handle,
-                root: tree,
-                met: RefCell::default(),
-            };
-            walk::list(&folders, selection, Some(revision))
-        })?;
+        let list = |folders: &dyn Folders| walk::list(folders, selection, Some(revision));
+        let tree = self.with_folders(Some(revision), selection, list)?;
         self.with_elsewhere(tree, selection)
+    }
+
+    /// The folders of a revision.
+    pub(super) fn revision_folders<'a>(
+        &'a self,
+        handle: &'a git2::Repository,
+        revision: CommitId,
+    ) -> Result<impl Folders + 'a, Error> {
+        let root = handle
+            .find_commit(revision.git())
+            .and_then(|commit| commit.tree())
+            .map_err(|error| self.reading(handle, &format!("commit {revision}"), error))?;
+        Ok(RevisionFolders {
+            repository: self,
+            handle,
+            root,
+            met: RefCell::default(),
+        })
     }
 
     /// The bytes of a file; may be called from several threads at once.

@@ -20,7 +20,7 @@ const MOST_LINKED: usize = 25_000;
 /// Links that are followed to resolve one path, as the kernel counts them.
 const MOST_HOPS: usize = 40;
 /// Folders inside each other, which bounds the recursion.
-const DEEPEST: usize = 256;
+pub(super) const DEEPEST: usize = 256;
 /// Bytes of a link's target.
 pub(super) const LONGEST_LINK: u64 = 4096;
 
@@ -83,6 +83,24 @@ pub(super) fn list(
     selection: &Selection,
     revision: Option<CommitId>,
 ) -> Result<Tree, Error> {
+    let prefixes = selection.prefixes().iter();
+    let listed: Vec<Listed> = prefixes
+        .map(|prefix| below(folders, prefix))
+        .collect::<Result<_, _>>()?;
+    together(listed.iter(), revision)
+}
+
+/// The files below one folder of a selection.
+#[derive(Debug)]
+pub(super) struct Listed {
+    entries: Vec<Entry>,
+    problems: Vec<Problem>,
+    nodes: usize,
+    linked: usize,
+}
+
+/// Lists the files below one folder of a selection.
+pub(super) fn below(folders: &dyn Folders, prefix: &str) -> Result<Listed, Error> {
     let mut walk = Walk {
         folders,
         entries: Vec::new(),
@@ -90,16 +108,43 @@ pub(super) fn list(
         nodes: 0,
         linked: 0,
     };
-    for prefix in selection.prefixes() {
-        walk.prefix(prefix)?;
-    }
-    walk.entries.sort_by(|one, other| one.path.cmp(&other.path));
-    read_once(&mut walk.entries);
-    walk.problems.sort();
-    Ok(Tree {
-        revision,
+    walk.prefix(prefix)?;
+    Ok(Listed {
         entries: walk.entries,
         problems: walk.problems,
+        nodes: walk.nodes,
+        linked: walk.linked,
+    })
+}
+
+/// The files below all folders of a selection.
+pub(super) fn together<'l>(
+    listed: impl Iterator<Item = &'l Listed> + Clone,
+    revision: Option<CommitId>,
+) -> Result<Tree, Error> {
+    let sum = |count: fn(&Listed) -> usize| listed.clone().map(count).sum::<usize>();
+    for (count, limit) in [
+        (sum(|each| each.linked), MOST_LINKED),
+        (sum(|each| each.nodes), MOST_NODES),
+    ] {
+        if count > limit {
+            return Err(Error::TooManyFiles { limit });
+        }
+    }
+    let mut entries: Vec<Entry> = listed
+        .clone()
+        .flat_map(|each| each.entries.iter().cloned())
+        .collect();
+    entries.sort_by(|one, other| one.path.cmp(&other.path));
+    read_once(&mut entries);
+    let mut problems: Vec<Problem> = listed
+        .flat_map(|each| each.problems.iter().cloned())
+        .collect();
+    problems.sort();
+    Ok(Tree {
+        revision,
+        entries,
+        problems,
     })
 }
 

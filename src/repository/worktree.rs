@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::entry::{Stamp, is_hidden};
 use super::walk::{self, Child, Folders, Kind, MOST_NODES, Node};
-use super::{BlobId, Error, Mode, Repository, Selection, Tree};
+use super::{BlobId, CommitId, Error, Mode, Repository, Selection, Tree};
 
 /// How a file of the worktree differs from the commit that is checked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,9 +52,23 @@ impl Repository {
     ///
     /// A folder cannot be read, or there are too many files.
     pub fn worktree(&self, selection: &Selection) -> Result<Tree, Error> {
-        let folders = WorktreeFolders::of(self);
-        folders.read_ahead(selection);
-        self.with_elsewhere(walk::list(&folders, selection, None)?, selection)
+        let list = |folders: &dyn Folders| walk::list(folders, selection, None);
+        self.with_elsewhere(self.with_folders(None, selection, list)?, selection)
+    }
+
+    /// Works with the folders of the worktree, where those of a selection are read ahead, or of a revision.
+    pub(super) fn with_folders<T>(
+        &self,
+        revision: Option<CommitId>,
+        selection: &Selection,
+        work: impl FnOnce(&dyn Folders) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Some(revision) = revision else {
+            let folders = WorktreeFolders::of(self);
+            folders.read_ahead(selection);
+            return work(&folders);
+        };
+        self.with(|handle| work(&self.revision_folders(handle, revision)?))
     }
 
     /// The names of the folders in a folder of the worktree; none where it is no folder.

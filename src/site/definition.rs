@@ -96,6 +96,17 @@ fn missing_type(
     let (Some((field, name)), Some(types)) = (named, types_of(wanted.location)) else {
         return Ok(None);
     };
+    // Most types are there: their folder has files.
+    let folder = format!("{types}/{name}/");
+    let entries = &tree.entries;
+    let first = entries.partition_point(|entry| *entry.path < *folder);
+    let mut from_there = entries[first..].iter();
+    if from_there
+        .next()
+        .is_some_and(|entry| entry.path.starts_with(&folder))
+    {
+        return Ok(None);
+    }
     let view = View {
         repository,
         at: wanted.at,

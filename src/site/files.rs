@@ -5,14 +5,19 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rustc_hash::FxHashMap;
+
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
 use crate::document::{self, LoadSettings, LoadedFile, SiteLimits, decode};
-use crate::repository::{Content, Entry, Repository, Tree};
+use crate::repository::{BlobId, Content, Entry, Repository, Tree};
 
 use super::{Error, SiteFile};
 
 /// How many threads read and parse.
 pub(super) const THREADS: usize = 2;
+
+/// Files that are read ahead at once, within the limits of one site.
+const READ_AHEAD: usize = 1000;
 
 enum Fetched {
     Known(SiteFile, Arc<LoadedFile>),
@@ -27,7 +32,17 @@ enum Fetched {
 pub(super) struct Files<'a> {
     pub(super) repository: &'a Repository,
     pub(super) sources: Sources,
-    parsed: HashMap<SiteFile, Arc<LoadedFile>>,
+    /// Those of sites in layers, and those of flat sites, of which documents may leave more out.
+    parsed: [FxHashMap<SiteFile, Arc<LoadedFile>>; 2],
+    /// The files of the worktree that were read, where each is read once for all sites.
+    read: Option<FxHashMap<Entry, Read>>,
+}
+
+/// A file of the worktree that was read.
+#[derive(Debug)]
+enum Read {
+    File(SiteFile),
+    Broken(Box<Diagnostic>),
 }
 
 impl<'a> Files<'a> {
@@ -35,8 +50,26 @@ impl<'a> Files<'a> {
         Self {
             repository,
             sources: Sources::new(),
-            parsed: HashMap::new(),
+            parsed: Default::default(),
+            read: None,
         }
+    }
+
+    /// From now on, a file of the worktree that was read is taken as it was, for one site after the other.
+    pub(super) fn read_once(&mut self) {
+        self.read.get_or_insert_default();
+    }
+
+    /// Reads and parses files that several sites are made of. One that cannot be is left to the sites that have it.
+    pub(super) fn read_ahead(
+        &mut self,
+        entries: &[Entry],
+        settings: &LoadSettings,
+    ) -> Result<(), Error> {
+        for some in entries.chunks(READ_AHEAD) {
+            self.load(some, settings, &mut Diagnostics::new())?;
+        }
+        Ok(())
     }
 
     /// Names files whose text is not held: what marks into them have.
@@ -98,17 +131,29 @@ impl<'a> Files<'a> {
         settings: &LoadSettings,
         diagnostics: &mut Diagnostics,
     ) -> Result<(Vec<SiteFile>, Vec<Arc<LoadedFile>>), Error> {
-        let limit = settings.limits.file_bytes as u64;
         let limits = SiteLimits::new();
-        let fetched = on_threads(entries, |entry| match limits.is_exceeded() {
+        let known = entries
+            .iter()
+            .map(|entry| self.known(entry, settings, &limits));
+        let known: Vec<Option<Fetched>> = known.collect();
+        let unknown = entries.iter().zip(&known);
+        let unknown: Vec<&Entry> = unknown
+            .filter_map(|(entry, known)| known.is_none().then_some(entry))
+            .collect();
+        let fetched = on_threads(&unknown, |entry| match limits.is_exceeded() {
             true => Ok(Fetched::TooMuch),
-            false => self.fetch(entry, limit, settings, &limits),
+            false => self.fetch(entry, settings, &limits),
+        });
+        let mut fetched = fetched.into_iter();
+        let fetched = known.into_iter().filter_map(|known| match known {
+            Some(known) => Some(Ok(known)),
+            None => fetched.next(),
         });
 
         let mut files = Vec::with_capacity(entries.len());
         let mut loaded: Vec<Option<Arc<LoadedFile>>> = Vec::with_capacity(entries.len());
         let mut new: Vec<(usize, SourceId, Arc<str>)> = Vec::new();
-        for each in fetched {
+        for (entry, each) in entries.iter().zip(fetched) {
             match each? {
                 Fetched::Known(file, content) => {
                     files.push(file);
@@ -116,12 +161,20 @@ impl<'a> Files<'a> {
                 }
                 Fetched::New(file, text) => {
                     log::trace!("`{}`: {} bytes", file.path, text.len());
+                    if let Some(read) = self.read.as_mut().filter(|_| entry.blob.is_none()) {
+                        read.insert(entry.clone(), Read::File(file.clone()));
+                    }
                     let source = self.sources.add(file.path.clone(), text.clone());
                     new.push((files.len(), source, text));
                     files.push(file);
                     loaded.push(None);
                 }
-                Fetched::Broken(problem) => diagnostics.push(*problem),
+                Fetched::Broken(problem) => {
+                    if let Some(read) = self.read.as_mut().filter(|_| entry.blob.is_none()) {
+                        read.insert(entry.clone(), Read::Broken(problem.clone()));
+                    }
+                    diagnostics.push(*problem);
+                }
                 Fetched::TooMuch => {}
             }
         }
@@ -142,30 +195,44 @@ impl<'a> Files<'a> {
                 self.sources.hide(source, *start, *end);
             }
             let content = Arc::new(content);
-            self.parsed.insert(files[index].clone(), content.clone());
+            let parsed = &mut self.parsed[usize::from(settings.flat)];
+            parsed.insert(files[index].clone(), content.clone());
             loaded[index] = Some(content);
         }
         Ok((files, loaded.into_iter().flatten().collect()))
     }
 
-    /// A file as far as it has to be read; what was read before is as it was.
+    /// Whether a file was read before.
+    pub(super) fn is_known(&self, entry: &Entry, settings: &LoadSettings) -> bool {
+        self.known(entry, settings, &SiteLimits::new()).is_some()
+    }
+
+    /// A file that was read before, as it was.
+    fn known(
+        &self,
+        entry: &Entry,
+        settings: &LoadSettings,
+        limits: &SiteLimits,
+    ) -> Option<Fetched> {
+        let file = match entry.blob {
+            Some(blob) => file_of(entry, blob),
+            None => match self.read.as_ref()?.get(entry)? {
+                Read::File(file) => file.clone(),
+                Read::Broken(problem) => return Some(Fetched::Broken(problem.clone())),
+            },
+        };
+        let content = self.parsed[usize::from(settings.flat)].get(&file)?;
+        Some(known(file, content, limits))
+    }
+
+    /// A file as far as it has to be read.
     fn fetch(
         &self,
         entry: &Entry,
-        limit: u64,
         settings: &LoadSettings,
         limits: &SiteLimits,
     ) -> Result<Fetched, Error> {
-        if let Some(blob) = entry.blob {
-            let file = SiteFile {
-                path: entry.path.clone(),
-                mode: entry.mode,
-                blob,
-            };
-            if let Some(content) = self.parsed.get(&file) {
-                return Ok(known(file, content, limits));
-            }
-        }
+        let limit = settings.limits.file_bytes as u64;
         let Content { blob, bytes } = match self.repository.read(entry, limit) {
             Ok(content) => content,
             Err(crate::repository::Error::TooLarge { size, limit, .. }) => {
@@ -180,12 +247,8 @@ impl<'a> Files<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        let file = SiteFile {
-            path: entry.path.clone(),
-            mode: entry.mode,
-            blob,
-        };
-        if let Some(content) = self.parsed.get(&file) {
+        let file = file_of(entry, blob);
+        if let Some(content) = self.parsed[usize::from(settings.flat)].get(&file) {
             return Ok(known(file, content, limits));
         }
         if !limits.take_bytes(bytes.len() as u64) {
@@ -195,6 +258,15 @@ impl<'a> Files<'a> {
             Ok(text) => Fetched::New(file, text),
             Err(problem) => Fetched::Broken(problem),
         })
+    }
+}
+
+/// A file of which the bytes have an id.
+pub(super) fn file_of(entry: &Entry, blob: BlobId) -> SiteFile {
+    SiteFile {
+        path: entry.path.clone(),
+        mode: entry.mode,
+        blob,
     }
 }
 

@@ -193,21 +193,88 @@ fn sites_around(view: &View<'_>, folder: &str) -> Result<BTreeMap<String, String
 }
 
 fn all_sites(view: &View<'_>) -> Result<BTreeMap<String, String>, Error> {
+    let mut sites = BTreeMap::new();
+    for path in definitions(view)? {
+        let folder = parent(&path).unwrap_or_default();
+        if let Some(bytes) = view.file(&path)? {
+            sites.insert(site_name(folder, &bytes), folder.to_owned());
+        }
+    }
+    Ok(sites)
+}
+
+/// The paths of all definitions of sites, sorted.
+fn definitions(view: &View<'_>) -> Result<Vec<Arc<str>>, Error> {
     let everything = Selection::everything();
     let tree = match view.at {
         At::Worktree => view.repository.worktree(&everything)?,
         At::Commit(commit) => view.repository.tree_at(commit, &everything)?,
     };
-    let mut sites = BTreeMap::new();
-    for entry in &tree.entries {
-        let (folder, name) = entry.path.rsplit_once('/').unwrap_or(("", &entry.path));
-        if name == DEFINITION
-            && let Some(bytes) = view.file(&entry.path)?
-        {
-            sites.insert(site_name(folder, &bytes), folder.to_owned());
-        }
+    let paths = tree.entries.into_iter().map(|entry| entry.path);
+    Ok(paths
+        .filter(|path| path.rsplit('/').next() == Some(DEFINITION))
+        .collect())
+}
+
+/// A definition of a site, and where the files of the site are.
+#[derive(Debug)]
+pub struct FoundSite {
+    /// Its name; that of its folder where the definition cannot be read.
+    pub name: String,
+    /// Its `site-definition.yaml`.
+    pub definition: Arc<str>,
+    /// Where its files are, or why it cannot be loaded.
+    pub location: Result<Location, Error>,
+}
+
+/// Finds all sites of a repository, sorted by name and definition. A site that cannot be located is among them.
+///
+/// # Errors
+///
+/// There is none, or git fails.
+pub fn locate_all(repository: &Repository, at: At) -> Result<Vec<FoundSite>, Error> {
+    let view = View { repository, at };
+    let mut all = Vec::new();
+    for path in definitions(&view)? {
+        let folder = parent(&path).unwrap_or_default();
+        let name = match view.file(&path) {
+            Ok(bytes) => Ok(site_name(folder, &bytes.unwrap_or_default())),
+            Err(error) => Err(error),
+        };
+        let (name, unreadable) = match name {
+            Ok(name) => (name, None),
+            Err(error) => (site_name(folder, b""), Some(error)),
+        };
+        all.push((name, path, unreadable));
     }
-    Ok(sites)
+    if all.is_empty() {
+        return Err(Error::NoSite {
+            from: ".".to_owned(),
+        });
+    }
+    all.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
+    let mut named: BTreeMap<String, Vec<Arc<str>>> = BTreeMap::new();
+    for (name, path, _) in &all {
+        named.entry(name.clone()).or_default().push(path.clone());
+    }
+    let found = all.into_iter().map(|(name, definition, unreadable)| {
+        let of_name = &named[&name];
+        let folder = parent(&definition).unwrap_or_default().to_owned();
+        let location = match unreadable {
+            Some(error) => Err(error),
+            None if of_name.len() > 1 => Err(Error::RepeatedSite {
+                name: name.clone(),
+                definitions: of_name.iter().map(ToString::to_string).collect(),
+            }),
+            None => locate_in(&view, &(name.clone(), folder)),
+        };
+        FoundSite {
+            name,
+            definition,
+            location,
+        }
+    });
+    Ok(found.collect())
 }
 
 /// Pegleg's sites are named by their folder, others by their definition.

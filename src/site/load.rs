@@ -13,13 +13,14 @@ use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
-use crate::design::{self, Design, MACHINE, NodeName, Nodes};
+use crate::design::{self, Checking, Design, MACHINE, NodeName, Nodes};
 use crate::diagnostic::{Diagnostics, Mark, Sources};
 use crate::document::{Document, LoadedFile};
-use crate::render::{Rendering, render};
+use crate::render::{Rendering, render_with};
 use crate::repository::{BlobId, CommitId, Entry, Moment, Repository, Tree};
 
 use super::cached;
+use super::common::Common;
 use super::consequence::Lost;
 use super::definition;
 use super::files::{Files, THREADS, unusable};
@@ -43,13 +44,22 @@ const REMEMBERED: usize = 64;
 /// Loads sites of one repository.
 #[derive(Debug)]
 pub struct Loader<'a> {
-    files: Files<'a>,
+    pub(super) files: Files<'a>,
     guards: Option<Arc<Guards>>,
-    sizes: Sizes,
+    pub(super) sizes: Sizes,
+    pub(super) common: Option<Common>,
+}
+
+/// What was read of the files.
+#[derive(Default)]
+pub(super) struct Contents {
+    pub(super) files: Vec<SiteFile>,
+    pub(super) loaded: Vec<Arc<LoadedFile>>,
+    diagnostics: Diagnostics,
 }
 
 /// The results of the files that are no units.
-struct Stages {
+pub(super) struct Stages {
     files: Vec<SiteFile>,
     loaded: Vec<Arc<LoadedFile>>,
     documents: Vec<Arc<Document>>,
@@ -60,7 +70,7 @@ struct Stages {
 
 impl Stages {
     /// The site that these files are all of.
-    fn into_site(mut self, wanted: &Wanted<'_>) -> Site {
+    pub(super) fn into_site(mut self, wanted: &Wanted<'_>) -> Site {
         self.diagnostics.silence(&self.design.policy.silenced);
         let (_, warnings) = self.diagnostics.counts();
         Site {
@@ -86,6 +96,7 @@ impl<'a> Loader<'a> {
             files: Files::new(repository),
             guards: None,
             sizes: Sizes::default(),
+            common: None,
         }
     }
 
@@ -153,10 +164,15 @@ impl<'a> Loader<'a> {
             began.elapsed()
         );
         self.remember(moment, at, &listing, &site);
-        if at == At::Worktree && settings.depth == Depth::Checked {
-            names::keep(self.files.repository, &site);
-        }
+        self.keep_names(&site, settings);
         Ok(site)
+    }
+
+    /// Keeps the names of a site of the worktree that was checked.
+    pub(super) fn keep_names(&self, site: &Site, settings: Settings) {
+        if site.at == At::Worktree && settings.depth == Depth::Checked {
+            names::keep(self.files.repository, site);
+        }
     }
 
     /// Takes the files in that some machines were made of, so that the site has all that explains them.
@@ -261,15 +277,25 @@ impl<'a> Loader<'a> {
     }
 
     /// The files of a site at a revision.
-    fn list(&self, location: &Location, at: At) -> Result<Listing, Error> {
+    pub(super) fn tree(&self, location: &Location, at: At) -> Result<Tree, Error> {
         let repository = self.files.repository;
-        let mut tree = match at {
-            At::Worktree => repository.worktree(&location.selection)?,
-            At::Commit(commit) => repository.tree_at(commit, &location.selection)?,
+        let selection = &location.selection;
+        let listings = self.common.as_ref().and_then(|common| common.listings(at));
+        let mut tree = match (listings, at) {
+            (Some(listings), _) => repository.tree_of(listings, selection)?,
+            (None, At::Worktree) => repository.worktree(selection)?,
+            (None, At::Commit(commit)) => repository.tree_at(commit, selection)?,
         };
-        tree.entries.retain(|entry| !is_tool(location, &entry.path));
+        tree.entries
+            .retain(|entry| !is_tool(location.is_flat, &entry.path));
+        Ok(tree)
+    }
+
+    /// The same, and the ids of their bytes as far as they are known.
+    fn list(&self, location: &Location, at: At) -> Result<Listing, Error> {
+        let tree = self.tree(location, at)?;
         let ids = match at {
-            At::Worktree => repository.known(&tree.entries),
+            At::Worktree => self.files.repository.known(&tree.entries),
             At::Commit(_) => tree.entries.iter().map(|entry| entry.blob).collect(),
         };
         Ok(Listing { tree, ids })
@@ -367,15 +393,44 @@ impl<'a> Loader<'a> {
         entries: &[Entry],
         others: design::Others<'_>,
     ) -> Result<Stages, Error> {
-        let Wanted {
-            location,
-            at,
-            settings,
-        } = *wanted;
-        let mut diagnostics = unusable(tree);
-        let load_settings = load_settings(location);
-        let (files, loaded) = self.files.load(entries, &load_settings, &mut diagnostics)?;
+        let contents = self.contents(wanted, tree, entries)?;
+        let stages = self.worked_out(wanted, tree, contents, (others, THREADS))?;
+        self.finished(wanted, tree, stages)
+    }
 
+    /// Reads and parses files.
+    pub(super) fn contents(
+        &mut self,
+        wanted: &Wanted<'_>,
+        tree: &Tree,
+        entries: &[Entry],
+    ) -> Result<Contents, Error> {
+        let mut diagnostics = unusable(tree);
+        let load_settings = load_settings(wanted.location);
+        let (files, loaded) = self.files.load(entries, &load_settings, &mut diagnostics)?;
+        Ok(Contents {
+            files,
+            loaded,
+            diagnostics,
+        })
+    }
+
+    /// Renders, types and checks what was read, on so many threads.
+    pub(super) fn worked_out(
+        &self,
+        wanted: &Wanted<'_>,
+        tree: &Tree,
+        contents: Contents,
+        (others, threads): (design::Others<'_>, usize),
+    ) -> Result<Stages, Error> {
+        let Wanted {
+            location, settings, ..
+        } = *wanted;
+        let Contents {
+            files,
+            loaded,
+            mut diagnostics,
+        } = contents;
         let documents = own_documents(location, &files, &loaded);
         let accepts_duplicates = accepts_duplicates(settings, &documents);
         for content in &loaded {
@@ -383,50 +438,31 @@ impl<'a> Loader<'a> {
         }
         let lost = Lost::of(&diagnostics);
         let is_broken = diagnostics.has_errors();
-        let mut rendering = render(&documents, &options(location, settings));
+        let cache = self.common.as_ref().map(|common| &common.rendered);
+        let mut rendering = render_with(&documents, &options(location, settings), cache);
         let mut found = std::mem::take(&mut rendering.diagnostics);
         if is_broken {
             found = lost.own(found, &documents, &self.files.sources);
         }
         diagnostics.extend(found);
 
-        let rendered: Vec<design::Input<'_>> = rendering
-            .documents
-            .iter()
-            .map(|each| (&*each.document, &each.data))
-            .collect();
         let is_sound = !diagnostics.has_errors();
-        let site = location.site.clone();
-        let mut design = match settings.depth {
-            Depth::Rendered => Design::empty(site),
-            Depth::Typed => {
-                let (design, found) = design::build_among(site, &rendered, others);
-                diagnostics.extend(found);
-                design
-            }
-            Depth::Checked => {
-                let (design, mut found) = design::check_among(site, &rendered, others, THREADS);
-                if !is_sound {
-                    found = lost.own(found, &documents, &self.files.sources);
-                }
-                diagnostics.extend(found);
-                design
-            }
-        };
+        let (mut design, mut found) = self.designed(wanted, &rendering, others, threads);
+        if !is_sound && settings.depth == Depth::Checked {
+            found = lost.own(found, &documents, &self.files.sources);
+        }
+        diagnostics.extend(found);
         if let Some(guards) = &self.guards {
             guards.put_into(&mut design, &rendering);
         }
-        let mut diagnostics = mask(
+        let diagnostics = mask(
             diagnostics,
             documents.iter().map(|document| &**document),
             &rendering,
         );
         let repository = self.files.repository;
-        diagnostics = definition::judged(diagnostics, repository, wanted, tree, (&files, &loaded))?;
-        if at == At::Worktree {
-            diagnostics = self.files.unquoted(diagnostics, tree)?;
-        }
-        diagnostics.sort(&self.files.sources);
+        let diagnostics =
+            definition::judged(diagnostics, repository, wanted, tree, (&files, &loaded))?;
         Ok(Stages {
             files,
             loaded,
@@ -435,6 +471,45 @@ impl<'a> Loader<'a> {
             design,
             diagnostics,
         })
+    }
+
+    /// The design of a rendering, as far as it is wanted, and what is wrong with it.
+    fn designed(
+        &self,
+        wanted: &Wanted<'_>,
+        rendering: &Rendering,
+        others: design::Others<'_>,
+        threads: usize,
+    ) -> (Design, Diagnostics) {
+        let rendered: Vec<design::Input<'_>> = rendering
+            .documents
+            .iter()
+            .map(|each| (&*each.document, &each.data))
+            .collect();
+        let site = wanted.location.site.clone();
+        match wanted.settings.depth {
+            Depth::Rendered => (Design::empty(site), Diagnostics::new()),
+            Depth::Typed => design::build_among(site, &rendered, others),
+            Depth::Checked => {
+                let cache = self.common.as_ref().map(|common| &common.checked);
+                let checking = Checking { threads, cache };
+                design::check_among(site, &rendered, others, checking)
+            }
+        }
+    }
+
+    /// Brings what was found into the form in which it is shown.
+    pub(super) fn finished(
+        &mut self,
+        wanted: &Wanted<'_>,
+        tree: &Tree,
+        mut stages: Stages,
+    ) -> Result<Stages, Error> {
+        if wanted.at == At::Worktree {
+            stages.diagnostics = self.files.unquoted(stages.diagnostics, tree)?;
+        }
+        stages.diagnostics.sort(&self.files.sources);
+        Ok(stages)
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod cached;
 mod chunks;
+mod common;
 mod consequence;
 mod definition;
 mod files;
@@ -29,7 +30,7 @@ use crate::document::Document;
 use crate::render::Rendering;
 use crate::repository::{BlobId, CommitId, Mode, Selection, Tree, site_digest};
 
-pub use find::{locate, site_names};
+pub use find::{FoundSite, locate, locate_all, site_names};
 pub use guards::Guards;
 pub use load::Loader;
 pub use names::Names;
@@ -115,6 +116,14 @@ pub enum Error {
         /// Why.
         source: crate::repository::Error,
     },
+    /// Several definitions have one name.
+    #[error("several definitions are of a site `{name}`: {}", shown(.definitions))]
+    RepeatedSite {
+        /// The name.
+        name: String,
+        /// Their paths.
+        definitions: Vec<String>,
+    },
     /// A site's name cannot be used.
     #[error("the site's name `{name}` {problem}")]
     BadName {
@@ -162,8 +171,22 @@ impl Error {
             Self::NothingThere { repository, .. } => Some(format!(
                 "`git ls-tree -r --name-only REV` in it lists its files; `--repository {repository}=PATH@REV` names another revision"
             )),
+            Self::RepeatedSite { .. } => {
+                Some("give each a name of its own: records, locks and tags are by name".to_owned())
+            }
             Self::OtherRepository { .. } | Self::BadName { .. } => None,
         }
+    }
+}
+
+/// The first of some paths, and how many more there are.
+fn shown(paths: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let few = paths.iter().take(SHOWN).map(|path| format!("`{path}`"));
+    let few = few.collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(SHOWN) {
+        0 => few,
+        more => format!("{few} and {more} more"),
     }
 }
 
@@ -186,6 +209,14 @@ pub struct Location {
     pub is_flat: bool,
     /// Its files.
     pub selection: Selection,
+}
+
+impl Location {
+    /// Whether a site, flat or not, leaves a file out though it lies among its own.
+    #[must_use]
+    pub fn is_left_out(is_flat: bool, path: &str) -> bool {
+        wanted::is_tool(is_flat, path)
+    }
 }
 
 /// One file of a site.

@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use super::cached::{CachedSite, Place};
 use super::chunks::{self, Candidate};
-use super::files::{Files, on_threads};
+use super::files::{Files, file_of, on_threads};
 use super::leaf::seems_leaf;
 use super::unit::{Designs, Finding, Unit};
 use super::wanted::{Listing, Wanted, load_settings};
@@ -19,7 +19,7 @@ use super::{Detail, Error, SiteFile, Unexplained, UnexplainedFile, digest_of};
 use crate::design::{NodeDesign, Nodes};
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{SiteLimits, decode};
-use crate::repository::{self, BlobId, Entry};
+use crate::repository::{self, Entry};
 
 /// Which sites are large.
 #[derive(Clone, Copy, Debug)]
@@ -355,12 +355,4 @@ fn read(
         let text = decode(&entry.path, &content.bytes, &settings.limits).ok();
         Ok(text.map(|text| (file, seems_leaf(&text).then_some(text))))
     })
-}
-
-fn file_of(entry: &Entry, blob: BlobId) -> SiteFile {
-    SiteFile {
-        path: entry.path.clone(),
-        mode: entry.mode,
-        blob,
-    }
 }

@@ -59,8 +59,8 @@ pub(super) fn own_documents(
 }
 
 /// Whether a file is none of a site's documents though it lies among them, as Pegleg has it.
-pub(super) fn is_tool(location: &Location, path: &str) -> bool {
-    !location.is_flat && path.split('/').any(|part| part == "tools")
+pub(super) fn is_tool(is_flat: bool, path: &str) -> bool {
+    !is_flat && path.split('/').any(|part| part == "tools")
 }
 
 /// Whether keys that are twice in a map are accepted: by the settings, or by a policy among the documents.

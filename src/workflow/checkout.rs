@@ -51,12 +51,23 @@ impl<'a> Checkout<'a> {
         site: Option<&str>,
         backends_from: Option<String>,
     ) -> Result<Self, Failure> {
-        Ok(Self {
+        let location = locate(repository, At::Worktree, from, site)?;
+        Ok(Self::of(repository, location, backends_from))
+    }
+
+    /// A site of the worktree that was found.
+    #[must_use]
+    pub fn of(
+        repository: &'a Repository,
+        location: Location,
+        backends_from: Option<String>,
+    ) -> Self {
+        Self {
             repository,
-            location: locate(repository, At::Worktree, from, site)?,
+            location,
             backends_from,
             guards: OnceLock::new(),
-        })
+        }
     }
 
     /// A loader that takes the guards of the site from where the operator wants them taken.
@@ -133,6 +144,12 @@ impl<'a> Checkout<'a> {
         Ok(repository.resolve(&object.to_string())?)
     }
 
+    /// Whether a revision word means another commit for each site.
+    #[must_use]
+    pub fn is_of_site(word: &str) -> bool {
+        matches!(word, "successful-site-action" | "last-site-action")
+    }
+
     /// The commit of a revision word: `worktree`, `committed`, `successful-site-action`,
     /// `last-site-action`, or anything that git resolves.
     ///
@@ -143,7 +160,7 @@ impl<'a> Checkout<'a> {
         Ok(match word {
             "worktree" => At::Worktree,
             "committed" => At::Commit(self.head()?),
-            "successful-site-action" | "last-site-action" => {
+            _ if Self::is_of_site(word) => {
                 let store = Store::open(self.repository, &self.location.site)?;
                 let site = store.read()?.site;
                 let action = if word == "last-site-action" {

@@ -31,7 +31,7 @@ pub enum FailureKind {
 }
 
 /// A failure as the user sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     /// Which exit code.
     pub kind: FailureKind,

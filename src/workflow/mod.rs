@@ -20,6 +20,7 @@ mod recheck;
 mod records;
 mod resume;
 mod saved;
+mod sites;
 mod sound;
 mod windows;
 
@@ -38,5 +39,6 @@ pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, look_out};
 pub use resume::{ResumeRequest, resume};
 pub use saved::{commit_of_saved, not_before_its_day, plan_of, saved_plan};
+pub use sites::{Revision, Scope, SiteOfMany, Touched, load_each, revisions, sites};
 pub use sound::sound;
 pub use windows::time_left;

@@ -9,6 +9,8 @@ const GROUPS: [(&str, &[&str]); 7] = [
     (
         "Selection",
         &[
+            "affected-by",
+            "all-sites",
             "as-of",
             "base",
             "diff",

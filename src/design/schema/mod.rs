@@ -18,6 +18,7 @@
 //! | `schema-too-large` | a DataSchema that is larger than is allowed with its references written out, or has no end |
 //! | `schema-too-costly` | a document, or a site, whose check against DataSchemas takes more steps than are allowed |
 
+mod cache;
 mod cost;
 mod explain;
 mod instance;
@@ -33,6 +34,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use rustc_hash::FxHashMap;
 
+pub use self::cache::SchemaCache;
 use self::cost::Patterns;
 use self::instance::{Budget, Documents, Look, Visited, to_json, value_count};
 use self::purse::{Checked, Purse, in_turns};
@@ -121,14 +123,36 @@ pub fn files() -> impl Iterator<Item = (String, &'static str)> {
 /// documents, whatever the number of threads.
 #[must_use]
 pub fn validate(documents: &[Input<'_>], threads: usize) -> Diagnostics {
-    validate_within(documents, threads, Purse::OF_SITE)
+    validate_with(documents, threads, None)
 }
 
-fn validate_within(documents: &[Input<'_>], threads: usize, purse: Purse) -> Diagnostics {
-    let (schemas, mut diagnostics) = compile(documents, threads);
+/// The same, with what was found right in documents that other sites have as well.
+#[must_use]
+pub fn validate_with(
+    documents: &[Input<'_>],
+    threads: usize,
+    cache: Option<&SchemaCache>,
+) -> Diagnostics {
+    validate_within(documents, threads, Purse::OF_SITE, cache)
+}
+
+fn validate_within(
+    documents: &[Input<'_>],
+    threads: usize,
+    purse: Purse,
+    cache: Option<&SchemaCache>,
+) -> Diagnostics {
+    let (schemas, mut diagnostics) = compile(documents, threads, cache);
     let checked = in_turns(documents, threads, purse, |&(document, data)| {
         let mut checked = Checked::default();
-        for schema in schemas.get(&document.id.schema).into_iter().flatten() {
+        let schemas = schemas.get(&document.id.schema);
+        let schemas = schemas.map(Vec::as_slice).unwrap_or_default();
+        let known = cache.and_then(|cache| cache.taken(document, data, schemas));
+        if let Some(taken) = known {
+            checked.add(taken);
+            return checked;
+        }
+        for schema in schemas {
             let mut more = Vec::new();
             checked.add(schema.check(data, &mut more));
             // What two schemas say of one place is told once.
@@ -139,6 +163,9 @@ fn validate_within(documents: &[Input<'_>], threads: usize, purse: Purse) -> Dia
             });
             let more = more.into_iter();
             found.extend(more.map(|each| explain::with_document(each, document)));
+        }
+        if let Some(cache) = cache.filter(|_| checked.found.is_empty()) {
+            cache.keep(document, data, schemas, checked.taken());
         }
         checked
     });
@@ -192,6 +219,7 @@ fn in_parts<T: Sync, R: Send>(
 fn compile(
     documents: &[Input<'_>],
     threads: usize,
+    cache: Option<&SchemaCache>,
 ) -> (FxHashMap<Arc<str>, Vec<Arc<Schema>>>, Diagnostics) {
     let mut schemas: FxHashMap<Arc<str>, Vec<Arc<Schema>>> = FxHashMap::default();
     let mut kinds: Vec<&Arc<str>> = Vec::new();
@@ -221,7 +249,13 @@ fn compile(
         .into_iter()
         .filter(|(document, _)| is_used(document))
         .collect();
-    let drafts = in_parts(&of_site, threads, |(_, data)| draft(data));
+    let known = |document, data| cache.and_then(|cache| cache.schema(document, data));
+    let drafts = in_parts(&of_site, threads, |&(document, data)| {
+        match known(document, data) {
+            Some((schema, parts)) => (Some(SiteSchema::Known(schema, parts)), Vec::new()),
+            None => draft(data),
+        }
+    });
     let mut diagnostics = Diagnostics::new();
     diagnostics.extend(
         unusable
@@ -230,21 +264,28 @@ fn compile(
     );
     let mut jobs = Vec::with_capacity(of_site.len());
     let mut parts = 0;
-    for ((document, data), (draft, found)) in of_site.into_iter().zip(drafts) {
+    for (input, (draft, found)) in of_site.into_iter().zip(drafts) {
+        let has_remarks = !found.is_empty();
         diagnostics.extend(found);
         let Some(draft) = draft else {
             continue;
         };
         parts += draft.parts();
         match parts {
-            0..=MOST_PARTS => jobs.push((&document.id.name, data, draft)),
-            _ => diagnostics.push(explain::too_many_schemas(data, MOST_PARTS)),
+            0..=MOST_PARTS => jobs.push((input, draft, has_remarks)),
+            _ => diagnostics.push(explain::too_many_schemas(input.1, MOST_PARTS)),
         }
     }
-    let compiled = in_parts(&jobs, threads, |(_, data, draft)| draft.compile(data));
-    for ((name, ..), schema) in jobs.iter().zip(compiled) {
-        match (schema, schemas.get_mut(*name)) {
-            (Ok(schema), Some(list)) => list.push(Arc::new(schema)),
+    let compiled = in_parts(&jobs, threads, |((document, data), draft, has_remarks)| {
+        let (schema, parts) = (draft.compile(data)?, draft.parts());
+        Ok::<_, Box<Diagnostic>>(match cache.filter(|_| !has_remarks) {
+            Some(cache) => cache.keep_schema(document, data, (schema, parts)),
+            None => schema,
+        })
+    });
+    for (((document, _), ..), schema) in jobs.iter().zip(compiled) {
+        match (schema, schemas.get_mut(&document.id.name)) {
+            (Ok(schema), Some(list)) => list.push(schema),
             (Err(problem), _) => diagnostics.push(*problem),
             (Ok(_), None) => {}
         }
@@ -291,8 +332,9 @@ fn compile_own(text: &str) -> Option<Arc<Schema>> {
     }))
 }
 
-/// A schema of the site that is not compiled yet.
+/// A schema of the site that is not compiled yet, or was for another site.
 enum SiteSchema {
+    Known(Arc<Schema>, u64),
     Type(&'static str),
     Schema { json: serde_json::Value, parts: u64 },
 }
@@ -325,12 +367,13 @@ impl SiteSchema {
     fn parts(&self) -> u64 {
         match self {
             Self::Type(_) => 1,
-            Self::Schema { parts, .. } => *parts,
+            Self::Known(_, parts) | Self::Schema { parts, .. } => *parts,
         }
     }
 
-    fn compile(&self, data: &Node) -> Result<Schema, Box<Diagnostic>> {
+    fn compile(&self, data: &Node) -> Result<Arc<Schema>, Box<Diagnostic>> {
         let check = match self {
+            Self::Known(schema, _) => return Ok(schema.clone()),
             Self::Type(name) => Check::Type(name),
             Self::Schema { json, .. } => {
                 let built = build(json);
@@ -344,10 +387,10 @@ impl SiteSchema {
                 }))
             }
         };
-        Ok(Schema {
+        Ok(Arc::new(Schema {
             check,
             source: Source::Site,
-        })
+        }))
     }
 }
 

@@ -63,6 +63,11 @@ impl Checked {
         self.taken.visits += taken.visits;
         self.taken.values = self.taken.values.max(taken.values);
     }
+
+    /// What all schemas took.
+    pub(super) fn taken(&self) -> Taken {
+        self.taken
+    }
 }
 
 /// The visits up to a document.

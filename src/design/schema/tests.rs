@@ -410,7 +410,7 @@ fn documents_that_are_each_within_their_budget_are_not_all_checked_where_togethe
         per_value: 10,
         most: 60_000,
     };
-    let one = validate_within(&inputs, 1, small);
+    let one = validate_within(&inputs, 1, small, None);
     let found = lines(one.clone(), &sources);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(
@@ -420,7 +420,11 @@ fn documents_that_are_each_within_their_budget_are_not_all_checked_where_togethe
         "{found:?}"
     );
     for threads in [2, 7] {
-        assert_eq!(validate_within(&inputs, threads, small), one, "{threads}");
+        assert_eq!(
+            validate_within(&inputs, threads, small, None),
+            one,
+            "{threads}"
+        );
     }
     assert!(validate(&inputs, 2).is_empty());
 }

@@ -24,7 +24,7 @@ struct Problems<'a> {
 }
 
 #[derive(Serialize)]
-struct Problem<'a> {
+pub(in crate::report) struct Problem<'a> {
     code: Code,
     severity: Severity,
     file: Option<Arc<str>>,
@@ -57,29 +57,32 @@ pub fn json(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -
         warnings,
         diagnostics: diagnostics
             .iter()
-            .map(|diagnostic| {
-                let (file, place) = whereabouts(diagnostic, sources);
-                Problem {
-                    code: diagnostic.code,
-                    severity: diagnostic.severity,
-                    file,
-                    line: place.as_ref().map(|place| place.line),
-                    column: place.as_ref().map(|place| place.column),
-                    message: &diagnostic.message,
-                    hint: diagnostic.hint.as_deref(),
-                    related: diagnostic
-                        .related
-                        .iter()
-                        .map(|related| Other {
-                            place: sources.place(related.mark),
-                            message: &related.message,
-                        })
-                        .collect(),
-                }
-            })
+            .map(|diagnostic| problem(diagnostic, sources))
             .collect(),
     };
     crate::report::json::pretty(out, &problems)
+}
+
+/// One problem, as JSON has it.
+pub(in crate::report) fn problem<'a>(diagnostic: &'a Diagnostic, sources: &Sources) -> Problem<'a> {
+    let (file, place) = whereabouts(diagnostic, sources);
+    Problem {
+        code: diagnostic.code,
+        severity: diagnostic.severity,
+        file,
+        line: place.as_ref().map(|place| place.line),
+        column: place.as_ref().map(|place| place.column),
+        message: &diagnostic.message,
+        hint: diagnostic.hint.as_deref(),
+        related: diagnostic
+            .related
+            .iter()
+            .map(|related| Other {
+                place: sources.place(related.mark),
+                message: &related.message,
+            })
+            .collect(),
+    }
 }
 
 /// Message, hint and related places, one line each.

@@ -23,6 +23,20 @@ pub fn text(
     palette: Palette,
     full: bool,
 ) -> fmt::Result {
+    each(out, diagnostics, sources, (palette, full))?;
+    if !diagnostics.is_empty() {
+        writeln!(out, "{}", summary(diagnostics))?;
+    }
+    Ok(())
+}
+
+/// The same without the line of counts.
+pub(in crate::report) fn each(
+    out: &mut dyn Write,
+    diagnostics: &Diagnostics,
+    sources: &Sources,
+    (palette, full): (Palette, bool),
+) -> fmt::Result {
     let mut warnings: BTreeMap<String, usize> = BTreeMap::new();
     for diagnostic in diagnostics {
         if diagnostic.severity == Severity::Warning {
@@ -42,9 +56,6 @@ pub fn text(
         let more = counted(number - FEW, "more warning", "more warnings");
         let line = format!("… and {more} [{code}]; `trueup validate --full` shows all");
         writeln!(out, "{}\n", palette.paint(Role::Faint, line))?;
-    }
-    if !diagnostics.is_empty() {
-        writeln!(out, "{}", summary(diagnostics))?;
     }
     Ok(())
 }

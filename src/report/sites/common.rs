@@ -1,0 +1,72 @@
+//! What several sites have in common, told once: the same text or problem in each.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+/// Things that were found, each with the sites that it was found in.
+#[derive(Debug)]
+pub(super) struct Common<T> {
+    known: FxHashMap<Arc<T>, usize>,
+    list: Vec<(Arc<T>, Vec<u32>)>,
+}
+
+impl<T> Default for Common<T> {
+    fn default() -> Self {
+        Self {
+            known: FxHashMap::default(),
+            list: Vec::new(),
+        }
+    }
+}
+
+/// Things that the same sites have in common, in the order in which they were found.
+pub(super) struct Section<'c, T> {
+    /// The positions of the sites, sorted.
+    pub(super) sites: &'c [u32],
+    pub(super) things: Vec<&'c T>,
+}
+
+impl<T: Eq + Hash> Common<T> {
+    /// Adds a thing of a site.
+    pub(super) fn add(&mut self, site: usize, thing: T) {
+        let site = site as u32;
+        if let Some(at) = self.known.get(&thing) {
+            let sites = &mut self.list[*at].1;
+            if let Err(place) = sites.binary_search(&site) {
+                sites.insert(place, site);
+            }
+            return;
+        }
+        let thing = Arc::new(thing);
+        self.known.insert(thing.clone(), self.list.len());
+        self.list.push((thing, vec![site]));
+    }
+
+    /// All things once.
+    pub(super) fn things(&self) -> impl Iterator<Item = &T> {
+        self.list.iter().map(|(thing, _)| &**thing)
+    }
+
+    /// What several sites have in common, from the most sites down, then that of each site.
+    pub(super) fn sections(&self) -> Vec<Section<'_, T>> {
+        let mut at: FxHashMap<&[u32], usize> = FxHashMap::default();
+        let mut sections: Vec<Section<'_, T>> = Vec::new();
+        for (thing, sites) in &self.list {
+            let position = *at.entry(sites).or_insert(sections.len());
+            if position == sections.len() {
+                sections.push(Section {
+                    sites,
+                    things: Vec::new(),
+                });
+            }
+            sections[position].things.push(thing);
+        }
+        sections.sort_by(|one, other| {
+            let most = other.sites.len().cmp(&one.sites.len());
+            most.then_with(|| one.sites.cmp(other.sites))
+        });
+        sections
+    }
+}
