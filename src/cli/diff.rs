@@ -3,12 +3,16 @@
 use clap::{Args, ValueEnum};
 
 use crate::diff;
+use crate::diff::DocumentDiff;
 use crate::report;
-use crate::site::{Depth, Detail, Loader};
+use crate::report::sites::{Differences, DifferencesForm};
+use crate::site::{At, Depth, Detail, Loader, Site};
+use crate::workflow::{Scope, SiteOfMany, load_each, revisions};
 
-use super::Failure;
 use super::context::Context;
 use super::revision::{ReadArguments, load_sound};
+use super::sites::{self, SitesArguments};
+use super::{Failure, FailureKind, exit};
 
 #[derive(Debug, Args)]
 pub(super) struct DiffCommand {
@@ -26,6 +30,11 @@ pub(super) struct DiffCommand {
     format: DiffFormat,
     #[command(flatten)]
     read: ReadArguments,
+    #[command(flatten)]
+    sites: SitesArguments,
+    /// With several sites, show all that differs, without folding
+    #[arg(long)]
+    full: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,6 +46,9 @@ enum DiffFormat {
 }
 
 pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Failure> {
+    if let Some(scope) = command.sites.scope() {
+        return several(context, command, &scope);
+    }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let mut loader = Loader::new(&repository);
@@ -47,11 +59,7 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
         load_sound(context, &mut loader, &location, at, settings)
     };
     let (before, after) = (load(&command.base)?, load(&command.revision)?);
-    let difference = if command.rendered {
-        diff::rendered(&before.rendering.documents, &after.rendering.documents)
-    } else {
-        diff::documents(&before.documents, &after.documents)
-    };
+    let difference = compared(command, &before, &after);
     let (printer, sources) = (&context.printer, loader.sources());
     match command.format {
         DiffFormat::Text => {
@@ -60,4 +68,101 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
         DiffFormat::Json => printer.stream(|out| report::diff::json(out, &difference, sources))?,
     }
     Ok(0)
+}
+
+/// One side of the comparison of a site.
+enum Side {
+    Sound(Box<Site>),
+    /// It was not there.
+    Absent,
+    /// It has errors, which were added to the report.
+    Broken,
+}
+
+/// Compares two revisions of several sites.
+fn several(context: &Context, command: &DiffCommand, scope: &Scope) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let sites = sites::find(context, &repository, scope)?;
+    let form = match command.format {
+        DiffFormat::Text => DifferencesForm::Text(context.printer.out, command.full),
+        DiffFormat::Json => DifferencesForm::Json,
+    };
+    let mut loader = Loader::new(&repository);
+    let settings = command.read.settings(Depth::Rendered, Detail::Documents);
+    let mut differences = Differences::new(sites.iter().map(sites::reported), form);
+    let mut before: Vec<Side> = sites.iter().map(|_| Side::Broken).collect();
+    let bases = revisions(&sites, &command.base);
+    let mut code = 0;
+    let absent: Vec<bool> = bases
+        .iter()
+        .zip(&sites)
+        .map(|(base, site)| base.is_err() && is_new(site, &command.base))
+        .collect();
+    load_each(&mut loader, bases, settings, &mut |at, loaded, _| {
+        before[at] = match absent[at] {
+            true => Side::Absent,
+            false => side(&mut differences, at, loaded, &mut code),
+        };
+    });
+    let targets = revisions(&sites, &command.revision);
+    load_each(&mut loader, targets, settings, &mut |at, loaded, loader| {
+        let after = side(&mut differences, at, loaded, &mut code);
+        match (std::mem::replace(&mut before[at], Side::Broken), after) {
+            (Side::Sound(before), Side::Sound(after)) => {
+                let found = compared(command, &before, &after);
+                if differences.add(at, &found, loader.sources()).is_err() {
+                    code = code.max(1);
+                }
+            }
+            (Side::Absent, Side::Sound(after)) => differences.add_new(at, after.documents.len()),
+            _ => {}
+        }
+    });
+    let sources = loader.sources();
+    context
+        .printer
+        .stream(|out| differences.write(out, sources))?;
+    std::mem::forget(loader);
+    Ok(code)
+}
+
+/// One side of a site, as it was loaded. A site with errors, or that could not be loaded, is added to the report.
+fn side(
+    differences: &mut Differences,
+    at: usize,
+    loaded: Result<Site, Failure>,
+    code: &mut u8,
+) -> Side {
+    let failure = match loaded {
+        Ok(site) if !site.diagnostics.has_errors() => return Side::Sound(Box::new(site)),
+        Ok(mut site) => {
+            differences.add_problems(at, std::mem::take(&mut site.diagnostics));
+            Failure::shown(FailureKind::Error)
+        }
+        Err(failure) => {
+            differences.add_failure(at, sites::failed(failure.clone()));
+            failure
+        }
+    };
+    *code = exit::combined(&[*code, exit::code(&failure)].into_iter().collect(), false);
+    Side::Broken
+}
+
+fn compared(command: &DiffCommand, before: &Site, after: &Site) -> DocumentDiff {
+    match command.rendered {
+        true => diff::rendered(&before.rendering.documents, &after.rendering.documents),
+        false => diff::documents(&before.documents, &after.documents),
+    }
+}
+
+/// Whether a site has no definition at a revision.
+fn is_new(site: &SiteOfMany<'_>, word: &str) -> bool {
+    let Ok(checkout) = &site.checkout else {
+        return false;
+    };
+    let Ok(At::Commit(commit)) = checkout.resolve(word) else {
+        return false;
+    };
+    let definition = checkout.repository.file_at(commit, &site.definition);
+    matches!(definition, Ok(None))
 }

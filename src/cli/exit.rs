@@ -1,5 +1,7 @@
 //! The table of exit codes.
 
+use std::collections::BTreeSet;
+
 use crate::workflow::{Failure, FailureKind};
 
 /// Wrong usage.
@@ -49,9 +51,36 @@ pub(super) fn code(failure: &Failure) -> u8 {
     }
 }
 
+/// The codes of plans with `--detailed-exitcode`: changes, and changes of which some are destructive.
+const OF_PLANS: [u8; 2] = [2, 3];
+
+/// The exit code of a command about several sites, each of which alone would have one of these: the least of those that
+/// failed, of which an error has the least; where none did and it is asked for, that of the gravest plan.
+pub(super) fn combined(codes: &BTreeSet<u8>, is_detailed: bool) -> u8 {
+    let mut failed = codes
+        .iter()
+        .filter(|code| **code != 0 && !OF_PLANS.contains(code));
+    let plans = codes.iter().filter(|code| OF_PLANS.contains(code));
+    match failed.next() {
+        Some(code) => *code,
+        None if is_detailed => plans.max().copied().unwrap_or_default(),
+        None => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_sites_a_failure_counts_before_changes_and_an_error_before_a_refusal() {
+        let code =
+            |codes: &[u8], is_detailed| combined(&codes.iter().copied().collect(), is_detailed);
+        assert_eq!(code(&[], true), 0);
+        assert_eq!((code(&[0, 2, 3], false), code(&[0, 2, 3], true)), (0, 3));
+        assert_eq!((code(&[0, 2], true), code(&[0], true)), (2, 0));
+        assert_eq!((code(&[4, 3, 1], true), code(&[4, 3], false)), (1, 4));
+    }
 
     #[test]
     fn the_readme_lists_the_exit_codes() {

@@ -24,6 +24,7 @@ mod manual;
 mod nodes;
 mod observing;
 mod plan;
+mod plan_sites;
 mod planning;
 mod render;
 mod revision;

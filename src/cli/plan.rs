@@ -8,14 +8,18 @@ use clap::{Args, ValueEnum};
 use crate::observed::{self, Observations};
 use crate::plan::{ChangeKind, Plan, PlanEffect, effect, saved};
 use crate::report;
+use crate::report::Palette;
 use crate::report::json::Escaped;
+use crate::report::sites::PlanForm;
 use crate::repository::Repository;
 use crate::site::At;
 
 use super::action;
 use super::context::Context;
 use super::interrupted;
+use super::plan_sites;
 use super::planning::PlanArguments;
+use super::sites::SitesArguments;
 use super::value::size;
 use super::{Failure, FailureKind};
 use crate::workflow::Planner;
@@ -26,21 +30,23 @@ pub(super) struct PlanCommand {
     #[arg(value_name = "ACTION NODE")]
     words: Vec<String>,
     #[command(flatten)]
-    arguments: PlanArguments,
+    pub(super) arguments: PlanArguments,
     /// Revision: worktree, committed, successful-site-action, last-site-action, or any that git understands [default: worktree, and for actions on nodes committed]
     #[arg(long, value_name = "R")]
-    rev: Option<String>,
+    pub(super) rev: Option<String>,
     /// Save the plan, to be applied as it is
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["all_sites", "affected_by"])]
     out: Option<PathBuf>,
     /// Save the observed state of the site, for `--observed` elsewhere
-    #[arg(long, value_name = "FILE", conflicts_with = "observed")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["observed", "all_sites", "affected_by"])]
     save_observed: Option<PathBuf>,
     /// Exit with 2 where there are changes, 3 where some are destructive
     #[arg(long)]
-    detailed_exitcode: bool,
+    pub(super) detailed_exitcode: bool,
     #[command(flatten)]
-    view: ViewArguments,
+    pub(super) view: ViewArguments,
+    #[command(flatten)]
+    sites: SitesArguments,
 }
 
 /// How a plan is shown.
@@ -84,6 +90,24 @@ impl ViewArguments {
     pub(super) fn is_json(&self) -> bool {
         self.format == PlanFormat::Json
     }
+
+    /// The form of a report about several sites; `None`: a drawing is of one plan.
+    pub(super) fn form_of_several(&self, palette: Palette) -> Option<PlanForm> {
+        match self.format {
+            PlanFormat::Text => Some(PlanForm::Text(self.text(palette))),
+            PlanFormat::Json => Some(PlanForm::Json),
+            PlanFormat::Markdown => Some(PlanForm::Markdown(self.max_bytes)),
+            PlanFormat::Dot | PlanFormat::Mermaid => None,
+        }
+    }
+
+    fn text(&self, palette: Palette) -> report::plan::View {
+        report::plan::View {
+            palette,
+            full: self.full,
+            steps: self.steps,
+        }
+    }
 }
 
 /// Prints a plan, piece by piece: with every step it may be larger than all else that is in memory.
@@ -91,11 +115,7 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
     let printer = &context.printer;
     match view.format {
         PlanFormat::Text => {
-            let view = report::plan::View {
-                palette: printer.out,
-                full: view.full,
-                steps: view.steps,
-            };
+            let view = view.text(printer.out);
             printer.stream(|out| report::plan::text(out, plan, view))
         }
         PlanFormat::Json => {
@@ -119,6 +139,9 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
     let Some(request) = command.arguments.request(&command.words)? else {
         return Err(action::unknown(&command.words[0]));
     };
+    if let Some(scope) = command.sites.scope() {
+        return plan_sites::run(context, command, &request, &scope);
+    }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let connection = command.arguments.remote.connection(&repository)?;
@@ -217,7 +240,7 @@ fn save_observed(
 }
 
 /// 0: no changes, or such as were accepted before; 2: changes; 3: some of them destructive.
-fn detailed(plan: &Plan) -> u8 {
+pub(super) fn detailed(plan: &Plan) -> u8 {
     let mut shown = plan
         .changes
         .iter()

@@ -16,7 +16,7 @@ use crate::plan::{Allowance, Options, Request};
 use crate::record::Store;
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
-use crate::site::At;
+use crate::site::{At, Depth, Detail, Settings};
 use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, PlanRequest, follow};
 
 /// The flags that shape a plan.
@@ -165,6 +165,11 @@ impl PlanArguments {
             remote,
             ..Self::default()
         }
+    }
+
+    /// The settings that documents are read with.
+    pub(in crate::cli) fn settings(&self, depth: Depth, detail: Detail) -> Settings {
+        self.read.settings(depth, detail)
     }
 
     /// The settings for a plan in these arguments.

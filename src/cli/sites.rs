@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::report::sites::{Affected, AffectedFile, ReportedSite};
+use crate::report::sites::{Affected, AffectedFile, ReportedSite, SiteFailure};
 use crate::repository::Repository;
 use crate::workflow::{Scope, SiteOfMany, sites};
 
@@ -65,6 +65,15 @@ pub(super) fn reported(site: &SiteOfMany<'_>) -> ReportedSite {
         name: site.name.clone(),
         definition: site.definition.clone(),
         affected_by,
+    }
+}
+
+/// A failure of one of several sites.
+pub(super) fn failed(failure: Failure) -> SiteFailure {
+    SiteFailure {
+        message: failure.message,
+        details: failure.details,
+        hints: failure.hints,
     }
 }
 

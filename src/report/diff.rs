@@ -34,22 +34,69 @@ pub fn text(
     sources: &Sources,
     palette: Palette,
 ) -> fmt::Result {
-    for (sign, role, documents) in [
-        ("+", Role::Added, &diff.added),
-        ("-", Role::Removed, &diff.removed),
+    for (_, text) in each(diff, sources, palette)? {
+        out.write_str(&text)?;
+    }
+    writeln!(out, "{}", summary(diff))
+}
+
+/// How a document differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::report) enum Difference {
+    Added,
+    Removed,
+    Changed,
+}
+
+/// Every document that differs, as text.
+pub(in crate::report) fn each(
+    diff: &DocumentDiff,
+    sources: &Sources,
+    palette: Palette,
+) -> Result<Vec<(Difference, String)>, fmt::Error> {
+    let mut all = Vec::new();
+    for (kind, sign, role, documents) in [
+        (Difference::Added, "+", Role::Added, &diff.added),
+        (Difference::Removed, "-", Role::Removed, &diff.removed),
     ] {
         for PresentDocument { document, .. } in documents {
-            heading(out, palette.paint(role, sign), document, sources, palette)?;
+            let mut text = String::new();
+            let sign = palette.paint(role, sign);
+            heading(&mut text, sign, document, sources, palette)?;
+            all.push((kind, text));
         }
     }
     for changed in &diff.changed {
+        let mut text = String::new();
         let sign = palette.paint(Role::Changed, "~");
-        heading(out, sign, &changed.after, sources, palette)?;
+        heading(&mut text, sign, &changed.after, sources, palette)?;
         for difference in &changed.fields {
-            field(out, difference, sources, palette)?;
+            field(&mut text, difference, sources, palette)?;
+        }
+        all.push((Difference::Changed, text));
+    }
+    Ok(all)
+}
+
+/// Every document that differs, as JSON on one line.
+pub(in crate::report) fn each_as_json(
+    diff: &DocumentDiff,
+    sources: &Sources,
+) -> Result<Vec<(Difference, String)>, fmt::Error> {
+    let mut all = Vec::new();
+    for (kind, documents) in [
+        (Difference::Added, &diff.added),
+        (Difference::Removed, &diff.removed),
+    ] {
+        for document in documents {
+            all.push((kind, json::line(&side(document, sources))?));
         }
     }
-    writeln!(out, "{}", summary(diff))
+    for document in &diff.changed {
+        let line = json::line(&changed(document, sources)?)?;
+        all.push((Difference::Changed, line));
+    }
+    Ok(all)
 }
 
 /// The counts on one line: `Documents: 1 added, 2 changed, 0 removed, 40 unchanged.`

@@ -107,6 +107,11 @@ impl<'a> Loader<'a> {
         self
     }
 
+    /// Takes the guards of the designs that it loads from now on from a protected revision.
+    pub fn set_guards(&mut self, guards: Option<Arc<Guards>>) {
+        self.guards = guards;
+    }
+
     /// The same, for sites that are large with fewer machines than usual.
     #[must_use]
     pub fn with_sizes(mut self, sizes: Sizes) -> Self {
@@ -277,7 +282,11 @@ impl<'a> Loader<'a> {
     }
 
     /// The files of a site at a revision.
-    pub(super) fn tree(&self, location: &Location, at: At) -> Result<Tree, Error> {
+    ///
+    /// # Errors
+    ///
+    /// Git fails.
+    pub fn tree(&self, location: &Location, at: At) -> Result<Tree, Error> {
         let repository = self.files.repository;
         let selection = &location.selection;
         let listings = self.common.as_ref().and_then(|common| common.listings(at));

@@ -259,6 +259,11 @@ pub struct Site {
 }
 
 impl Site {
+    /// Takes the guards of its design from a protected revision.
+    pub fn take_guards(&mut self, guards: &Guards) {
+        guards.put_into(Arc::make_mut(&mut self.design), &self.rendering);
+    }
+
     /// How many machines are not explained: only their designs are at hand, and not their documents.
     #[must_use]
     pub fn unexplained(&self) -> usize {

@@ -197,12 +197,30 @@ impl<'a> Planner<'a> {
         });
         let (ground, head) = (ground?, head?);
         let site = sound(self.client, &loader, Depth::Checked, site?)?;
-        self.made_of(loader, site, ground, head, snapshot?)
+        self.made_of(&mut loader, site, ground, head, snapshot?)
+    }
+
+    /// Makes the plan of a site without errors that was loaded among others; the loader has listed what is checked out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Planner::plan`].
+    pub fn plan_of(&self, loader: &mut Loader<'_>, site: Site) -> Result<Planned, Failure> {
+        let head = self.checkout.repository.head()?;
+        let head = head.map(|commit| {
+            let files = match self.at {
+                At::Worktree => Some(loader.tree(&site.location, At::Commit(commit))?),
+                At::Commit(_) => None,
+            };
+            Ok::<_, Failure>(Head { commit, files })
+        });
+        let (ground, snapshot) = (self.ground()?, self.snapshot()?);
+        self.made_of(loader, site, ground, head.transpose()?, snapshot)
     }
 
     fn made_of(
         &self,
-        mut loader: Loader<'a>,
+        loader: &mut Loader<'_>,
         mut site: Site,
         ground: Ground,
         head: Option<Head>,
@@ -223,11 +241,11 @@ impl<'a> Planner<'a> {
         let backends = client.backends(checkout, &site.location)?;
         backends.identities.record(identities(&records));
         let hardware = match &snapshot {
-            None => Some(choose(&mut loader, &site, &backends)?),
+            None => Some(choose(loader, &site, &backends)?),
             Some(_) => None,
         };
-        let old = self.explained(&mut loader, &mut site, &records)?;
-        let design = self.strictest(&mut loader, &site, head.as_ref())?;
+        let old = self.explained(loader, &mut site, &records)?;
+        let design = self.strictest(loader, &site, head.as_ref())?;
         let designs: BTreeMap<Arc<str>, Arc<Design>> = old
             .iter()
             .map(|(revision, site)| (revision.clone(), site.design.clone()))
@@ -380,7 +398,7 @@ impl<'a> Planner<'a> {
     /// Explains the machines that the design has otherwise than their records, and loads the sites that these name.
     fn explained(
         &self,
-        loader: &mut Loader<'a>,
+        loader: &mut Loader<'_>,
         site: &mut Site,
         records: &BTreeMap<NodeName, NodeRecord>,
     ) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
@@ -405,7 +423,7 @@ impl<'a> Planner<'a> {
     /// The design at a revision; where that is an older one, what HEAD forbids is forbidden too.
     fn strictest(
         &self,
-        loader: &mut Loader<'a>,
+        loader: &mut Loader<'_>,
         site: &Site,
         head: Option<&Head>,
     ) -> Result<Arc<Design>, Failure> {

@@ -311,11 +311,11 @@ pub fn revisions(sites: &[SiteOfMany<'_>], word: &str) -> Vec<Revision> {
 
 /// Loads sites, some at a time, and visits each, in no order: its position, the site or why it cannot be loaded, and the
 /// loader, which has the texts.
-pub fn load_each(
-    loader: &mut Loader<'_>,
+pub fn load_each<'a>(
+    loader: &mut Loader<'a>,
     revisions: Vec<Revision>,
     settings: Settings,
-    visit: &mut dyn FnMut(usize, Result<Site, Failure>, &Loader<'_>),
+    visit: &mut dyn FnMut(usize, Result<Site, Failure>, &mut Loader<'a>),
 ) {
     let mut located: BTreeMap<At, Vec<(usize, Location)>> = BTreeMap::new();
     for (position, revision) in revisions.into_iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::diagnostic::{Diagnostic, Place, Sources};
 
 pub use machine::{FORMAT_VERSION, github, json, junit, sarif};
 pub(super) use machine::{Problem, problem};
-pub(super) use text::each;
+pub(super) use text::limited;
 pub use text::{summary, text};
 
 /// Where a diagnostic is: its place, or at least its file.

@@ -31,7 +31,7 @@ pub fn text(
 }
 
 /// The same without the line of counts.
-pub(in crate::report) fn each(
+fn each(
     out: &mut dyn Write,
     diagnostics: &Diagnostics,
     sources: &Sources,
@@ -58,6 +58,34 @@ pub(in crate::report) fn each(
         writeln!(out, "{}\n", palette.paint(Role::Faint, line))?;
     }
     Ok(())
+}
+
+/// Errors that are shown of a part of a report before the others are counted.
+const MANY: usize = 50;
+
+/// Writes the problems of a part of a report, without the line of counts: of many errors the first, unless they are to be shown
+/// in `full`.
+pub(in crate::report) fn limited(
+    out: &mut dyn Write,
+    diagnostics: &Diagnostics,
+    sources: &Sources,
+    (palette, full): (Palette, bool),
+) -> fmt::Result {
+    let (errors, _) = diagnostics.counts();
+    if full || errors <= MANY {
+        return each(out, diagnostics, sources, (palette, full));
+    }
+    let mut met = 0;
+    let shown = diagnostics.iter().filter(|each| {
+        let is_error = each.severity == Severity::Error;
+        met += usize::from(is_error);
+        !is_error || met <= MANY
+    });
+    let shown: Diagnostics = shown.cloned().collect();
+    each(out, &shown, sources, (palette, full))?;
+    let more = counted(errors - MANY, "more error", "more errors");
+    let line = format!("… and {more}; `trueup validate --full` shows all");
+    writeln!(out, "{}", palette.paint(Role::Faint, line))
 }
 
 /// The counts: `2 errors, 1 warning`; `no problems` for none.

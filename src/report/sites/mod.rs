@@ -1,6 +1,9 @@
 //! Several sites in one report: a table with a line a site, what they have in common once, and a section a site.
 
 mod common;
+mod differences;
+mod failures;
+mod plans;
 mod validation;
 
 use std::fmt::{self, Write};
@@ -11,6 +14,9 @@ use serde::Serialize;
 use super::table::{Cell, Table};
 use super::{Palette, Role, Visible, counted};
 
+pub use differences::{Differences, DifferencesForm};
+pub use failures::SiteFailure;
+pub use plans::{PlanForm, PlanState, Plans};
 pub use validation::{Validated, Validation};
 
 /// The version of the JSON objects about several sites.

@@ -5,13 +5,11 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::common::{Common, Section};
+use super::failures::names;
 use super::{Columns, FORMAT_VERSION, ReportedSite, SHOWN_SECTIONS, heading, left_out, number};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity, Sources};
+use crate::diagnostic::{Diagnostic, Diagnostics, Sources};
 use crate::report::diagnostics::{self, Problem, problem, summary};
 use crate::report::{Palette, Role, counted, json};
-
-/// Errors that are shown of one section before the others are counted.
-const SHOWN_ERRORS: usize = 50;
 
 /// What was found in several sites.
 #[derive(Debug, Default)]
@@ -102,13 +100,6 @@ impl Validation {
         all
     }
 
-    fn names(&self, sites: &[u32]) -> Vec<&str> {
-        let names = sites.iter();
-        names
-            .map(|at| self.sites[*at as usize].0.name.as_str())
-            .collect()
-    }
-
     /// Writes the table, what sites have in common, a section for each site that has problems of its own, and the
     /// counts. Unless they are to be shown in `full`, the first of many are shown, and the others counted.
     ///
@@ -160,29 +151,9 @@ impl Validation {
     ) -> fmt::Result {
         let mut problems: Diagnostics = section.things.iter().copied().cloned().collect();
         problems.sort(sources);
-        let names = self.names(section.sites);
+        let names = names(&self.sites, section.sites);
         heading(out, &names, &summary(&problems), palette)?;
-        let (errors, _) = problems.counts();
-        let left = if full {
-            0
-        } else {
-            errors.saturating_sub(SHOWN_ERRORS)
-        };
-        if left > 0 {
-            let mut errors = 0;
-            let shown = problems.into_iter().filter(|each: &Diagnostic| {
-                errors += usize::from(each.severity == Severity::Error);
-                each.severity != Severity::Error || errors <= SHOWN_ERRORS
-            });
-            problems = shown.collect();
-        }
-        diagnostics::each(out, &problems, sources, (palette, full))?;
-        if left > 0 {
-            let more = counted(left, "more error", "more errors");
-            let line = format!("… and {more}; `trueup validate --full` shows all");
-            writeln!(out, "{}", palette.paint(Role::Faint, line))?;
-        }
-        Ok(())
+        diagnostics::limited(out, &problems, sources, (palette, full))
     }
 
     /// Writes one JSON object: `format_version`, `valid`, `errors` and `warnings`, `sites`, and `problems`: what the same
@@ -219,7 +190,7 @@ impl Validation {
             problems: sections
                 .iter()
                 .map(|(sites, things)| Problems {
-                    sites: self.names(sites),
+                    sites: names(&self.sites, sites),
                     diagnostics: things.iter().map(|each| problem(each, sources)).collect(),
                 })
                 .collect(),
