@@ -9,6 +9,7 @@ mod answer;
 mod dates;
 mod endpoint;
 mod failure;
+mod oauth;
 mod origin;
 mod request;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use answer::Answer;
 pub use dates::{ServerDate, server_dates};
 pub use endpoint::{Endpoint, EndpointError, is_loopback};
 pub use failure::{Class, Failure};
+pub use oauth::OAuthKey;
 pub use request::{Credentials, Dialect, Plain, Request};
 pub use text::{percent_encoded, plain};
 pub use trust::{Fingerprint, Identity, Trust, TrustError};
@@ -192,7 +194,12 @@ impl Client {
             log::trace!("{origin}: {status} to {}", plain(url.path(), 160));
             redirects += 1;
             if redirects > self.limits.redirects {
-                let text = format!("more than {} redirects", self.limits.redirects);
+                let text = match self.limits.redirects {
+                    0 => format!(
+                        "{status}: a redirect, which is not followed: is the address right?"
+                    ),
+                    most => format!("more than {most} redirects"),
+                };
                 return Err(Failure::new(origin.clone(), Class::Permanent, text));
             }
         }

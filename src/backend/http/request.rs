@@ -4,15 +4,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 use reqwest::{Method, StatusCode, Url};
 use serde::Serialize;
 
 use super::answer::Answer;
 use super::endpoint::authority;
 use super::failure::{Class, Failure};
+use super::oauth::OAuthKey;
 use super::origin::Origin;
-use super::text::plain;
+use super::text::{percent_encoded, plain};
 use crate::backend::Secret;
 use crate::backend::masked::{Forms, remember};
 
@@ -33,6 +36,8 @@ pub enum Credentials {
         /// Its value.
         value: Secret,
     },
+    /// A key that signs each request anew, by OAuth 1.0.
+    OAuth(OAuthKey),
 }
 
 impl Credentials {
@@ -44,6 +49,7 @@ impl Credentials {
                 Cow::Borrowed(password.reveal()),
             ],
             Self::Header { value, .. } => vec![Cow::Borrowed(value.reveal())],
+            Self::OAuth(key) => vec![Cow::Borrowed(key.secret())],
         }
     }
 }
@@ -121,6 +127,18 @@ impl<'a> Request<'a> {
         // Serialisation fails only for maps with keys that are no strings, and no request has those.
         self.body = serde_json::to_vec(value).ok();
         self.header(CONTENT_TYPE.as_str(), "application/json")
+    }
+
+    /// Sends fields as a form; a list repeats its name.
+    #[must_use]
+    pub fn form(mut self, fields: &[(Cow<'_, str>, Cow<'_, str>)]) -> Self {
+        let pair = |(name, value): &(Cow<'_, str>, Cow<'_, str>)| {
+            format!("{}={}", percent_encoded(name), percent_encoded(value))
+        };
+        let pairs: Vec<String> = fields.iter().map(pair).collect();
+        self.body = Some(pairs.join("&").into_bytes());
+        let form = "application/x-www-form-urlencoded; charset=utf-8";
+        self.header(CONTENT_TYPE.as_str(), form)
     }
 
     /// Sets the credentials.
@@ -256,6 +274,13 @@ impl<'a> Request<'a> {
                     .map_err(|_| refuse("the secret cannot be sent in a header"))?;
                 value.set_sensitive(true);
                 headers.insert(HeaderName::from_static(name), value);
+            }
+            Some(Credentials::OAuth(key)) => {
+                let value = key.header();
+                let value = value.and_then(|value| HeaderValue::from_str(&value).ok());
+                let mut value = value.ok_or_else(|| refuse("the request cannot be signed"))?;
+                value.set_sensitive(true);
+                headers.insert(AUTHORIZATION, value);
             }
         }
         prepared = prepared.headers(headers);
