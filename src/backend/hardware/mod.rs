@@ -4,6 +4,7 @@
 //! order to the backend of its node. What a step passes through on any of them is in `driver`, what systems
 //! with objects of their own share in `provisioner` and `follow`, power and other levels in `level`.
 
+mod busy;
 mod choose;
 mod driver;
 mod follow;
@@ -19,6 +20,7 @@ pub mod ironic;
 mod level;
 pub mod metal3;
 mod payload;
+mod poll;
 mod proof;
 mod provisioner;
 mod ranges;

@@ -86,6 +86,17 @@ pub(super) fn files(node: &NodeDesign) -> Vec<Value> {
     files
 }
 
+/// The user data of a machine's system: its name, and the files that boot actions carry in themselves.
+pub(super) fn cloud_config(node: &NodeDesign) -> String {
+    let mut config = json!({"hostname": node.name.as_str()});
+    let files = files(node);
+    if !files.is_empty() {
+        config["write_files"] = json!(files);
+    }
+    // JSON is YAML, and needs no quoting of its own.
+    format!("#cloud-config\n{config}")
+}
+
 /// A file as cloud-init writes it; `None` where it has to be fetched or made from a template first.
 fn file(asset: &Node) -> Option<Value> {
     let text = |key: &str| asset.get(key).and_then(Node::as_str);

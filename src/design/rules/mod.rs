@@ -77,6 +77,8 @@ mod machines;
 mod policies;
 mod storage;
 
+pub use storage::exact_size;
+
 use super::catalog::Catalog;
 use super::read::{Findings, items, text_of};
 use super::{Design, Selector, kind};

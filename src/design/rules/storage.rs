@@ -51,6 +51,15 @@ impl Size {
     }
 }
 
+/// A size of a partition or volume in bytes, where it is given exactly: neither at least so much nor a share.
+#[must_use]
+pub fn exact_size(text: &str) -> Option<u64> {
+    match Size::parse(text) {
+        Some(Size::Bytes(bytes)) if !text.trim().starts_with('>') => Some(bytes),
+        _ => None,
+    }
+}
+
 pub(super) fn check(design: &Design, findings: &mut Findings) {
     let mut seen = FxHashSet::default();
     for node in design.nodes.values() {
@@ -254,5 +263,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(Size::parse(text), expected, "{text}");
         }
+        let exact = ["30g", ">30g", "99%"].map(exact_size);
+        assert_eq!(exact, [Some(30 * GIGABYTE), None, None]);
     }
 }

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::node::{FIELDS, Node};
+use crate::backend::hardware::busy::Refusal;
+use crate::backend::hardware::poll::Lister;
 use crate::backend::http::{
     Answer, Class, Client, Credentials, Dialect, Endpoint, Failure, Request, percent_encoded,
 };
@@ -69,9 +71,14 @@ impl RequestError {
             _ => false,
         }
     }
+}
 
-    /// How long Ironic asks to wait.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+impl Refusal for RequestError {
+    fn is_unavailable(&self) -> bool {
+        self.status() == Some(503)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Http(failure) => failure.retry_after(),
             Self::Stays(_) => None,
@@ -234,7 +241,7 @@ impl Api {
     }
 
     /// All nodes, in as few requests as Ironic lets them be had.
-    pub(super) async fn list(&self) -> Result<Vec<Node>, RequestError> {
+    async fn all_nodes(&self) -> Result<Vec<Node>, RequestError> {
         let mut all: Vec<Node> = Vec::new();
         let mut path = format!("v1/nodes?limit={PAGE}&fields={FIELDS}");
         for _ in 0..PAGES {
@@ -481,6 +488,15 @@ impl Api {
         let path = format!("v1/nodes/{}", segment(uuid)?);
         let answer = self.change(subject, Method::DELETE, &path, None, None);
         answer.await.map(drop)
+    }
+}
+
+impl Lister for Api {
+    type Item = Node;
+
+    async fn list(&self, _: Option<&[Arc<str>]>) -> Result<Vec<Node>, Arc<str>> {
+        let listed = self.all_nodes().await;
+        listed.map_err(|error| Arc::from(error.to_string()))
     }
 }
 

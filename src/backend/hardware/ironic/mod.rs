@@ -4,7 +4,7 @@
 //! promise; so every verb passes trueup's own table ([`crate::lifecycle::step`]) before it is sent, and
 //! what Ironic alone would break (a retired machine that becomes available where cleaning is off) is kept
 //! here. 202 is acceptance, not success: the node is polled until the operation ended, by one list for
-//! all who wait (`watch`). What must happen at most once leaves a marker first (`mark`).
+//! all who wait (`poll`). What must happen at most once leaves a marker first (`mark`).
 
 mod api;
 mod enrol;
@@ -16,7 +16,6 @@ mod own_steps;
 mod settings;
 mod steps;
 mod verbs;
-mod watch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,10 +23,10 @@ use std::sync::Arc;
 use api::Api;
 pub use settings::Settings;
 use settings::{Account, Enrolment};
-use watch::Watch;
 
 use super::driver::{self, Driver, Result, carry_out};
 use super::images::Images;
+use super::poll::Watch;
 use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::http::{Client, Credentials, HttpLimits, Trust};
@@ -49,7 +48,7 @@ const LARGEST: usize = 64 << 20;
 pub struct Ironic {
     settings: Settings,
     api: Arc<Api>,
-    watch: Arc<Watch>,
+    watch: Arc<Watch<Api>>,
     secrets: Arc<dyn Secrets>,
     roster: Roster,
     images: Images,
@@ -199,7 +198,7 @@ impl Provisioner for Ironic {
 impl Driver for Ironic {
     async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
         let listed = self.watch.list().await;
-        if let Err(why) = &listed.nodes {
+        if let Err(why) = &listed.objects {
             return driver::unknown(nodes, why);
         }
         let found = |node: &NodeDesign| listed.find(&self.roster.name_of(&node.name));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::backend::hardware::poll::Listed;
 use crate::backend::hardware::provisioner::{ProvisionedObject, Roster};
 use crate::backend::http::plain;
 use crate::identity::Identity;
@@ -248,6 +249,24 @@ impl ProvisionedObject for Node {
             ("in maintenance", self.maintenance()),
             ("last error", error.map(Arc::from)),
         ]
+    }
+}
+
+impl Listed for Node {
+    fn id(&self) -> &Arc<str> {
+        &self.uuid
+    }
+
+    fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
+
+    fn doing(&self) -> String {
+        self.doing()
+    }
+
+    fn is_active(&self) -> bool {
+        self.state().is_transient()
     }
 }
 

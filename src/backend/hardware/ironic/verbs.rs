@@ -9,24 +9,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::Ironic;
 use super::api::RequestError;
 use super::node::Node;
 use super::own_steps::{LeftOut, OwnSteps};
+use crate::backend::hardware::busy::RetryBudget;
 use crate::backend::hardware::driver::Result;
 use crate::backend::hardware::level::{Level, Twice};
+use crate::backend::hardware::poll::Waiter;
 use crate::backend::hardware::provisioner::Task;
-use crate::backend::retry::{Waits, waits};
-use crate::backend::{ActError, Order, Secret};
+use crate::backend::{ActError, Secret};
 use crate::lifecycle::{PowerState, ProvisionState, Verb};
 
-/// How long a request is repeated that Ironic has no worker for, or whose node was locked, while it
-/// works on no other machine.
-const BUSY: Duration = Duration::from_secs(600);
-/// The first and the longest wait before that, added to what Ironic asks for.
-const BUSY_DELAY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
+/// The failure where Ironic has been busy for too long.
+const STUCK: &str = "Ironic has worked on no machine for 10 minutes: a conductor whose pool of workers was once \
+                     full may refuse all work until it is restarted";
 /// How often a node that is idle and answers 409 all the same is asked again.
 const IDLE_REFUSALS: u32 = 3;
 /// How long to wait before that.
@@ -59,12 +57,12 @@ impl Task<'_, Ironic> {
     }
 
     /// The node in the next look that shows it.
-    async fn next(&self, waiter: &mut super::watch::Waiter) -> Result<Node> {
+    async fn next(&self, waiter: &mut Waiter<Node>) -> Result<Node> {
         loop {
             let round = waiter.next().await;
-            match &round.nodes {
+            match &round.objects {
                 Ok(nodes) => {
-                    let node = nodes.get(waiter.uuid()).cloned();
+                    let node = nodes.get(waiter.id()).cloned();
                     return node.ok_or_else(|| self.permanent("has vanished from Ironic"));
                 }
                 Err(why) => self.say(why.clone()),
@@ -104,7 +102,7 @@ impl Task<'_, Ironic> {
             }
             if error.is_busy() && node.is_idle() && node.state() == before.state() {
                 let Some(delay) = budget.next(&error, self.backend.watch.is_active()) else {
-                    return Err(budget.ended(&error));
+                    return Err(budget.ended(&error, STUCK));
                 };
                 self.say(format!(
                     "Ironic is busy: {error}; retried in {} s",
@@ -306,57 +304,6 @@ impl Task<'_, Ironic> {
                 Some(_) => Err(error),
             },
         }
-    }
-}
-
-/// How long a request is retried while Ironic is busy: as long as it works on other machines, since it
-/// bounds how many it deploys and cleans at once, and not much longer where it works on none.
-struct RetryBudget {
-    /// The end of the step's own time.
-    end: Option<Instant>,
-    until: Instant,
-    waits: Waits,
-}
-
-impl RetryBudget {
-    fn new(order: &Order) -> Self {
-        let now = Instant::now();
-        let limit = Duration::from_secs(order.step.timeout).mul_f64(0.9);
-        Self {
-            end: (!limit.is_zero()).then(|| now + limit),
-            until: now + BUSY,
-            waits: waits(BUSY_DELAY.0, BUSY_DELAY.1, &order.step.id),
-        }
-    }
-
-    /// The wait before the next request; `None`: it would be too late. `is_active`: whether
-    /// Ironic works on a machine, which frees a worker when it ends.
-    fn next(&mut self, error: &RequestError, is_active: bool) -> Option<Duration> {
-        let now = Instant::now();
-        if is_active && error.status() == Some(503) {
-            self.until = now + BUSY;
-        }
-        let own = self.waits.next().unwrap_or(BUSY_DELAY.1);
-        // Many machines that ask in the same moment would find the same few workers, again and again.
-        let delay = match error.retry_after() {
-            Some(asked) => asked.clamp(Duration::from_secs(1), BUSY) + own,
-            None => own,
-        };
-        let until = self.end.map_or(self.until, |end| end.min(self.until));
-        (now + delay <= until).then_some(delay)
-    }
-
-    /// The failure when there is no time left.
-    fn ended(&self, error: &RequestError) -> ActError {
-        let is_at_end = self.end.is_some_and(|end| end <= self.until);
-        if is_at_end || error.status() != Some(503) {
-            return error.clone().into();
-        }
-        ActError::Passing(Arc::from(format!(
-            "{error}; Ironic has worked on no machine for {} minutes: a conductor whose pool of \
-             workers was once full may refuse all work until it is restarted",
-            BUSY.as_secs() / 60
-        )))
     }
 }
 

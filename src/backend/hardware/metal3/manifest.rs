@@ -11,7 +11,7 @@ use super::resource::{Host, key};
 use super::settings::{Controller, Inspect, Scheme, Settings};
 use super::state::CLAIM;
 use crate::backend::hardware::payload::{
-    RootDevice, boot_address, designed_password, field, files, filled, root_device,
+    RootDevice, boot_address, cloud_config, designed_password, field, filled, root_device,
 };
 use crate::backend::hardware::written::{for_node, reference_for, url_host};
 use crate::backend::{Secret, Secrets};
@@ -123,13 +123,7 @@ pub(super) fn user_data(
     if let Some(reference) = &settings.user_data {
         return reveal(reference, node, secrets);
     }
-    let mut config = json!({"hostname": node.name.as_str()});
-    let files = files(node);
-    if !files.is_empty() {
-        config["write_files"] = json!(files);
-    }
-    // JSON is YAML, and needs no quoting of its own.
-    Ok(Secret::new(format!("#cloud-config\n{config}")))
+    Ok(Secret::new(cloud_config(node)))
 }
 
 /// The network data of a machine's system, where the settings have any.
