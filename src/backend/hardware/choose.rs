@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::ipmi::Ipmi;
 use super::ironic::Ironic;
+use super::maas::{self, Maas};
 use super::metal3::Metal3;
 use super::ranges::Ranged;
 use super::redfish::{self, Redfish};
@@ -19,7 +20,6 @@ use crate::backend::{
     ActError, BackendContext, Clock, Error, Hardware, Holder, Order, Pending, Probe,
 };
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
-use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
 use crate::step::StepKind;
@@ -79,7 +79,8 @@ pub fn longest_request(design: &Design) -> Duration {
             // What a dead process asked of a host is refused as soon as the host has changed.
             BackendKind::Sim | BackendKind::Metal3 | BackendKind::None => Duration::ZERO,
             BackendKind::Redfish => redfish::longest_request(backend),
-            BackendKind::Ipmi | BackendKind::Ironic | BackendKind::Maas => UNSAID,
+            BackendKind::Maas => maas::longest_request(backend),
+            BackendKind::Ipmi | BackendKind::Ironic => UNSAID,
         });
     let cluster = is_real(design).then_some(UNSAID);
     machines.chain(cluster).max().unwrap_or_default()
@@ -154,7 +155,7 @@ fn open(
         BackendKind::Ipmi => Arc::new(Ipmi::open(backend, design.policy.wipe, context)?),
         BackendKind::Ironic => Arc::new(Ironic::open(design, backend, written, context)?),
         BackendKind::Metal3 => Arc::new(Metal3::open(design, backend, written, context)?),
-        BackendKind::Maas => return Err(not_available("maas", written)),
+        BackendKind::Maas => Arc::new(Maas::open(design, backend, written, context)?),
     };
     if sends_credentials(backend) {
         return Ranged::wrap(opened, backend, design, context);
@@ -165,20 +166,16 @@ fn open(
 /// Whether passwords of controllers are sent to the addresses in the documents: by trueup, or by
 /// the provisioner that has them.
 fn sends_credentials(backend: &HardwareBackend) -> bool {
-    let enrols = |settings: &Node| settings.get("driver").is_some();
+    let names = |field: &str| {
+        let settings = backend.settings.as_ref();
+        settings.is_some_and(|settings| settings.get(field).is_some())
+    };
     match backend.kind {
         BackendKind::Redfish | BackendKind::Ipmi | BackendKind::Metal3 => true,
-        BackendKind::Ironic => backend.settings.as_ref().is_some_and(enrols),
-        BackendKind::Sim | BackendKind::Maas | BackendKind::None => false,
+        BackendKind::Ironic => names("driver"),
+        BackendKind::Maas => names("power_type"),
+        BackendKind::Sim | BackendKind::None => false,
     }
-}
-
-fn not_available(name: &str, written: &Node) -> Error {
-    let mark = written.get("kind").unwrap_or(written).mark;
-    let message = format!("backend `{name}` is not available in this build");
-    let diagnostic = Diagnostic::error("rule-backend-kind", mark, message)
-        .hint("this build has `sim`, `redfish`, `ipmi`, `ironic` and `metal3`");
-    Error::Settings(Box::new(diagnostic))
 }
 
 /// Sends each node to its backend.

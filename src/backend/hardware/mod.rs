@@ -12,12 +12,14 @@ mod follow;
 pub(crate) mod fuzz {
     //! Parsers of the answers of services, for the fuzzers.
     pub use super::ironic::fuzz::answer as ironic;
+    pub use super::maas::fuzz::answer as maas;
     pub use super::redfish::fuzz::answer as redfish;
 }
 mod images;
 mod ipmi;
 pub mod ironic;
 mod level;
+pub mod maas;
 pub mod metal3;
 mod payload;
 mod poll;

@@ -35,7 +35,7 @@ fn settings_that_do_not_fit_are_named_with_their_place() {
             "hardware: {kind: sim, sim: {faults: [{outcome: explode}]}}",
             Some("schema-sim explode"),
         ),
-        ("hardware: {kind: maas}", Some("rule-backend-kind maas}")),
+        ("hardware: {kind: maas}", Some("schema-maas {kind: maas}")),
         (
             "hardware: {kind: sim, sim: {faults: [{step: dreain, outcome: fail}]}}",
             Some("schema-sim dreain"),
@@ -58,7 +58,7 @@ fn settings_that_do_not_fit_are_named_with_their_place() {
         ),
         (
             "hardware: {kind: sim}, overrides: [{selector: {}, hardware: {kind: maas}}]",
-            Some("rule-backend-kind maas"),
+            Some("schema-maas {kind: maas}"),
         ),
         ("hardware: {kind: sim}", None),
         (

@@ -1,0 +1,106 @@
+//! Bringing a machine to available: created, commissioned, tested, laid out.
+
+use super::api::{Fields, field};
+use super::event::Once;
+use super::machine::{Machine, status};
+use super::steps::MachineSteps;
+use super::tag;
+use crate::backend::hardware::driver::Result;
+use crate::lifecycle::{ProvisionState as S, Verb};
+
+/// Most operations that bring one machine from anywhere to available.
+const WAY: usize = 6;
+
+impl MachineSteps<'_> {
+    /// Creates the machine where MAAS does not know it, and brings it to available.
+    pub(super) async fn prepare(&self) -> Result<()> {
+        let task = &self.task;
+        let mut machine = match task.look().await? {
+            Some(machine) => machine,
+            None => self.create().await?,
+        };
+        for _ in 0..WAY {
+            machine = task.settled(machine).await?;
+            self.can_be_prepared(&machine)?;
+            machine = match machine.status {
+                Some(status::READY) => return self.lay_out(machine).await,
+                Some(status::NEW | status::FAILED_COMMISSIONING) => {
+                    self.commission(machine).await?
+                }
+                Some(status::FAILED_TESTING) => {
+                    let fields = self.scripts("testing_scripts");
+                    task.once(machine, Once::Test, &fields).await?
+                }
+                // Storage can be laid out in ready only; nothing was written to it since.
+                Some(status::ALLOCATED) if !machine.has_system() => {
+                    self.release(machine, super::destroy::Wipe::Nothing).await?
+                }
+                _ => self.release(machine, self.wipe()).await?,
+            };
+        }
+        Err(task.permanent(format!("does not become available: {}", machine.failed())))
+    }
+
+    /// Commissions a machine, with the tests of the settings after it.
+    pub(super) async fn commission(&self, machine: Machine) -> Result<Machine> {
+        let mut fields = self.scripts("commissioning_scripts");
+        fields.extend(self.scripts("testing_scripts"));
+        self.task.once(machine, Once::Commission, &fields).await
+    }
+
+    /// Scripts of the settings, as a field of a form; none where MAAS chooses them.
+    fn scripts(&self, name: &'static str) -> Fields<'static> {
+        let settings = &self.maas().settings;
+        let scripts = match name {
+            "testing_scripts" => &settings.testing_scripts,
+            _ => &settings.commissioning_scripts,
+        };
+        let text = scripts.as_ref().map(|scripts| match scripts.is_empty() {
+            true => "none".to_owned(),
+            false => scripts.join(","),
+        });
+        text.into_iter().map(|text| field(name, text)).collect()
+    }
+
+    /// Refuses at once, not on its way, what must not become available: a retired machine, one in maintenance, one
+    /// whose erasure failed, and one that carries a system.
+    fn can_be_prepared(&self, machine: &Machine) -> Result<()> {
+        let task = &self.task;
+        if let Some(reason) = machine.maintenance() {
+            return Err(task.permanent(format!("is in maintenance ({reason})")));
+        }
+        if let Some(reason) = machine.retired() {
+            return Err(task.permanent(format!("is retired ({reason}), and is never deployed to")));
+        }
+        match machine.state() {
+            S::Available | S::Manageable | S::Enroll | S::InspectFailed | S::DeployFailed | S::Error => {
+                Ok(())
+            }
+            S::CleanFailed => Err(task.permanent(format!(
+                "is fenced (clean failed) and needs manual intervention: clean it again, or provide it on purpose ({})",
+                machine.failed()
+            ))),
+            _ => Err(self.refused(machine, Verb::Provide)),
+        }
+    }
+
+    /// Sets what a machine is deployed with and MAAS takes in ready only: its disks, its kernel parameters. It is
+    /// available from then on.
+    async fn lay_out(&self, machine: Machine) -> Result<()> {
+        let task = &self.task;
+        let none = super::System::default();
+        let system = self.maas().systems.get(&task.node.name).unwrap_or(&none);
+        let machine = match &system.layout {
+            Some(layout) => {
+                let fields = layout.form(&machine).map_err(|why| task.permanent(why))?;
+                task.say("laying out its disks");
+                task.operate(machine, "set_storage_layout", &fields).await?
+            }
+            None => machine,
+        };
+        let kernel = system.kernel_tag();
+        task.only_tag(&machine, tag::KERNEL, kernel.as_ref())
+            .await?;
+        task.only_tag(&machine, tag::MANAGED, None).await
+    }
+}
