@@ -17,7 +17,8 @@ use super::driver::Driver;
 use super::expected::ExpectedDurations;
 use super::schedule::Schedule;
 use crate::journal::StepOutcome;
-use crate::plan::{Plan, TimeForecast};
+use crate::plan::{Plan, StepTimes, TimeForecast};
+use crate::step::StepKind;
 
 /// Of how many values less than there are a simulated run goes by, with the one that was added.
 const LEFT_OUT: usize = 4;
@@ -26,6 +27,15 @@ const LEFT_OUT: usize = 4;
 const RUNS: [(usize, usize); 2] = [(99, 10_000), (39, 50_000)];
 /// Simulated runs of a larger plan.
 const FEWEST_RUNS: usize = 19;
+
+/// How long a run of a plan takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// The figures.
+    pub time: TimeForecast,
+    /// The times of each step in the simulated run of median length.
+    pub schedule: Vec<StepTimes>,
+}
 
 /// Returns how long a run of the plan takes; `None` where nothing in it takes time. The same plan, durations and seed
 /// give the same figures.
@@ -37,30 +47,42 @@ pub fn estimate(
     plan: &Plan,
     expected: &ExpectedDurations,
     seed: &str,
-) -> Result<Option<TimeForecast>, Error> {
+) -> Result<Option<Estimate>, Error> {
     if (0..plan.steps.len()).all(|index| expected.of_step(index).iter().all(|value| *value == 0)) {
         return Ok(None);
     }
     let start = Schedule::new(plan)?;
     let runs = runs(plan.steps.len());
     let mut random = Random::seeded(seed);
-    let mut ends: Vec<u64> = (0..runs)
+    // Each run with the state of the dice before it, so that it can be simulated once more.
+    let mut ends: Vec<(u64, Random)> = (0..runs)
         .map(|_| {
+            let before = random;
             let mut drawn = Drawn::new(expected, &mut random);
-            simulated(start.clone(), &[], &mut |index| drawn.of_step(index))
+            let start = start.clone();
+            let end = simulated(start, &[], None, &mut |index| drawn.of_step(index));
+            (end, before)
         })
         .collect();
     ends.sort_unstable();
-    let longest = simulated(start, &[], &mut |index| longest(plan, expected, index));
     let percentile = |percent: usize| ends[((runs + 1) * percent).div_ceil(100) - 1];
-    Ok(Some(TimeForecast {
-        median: (percentile(50) + 500) / 1000,
-        percentile_5: ends[(runs + 1) * 5 / 100 - 1] / 1000,
-        percentile_90: percentile(90).div_ceil(1000),
-        percentile_95: percentile(95).div_ceil(1000),
-        timeouts: longest.max(ends[runs - 1]).div_ceil(1000),
+    let (median, mut dice) = percentile(50);
+    let mut drawn = Drawn::new(expected, &mut dice);
+    let mut schedule = vec![StepTimes::default(); plan.steps.len()];
+    let times = Some(&mut schedule[..]);
+    simulated(start.clone(), &[], times, &mut |index| drawn.of_step(index));
+    let longest = simulated(start, &[], None, &mut |index| {
+        longest(plan, expected, index)
+    });
+    let time = TimeForecast {
+        median: (median + 500) / 1000,
+        percentile_5: ends[(runs + 1) * 5 / 100 - 1].0 / 1000,
+        percentile_90: percentile(90).0.div_ceil(1000),
+        percentile_95: percentile(95).0.div_ceil(1000),
+        timeouts: longest.max(ends[runs - 1].0).div_ceil(1000),
         runs,
-    }))
+    };
+    Ok(Some(Estimate { time, schedule }))
 }
 
 /// How many runs of so many steps are simulated.
@@ -100,13 +122,15 @@ pub(super) fn rest(
         (*index, whole - *since)
     };
     let running: Vec<(usize, u64)> = running.iter().map(left).collect();
-    simulated(schedule.clone(), &running, &mut |index| fixed(index))
+    simulated(schedule.clone(), &running, None, &mut |index| fixed(index))
 }
 
-/// How long a run takes from where it is until nothing runs any more; `running`: what each step that runs still takes.
+/// How long a run takes from where it is until nothing runs any more; `running`: what each step that runs still takes;
+/// `times`: where the times of each step are written, if they are wanted.
 fn simulated(
     schedule: Schedule<'_>,
     running: &[(usize, u64)],
+    times: Option<&mut [StepTimes]>,
     duration: &mut dyn FnMut(usize) -> u64,
 ) -> u64 {
     let ends = running.iter().map(|(index, left)| Reverse((*left, *index)));
@@ -114,9 +138,11 @@ fn simulated(
         schedule,
         now: 0,
         ends: ends.collect(),
+        times,
         duration,
     };
     let Ok(()) = simulation.run();
+    simulation.tag();
     simulation.now
 }
 
@@ -126,10 +152,31 @@ struct Simulation<'a, 'd> {
     now: u64,
     /// When each running step ends.
     ends: BinaryHeap<Reverse<(u64, usize)>>,
+    times: Option<&'d mut [StepTimes]>,
     duration: &'d mut dyn FnMut(usize) -> u64,
 }
 
+/// Milliseconds as whole seconds.
+fn seconds(milliseconds: u64) -> u32 {
+    u32::try_from((milliseconds + 500) / 1000).unwrap_or(u32::MAX)
+}
+
 impl Simulation<'_, '_> {
+    fn note(&mut self, index: usize, end: u64) {
+        if let Some(times) = self.times.as_mut().and_then(|times| times.get_mut(index)) {
+            *times = StepTimes(seconds(self.now), seconds(end));
+        }
+    }
+
+    /// Puts the tag, which the dispatcher does not carry out, at the end.
+    fn tag(&mut self) {
+        let plan = self.schedule.plan;
+        let steps = plan.steps.iter().enumerate();
+        for (index, _) in steps.filter(|(_, step)| step.id.kind == StepKind::Tag) {
+            self.note(index, self.now);
+        }
+    }
+
     fn run(&mut self) -> Result<(), Infallible> {
         loop {
             self.decide_ready()?;
@@ -161,6 +208,7 @@ impl<'a> Driver<'a> for Simulation<'a, '_> {
     }
 
     fn settle_at_once(&mut self, index: usize, outcome: StepOutcome) -> Result<(), Infallible> {
+        self.note(index, self.now);
         self.schedule.take_in(index, &outcome, false, 0);
         Ok(())
     }
@@ -168,6 +216,7 @@ impl<'a> Driver<'a> for Simulation<'a, '_> {
     fn begin(&mut self, index: usize) -> Result<(), Infallible> {
         self.schedule.started(index);
         let end = self.now.saturating_add((self.duration)(index));
+        self.note(index, end);
         self.ends.push(Reverse((end, index)));
         Ok(())
     }
@@ -203,6 +252,7 @@ impl<'e> Drawn<'e> {
 }
 
 /// Numbers that are the same on every machine and in every version: SplitMix64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Random(u64);
 
 impl Random {

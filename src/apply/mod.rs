@@ -23,7 +23,7 @@ mod take_in;
 mod tally;
 
 pub use dispatch::execute;
-pub use estimate::estimate;
+pub use estimate::{Estimate, estimate};
 pub use expected::ExpectedDurations;
 pub use preconditions::PreconditionChecker;
 pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, Preconditions};

@@ -29,7 +29,15 @@ pub struct Forecast {
     /// How long a run takes, where that was estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeForecast>,
+    /// For each step, when it begins and ends in the simulated run that takes as long as half of them do not;
+    /// empty where that was not estimated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedule: Vec<StepTimes>,
 }
+
+/// When a step begins and ends, in seconds after the start of its run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepTimes(pub u32, pub u32);
 
 /// How long a run takes, in seconds, by simulated runs with the durations of past ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

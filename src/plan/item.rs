@@ -28,6 +28,7 @@ impl<'a> Item<'a> {
                 kind,
                 does: None,
                 group: None,
+                rack: subject.rack().cloned(),
                 blocked: None,
                 excluded: false,
                 shown_only: false,

@@ -63,7 +63,7 @@ pub use crate::diff::{FieldChange, Link, Reasons};
 pub use effect::{Difference, PlanEffect};
 pub use fact::{FactName, FactSubject};
 pub use facts::{Sources, sources};
-pub use forecast::{EtcdForecast, Forecast, NodeForecast, TimeForecast};
+pub use forecast::{EtcdForecast, Forecast, NodeForecast, StepTimes, TimeForecast};
 pub use graph::graph;
 pub use groups::in_order;
 pub use input::{Error, Input, NoReasons};
@@ -178,6 +178,9 @@ pub struct Change {
     pub does: Option<Arc<str>>,
     /// The first group in which it is worked on.
     pub group: Option<GroupName>,
+    /// The rack of its machine, where the design names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack: Option<Arc<str>>,
     /// Why it is not carried out, where it is not.
     pub blocked: Option<Block>,
     /// Left out by `--target` or `--exclude`.

@@ -224,6 +224,11 @@ impl Subject<'_> {
         Some(Section::ALL.into_iter().filter(differs).collect())
     }
 
+    /// Its rack, as designed now or before it left the design.
+    pub(super) fn rack(&self) -> Option<&Arc<str>> {
+        self.after.or(self.before)?.rack.as_ref()
+    }
+
     /// Its standing by its record alone.
     pub(super) fn standing(&self) -> Standing {
         match self.record.map(|record| record.phase) {

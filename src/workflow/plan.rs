@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::backends::{allow_applied, choose, identities, runtime};
 use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, sound};
-use crate::apply::{self, ExpectedDurations};
+use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
 use crate::design::{DIGEST_VERSION, Design, MergeJoin, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
@@ -19,7 +19,7 @@ use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
 use crate::plan::{
     self, Action, Base, ClusterSteps, CommitHistory, IntermediateCommit, Lineage, Options, Plan,
-    Request, Target, TimeForecast,
+    Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Links, Tree, open_file};
@@ -291,7 +291,10 @@ impl<'a> Planner<'a> {
         })
         .map_err(|error| self.refused(&error))?;
         if !self.plan_request.without_forecast {
-            plan.forecast.time = forecast(&plan, &design, &durations);
+            if let Some(Estimate { time, schedule }) = estimate(&plan, &design, &durations) {
+                plan.forecast.time = Some(time);
+                plan.forecast.schedule = schedule;
+            }
         }
         // Taking the trees of documents apart node by node would only cost time.
         std::mem::forget(old);
@@ -511,7 +514,7 @@ impl<'a> Planner<'a> {
 }
 
 /// How long a run of a plan takes; the same plan and durations give the same.
-fn forecast(plan: &Plan, design: &Design, durations: &Durations) -> Option<TimeForecast> {
+fn estimate(plan: &Plan, design: &Design, durations: &Durations) -> Option<Estimate> {
     if plan.is_empty() {
         return None;
     }

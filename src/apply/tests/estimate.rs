@@ -31,7 +31,7 @@ fn exactly(plan: &Plan, fixture: &Fixture) -> ExpectedDurations {
 
 fn estimated(plan: &Plan, recorded: &Durations) -> TimeForecast {
     let expected = ExpectedDurations::of(plan, &BTreeMap::new(), recorded, &|_| None);
-    estimate(plan, &expected, "seed").unwrap().unwrap()
+    estimate(plan, &expected, "seed").unwrap().unwrap().time
 }
 
 /// Groups of machines that are created, and of others that are redeployed in two waves.
@@ -129,7 +129,10 @@ fn parallelism_counts_and_the_same_seed_gives_the_same() {
     }
     let plan = two_groups(3);
     let expected = ExpectedDurations::of(&plan, &BTreeMap::new(), &nothing, &|_| None);
-    let other = estimate(&plan, &expected, "another seed").unwrap().unwrap();
+    let other = estimate(&plan, &expected, "another seed")
+        .unwrap()
+        .unwrap()
+        .time;
     assert_ne!(other, fast);
 }
 
@@ -140,6 +143,7 @@ fn what_is_declared_counts_in_the_place_of_what_is_typical_and_what_is_recorded_
     let of =
         |recorded: &Durations| ExpectedDurations::of(&plan, &BTreeMap::new(), recorded, &declared);
     let time = estimate(&plan, &of(&Durations::default()), "").unwrap();
+    let time = time.map(|estimate| estimate.time);
     let deploys = 8;
     let exact = TimeForecast {
         median: deploys,
@@ -154,7 +158,7 @@ fn what_is_declared_counts_in_the_place_of_what_is_typical_and_what_is_recorded_
     for _ in 0..5 {
         recorded.add(StepKind::Deploy, &"".into(), 2_000);
     }
-    let time = estimate(&plan, &of(&recorded), "").unwrap().unwrap();
+    let time = estimate(&plan, &of(&recorded), "").unwrap().unwrap().time;
     assert_eq!(time.median, 2 * deploys);
     // Nothing takes time.
     let none = ExpectedDurations::of(&plan, &BTreeMap::new(), &recorded, &|_| {
@@ -179,9 +183,41 @@ fn timeouts_bound_what_a_step_is_expected_to_take() {
         ))
     };
     let expected = ExpectedDurations::of(&plan, &BTreeMap::new(), &Durations::default(), &long);
-    let time = estimate(&plan, &expected, "").unwrap().unwrap();
+    let time = estimate(&plan, &expected, "").unwrap().unwrap().time;
     // The prepare that is expected to take no time may take as long as its timeout.
     assert_eq!((time.median, time.timeouts), (7, 14));
+}
+
+#[test]
+fn the_schedule_of_an_estimate_keeps_the_order_of_the_steps_and_ends_with_its_median() {
+    for parallelism in [1, 2, 10] {
+        let plan = two_groups(parallelism);
+        let nothing = Durations::default();
+        let expected = ExpectedDurations::of(&plan, &BTreeMap::new(), &nothing, &|_| None);
+        let Estimate { time, schedule } = estimate(&plan, &expected, "seed").unwrap().unwrap();
+        assert_eq!(schedule.len(), plan.steps.len());
+        let last = schedule.iter().map(|times| times.1).max().unwrap();
+        assert_eq!(u64::from(last), time.median);
+        for (step, times) in plan.steps.iter().zip(&schedule) {
+            assert!(times.0 <= times.1, "{}", step.id);
+            for need in &step.needs {
+                let before = schedule[need.step.0 as usize];
+                assert!(before.1 <= times.0, "{}", step.id);
+            }
+        }
+        let at_once = |second: u32| {
+            let works = plan.steps.iter().zip(&schedule);
+            let works = works.filter(|(step, times)| {
+                step.id.kind.facts().touches_world() && times.0 <= second && second < times.1
+            });
+            works.count()
+        };
+        assert!(
+            (0..last)
+                .step_by(30)
+                .all(|second| at_once(second) <= parallelism)
+        );
+    }
 }
 
 #[test]
@@ -215,7 +251,7 @@ fn holds(plan: &Plan, trial: usize) -> (bool, bool) {
     }
     let expected = ExpectedDurations::of(plan, &BTreeMap::new(), &recorded, &|_| None);
     let seed = format!("plan {trial}");
-    let time = estimate(plan, &expected, &seed).unwrap().unwrap();
+    let time = estimate(plan, &expected, &seed).unwrap().unwrap().time;
     let steps = plan.steps.iter().map(|step| {
         let takes = drawn(step.id.kind, &mut random);
         (step.id.to_string(), Act::Take(takes))

@@ -304,6 +304,7 @@ impl Site {
                     kind,
                     does: None,
                     group: None,
+                    rack: None,
                     blocked: None,
                     excluded: false,
                     unverified: false,

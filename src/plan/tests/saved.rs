@@ -151,6 +151,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         }],
     });
     plan.changes[0].does = Some(Arc::from("drain"));
+    plan.changes[0].rack = Some(Arc::from("r1"));
     plan.changes[0].cleaning = Some(Arc::new(crate::step::Cleaning {
         because: Arc::from("automated cleaning"),
         foreign: true,
@@ -174,6 +175,7 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
     });
     plan.forecast = crate::plan::Forecast {
         creates_daemon_set: true,
+        schedule: vec![crate::plan::StepTimes(0, 7); plan.steps.len()],
         ..forecast()
     };
     let common = (Arc::from("common"), Arc::from("1111111"));

@@ -23,6 +23,7 @@ fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Change {
         kind,
         does: None,
         group: group.map(Into::into),
+        rack: None,
         blocked: None,
         excluded: false,
         shown_only: false,

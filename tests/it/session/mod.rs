@@ -166,6 +166,7 @@ fn plan(nodes: &[&str]) -> Plan {
         node: NodeName::from(*node),
         kind: ChangeKind::Create,
         group: Some(GroupName::from("g")),
+        rack: None,
         blocked: None,
         excluded: false,
         shown_only: false,
