@@ -447,7 +447,7 @@ fn the_machines_of_a_large_site_are_within_the_budget_of_a_site() {
         .iter()
         .map(|document| (&**document, &document.data))
         .collect();
-    let (schemas, _) = compile(&inputs, 1);
+    let (schemas, _) = compile(&inputs, 1, None);
     let taken = schemas["our/Thing/v1"][0].check(inputs[1].1, &mut Vec::new());
     assert!(purse::is_enough_for(taken, 100_000), "{taken:?}");
 }
