@@ -43,6 +43,7 @@ pub mod lifecycle;
 pub mod observed;
 pub mod plan;
 pub mod record;
+pub mod rego;
 pub mod remediation;
 pub mod render;
 pub mod report;

@@ -26,6 +26,7 @@ mod observing;
 mod plan;
 mod plan_sites;
 mod planning;
+mod policy;
 mod render;
 mod revision;
 mod run_id;
@@ -128,6 +129,8 @@ enum Command {
     Doctor(doctor::DoctorCommand),
     /// Show the endpoints, files and programs that the documents of a site name, and trust them
     Trust(trust::TrustCommand),
+    /// Judge plans by the rules of the site
+    Policy(policy::PolicyCommand),
     /// Play a demonstration on the simulator, in a throwaway folder
     Demo(demo::DemoCommand),
     /// Write the JSON Schemas of documents and plans, for editors
@@ -342,6 +345,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Doctor(command) => doctor::run(&mut context, &command),
+        Command::Policy(command) => policy::run(&mut context, &command),
         Command::Schemas(command) => schemas::run(&mut context, &command),
         Command::Actions => manual::actions(&mut context),
         Command::Completions(arguments) => manual::completions(&mut context, &arguments),

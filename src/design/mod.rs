@@ -451,6 +451,8 @@ pub struct Policy {
     pub remediation: RemediationPolicy,
     /// Changes of fields that need a redeploy, and are accepted as they are instead; the first that applies counts.
     pub ignored: Vec<IgnoredChanges>,
+    /// The folder of the repository whose rules in Rego judge every plan.
+    pub rego: Option<Arc<str>>,
     /// Codes of warnings that are not reported.
     pub silenced: BTreeSet<Arc<str>>,
 }

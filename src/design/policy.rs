@@ -128,6 +128,7 @@ fn read_policy(data: &Node, design: &mut Design) {
         _ => RedeployPolicy::Ask,
     };
     policy.parallelism = size(data, "parallelism");
+    policy.rego = text(data, "rego");
     policy.silenced = texts(data, "silence").collect();
     policy.ignored = items(data, "ignore_changes")
         .iter()

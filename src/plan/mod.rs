@@ -423,6 +423,36 @@ pub struct Summary {
     pub waves: Option<WaveSize>,
 }
 
+/// What rules of the site say of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdicts {
+    /// What is denied: the plan is not applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<Verdict>,
+    /// What is warned of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warned: Vec<Verdict>,
+}
+
+impl Verdicts {
+    /// Whether no rule says anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.denied.is_empty() && self.warned.is_empty()
+    }
+}
+
+/// What a rule of the site says of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    /// Its package and name.
+    pub rule: Arc<str>,
+    /// The message.
+    pub message: Arc<str>,
+}
+
 /// A plan: the changes, and the steps to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -458,6 +488,8 @@ pub struct Plan {
     pub unfinished: Option<UnfinishedRun>,
     /// Warnings.
     pub warnings: Vec<Arc<str>>,
+    /// What rules of the site say of it.
+    pub policies: Verdicts,
     /// Counts.
     pub summary: Summary,
     /// The expected effect on workloads on the nodes; not part of the plan's digest.
@@ -487,6 +519,12 @@ impl Plan {
     #[must_use]
     pub fn is_refused_for_commits(&self) -> bool {
         self.history.lineage != Lineage::Follows && !self.options.allow_intermediate_commits
+    }
+
+    /// Whether a rule of the site denies it.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        !self.policies.denied.is_empty()
     }
 
     /// Whether a run of it leaves something out, so that it cannot mark the revision as reached.

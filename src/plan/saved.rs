@@ -20,7 +20,7 @@ use super::fact::{FactName, FactSubject};
 use super::{
     Action, Base, Change, CommitHistory, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit,
     Options, Plan, PlanEffect, PlannedGroup, Precondition, Relation, Request, Summary, Target,
-    UnfinishedRun,
+    UnfinishedRun, Verdicts,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
 use crate::diagnostic::json_problem;
@@ -198,6 +198,8 @@ struct Body<'a> {
     summary: &'a Summary,
     notices: &'a [Arc<str>],
     warnings: &'a [Arc<str>],
+    #[serde(skip_serializing_if = "Verdicts::is_empty")]
+    policies: &'a Verdicts,
     unchanged: usize,
     changes: &'a [Change],
     groups: &'a [PlannedGroup],
@@ -290,6 +292,7 @@ impl<'a> Body<'a> {
             summary: &plan.summary,
             notices: &plan.notices,
             warnings: &plan.warnings,
+            policies: &plan.policies,
             unchanged: plan.unchanged,
             changes: &plan.changes,
             groups: &plan.groups,
@@ -398,6 +401,8 @@ struct ReadFile {
     #[serde(default)]
     notices: Vec<Arc<str>>,
     warnings: Vec<Arc<str>>,
+    #[serde(default)]
+    policies: Verdicts,
     unchanged: usize,
     changes: Vec<Change>,
     groups: Vec<PlannedGroup>,
@@ -532,6 +537,7 @@ impl ReadFile {
             notices: self.notices,
             unfinished: self.unfinished_run,
             warnings: self.warnings,
+            policies: self.policies,
             summary: self.summary,
             forecast: self.forecast,
         })

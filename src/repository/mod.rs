@@ -12,6 +12,7 @@ mod commit;
 mod elsewhere;
 mod entry;
 mod error;
+mod folder;
 mod history;
 mod listings;
 mod lock;

@@ -1,6 +1,7 @@
 //! The operator's consent to a plan from a file or from the records: its allowances are requests, and
 //! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
+use super::rules::not_denied;
 use super::{Checkout, Client, Failure, FailureKind, PlanRequest, Planned, Planner, commit_of};
 use crate::plan::{
     self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, effect,
@@ -242,6 +243,7 @@ pub fn admitted(
     plan: &Plan,
     commit: CommitId,
 ) -> Result<(), Failure> {
+    not_denied(&planned.plan)?;
     let documents = &planned.site;
     let (selection, digest) = (&documents.location.selection, &documents.digest);
     admit(site, selection, &planned.state, plan, commit, digest)

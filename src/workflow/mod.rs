@@ -19,6 +19,7 @@ mod plan;
 mod recheck;
 mod records;
 mod resume;
+mod rules;
 mod saved;
 mod sites;
 mod sound;
@@ -38,6 +39,7 @@ pub use plan::{Observed, PlanRequest, Planned, Planner, applied, commit_of, reco
 pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, look_out};
 pub use resume::{ResumeRequest, resume};
+pub use rules::{judged, rules};
 pub use saved::{commit_of_saved, not_before_its_day, plan_of, saved_plan};
 pub use sites::{Revision, Scope, SiteOfMany, Touched, load_each, revisions, sites};
 pub use sound::sound;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::backends::{allow_applied, choose, identities, runtime};
+use super::rules::{judged, rules};
 use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, sound};
 use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
@@ -19,7 +20,7 @@ use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
 use crate::plan::{
     self, Action, Base, ClusterSteps, CommitHistory, IntermediateCommit, Lineage, Options, Plan,
-    Request, Target,
+    Request, Target, Verdicts,
 };
 use crate::record::{NodeRecord, SiteState, State, Store};
 use crate::repository::{CommitId, Links, Tree, open_file};
@@ -295,6 +296,7 @@ impl<'a> Planner<'a> {
                 plan.forecast.time = Some(time);
                 plan.forecast.schedule = schedule;
             }
+            plan.policies = self.judged(&plan, &design.policy)?;
         }
         // Taking the trees of documents apart node by node would only cost time.
         std::mem::forget(old);
@@ -308,6 +310,16 @@ impl<'a> Planner<'a> {
             runtime,
             hardware,
         })
+    }
+
+    /// What the rules of the site say of a plan: those of the protected revision, where guards are taken from one.
+    fn judged(&self, plan: &Plan, policy: &Policy) -> Result<Verdicts, Failure> {
+        let Some(folder) = &policy.rego else {
+            return Ok(Verdicts::default());
+        };
+        let protected = self.checkout.guards()?.map(|guards| guards.commit);
+        let commit = protected.or(commit_of(self.at));
+        judged(&rules(self.checkout.repository, commit, folder)?, plan)
     }
 
     /// The commits between the last site action and what is planned, and those since the last success.

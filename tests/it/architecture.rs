@@ -43,13 +43,21 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     (
         "observed",
-        &["design", "identity", "lifecycle", "remediation"],
+        // `diagnostic`: what is wrong in a file of JSON.
+        &[
+            "design",
+            "diagnostic",
+            "identity",
+            "lifecycle",
+            "remediation",
+        ],
     ),
     (
         "record",
         &[
             "cache",
             "design",
+            "diagnostic",
             "identity",
             "lifecycle",
             "remediation",
@@ -93,6 +101,8 @@ const MODULES: &[(&str, &[&str])] = &[
             "step",
         ],
     ),
+    // The rules of a site judge a plan as it is saved.
+    ("rego", &["plan"]),
     ("journal", &["step"]),
     // `backend`: the lease of the lock is what each driver's fence reads.
     (
@@ -145,6 +155,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "observed",
             "plan",
             "record",
+            "rego",
             "repository",
             "run",
             "site",

@@ -40,6 +40,7 @@ const BY_HAND: &[&str] = &[
     "repository",
     "resume",
     "revoke",
+    "rules",
     "show-secrets",
     "skip-blocked",
     "step",

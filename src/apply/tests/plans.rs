@@ -245,6 +245,7 @@ impl Site {
             records_digest: "".into(),
             notices: Vec::new(),
             warnings: Vec::new(),
+            policies: crate::plan::Verdicts::default(),
             summary: Summary::default(),
             forecast: Forecast::default(),
         }

@@ -99,6 +99,10 @@ fn of_others(command: &str) -> &'static [Example] {
             "trueup nodes --group workers --format names",
         )],
         "etcd" => &[("Show the health of all etcd clusters", "trueup etcd")],
+        "policy" => &[(
+            "Judge a saved plan by the rules in a folder of the repository",
+            "trueup policy test site.plan --rules policies",
+        )],
         "accept" => &[(
             "Record the board that replaced another",
             "trueup accept node-7 --identity",

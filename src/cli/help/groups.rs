@@ -25,6 +25,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "rack",
             "repository",
             "retired",
+            "rules",
             "rev",
             "site",
             "tag",

@@ -20,8 +20,8 @@ use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
 use super::select::Names;
 use super::{
-    Forecast, Options, Plan, PlannedGroup, Precondition, Summary, forecast, graph, groups,
-    preconditions, remedy, steps,
+    Forecast, Options, Plan, PlannedGroup, Precondition, Summary, Verdicts, forecast, graph,
+    groups, preconditions, remedy, steps,
 };
 use crate::design::{Design, Digest, FieldPattern, NoPattern, NodeName};
 use crate::guard::WaveSize;
@@ -228,6 +228,7 @@ fn sum_up(
         records_digest: consequences.records_digest,
         notices: warnings::notices(input.after),
         warnings: consequences.warnings,
+        policies: Verdicts::default(),
         summary,
         forecast: consequences.forecast,
         options: terms.options.clone(),

@@ -133,6 +133,14 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
             subject: Arc::from("s"),
         });
     plan.history.lineage = crate::plan::Lineage::Rollback;
+    let verdict = crate::plan::Verdict {
+        rule: Arc::from("main.deny"),
+        message: Arc::from("no"),
+    };
+    plan.policies = crate::plan::Verdicts {
+        denied: vec![verdict.clone()],
+        warned: vec![verdict],
+    };
     let place = crate::diagnostic::Place {
         path: Arc::from("site.yaml"),
         line: 1,

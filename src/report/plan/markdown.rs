@@ -279,6 +279,12 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, space: usize) {
     let start = out.len();
     let blocked = outline::blocked(plan);
     let mut left = 0;
+    if plan.is_denied() {
+        out.push_str("\n**Denied**\n");
+    }
+    for verdict in &plan.policies.denied {
+        let _ = writeln!(out, "- {}", markdown_text(&words::verdict(verdict)));
+    }
     if !blocked.is_empty() {
         out.push_str("\n**Blocked**\n");
     }
@@ -311,9 +317,11 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, space: usize) {
         let _ = writeln!(out, "- and {} more", counted(left, "node", "nodes"));
     }
     let mut left = 0;
-    for (index, warning) in plan.warnings.iter().enumerate() {
+    let warned = plan.policies.warned.iter().map(words::verdict);
+    let warnings = warned.chain(plan.warnings.iter().map(|warning| warning.to_string()));
+    for (index, warning) in warnings.enumerate() {
         let head = if index == 0 { "\n" } else { "" };
-        let line = format!("{head}⚠ {}\n", markdown_text(warning));
+        let line = format!("{head}⚠ {}\n", markdown_text(&warning));
         if out.len() - start + line.len() > space {
             left += 1;
         } else {

@@ -13,12 +13,14 @@ mod summary;
 #[cfg(test)]
 mod tests;
 mod text;
+mod verdicts;
 mod words;
 
 pub use graph::{dot, mermaid};
 pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
 pub use summary::summary;
 pub use text::text;
+pub use verdicts::{verdicts, verdicts_json};
 
 use crate::report::Palette;
 

@@ -1,6 +1,6 @@
 //! The lines that end a plan: what happens to how many nodes, what is blocked, and how long it takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::forecast;
@@ -44,6 +44,14 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         };
         lines.push(format!(
             "BLOCKED: {what}; nothing is applied without `--allow-intermediate-commits`."
+        ));
+    }
+    if plan.is_denied() {
+        let denied = plan.policies.denied.iter();
+        let rules: BTreeSet<&str> = denied.map(|verdict| &*verdict.rule).collect();
+        let rules = counted(rules.len(), "rule", "rules");
+        lines.push(format!(
+            "DENIED by {rules} of the site; nothing is applied."
         ));
     }
     if blocked > 0 {

@@ -151,6 +151,7 @@ fn empty() -> Plan {
         records_digest: "cc".into(),
         notices: Vec::new(),
         warnings: Vec::new(),
+        policies: crate::plan::Verdicts::default(),
         summary: Summary::default(),
         forecast: Forecast {
             time: Some(TimeForecast {

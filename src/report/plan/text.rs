@@ -52,8 +52,13 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     }
     steps::write(out, plan, view)?;
     blocked(out, plan, view)?;
-    if !plan.warnings.is_empty() {
+    denied(out, plan, view)?;
+    if !plan.warnings.is_empty() || !plan.policies.warned.is_empty() {
         writeln!(out)?;
+    }
+    for verdict in &plan.policies.warned {
+        let head = view.palette.paint(Role::Warning, "warning:");
+        writeln!(out, "{head} {}", words::verdict(verdict))?;
     }
     for warning in &plan.warnings {
         let head = view.palette.paint(Role::Warning, "warning:");
@@ -61,7 +66,7 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     }
     writeln!(out)?;
     for line in summary(plan) {
-        let role = if line.starts_with("BLOCKED") {
+        let role = if line.starts_with("BLOCKED") || line.starts_with("DENIED") {
             Role::Destructive
         } else {
             Role::Strong
@@ -354,6 +359,17 @@ fn fields(out: &mut dyn Write, fields: &[FieldChange], view: View) -> fmt::Resul
     if shown.len() < fields.len() {
         let more = counted(fields.len() - shown.len(), "more field", "more fields");
         writeln!(out, "      … and {more}; --full shows all")?;
+    }
+    Ok(())
+}
+
+/// What rules of the site deny.
+fn denied(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
+    if plan.is_denied() {
+        writeln!(out, "\n{}", view.palette.paint(Role::Destructive, "DENIED"))?;
+    }
+    for verdict in &plan.policies.denied {
+        writeln!(out, "  {}", words::verdict(verdict))?;
     }
     Ok(())
 }

@@ -10,7 +10,8 @@ use crate::design::SuccessCriteria;
 use crate::diff::Link;
 use crate::guard::{WaveReason, WaveSize};
 use crate::plan::{
-    Change, ChangeKind, IntermediateCommit, Lineage, Plan, PlanEffect, PlannedGroup, effect,
+    Change, ChangeKind, IntermediateCommit, Lineage, Plan, PlanEffect, PlannedGroup, Verdict,
+    effect,
 };
 use crate::report::escape::visible;
 use crate::report::{Visible, counted};
@@ -114,6 +115,11 @@ pub(super) fn cleaning(change: &Change) -> Vec<String> {
         lines.push(line);
     }
     lines
+}
+
+/// What a rule of the site says of a plan, and which one.
+pub(in crate::report) fn verdict(verdict: &Verdict) -> String {
+    format!("{} ({})", visible(&verdict.message), visible(&verdict.rule))
 }
 
 /// A value for output: on one line, not too long; `(none)` for an absent one.

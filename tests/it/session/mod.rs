@@ -216,6 +216,7 @@ fn plan(nodes: &[&str]) -> Plan {
         records_digest: Digest::from("r1"),
         notices: Vec::new(),
         warnings: Vec::new(),
+        policies: trueup::plan::Verdicts::default(),
         summary: Summary::default(),
         forecast: trueup::plan::Forecast::default(),
     }

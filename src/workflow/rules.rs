@@ -1,0 +1,62 @@
+//! The rules of a site that judge its plans: which there are, and what they say.
+
+use std::sync::Arc;
+
+use super::{Failure, FailureKind};
+use crate::plan::{Plan, Verdicts};
+use crate::rego::{self, RuleFile};
+use crate::repository::{CommitId, Content, Repository};
+
+/// Bytes of the largest file with rules.
+const LARGEST: u64 = 1 << 20;
+
+/// The rules in a folder of the repository, at a commit or in the worktree (`None`).
+///
+/// # Errors
+///
+/// One cannot be read, or is no UTF-8; or there is none.
+pub fn rules(
+    repository: &Repository,
+    commit: Option<CommitId>,
+    folder: &str,
+) -> Result<Vec<RuleFile>, Failure> {
+    let files = repository.folder_files(commit, folder, ".rego", LARGEST)?;
+    if files.is_empty() {
+        let text = format!("there are no rules in `{folder}`: no file of it ends in `.rego`");
+        return Err(Failure::new(FailureKind::NotFound, text));
+    }
+    let file = |(path, content): (Arc<str>, Content)| {
+        let text = String::from_utf8(content.bytes)
+            .map_err(|_| Failure::error(format!("the rules in `{path}` are not UTF-8")))?;
+        Ok(RuleFile {
+            path,
+            text: text.into(),
+        })
+    };
+    files.into_iter().map(file).collect()
+}
+
+/// What rules say of a plan that was not judged yet.
+///
+/// # Errors
+///
+/// They cannot be evaluated.
+pub fn judged(rules: &[RuleFile], plan: &Plan) -> Result<Verdicts, Failure> {
+    rego::judge(rules, plan).map_err(|error| Failure::error(error.to_string()))
+}
+
+/// Refuses a plan that rules deny.
+pub(super) fn not_denied(plan: &Plan) -> Result<(), Failure> {
+    let denied = &plan.policies.denied;
+    if denied.is_empty() {
+        return Ok(());
+    }
+    let lines = denied
+        .iter()
+        .map(|verdict| format!("{}: {}", verdict.rule, verdict.message));
+    Err(
+        Failure::new(FailureKind::Guard, "the rules of the site deny the plan:")
+            .details(lines)
+            .hint("`trueup policy test` judges a saved plan by changed rules"),
+    )
+}
