@@ -1,7 +1,8 @@
 //! Sites of any size, for measuring: the same numbers always give the same files.
 //!
 //! A site is in Pegleg's layout: layered host profiles, substituted versions and a secret, racks, networks, boot
-//! actions, a strategy whose groups are racks, and one document a node. It passes every check.
+//! actions, a strategy whose groups are racks, and one document a node. It passes every check. Of several sites, which share
+//! their layers, each has its definition and machines alone.
 
 use std::fmt::Write as _;
 
@@ -29,6 +30,8 @@ pub(crate) struct Size {
     pub(crate) into_one: usize,
     /// Documents that take a value from one, a hundred in a file.
     pub(crate) from_one: usize,
+    /// Sites that share all but their definition and these machines; none: one site, named `large`.
+    pub(crate) sites: usize,
 }
 
 impl Size {
@@ -46,6 +49,7 @@ impl Size {
             by_tag: false,
             into_one: 0,
             from_one: 0,
+            sites: 0,
         }
     }
 }
@@ -59,9 +63,47 @@ const DOCUMENTS_IN_A_FILE: usize = 100;
 /// One file: its path below the top of the repository, and its text.
 pub(crate) type File = (String, String);
 
-/// The files of a site named `large`.
+/// The files of a site named `large`, or of several sites.
 #[must_use]
 pub(crate) fn files(size: &Size) -> Vec<File> {
+    match size.sites {
+        0 => one_site(size),
+        sites => several(one_site(size), sites),
+    }
+}
+
+/// Sites of the type `edge`: what one site has becomes the layer of the type, but for its machines.
+fn several(one: Vec<File>, sites: usize) -> Vec<File> {
+    let (mut files, mut own) = (Vec::new(), Vec::new());
+    for (path, text) in one {
+        match path.strip_prefix("site/large/") {
+            None => files.push((path, text)),
+            Some("site-definition.yaml") => {}
+            Some(path) if path.starts_with("baremetal/") => own.push((path.to_owned(), text)),
+            Some(path) => {
+                let text = text.replace("    layer: site\n", "    layer: type\n");
+                files.push((format!("type/edge/{path}"), text));
+            }
+        }
+    }
+    for number in 0..sites {
+        let name = site_name(number);
+        let data = "revision: v1.0\nsite_type: edge";
+        let definition = document("pegleg/SiteDefinition/v1", &name, "site", "", data);
+        files.push((format!("site/{name}/site-definition.yaml"), definition));
+        let machines = own.iter();
+        files.extend(machines.map(|(path, text)| (format!("site/{name}/{path}"), text.clone())));
+    }
+    files
+}
+
+/// The name of one of several sites.
+#[must_use]
+pub(crate) fn site_name(number: usize) -> String {
+    format!("site-{number:04}")
+}
+
+fn one_site(size: &Size) -> Vec<File> {
     let mut files = vec![
         file("site/large/site-definition.yaml", &definition()),
         file("global/layering-policy.yaml", &layering_policy()),

@@ -6,7 +6,7 @@
 #
 # What: a number of machines; `groups` (10, 100 and 1,000 groups of 10,000 machines), `substitutions` (1,000 and 10,000
 # into one document, and as many documents that take a value from one), `reports` (a plan of 100,000 machines in each
-# format), `terraform`. Where nothing is said: 1000 10000 100000 terraform.
+# format), `sites` (1,000 sites of ten machines that share their layers, beside one of them), `terraform`. Where nothing is said: 1000 10000 100000 terraform.
 #
 # DIR is made, and holds the sites afterwards. TRUEUP names the program where it is not target/release/trueup.
 set -eu
@@ -159,6 +159,29 @@ reports() {
     formats "$name, half to redeploy" 'text text:--full json markdown' "$@" --allow-redeploy all
 }
 
+# How often the first figure of one line goes into that of another.
+ratio() {
+    awk -v all="$2" -v one="$1" 'BEGIN { split(all, a, " "); split(one, o, " "); printf "%60s %.1f times by the clock\n", "", a[1] / o[1] }'
+}
+
+# All sites of a repository beside one of them, one after the other in the same run: 400 documents and few, in the layers.
+sites() {
+    for documents in 400 1; do
+        site "$work/sites-$documents" 10 10 1 10 1 sites=1000 "from-one=$documents"
+        sync
+        sleep 3
+        for what in validate plan 'diff --rendered --base HEAD'; do
+            about="layers with $documents charts: $what"
+            # shellcheck disable=SC2086
+            measured "$about, one site" "$trueup" $what --site site-0500
+            one=$(cat "$work/time")
+            # shellcheck disable=SC2086
+            measured "$about, 1000 sites" "$trueup" $what --all-sites
+            ratio "$one" "$(cat "$work/time")"
+        done
+    done
+}
+
 terraform_beside() {
     mkdir -p "$work/terraform"
     cd "$work/terraform"
@@ -174,7 +197,7 @@ work=$(cd "$work" && pwd)
 for what in "$@"; do
     cd "$work"
     case $what in
-    groups | substitutions | reports) "$what" ;;
+    groups | substitutions | reports | sites) "$what" ;;
     terraform) ! command -v terraform >/dev/null || terraform_beside ;;
     *) sizes "$what" ;;
     esac

@@ -5,7 +5,8 @@
 //! `generate_site DIR opnfv|akraino [NODES]` writes one that is shaped like those of these projects.
 //!
 //! The words: `independent` (no group depends on another), `by-label` or `by-tag` (how groups select nodes),
-//! `into-one=N` (substitutions into one document), `from-one=N` (documents that take a value from one).
+//! `into-one=N` (substitutions into one document), `from-one=N` (documents that take a value from one), `sites=N` (so many sites
+//! that share all but their definition and machines).
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use generator::{Size, files};
 use pods::{Shape, pod};
 
 const USAGE: &str = "DIR [opnfv|akraino] [NODES [NODES_PER_FILE [RACKS [PROFILES [GROUPS]]]]] \
-                     [independent] [by-label|by-tag] [into-one=N] [from-one=N]";
+                     [independent] [by-label|by-tag] [into-one=N] [from-one=N] [sites=N]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -71,6 +72,7 @@ fn size(given: &[String]) -> Result<Size, Box<dyn std::error::Error>> {
             None if word == "by-tag" => size.by_tag = true,
             Some(("into-one", number)) => size.into_one = number.parse()?,
             Some(("from-one", number)) => size.from_one = number.parse()?,
+            Some(("sites", number)) => size.sites = number.parse()?,
             _ => return Err(format!("`{word}` is not known; {USAGE}").into()),
         }
     }

@@ -79,6 +79,8 @@ mod hostile_repositories;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod many_sites;
+#[cfg(test)]
 mod outputs;
 #[cfg(test)]
 mod pods;

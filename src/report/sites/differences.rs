@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::common::Common;
 use super::failures::{Failures, SiteFailure, names};
-use super::{Columns, FORMAT_VERSION, ReportedSite, SHOWN_SECTIONS, heading, left_out, number};
+use super::{
+    Columns, FORMAT_VERSION, ReportedSite, SHOWN_SECTIONS, heading, left_out, nothing, number,
+};
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::diff::DocumentDiff;
 use crate::report::diff::{self, Difference};
@@ -144,6 +146,9 @@ impl Differences {
         palette: Palette,
         full: bool,
     ) -> fmt::Result {
+        if self.sites.is_empty() {
+            return nothing(out);
+        }
         let own = ["ADDED", "REMOVED", "CHANGED", "UNCHANGED"];
         let mut columns = Columns::new(self.sites.iter().map(|(site, _)| site), &own);
         for (site, row) in &self.sites {

@@ -128,6 +128,11 @@ fn heading(out: &mut dyn Write, sites: &[&str], about: &str, palette: Palette) -
     writeln!(out, "\n{}\n", palette.paint(Role::Strong, Visible(&text)))
 }
 
+/// The line where no site is meant.
+fn nothing(out: &mut dyn Write) -> fmt::Result {
+    writeln!(out, "No site has a file that these commits touch.")
+}
+
 /// The line for sections that are not shown.
 fn left_out(out: &mut dyn Write, sections: usize, palette: Palette) -> fmt::Result {
     if sections == 0 {

@@ -5,7 +5,9 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::failures::{Failures, SiteFailure};
-use super::{Columns, FORMAT_VERSION, ReportedSite, SHOWN_SECTIONS, heading, left_out, number};
+use super::{
+    Columns, FORMAT_VERSION, ReportedSite, SHOWN_SECTIONS, heading, left_out, nothing, number,
+};
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::plan::{ChangeKind, Plan, saved};
 use crate::report::diagnostics::summary;
@@ -222,6 +224,9 @@ impl Plans {
     /// The table, what stands in the way, each once, and a section for each site in which something changes.
     fn text(&self, out: &mut dyn Write, sources: &Sources, view: View) -> fmt::Result {
         let View { palette, full, .. } = view;
+        if self.sites.is_empty() {
+            return nothing(out);
+        }
         let own = ["CHANGES", "ERRORS", "WARNINGS"];
         let mut columns = Columns::new(self.sites.iter().map(|(site, _)| site), &own);
         for (site, row) in &self.sites {

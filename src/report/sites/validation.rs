@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::common::{Common, Section};
 use super::failures::names;
-use super::{Columns, FORMAT_VERSION, ReportedSite, SHOWN_SECTIONS, heading, left_out, number};
+use super::{
+    Columns, FORMAT_VERSION, ReportedSite, SHOWN_SECTIONS, heading, left_out, nothing, number,
+};
 use crate::diagnostic::{Diagnostic, Diagnostics, Sources};
 use crate::report::diagnostics::{self, Problem, problem, summary};
 use crate::report::{Palette, Role, counted, json};
@@ -113,6 +115,9 @@ impl Validation {
         palette: Palette,
         full: bool,
     ) -> fmt::Result {
+        if self.sites.is_empty() {
+            return nothing(out);
+        }
         let own = ["NODES", "GROUPS", "ERRORS", "WARNINGS"];
         let mut columns = Columns::new(self.sites.iter().map(|(site, _)| site), &own);
         for (site, found) in &self.sites {
