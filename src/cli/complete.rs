@@ -79,7 +79,7 @@ impl Kind {
             "tag" => Some(Self::Tags),
             "destroy-etcd" => Some(Self::Clusters),
             "site" => Some(Self::Sites),
-            "backends-from" | "base" | "diff" | "rev" => Some(Self::Revisions),
+            "affected-by" | "backends-from" | "base" | "diff" | "rev" => Some(Self::Revisions),
             "remote" => Some(Self::Remotes),
             _ => None,
         }

@@ -13,13 +13,13 @@ use crate::backend::BackendContext;
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::observed::Observations;
 use crate::plan::{Plan, Request};
-use crate::report::sites::Plans;
+use crate::report::sites::{PlanForm, Plans};
 use crate::repository::Repository;
 use crate::run::{Committer, Connection, Timekeeper};
 use crate::site::{At, Depth, Detail, Loader, Location, Site};
 use crate::workflow::{
-    Checkout, Client, Observed, Observing, PlanRequest, Planner, Revision, Scope, SiteOfMany,
-    load_each,
+    Checkout, Client, Observed, Observing, Outlook, PlanRequest, Planner, Revision, Scope,
+    SiteOfMany, load_each,
 };
 
 /// The caller of the workflows of several sites: a message that each has is shown once.
@@ -77,19 +77,8 @@ pub(super) fn run(
     scope: &Scope,
 ) -> Result<u8, Failure> {
     let arguments = &command.arguments;
-    let planning_of_one = |what: &str| {
-        let message = format!("{what} is about one site");
-        Failure::new(FailureKind::Usage, message).hint("name the site with `--site`")
-    };
-    if request.action.is_targeted() {
-        return Err(planning_of_one(&format!("`{}`", request.action)));
-    }
-    let form = command.view.form_of_several(context.printer.out);
-    let form = form.ok_or_else(|| planning_of_one("a drawing of the steps"))?;
     let plan_request = arguments.plan_request(context);
-    if let Observed::File(_) = plan_request.observed {
-        return Err(planning_of_one("a file of observed state"));
-    }
+    let form = form(context, command, request, &plan_request)?;
     let repository = context.repository()?;
     let found = sites::find(context, &repository, scope)?;
     let planning = Planning {
@@ -110,18 +99,54 @@ pub(super) fn run(
     let settings = arguments.settings(Depth::Checked, Detail::Designs);
     let mut plans = Plans::new(found.iter().map(sites::reported), form);
     let mut codes = BTreeSet::new();
+    let mut made = Vec::new();
     load_each(
         &mut loader,
         revisions,
         settings,
         &mut |at, loaded, loader| {
-            codes.insert(planning.one(&mut plans, loader, (at, &found[at]), loaded));
+            match planning.one(loader, &found[at], loaded) {
+                Ok((plan, outlook, warnings)) => made.push(Made {
+                    position: at,
+                    plan,
+                    outlook,
+                    warnings,
+                }),
+                Err(unplanned) => {
+                    codes.insert(unplanned.add_to(&mut plans, at));
+                }
+            }
+            if made.len() >= Loader::TOGETHER {
+                write_down(&mut plans, &mut codes, std::mem::take(&mut made));
+            }
         },
     );
+    write_down(&mut plans, &mut codes, made);
     let sources = loader.sources();
     context.printer.stream(|out| plans.write(out, sources))?;
     std::mem::forget(loader);
     Ok(exit::combined(&codes, command.detailed_exitcode))
+}
+
+/// The form of the report, where what is asked for is about several sites.
+fn form(
+    context: &Context,
+    command: &PlanCommand,
+    request: &Request,
+    plan_request: &PlanRequest,
+) -> Result<PlanForm, Failure> {
+    let of_one = |what: &str| {
+        let message = format!("{what} is about one site");
+        Failure::new(FailureKind::Usage, message).hint("name the site with `--site`")
+    };
+    if request.action.is_targeted() {
+        return Err(of_one(&format!("`{}`", request.action)));
+    }
+    if let Observed::File(_) = plan_request.observed {
+        return Err(of_one("a file of observed state"));
+    }
+    let form = command.view.form_of_several(context.printer.out);
+    form.ok_or_else(|| of_one("a drawing of the steps"))
 }
 
 /// The revision of each site, as one alone is planned.
@@ -151,61 +176,115 @@ fn revisions(
     sites.collect()
 }
 
+/// A plan that is to be written down.
+struct Made {
+    position: usize,
+    plan: Plan,
+    outlook: Option<Outlook>,
+    warnings: usize,
+}
+
+/// Adds the outlook of plans and writes them down, on two threads.
+fn write_down(plans: &mut Plans, codes: &mut BTreeSet<u8>, mut made: Vec<Made>) {
+    const THREADS: usize = 2;
+    let written = &*plans;
+    let write = |made: &mut [Made]| -> Vec<Result<String, Failure>> {
+        let made = made.iter_mut();
+        let texts = made.map(|each| {
+            if let Some(outlook) = &each.outlook {
+                outlook.add_to(&mut each.plan)?;
+            }
+            // Writing into memory does not fail.
+            Ok(written.written(&each.plan).unwrap_or_default())
+        });
+        texts.collect()
+    };
+    let part = made.len().div_ceil(THREADS).max(1);
+    let texts: Vec<_> = std::thread::scope(|scope| {
+        let mut parts = made.chunks_mut(part);
+        let own = parts.next();
+        let others: Vec<_> = parts.map(|part| scope.spawn(|| write(part))).collect();
+        let mut texts = own.map(write).unwrap_or_default();
+        for other in others {
+            match other.join() {
+                Ok(more) => texts.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        texts
+    });
+    for (each, text) in made.iter().zip(texts) {
+        codes.insert(match text {
+            Ok(text) => {
+                plans.add(each.position, &each.plan, each.warnings, text);
+                detailed(&each.plan)
+            }
+            Err(failure) => Unplanned::Failure(failure).add_to(plans, each.position),
+        });
+    }
+}
+
+/// Why a site has no plan.
+enum Unplanned {
+    Documents(Diagnostics),
+    Failure(Failure),
+}
+
+impl Unplanned {
+    /// Adds it to the report of the site at a position; the exit code that the site has alone.
+    fn add_to(self, plans: &mut Plans, position: usize) -> u8 {
+        match self {
+            Self::Documents(problems) => {
+                plans.add_problems(position, problems);
+                exit::code(&Failure::shown(FailureKind::Error))
+            }
+            Self::Failure(failure) => {
+                let code = exit::code(&failure);
+                plans.add_failure(position, sites::failed(failure));
+                code
+            }
+        }
+    }
+}
+
+impl From<Failure> for Unplanned {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
 impl Planning<'_> {
-    /// Adds the plan of a site, or why there is none; the exit code that it has alone.
+    /// Makes the plan of a site: the plan, its outlook, and the number of warnings.
     fn one<'a>(
         &self,
-        plans: &mut Plans,
         loader: &mut Loader<'a>,
-        (position, site): (usize, &SiteOfMany<'a>),
+        site: &SiteOfMany<'a>,
         loaded: Result<Site, Failure>,
-    ) -> u8 {
-        let planned = match (loaded, &site.checkout) {
-            (Ok(mut loaded), Ok(_)) if loaded.diagnostics.has_errors() => {
-                plans.add_problems(position, std::mem::take(&mut loaded.diagnostics));
-                return exit::code(&Failure::shown(FailureKind::Error));
-            }
-            (Ok(loaded), Ok(checkout)) => {
-                let warnings = loaded.warnings;
-                let plan = self.plan(checkout, loader, loaded);
-                plan.and_then(|plan| {
-                    plans.add(position, &plan, warnings)?;
-                    Ok(detailed(&plan))
-                })
-            }
-            (Err(failure), _) => Err(failure),
-            (Ok(_), Err(failure)) => Err(failure.clone()),
-        };
-        planned.unwrap_or_else(|failure| {
-            let code = exit::code(&failure);
-            plans.add_failure(position, sites::failed(failure));
-            code
-        })
-    }
-
-    fn plan<'a>(
-        &self,
-        checkout: &Checkout<'a>,
-        loader: &mut Loader<'a>,
-        mut site: Site,
-    ) -> Result<Plan, Failure> {
+    ) -> Result<(Plan, Option<Outlook>, usize), Unplanned> {
+        let mut loaded = loaded?;
+        let checkout = site.checkout.as_ref().map_err(Clone::clone)?;
+        if loaded.diagnostics.has_errors() {
+            let problems = std::mem::take(&mut loaded.diagnostics);
+            return Err(Unplanned::Documents(problems));
+        }
+        let warnings = loaded.warnings;
         let guards = checkout.guards()?.map(|protected| protected.guards);
         if let Some(guards) = &guards {
-            site.take_guards(guards);
+            loaded.take_guards(guards);
         }
         loader.set_guards(guards);
         let planner = Planner {
             client: &self.client,
             checkout,
-            at: site.at,
+            at: loaded.at,
             connection: &self.connection,
             request: self.request,
             plan_request: &self.plan_request,
         };
-        let planned = planner.plan_of(loader, site);
+        let planned = planner.plan_of(loader, loaded);
         loader.set_guards(None);
-        let mut plan = planned?.into_plan();
+        let (mut plan, outlook) = planned?;
         plan.unfinished = interrupted::unfinished(checkout, &self.connection)?;
-        Ok(plan)
+        Ok((plan, outlook, warnings))
     }
 }

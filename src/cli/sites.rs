@@ -80,7 +80,7 @@ pub(super) fn failed(failure: Failure) -> SiteFailure {
 /// What is wrong with a site that cannot be loaded.
 pub(super) fn unusable(site: &SiteOfMany<'_>, failure: &Failure) -> Diagnostics {
     let path = Some(&*site.definition);
-    let problem = Diagnostic::error_in("site-unusable", path, failure.message.clone());
+    let problem = Diagnostic::error_in("file-site-unusable", path, failure.message.clone());
     let problem = match failure.hints.first() {
         Some(hint) => problem.hint(hint.clone()),
         None => problem,

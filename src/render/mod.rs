@@ -97,6 +97,8 @@ pub struct Rendered {
     pub encrypted: bool,
     /// The document that it was layered on: its parent, or that one's replacement.
     pub parent: Option<DocumentIndex>,
+    /// Whether it is known that nothing in the data is secret.
+    pub is_plain: bool,
 }
 
 impl Rendered {
@@ -235,6 +237,7 @@ pub fn render_with(
             document: document.clone(),
             data: outcome.data,
             encrypted: outcome.is_encrypted,
+            is_plain: outcome.is_plain,
             parent: dependencies.parent(DocumentIndex::new(at)),
         })
     });
@@ -253,6 +256,8 @@ pub fn render_with(
 struct Outcome {
     data: Node,
     is_encrypted: bool,
+    /// Whether it is known that nothing in the data is secret.
+    is_plain: bool,
     /// How many values it has at most, counted as if nothing were shared.
     size: u64,
 }
@@ -296,11 +301,13 @@ fn render_one(
         Some(parent) => Outcome {
             data: layering::layer(at, &document, parent, survey, substituter),
             is_encrypted: document.is_encrypted || parent.is_encrypted,
+            is_plain: false,
             size: 0,
         },
         None => Outcome {
             data: document.data.clone(),
             is_encrypted: document.is_encrypted,
+            is_plain: false,
             size: 0,
         },
     };
@@ -308,6 +315,7 @@ fn render_one(
     substituter.substitute_all(at, &document, &mut outcome, survey, result);
     outcome.size = substituter.spent() - before;
     if let Some(key) = key.filter(|_| survey.diagnostics.len() == problems) {
+        outcome.is_plain = !outcome.data.has_secret();
         cached.keep(at, key, &document, &outcome);
     }
     survey.is_sound(at).then_some(outcome)

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
@@ -50,6 +49,7 @@ impl Repository {
             handle,
             root,
             met: RefCell::default(),
+            read: RefCell::default(),
         })
     }
 
@@ -150,7 +150,11 @@ pub fn site_digest<'a>(files: impl IntoIterator<Item = (&'a str, Mode, BlobId)>)
     for (path, mode, blob) in files {
         line.clear();
         // Writing to a text cannot fail.
-        let _ = write!(line, "{mode} {blob}\t{path}\0");
+        let _ = write!(line, "{mode} ");
+        HEXLOWER.encode_append(blob.0.as_bytes(), &mut line);
+        line.push('\t');
+        line.push_str(path);
+        line.push('\0');
         hash.update(&line);
     }
     Arc::from(HEXLOWER.encode(&hash.finalize()))
@@ -163,7 +167,12 @@ struct RevisionFolders<'a> {
     root: git2::Tree<'a>,
     /// The folders that were met on the way, so that none is looked for from the top again.
     met: RefCell<FxHashMap<String, git2::Oid>>,
+    /// What is in folders in which something was looked for: a large one is read once.
+    read: RefCell<FxHashMap<String, Names>>,
 }
+
+/// What is in a folder, by name.
+type Names = FxHashMap<Vec<u8>, (git2::Oid, Kind)>;
 
 impl RevisionFolders<'_> {
     fn failed(&self, path: &str, error: git2::Error) -> Error {
@@ -182,17 +191,28 @@ impl RevisionFolders<'_> {
     }
 
     fn entry(&self, path: &str) -> Result<Option<(git2::Oid, Kind)>, Error> {
-        match self.root.get_path(Path::new(path)) {
-            Ok(entry) => Ok(Some((entry.id(), Self::kind(entry.filemode())))),
-            Err(error) if error.code() == git2::ErrorCode::NotFound => {
-                // The path is not found, unless one of its folders is missing from the clone.
-                match error.class() {
-                    git2::ErrorClass::Odb => Err(self.failed(path, error)),
-                    _ => Ok(None),
-                }
-            }
-            Err(error) => Err(self.failed(path, error)),
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let find = |names: &Names| names.get(name.as_bytes()).copied();
+        if let Some(names) = self.read.borrow().get(folder) {
+            return Ok(find(names));
         }
+        let id = match folder {
+            "" => self.root.id(),
+            folder => match self.entry(folder)? {
+                Some((id, Kind::Folder)) => id,
+                _ => return Ok(None),
+            },
+        };
+        let tree = self.handle.find_tree(id);
+        let tree = tree.map_err(|error| self.failed(folder, error))?;
+        let names = tree.iter().map(|entry| {
+            let kind = Self::kind(entry.filemode());
+            (entry.name_bytes().to_vec(), (entry.id(), kind))
+        });
+        let names: Names = names.collect();
+        let found = find(&names);
+        self.read.borrow_mut().insert(folder.to_owned(), names);
+        Ok(found)
     }
 }
 

@@ -17,7 +17,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::files::{Files, spread};
 use super::leaf::is_leaf;
-use super::machines::has_secret;
 use super::unit::{Designs, Finding, Unit, finding};
 use super::wanted::{Wanted, accepts_duplicates, load_settings, options, own_documents, problems};
 use super::{Error, SiteFile};
@@ -213,7 +212,7 @@ impl Rest<'_> {
         let section = Section::Inventory;
         if let Some(digest) = node.digests.get(&section)
             && let Some(fields) = node.sections.shared(&section)
-            && !has_secret(fields)
+            && !fields.has_secret()
         {
             let mut inventories = self
                 .inventories

@@ -12,6 +12,7 @@ use super::load::{Contents, Loader, Stages};
 use super::wanted::{Wanted, load_settings};
 use super::{At, Error, Location, Settings, Site};
 use crate::design::{self, SchemaCache};
+use crate::diagnostic::SourceId;
 use crate::document::LoadedFile;
 use crate::render::RenderCache;
 use crate::repository::{Entry, Listings, Tree};
@@ -22,6 +23,8 @@ pub(super) struct Common {
     listings: Vec<(At, Listings)>,
     /// The folders that several sites have.
     folders: FxHashSet<Arc<str>>,
+    /// The shared sources, and whether there is nothing secret in the documents of each.
+    sources: FxHashMap<SourceId, bool>,
     pub(super) rendered: RenderCache,
     pub(super) checked: SchemaCache,
 }
@@ -46,12 +49,25 @@ impl Common {
         ends.any(|end| self.folders.contains(&path[..end]))
     }
 
-    /// Shares what is in a file.
-    fn share(&mut self, content: &LoadedFile) {
-        if let Some(first) = content.documents.first() {
-            self.rendered.share(first.mark.source);
-            self.checked.share(first.mark.source);
+    /// Whether there is nothing secret in the documents of a source.
+    pub(super) fn is_plain(&self, source: SourceId) -> bool {
+        self.sources.get(&source) == Some(&true)
+    }
+
+    /// Shares what is in a file, where it is in a folder that several sites have.
+    fn share(&mut self, path: &str, content: &LoadedFile) {
+        let Some(first) = content.documents.first() else {
+            return;
+        };
+        let source = first.mark.source;
+        if self.sources.contains_key(&source) || !self.has(path) {
+            return;
         }
+        let mut documents = content.documents.iter();
+        let is_plain = !documents.any(|document| document.data.has_secret());
+        self.sources.insert(source, is_plain);
+        self.rendered.share(source);
+        self.checked.share(source);
     }
 }
 
@@ -170,9 +186,7 @@ impl Loader<'_> {
         let contents = self.contents(&wanted, &tree, &tree.entries)?;
         if let Some(common) = &mut self.common {
             for (file, content) in contents.files.iter().zip(&contents.loaded) {
-                if common.has(&file.path) {
-                    common.share(content);
-                }
+                common.share(&file.path, content);
             }
         }
         Ok(Begun {

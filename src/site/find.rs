@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::design::{SiteName, name_problem};
 use crate::diagnostic::SourceId;
 use crate::document::{Limits, decode, load_values};
-use crate::repository::{self, Elsewhere, Repository, Selection};
+use crate::repository::{self, Elsewhere, Entry, Repository, Selection};
 
 use super::{At, Error, Location};
 
@@ -39,8 +39,12 @@ impl View<'_> {
         let Some(entry) = tree.entries.iter().find(|each| &*each.path == path) else {
             return Ok(None);
         };
+        self.read(entry).map(Some)
+    }
+
+    fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
         let limit = Limits::default().file_bytes as u64;
-        Ok(Some(self.repository.read(entry, limit)?.bytes))
+        Ok(self.repository.read(entry, limit)?.bytes)
     }
 
     pub(super) fn folders(&self, path: &str) -> Result<Vec<String>, Error> {
@@ -194,25 +198,24 @@ fn sites_around(view: &View<'_>, folder: &str) -> Result<BTreeMap<String, String
 
 fn all_sites(view: &View<'_>) -> Result<BTreeMap<String, String>, Error> {
     let mut sites = BTreeMap::new();
-    for path in definitions(view)? {
-        let folder = parent(&path).unwrap_or_default();
-        if let Some(bytes) = view.file(&path)? {
-            sites.insert(site_name(folder, &bytes), folder.to_owned());
-        }
+    for entry in definitions(view)? {
+        let folder = parent(&entry.path).unwrap_or_default();
+        let bytes = view.read(&entry)?;
+        sites.insert(site_name(folder, &bytes), folder.to_owned());
     }
     Ok(sites)
 }
 
-/// The paths of all definitions of sites, sorted.
-fn definitions(view: &View<'_>) -> Result<Vec<Arc<str>>, Error> {
+/// All definitions of sites, sorted by path.
+fn definitions(view: &View<'_>) -> Result<Vec<Entry>, Error> {
     let everything = Selection::everything();
     let tree = match view.at {
         At::Worktree => view.repository.worktree(&everything)?,
         At::Commit(commit) => view.repository.tree_at(commit, &everything)?,
     };
-    let paths = tree.entries.into_iter().map(|entry| entry.path);
-    Ok(paths
-        .filter(|path| path.rsplit('/').next() == Some(DEFINITION))
+    let entries = tree.entries.into_iter();
+    Ok(entries
+        .filter(|entry| entry.path.rsplit('/').next() == Some(DEFINITION))
         .collect())
 }
 
@@ -235,17 +238,11 @@ pub struct FoundSite {
 pub fn locate_all(repository: &Repository, at: At) -> Result<Vec<FoundSite>, Error> {
     let view = View { repository, at };
     let mut all = Vec::new();
-    for path in definitions(&view)? {
-        let folder = parent(&path).unwrap_or_default();
-        let name = match view.file(&path) {
-            Ok(bytes) => Ok(site_name(folder, &bytes.unwrap_or_default())),
-            Err(error) => Err(error),
-        };
-        let (name, unreadable) = match name {
-            Ok(name) => (name, None),
-            Err(error) => (site_name(folder, b""), Some(error)),
-        };
-        all.push((name, path, unreadable));
+    for entry in definitions(&view)? {
+        let folder = parent(&entry.path).unwrap_or_default();
+        let bytes = view.read(&entry);
+        let text = bytes.as_ref().map(Vec::as_slice).unwrap_or_default();
+        all.push((site_name(folder, text), entry.path.clone(), bytes));
     }
     if all.is_empty() {
         return Err(Error::NoSite {
@@ -253,20 +250,27 @@ pub fn locate_all(repository: &Repository, at: At) -> Result<Vec<FoundSite>, Err
         });
     }
     all.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
-    let mut named: BTreeMap<String, Vec<Arc<str>>> = BTreeMap::new();
+    let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, path, _) in &all {
-        named.entry(name.clone()).or_default().push(path.clone());
+        named
+            .entry(name.clone())
+            .or_default()
+            .push(path.to_string());
     }
-    let found = all.into_iter().map(|(name, definition, unreadable)| {
-        let of_name = &named[&name];
-        let folder = parent(&definition).unwrap_or_default().to_owned();
-        let location = match unreadable {
-            Some(error) => Err(error),
-            None if of_name.len() > 1 => Err(Error::RepeatedSite {
+    let named: BTreeMap<String, Arc<[String]>> = named
+        .into_iter()
+        .map(|(name, paths)| (name, paths.into()))
+        .collect();
+    let found = all.into_iter().map(|(name, definition, bytes)| {
+        let definitions = &named[&name];
+        let folder = parent(&definition).unwrap_or_default();
+        let location = match bytes {
+            Err(error) => Err(error),
+            Ok(_) if definitions.len() > 1 => Err(Error::RepeatedSite {
                 name: name.clone(),
-                definitions: of_name.iter().map(ToString::to_string).collect(),
+                definitions: definitions.clone(),
             }),
-            None => locate_in(&view, &(name.clone(), folder)),
+            Ok(bytes) => located(&view, &name, folder, &|| Ok(read_definition(&bytes))),
         };
         FoundSite {
             name,
@@ -318,23 +322,37 @@ fn choose(
 }
 
 fn locate_in(view: &View<'_>, (name, folder): &(String, String)) -> Result<Location, Error> {
+    located(view, name, folder, &|| {
+        let bytes = view.file(&join(folder, DEFINITION))?;
+        Ok(bytes
+            .map(|bytes| read_definition(&bytes))
+            .unwrap_or_default())
+    })
+}
+
+/// Where the files of a site are, by its definition.
+fn located(
+    view: &View<'_>,
+    name: &str,
+    folder: &str,
+    definition: &dyn Fn() -> Result<Definition, Error>,
+) -> Result<Location, Error> {
     if let Some(problem) = name_problem(name) {
         return Err(Error::BadName {
-            name: name.clone(),
+            name: name.to_owned(),
             problem,
         });
     }
     let path = join(folder, DEFINITION);
     let base = pegleg_base(folder);
     let selection = match base {
-        None => Selection::below([folder.as_str()]).beside(elsewhere(view, name, &[], &[])?),
+        None => Selection::below([folder]).beside(elsewhere(view, name, &[], &[])?),
         Some(base) => {
-            let definition = view.file(&path)?.map(|bytes| read_definition(&bytes));
             let Definition {
                 site_type,
                 repositories,
                 ..
-            } = definition.unwrap_or_default();
+            } = definition()?;
             let mut folders = vec!["global".to_owned(), format!("site/{name}")];
             if let Some(site_type) = site_type
                 && name_problem(&site_type).is_none()
@@ -346,7 +364,7 @@ fn locate_in(view: &View<'_>, (name, folder): &(String, String)) -> Result<Locat
         }
     };
     Ok(Location {
-        site: SiteName::from(name.as_str()),
+        site: SiteName::from(name),
         definition: Arc::from(path),
         is_flat: base.is_none(),
         selection,

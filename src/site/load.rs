@@ -464,11 +464,11 @@ impl<'a> Loader<'a> {
         if let Some(guards) = &self.guards {
             guards.put_into(&mut design, &rendering);
         }
-        let diagnostics = mask(
-            diagnostics,
-            documents.iter().map(|document| &**document),
-            &rendering,
-        );
+        let common = self.common.as_ref();
+        let may_be_secret = documents.iter().map(|document| &**document);
+        let may_be_secret = may_be_secret
+            .filter(|document| common.is_none_or(|common| !common.is_plain(document.mark.source)));
+        let diagnostics = mask(diagnostics, may_be_secret, &rendering);
         let repository = self.files.repository;
         let diagnostics =
             definition::judged(diagnostics, repository, wanted, tree, (&files, &loaded))?;

@@ -171,16 +171,6 @@ fn nowhere() -> Mark {
     Mark::new(SourceId(u32::MAX), 0)
 }
 
-/// Whether anything in a value is secret.
-pub(super) fn has_secret(node: &Node) -> bool {
-    node.secret
-        || match &node.value {
-            Value::List(items) => items.iter().any(has_secret),
-            Value::Map(map) => map.iter().any(|(_, field)| has_secret(&field.node)),
-            _ => false,
-        }
-}
-
 /// Collects machines that are to be kept.
 #[derive(Default)]
 pub(super) struct Collected<'a> {
@@ -228,7 +218,7 @@ impl<'a> Collected<'a> {
         // Fields beside the sections are made of these.
         let is_hidden = |section: &Section| {
             let fields = node.sections.shared(section);
-            fields.is_some_and(|fields| has_secret(fields))
+            fields.is_some_and(|fields| fields.has_secret())
         };
         let account = node.sections.get(&Section::OutOfBand);
         let account = account.and_then(|fields| fields.at(&["oob", "account"]));

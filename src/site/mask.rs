@@ -19,7 +19,7 @@ const SHORT: usize = 4;
 /// The text shown in place of a secret.
 const MASK: &str = "…";
 
-/// The same diagnostics without any of the site's secrets in their words.
+/// The same diagnostics without any of the site's secrets in their words; `documents` are those that may have some.
 pub(super) fn mask<'a>(
     diagnostics: Diagnostics,
     documents: impl Iterator<Item = &'a Document>,
@@ -30,7 +30,8 @@ pub(super) fn mask<'a>(
     }
     let mut secrets = BTreeSet::new();
     let data = documents.map(|document| &document.data);
-    for node in data.chain(rendering.documents.iter().map(|each| &each.data)) {
+    let rendered = rendering.documents.iter().filter(|each| !each.is_plain);
+    for node in data.chain(rendered.map(|each| &each.data)) {
         collect(node, &mut secrets);
     }
     let (patterns, masks): (Vec<String>, Vec<String>) = secrets

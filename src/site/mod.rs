@@ -122,7 +122,7 @@ pub enum Error {
         /// The name.
         name: String,
         /// Their paths.
-        definitions: Vec<String>,
+        definitions: Arc<[String]>,
     },
     /// A site's name cannot be used.
     #[error("the site's name `{name}` {problem}")]

@@ -20,9 +20,10 @@ use crate::diff::{NodeReasons, Revision};
 use crate::observed::{self, Observations};
 use crate::plan::{
     self, Action, Base, ClusterSteps, CommitHistory, IntermediateCommit, Lineage, Options, Plan,
-    Request, Target, Verdicts,
+    Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State, Store};
+use crate::rego::RuleFile;
 use crate::repository::{CommitId, Links, Tree, open_file};
 use crate::run::{Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
@@ -86,6 +87,34 @@ pub struct Planned {
     pub runtime: tokio::runtime::Runtime,
     /// The observed backends.
     pub hardware: Option<Arc<Backends>>,
+    /// What completes the plan, where it is to have a forecast.
+    outlook: Option<Outlook>,
+    /// The revisions that nodes were applied at which differ from the design.
+    old: BTreeMap<Arc<str>, Site>,
+}
+
+/// All that a plan's estimate of time and its verdicts are made of.
+pub struct Outlook {
+    design: Arc<Design>,
+    durations: Durations,
+    rules: Vec<RuleFile>,
+}
+
+impl Outlook {
+    /// Adds to a plan how long its run takes, and what the rules of the site say of it; the same plan, durations and rules
+    /// give the same.
+    ///
+    /// # Errors
+    ///
+    /// The rules cannot be evaluated.
+    pub fn add_to(&self, plan: &mut Plan) -> Result<(), Failure> {
+        if let Some(Estimate { time, schedule }) = estimate(plan, &self.design, &self.durations) {
+            plan.forecast.time = Some(time);
+            plan.forecast.schedule = schedule;
+        }
+        plan.policies = judged(&self.rules, plan)?;
+        Ok(())
+    }
 }
 
 impl Planned {
@@ -98,9 +127,10 @@ impl Planned {
             observations,
             applied,
             hardware,
+            old,
             ..
         } = self;
-        std::mem::forget((site, records, observations, applied, hardware));
+        std::mem::forget((site, records, observations, applied, hardware, old));
         plan
     }
 }
@@ -198,15 +228,24 @@ impl<'a> Planner<'a> {
         });
         let (ground, head) = (ground?, head?);
         let site = sound(self.client, &loader, Depth::Checked, site?)?;
-        self.made_of(&mut loader, site, ground, head, snapshot?)
+        let mut planned = self.made_of(&mut loader, site, ground, head, snapshot?)?;
+        if let Some(outlook) = planned.outlook.take() {
+            outlook.add_to(&mut planned.plan)?;
+        }
+        Ok(planned)
     }
 
-    /// Makes the plan of a site without errors that was loaded among others; the loader has listed what is checked out.
+    /// Makes the plan of a site without errors that was loaded among others; the loader has listed what is checked out. Its
+    /// outlook is left to be added.
     ///
     /// # Errors
     ///
     /// As [`Planner::plan`].
-    pub fn plan_of(&self, loader: &mut Loader<'_>, site: Site) -> Result<Planned, Failure> {
+    pub fn plan_of(
+        &self,
+        loader: &mut Loader<'_>,
+        site: Site,
+    ) -> Result<(Plan, Option<Outlook>), Failure> {
         let head = self.checkout.repository.head()?;
         let head = head.map(|commit| {
             let files = match self.at {
@@ -216,7 +255,8 @@ impl<'a> Planner<'a> {
             Ok::<_, Failure>(Head { commit, files })
         });
         let (ground, snapshot) = (self.ground()?, self.snapshot()?);
-        self.made_of(loader, site, ground, head.transpose()?, snapshot)
+        let planned = self.made_of(loader, site, ground, head.transpose()?, snapshot)?;
+        Ok((planned.plan, planned.outlook))
     }
 
     fn made_of(
@@ -277,7 +317,7 @@ impl<'a> Planner<'a> {
             design: &design,
         };
         let reasons = NodeReasons::new(loader.sources(), &revisions, now);
-        let mut plan = plan::make(&plan::Input {
+        let plan = plan::make(&plan::Input {
             request: request.clone(),
             target: self.target(&site, head.as_ref()),
             after: &design,
@@ -291,15 +331,14 @@ impl<'a> Planner<'a> {
             reasons: &reasons,
         })
         .map_err(|error| self.refused(&error))?;
-        if !self.plan_request.without_forecast {
-            if let Some(Estimate { time, schedule }) = estimate(&plan, &design, &durations) {
-                plan.forecast.time = Some(time);
-                plan.forecast.schedule = schedule;
-            }
-            plan.policies = self.judged(&plan, &design.policy)?;
-        }
-        // Taking the trees of documents apart node by node would only cost time.
-        std::mem::forget(old);
+        let outlook = match self.plan_request.without_forecast {
+            true => None,
+            false => Some(Outlook {
+                design: design.clone(),
+                durations,
+                rules: self.rules(&design.policy)?,
+            }),
+        };
         Ok(Planned {
             plan,
             site,
@@ -309,17 +348,19 @@ impl<'a> Planner<'a> {
             applied,
             runtime,
             hardware,
+            outlook,
+            old,
         })
     }
 
-    /// What the rules of the site say of a plan: those of the protected revision, where guards are taken from one.
-    fn judged(&self, plan: &Plan, policy: &Policy) -> Result<Verdicts, Failure> {
+    /// The rules of the site: those of the protected revision, where guards are taken from one.
+    fn rules(&self, policy: &Policy) -> Result<Vec<RuleFile>, Failure> {
         let Some(folder) = &policy.rego else {
-            return Ok(Verdicts::default());
+            return Ok(Vec::new());
         };
         let protected = self.checkout.guards()?.map(|guards| guards.commit);
         let commit = protected.or(commit_of(self.at));
-        judged(&rules(self.checkout.repository, commit, folder)?, plan)
+        rules(self.checkout.repository, commit, folder)
     }
 
     /// The commits between the last site action and what is planned, and those since the last success.

@@ -108,11 +108,19 @@ impl<'a> Range<'a> {
         };
         let (from, to) = (end(from), end(to));
         let Some(name) = name else {
+            let resolve = |revision: &str| {
+                let resolved = repository.resolve(revision).map_err(Failure::from);
+                resolved.map_err(|failure| match repository.is_shallow() {
+                    Ok(true) => failure
+                        .hint("this clone is shallow: `git fetch --unshallow` fetches its history"),
+                    _ => failure,
+                })
+            };
             return Ok(Self {
                 repository,
                 name: None,
-                from: repository.resolve(&from)?,
-                to: repository.resolve(&to)?,
+                from: resolve(&from)?,
+                to: resolve(&to)?,
             });
         };
         let mut others = repository.others().iter();
@@ -294,28 +302,56 @@ pub type Revision = Result<(At, Location), Failure>;
 /// The same revision of each site.
 #[must_use]
 pub fn revisions(sites: &[SiteOfMany<'_>], word: &str) -> Vec<Revision> {
-    let mut common: Option<At> = None;
+    let mut common: Option<(At, Located)> = None;
     let sites = sites.iter().map(|site| {
         let checkout = site.checkout.as_ref().map_err(Clone::clone)?;
-        let at = match common {
-            Some(at) => at,
-            None => checkout.resolve(word)?,
-        };
-        if !Checkout::is_of_site(word) {
-            common = Some(at);
+        if Checkout::is_of_site(word) {
+            let at = checkout.resolve(word)?;
+            return Ok((at, checkout.location_at(at)?));
         }
-        Ok((at, checkout.location_at(at)?))
+        let (at, located) = match &common {
+            Some(common) => common,
+            None => {
+                let at = checkout.resolve(word)?;
+                common.insert((at, located(checkout.repository, at)))
+            }
+        };
+        let location = match located.get(&site.definition) {
+            Some(location) if location.site == checkout.location.site => location.clone(),
+            _ => checkout.location_at(*at)?,
+        };
+        Ok((*at, location))
     });
     sites.collect()
 }
 
-/// Loads sites, some at a time, and visits each, in no order: its position, the site or why it cannot be loaded, and the
-/// loader, which has the texts.
+/// Sites by their definition.
+type Located = FxHashMap<Arc<str>, Location>;
+
+/// The sites that are found at a commit; each of the others is looked for alone.
+fn located(repository: &Repository, at: At) -> Located {
+    if at == At::Worktree {
+        return Located::default();
+    }
+    let found = locate_all(repository, at).unwrap_or_default();
+    let found = found.into_iter();
+    found
+        .filter_map(|site| Some((site.definition, site.location.ok()?)))
+        .collect()
+}
+
+/// What is done with each site: its position, the site or why it cannot be loaded, and the loader, which has the texts.
+pub type Visit<'v, 'a> = &'v mut dyn FnMut(usize, Loaded, &mut Loader<'a>);
+
+/// A site that was loaded, or why it cannot be.
+pub type Loaded = Result<Site, Failure>;
+
+/// Loads sites, some at a time, and visits each, in no order.
 pub fn load_each<'a>(
     loader: &mut Loader<'a>,
     revisions: Vec<Revision>,
     settings: Settings,
-    visit: &mut dyn FnMut(usize, Result<Site, Failure>, &mut Loader<'a>),
+    visit: Visit<'_, 'a>,
 ) {
     let mut located: BTreeMap<At, Vec<(usize, Location)>> = BTreeMap::new();
     for (position, revision) in revisions.into_iter().enumerate() {

@@ -231,9 +231,9 @@ fn a_plan_among_all_is_that_of_the_site_alone_after_it_was_applied_and_changed()
     fixture.run(&applied).with(0);
     fixture.edit_all(&machines(1), "rack: rack-0", "rack: rack-9");
     fixture.edit_all(
-        "type/edge/profiles/host/profile-0.yaml",
-        "primary_network: oam",
-        "primary_network: storage",
+        "global/profiles/host/base.yaml",
+        "kernel: ga-16.04",
+        "kernel: hwe-16.04",
     );
     let all = fixture
         .run(&["plan", "--all-sites", "--format", "json"])
@@ -550,7 +550,7 @@ fn the_failure_of_a_site_does_not_stop_the_others() {
         "lab/one/site-definition.yaml`, `lab/two",
         "the site's name `../../etc`",
         "yaml-",
-        "at most",
+        "more than the 16777216",
     ] {
         assert!(text.contains(said), "{said}: {report:#}");
     }

@@ -33,6 +33,10 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
                 "trueup plan --observed none --offline",
             ),
             ("Plan an action on nodes", "trueup plan teardown 'old-*'"),
+            (
+                "Plan all sites that a branch affects, as one comment",
+                "trueup plan --affected-by origin/main..HEAD --format markdown",
+            ),
         ],
         "apply" => &[
             ("Plan what is committed, ask, and apply it", "trueup apply"),
@@ -62,6 +66,10 @@ fn of_others(command: &str) -> &'static [Example] {
         )],
         "validate" => &[
             ("Check the files as they are", "trueup validate"),
+            (
+                "Check every site that a branch affects",
+                "trueup validate --affected-by origin/main..HEAD",
+            ),
             (
                 "Check a commit, for code scanning",
                 "trueup validate --rev HEAD --format sarif",

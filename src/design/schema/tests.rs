@@ -530,3 +530,35 @@ fn the_schema_of_a_whole_document_leads_to_each_kind() {
         );
     }
 }
+
+#[test]
+fn what_sites_share_is_checked_once_and_takes_as_many_visits_of_each() {
+    let schema = "{required: [a], properties: {a: {type: string, pattern: '^x*$'}}}";
+    let (_, documents) = documents(&of_site(schema, "{a: xxx}"));
+    let inputs: Vec<Input<'_>> = documents
+        .iter()
+        .map(|document| (&**document, &document.data))
+        .collect();
+    let mut cache = SchemaCache::default();
+    cache.share(documents[0].mark.source);
+    let compiled = || {
+        let (schemas, problems) = compile(&inputs, 1, Some(&cache));
+        assert!(problems.is_empty(), "{problems:?}");
+        schemas["our/Thing/v1"].clone()
+    };
+    let (one, other) = (compiled(), compiled());
+    assert!(one.len() == 1 && Arc::ptr_eq(&one[0], &other[0]));
+    let (document, data) = inputs
+        .iter()
+        .find(|(each, _)| *each.id.schema == *"our/Thing/v1")
+        .unwrap();
+    assert!(cache.taken(document, data, &one).is_none());
+    assert!(validate_with(&inputs, 1, Some(&cache)).is_empty());
+    let mut found = Vec::new();
+    let taken = one[0].check(data, &mut found);
+    let known = cache.taken(document, data, &one).unwrap();
+    assert_eq!((known.visits, known.values), (taken.visits, taken.values));
+    assert!(taken.visits > 0 && found.is_empty());
+    // Other schemas of the kind are another check.
+    assert!(cache.taken(document, data, &[]).is_none());
+}

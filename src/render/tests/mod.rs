@@ -7,7 +7,7 @@ mod rules;
 
 use super::*;
 use crate::diagnostic::{Severity, SourceId, Sources};
-use crate::document::{Limits, LoadSettings, load, load_values};
+use crate::document::{Limits, LoadSettings, Value, load, load_values};
 
 /// A document in Deckhand's form. `metadata` is more of it in flow style: fields of the layering definition, `;`, then
 /// other fields; `abstract` before and `encrypted` after the `;` mean the same as in Deckhand.
@@ -117,4 +117,86 @@ fn link(name: &str, source: &str) -> String {
         ";substitutions: [{{src: {{schema: example/Kind/v1, name: {source}, path: .}}, dest: {{path: .x}}}}]"
     );
     document("Kind", name, "site", &metadata, "{}")
+}
+
+#[test]
+fn a_document_that_sites_share_is_rendered_once_unless_it_takes_something_of_its_own_site() {
+    let substitute = |schema: &str, source: &str| {
+        format!(
+            ";substitutions: [{{src: {{schema: example/{schema}/v1, name: {source}, path: .a}}, dest: {{path: .b}}}}]"
+        )
+    };
+    let common = [
+        document(
+            "Thing",
+            "common",
+            "global",
+            ";labels: {thing: common}",
+            "{a: 1}",
+        ),
+        document(
+            "Chart",
+            "of-common",
+            "global",
+            &substitute("Thing", "common"),
+            "{c: 2}",
+        ),
+        document(
+            "Chart",
+            "of-site",
+            "global",
+            &substitute("Own", "own"),
+            "{c: 3}",
+        ),
+        document(
+            "Chart",
+            "of-chart",
+            "global",
+            &substitute("Chart", "of-common"),
+            "{a: 4}",
+        ),
+    ];
+    let common = Site::of(&common);
+    let own = |data: &str, more: &str| {
+        let text = format!("{}{more}", document("Own", "own", "site", "", data));
+        let mut sources = common.sources.clone();
+        let source = sources.add("own.yaml", text.as_str());
+        let loaded = load(source, &text, &LoadSettings::default());
+        [common.documents.clone(), loaded.documents].concat()
+    };
+    let replacement =
+        "parentSelector: {thing: common}, actions: [{method: merge, path: .}];replacement: true";
+    let replacement = document("Thing", "common", "site", replacement, "{a: 7}");
+    let mut cache = RenderCache::default();
+    cache.share(common.documents[0].mark.source);
+    let sites = [
+        own("{a: 5}", ""),
+        own("{a: 6}", ""),
+        own("{a: 5}", &replacement),
+    ];
+    let [one, other, replaced] = sites.map(|documents| {
+        let plain = render(&documents, &RenderOptions::default());
+        let cached = render_with(&documents, &RenderOptions::default(), Some(&cache));
+        assert_eq!(cached.diagnostics, plain.diagnostics);
+        let data = |rendering: &Rendering| -> Vec<Node> {
+            let documents = rendering.documents.iter();
+            documents.map(|each| each.data.clone()).collect()
+        };
+        assert_eq!(data(&cached), data(&plain));
+        cached
+    });
+    let is_shared = |left: &Rendering, right: &Rendering, schema: &str, name: &str| {
+        let map = |rendering: &Rendering| {
+            let rendered = rendering.get(schema, name).unwrap();
+            match &rendered.data.value {
+                Value::Map(map) => map.clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        Arc::ptr_eq(&map(left), &map(right))
+    };
+    let chart = "example/Chart/v1";
+    assert!(is_shared(&one, &other, chart, "of-common"));
+    assert!(!is_shared(&one, &other, chart, "of-site"));
+    assert!(!is_shared(&one, &replaced, chart, "of-common"));
 }

@@ -70,3 +70,40 @@ impl<T: Eq + Hash> Common<T> {
         sections
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_same_sites_have_is_one_section_and_most_sites_come_first() {
+        let mut common = Common::default();
+        for (site, thing) in [
+            (2, "b"),
+            (0, "a"),
+            (2, "a"),
+            (1, "a"),
+            (0, "c"),
+            (1, "d"),
+            (2, "e"),
+        ] {
+            common.add(site, thing);
+            common.add(site, thing);
+        }
+        for site in [2, 0, 1] {
+            common.add(site, "f");
+        }
+        let sections = common.sections().into_iter();
+        let sections: Vec<(&[u32], Vec<&str>)> = sections
+            .map(|section| (section.sites, section.things.into_iter().copied().collect()))
+            .collect();
+        let expected: [(&[u32], Vec<&str>); 4] = [
+            (&[0, 1, 2], vec!["a", "f"]),
+            (&[0], vec!["c"]),
+            (&[1], vec!["d"]),
+            (&[2], vec!["b", "e"]),
+        ];
+        assert_eq!(sections, expected);
+        assert_eq!(common.things().count(), 6);
+    }
+}

@@ -126,12 +126,12 @@ impl Plans {
         }
     }
 
-    /// Adds the plan of the site at a position, whose documents have so many warnings.
+    /// A plan in the form of the report.
     ///
     /// # Errors
     ///
     /// None: it is written into memory.
-    pub fn add(&mut self, position: usize, plan: &Plan, warnings: usize) -> fmt::Result {
+    pub fn written(&self, plan: &Plan) -> Result<String, fmt::Error> {
         let mut text = String::new();
         match self.form {
             PlanForm::Text(view) => plan::text(&mut text, plan, view)?,
@@ -150,6 +150,11 @@ impl Plans {
                 text = String::from_utf8(bytes).map_err(|_| fmt::Error)?;
             }
         }
+        Ok(text)
+    }
+
+    /// Adds the plan of the site at a position, as it was written, whose documents have so many warnings.
+    pub fn add(&mut self, position: usize, plan: &Plan, warnings: usize, text: String) {
         if let Some((_, row)) = self.sites.get_mut(position) {
             *row = Row {
                 state: PlanState::of(plan),
@@ -159,7 +164,6 @@ impl Plans {
                 text,
             };
         }
-        Ok(())
     }
 
     /// Adds what is wrong with the documents of the site at a position.

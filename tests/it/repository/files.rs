@@ -113,6 +113,25 @@ fn links_are_followed_inside_the_repository_and_reported_where_they_leave_it() {
     checkout.link("outer", "/etc");
     let head = checkout.commit("first");
     let repository = checkout.open();
+    // Listed together, each selection has what it has alone.
+    let selections = [
+        &["site"][..],
+        &["other", "global"],
+        &["global", "site"],
+        &["site/folder"],
+        &["site/dangling.yaml", "none"],
+    ];
+    let selections = selections.map(Selection::below);
+    for revision in [None, Some(head)] {
+        let listings = repository.listings(revision, selections.iter()).unwrap();
+        for selection in &selections {
+            let alone = match revision {
+                None => repository.worktree(selection).unwrap(),
+                Some(head) => repository.tree_at(head, selection).unwrap(),
+            };
+            assert_eq!(repository.tree_of(&listings, selection).unwrap(), alone);
+        }
+    }
     for prefix in ["site", "other"] {
         let selection = Selection::below([prefix]);
         let committed = repository.tree_at(head, &selection).unwrap();
