@@ -73,7 +73,7 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
 /// One side of the comparison of a site.
 enum Side {
     Sound(Box<Site>),
-    /// It was not there.
+    /// The site has no definition there.
     Absent,
     /// It has errors, which were added to the report.
     Broken,

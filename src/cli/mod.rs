@@ -331,7 +331,10 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Validate(arguments) => validate::run(&mut context, &arguments),
         Command::Render(arguments) => render::run(&mut context, &arguments),
         Command::Diff(command) => diff::run(&mut context, &command),
-        Command::Plan(command) => plan::run(&mut context, &command),
+        Command::Plan(command) => match command.sites.scope() {
+            Some(scope) => plan_sites::run(&context, &command, &scope),
+            None => plan::run(&mut context, &command),
+        },
         Command::Apply(command) => apply::run(&mut context, &command),
         Command::Log(command) => log::log(&mut context, &command),
         Command::Show(command) => log::show(&mut context, &command),

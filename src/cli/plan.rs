@@ -17,7 +17,6 @@ use crate::site::At;
 use super::action;
 use super::context::Context;
 use super::interrupted;
-use super::plan_sites;
 use super::planning::PlanArguments;
 use super::sites::SitesArguments;
 use super::value::size;
@@ -28,7 +27,7 @@ use crate::workflow::Planner;
 pub(super) struct PlanCommand {
     /// Action, `update` by default, and its nodes: names, globs, groups, racks or tags
     #[arg(value_name = "ACTION NODE")]
-    words: Vec<String>,
+    pub(super) words: Vec<String>,
     #[command(flatten)]
     pub(super) arguments: PlanArguments,
     /// Revision: worktree, committed, successful-site-action, last-site-action, or any that git understands [default: worktree, and for actions on nodes committed]
@@ -46,7 +45,7 @@ pub(super) struct PlanCommand {
     #[command(flatten)]
     pub(super) view: ViewArguments,
     #[command(flatten)]
-    sites: SitesArguments,
+    pub(super) sites: SitesArguments,
 }
 
 /// How a plan is shown.
@@ -139,9 +138,6 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
     let Some(request) = command.arguments.request(&command.words)? else {
         return Err(action::unknown(&command.words[0]));
     };
-    if let Some(scope) = command.sites.scope() {
-        return plan_sites::run(context, command, &request, &scope);
-    }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let connection = command.arguments.remote.connection(&repository)?;

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::runtime::Runtime;
 
+use super::action;
 use super::context::Context;
 use super::plan::{PlanCommand, detailed};
 use super::sites;
@@ -61,7 +62,7 @@ impl Client for OnceForAll<'_> {
     }
 }
 
-/// What all sites are planned with.
+/// The common inputs of all plans.
 struct Planning<'p> {
     client: OnceForAll<'p>,
     connection: Connection<'p>,
@@ -70,13 +71,11 @@ struct Planning<'p> {
 }
 
 /// Plans several sites.
-pub(super) fn run(
-    context: &Context,
-    command: &PlanCommand,
-    request: &Request,
-    scope: &Scope,
-) -> Result<u8, Failure> {
+pub(super) fn run(context: &Context, command: &PlanCommand, scope: &Scope) -> Result<u8, Failure> {
     let arguments = &command.arguments;
+    let Some(request) = &arguments.request(&command.words)? else {
+        return Err(action::unknown(&command.words[0]));
+    };
     let plan_request = arguments.plan_request(context);
     let form = form(context, command, request, &plan_request)?;
     let repository = context.repository()?;

@@ -77,7 +77,7 @@ pub(super) fn failed(failure: Failure) -> SiteFailure {
     }
 }
 
-/// What is wrong with a site that cannot be loaded.
+/// The problem of a site that cannot be loaded.
 pub(super) fn unusable(site: &SiteOfMany<'_>, failure: &Failure) -> Diagnostics {
     let path = Some(&*site.definition);
     let problem = Diagnostic::error_in("file-site-unusable", path, failure.message.clone());

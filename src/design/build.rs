@@ -56,7 +56,7 @@ pub fn check(site: SiteName, documents: &[Input<'_>], threads: usize) -> (Design
 pub struct Checking<'c> {
     /// The most threads.
     pub threads: usize,
-    /// What was found right in documents that other sites have as well.
+    /// Valid documents that other sites have as well.
     pub cache: Option<&'c SchemaCache>,
 }
 

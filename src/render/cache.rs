@@ -1,6 +1,6 @@
 //! The results of documents that several sites have in common, so that each is rendered once.
 //!
-//! What a document comes to is a function of itself and of the results that it takes something from. A result is found
+//! The result of a document is a function of itself and of the results that it takes something from. A result is found
 //! again under the document, as it was parsed, and those results; a document that anything was found wrong with, or that takes
 //! something from one that is not shared, is rendered for each site.
 
@@ -22,7 +22,7 @@ type Key = (usize, Box<[(DependencyKind, Number)]>);
 
 /// A result, and the document, whose place in memory so stays its own.
 #[derive(Debug)]
-struct Kept {
+struct CachedOutcome {
     _document: Arc<Document>,
     outcome: Outcome,
     number: Number,
@@ -32,7 +32,7 @@ struct Kept {
 #[derive(Debug, Default)]
 pub struct RenderCache {
     shared: FxHashSet<SourceId>,
-    kept: Mutex<FxHashMap<Key, Kept>>,
+    kept: Mutex<FxHashMap<Key, CachedOutcome>>,
     next: AtomicU64,
 }
 
@@ -100,7 +100,7 @@ impl<'c> Cached<'c> {
         };
         let mut kept = cache.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been first.
-        let kept = kept.entry(key).or_insert_with(|| Kept {
+        let kept = kept.entry(key).or_insert_with(|| CachedOutcome {
             _document: document.clone(),
             outcome: outcome.clone(),
             number: cache.next.fetch_add(1, Ordering::Relaxed),

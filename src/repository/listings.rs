@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::walk::{self, Listed};
 use super::{CommitId, Error, Repository, Selection, Tree};
 
-/// What is below some folders of the worktree or of a revision.
+/// The files below some folders of the worktree or of a revision.
 #[derive(Debug)]
 pub struct Listings {
     revision: Option<CommitId>,

@@ -167,11 +167,11 @@ struct RevisionFolders<'a> {
     root: git2::Tree<'a>,
     /// The folders that were met on the way, so that none is looked for from the top again.
     met: RefCell<FxHashMap<String, git2::Oid>>,
-    /// What is in folders in which something was looked for: a large one is read once.
+    /// The entries of folders in which one was looked for: a large folder is read once.
     read: RefCell<FxHashMap<String, Names>>,
 }
 
-/// What is in a folder, by name.
+/// The entries of a folder, by name.
 type Names = FxHashMap<Vec<u8>, (git2::Oid, Kind)>;
 
 impl RevisionFolders<'_> {

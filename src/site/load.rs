@@ -50,7 +50,7 @@ pub struct Loader<'a> {
     pub(super) common: Option<Common>,
 }
 
-/// What was read of the files.
+/// The content of the files.
 #[derive(Default)]
 pub(super) struct Contents {
     pub(super) files: Vec<SiteFile>,

@@ -16,6 +16,7 @@ mod load;
 mod machines;
 mod mask;
 mod names;
+mod several;
 mod unit;
 mod units;
 mod wanted;

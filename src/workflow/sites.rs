@@ -340,7 +340,7 @@ fn located(repository: &Repository, at: At) -> Located {
         .collect()
 }
 
-/// What is done with each site: its position, the site or why it cannot be loaded, and the loader, which has the texts.
+/// Visits each site: its position, the site or why it cannot be loaded, and the loader, which has the texts.
 pub type Visit<'v, 'a> = &'v mut dyn FnMut(usize, Loaded, &mut Loader<'a>);
 
 /// A site that was loaded, or why it cannot be.

@@ -1,4 +1,4 @@
-//! What was found right in documents that several sites have in common, so that each is checked once.
+//! The valid documents that several sites have in common, so that each is checked once.
 //!
 //! Data that a rendering shares between sites are at one place in memory. A DataSchema that is used without a remark, and
 //! data that agree with all schemas of their kind, are kept under that place. The visits that a check took are kept too, so that

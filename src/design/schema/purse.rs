@@ -64,7 +64,7 @@ impl Checked {
         self.taken.values = self.taken.values.max(taken.values);
     }
 
-    /// What all schemas took.
+    /// The cost of all schemas.
     pub(super) fn taken(&self) -> Taken {
         self.taken
     }

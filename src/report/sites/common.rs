@@ -1,4 +1,4 @@
-//! What several sites have in common, told once: the same text or problem in each.
+//! The texts and problems that several sites have in common, each shown once.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl<T: Eq + Hash> Common<T> {
         self.list.iter().map(|(thing, _)| &**thing)
     }
 
-    /// What several sites have in common, from the most sites down, then that of each site.
+    /// The things that the same sites have in common, those of the most sites first, those of one site last.
     pub(super) fn sections(&self) -> Vec<Section<'_, T>> {
         let mut at: FxHashMap<&[u32], usize> = FxHashMap::default();
         let mut sections: Vec<Section<'_, T>> = Vec::new();

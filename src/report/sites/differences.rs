@@ -107,7 +107,7 @@ impl Differences {
         Ok(())
     }
 
-    /// Adds that the site at a position was not there before; it has so many documents.
+    /// Adds that the site at a position is new; it has so many documents.
     pub fn add_new(&mut self, position: usize, documents: usize) {
         if let Some((_, row)) = self.sites.get_mut(position) {
             row.state = DifferenceState::New;

@@ -1,4 +1,4 @@
-//! Sites of which a command made nothing, and why: what several have in common is told once.
+//! Sites of which a command made nothing, and why: each is shown once with the sites that have it in common.
 
 use std::fmt::{self, Write};
 
@@ -21,7 +21,7 @@ pub struct SiteFailure {
     pub hints: Vec<String>,
 }
 
-/// What stands in the way of sites.
+/// The problems and failures of sites.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     pub(super) problems: Common<Diagnostic>,

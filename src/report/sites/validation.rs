@@ -13,7 +13,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Sources};
 use crate::report::diagnostics::{self, Problem, problem, summary};
 use crate::report::{Palette, Role, counted, json};
 
-/// What was found in several sites.
+/// The problems of several sites.
 #[derive(Debug, Default)]
 pub struct Validation {
     sites: Vec<(ReportedSite, Validated)>,
@@ -43,7 +43,7 @@ struct Report<'a> {
     errors: usize,
     warnings: usize,
     sites: Vec<One<'a>>,
-    /// What the same sites have in common, and what is of one site alone.
+    /// The problems that the same sites have in common, and those of one site alone.
     problems: Vec<Problems<'a>>,
 }
 
