@@ -164,19 +164,19 @@ ratio() {
     awk -v all="$2" -v one="$1" 'BEGIN { split(all, a, " "); split(one, o, " "); printf "%60s %.1f times by the clock\n", "", a[1] / o[1] }'
 }
 
-# All sites of a repository beside one of them, one after the other in the same run: 400 documents and few, in the layers.
+# All sites of a repository beside one of them, one after the other in the same run: many charts and one, in the layers.
 sites() {
     for documents in 400 1; do
         site "$work/sites-$documents" 10 10 1 10 1 sites=1000 "from-one=$documents"
         sync
         sleep 3
-        for what in validate plan 'diff --rendered --base HEAD'; do
-            about="layers with $documents charts: $what"
+        for command in validate plan 'diff --rendered --base HEAD'; do
+            about="layers with $documents charts: $command"
             # shellcheck disable=SC2086
-            measured "$about, one site" "$trueup" $what --site site-0500
+            measured "$about, one site" "$trueup" $command --site site-0500
             one=$(cat "$work/time")
             # shellcheck disable=SC2086
-            measured "$about, 1000 sites" "$trueup" $what --all-sites
+            measured "$about, 1000 sites" "$trueup" $command --all-sites
             ratio "$one" "$(cat "$work/time")"
         done
     done

@@ -7,15 +7,8 @@ use serde_json::Value;
 
 use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
-
-#[path = "../../benches/generator.rs"]
-mod generator;
-
-#[path = "../../benches/pods.rs"]
-mod shapes;
-
-use generator::{Size, files, site_name};
-use shapes::{Shape, pod};
+use super::pods::shapes::{Shape, pod};
+use super::site_units::generator::{Size, files, site_name};
 
 fn of_files(files: Vec<(String, String)>) -> Fixture {
     let fixture = Fixture::of(Checkout::new(), "none");

@@ -7,7 +7,7 @@ use super::fixture::Fixture;
 use super::git::Checkout;
 
 #[path = "../../benches/pods.rs"]
-mod shapes;
+pub(crate) mod shapes;
 
 use shapes::{Shape, pod};
 

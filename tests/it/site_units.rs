@@ -12,7 +12,7 @@ use trueup::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site, 
 use super::git::Checkout;
 
 #[path = "../../benches/generator.rs"]
-mod generator;
+pub(crate) mod generator;
 
 use generator::{Size, files};
 
