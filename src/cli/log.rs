@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::design::SiteName;
 use crate::observed;
-use crate::plan::saved;
+use crate::plan::{Plan, saved};
 use crate::record::{RunFile, RunRecord, State, Store};
 use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
@@ -207,18 +207,20 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let Some(record) = store.run(&state, &run)? else {
         return Err(Failure::error(format!("run {run} has no record")));
     };
-    if !command.plan && !command.view.is_text_or_json() {
-        let message = "the report of a run is printed as text or JSON";
+    if !command.plan && !command.view.shows_runs() {
+        let message = "the report of a run is printed as text, JSON or HTML";
         let hint = format!("`trueup show {run} --plan` prints its plan in any format");
         return Err(Failure::new(FailureKind::Usage, message).hint(hint));
     }
-    if command.plan {
+    let plan = || -> Result<Plan, Failure> {
         let Some(bytes) = store.run_file(&state, &run, RunFile::Plan)? else {
             return Err(Failure::error(format!("run {run} has no plan")));
         };
-        let plan = saved::read(&bytes)
-            .map_err(|error| Failure::error(format!("the plan of run {run} is broken: {error}")))?;
-        print(context, &plan, &command.view)?;
+        saved::read(&bytes)
+            .map_err(|error| Failure::error(format!("the plan of run {run} is broken: {error}")))
+    };
+    if command.plan {
+        print(context, &plan()?, &command.view)?;
         return Ok(0);
     }
     let ending: Option<RunReport> = match store.run_file(&state, &run, RunFile::Report)? {
@@ -228,6 +230,13 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let (printer, ending) = (&context.printer, ending.as_ref());
     if command.view.is_json() {
         printer.stream(|out| report::run::show_json(out, &record, ending))?;
+    } else if command.view.is_html() {
+        let (plan, record) = (plan()?, &record);
+        let page = report::plan::RunPage {
+            record,
+            report: ending,
+        };
+        printer.stream(|out| report::plan::html(out, &plan, Some(page)))?;
     } else {
         let full = command.view.full;
         printer.stream(|out| report::run::show(out, &record, ending, printer.out, full))?;

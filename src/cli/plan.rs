@@ -73,6 +73,8 @@ enum PlanFormat {
     Json,
     /// For a pull request.
     Markdown,
+    /// A page for a browser, one file.
+    Html,
     /// The graph, for Graphviz.
     Dot,
     /// The graph, for Mermaid.
@@ -80,9 +82,17 @@ enum PlanFormat {
 }
 
 impl ViewArguments {
-    /// Whether it is one of the formats that everything has.
-    pub(super) fn is_text_or_json(&self) -> bool {
-        matches!(self.format, PlanFormat::Text | PlanFormat::Json)
+    /// Whether it is one of the formats that the report of a run has.
+    pub(super) fn shows_runs(&self) -> bool {
+        matches!(
+            self.format,
+            PlanFormat::Text | PlanFormat::Json | PlanFormat::Html
+        )
+    }
+
+    /// Whether it is a page.
+    pub(super) fn is_html(&self) -> bool {
+        self.format == PlanFormat::Html
     }
 
     /// Whether it is for scripts.
@@ -129,6 +139,7 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
             };
             printer.stream(|out| report::plan::markdown(out, plan, &comment))
         }
+        PlanFormat::Html => printer.stream(|out| report::plan::html(out, plan, None)),
         PlanFormat::Dot => printer.stream(|out| report::plan::dot(out, plan)),
         PlanFormat::Mermaid => printer.stream(|out| report::plan::mermaid(out, plan, 300)),
     }

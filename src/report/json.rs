@@ -32,6 +32,30 @@ pub fn line<T: Serialize>(value: &T) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
+/// The value on one line, as it may stand in an element of HTML that holds data: nothing in it ends the element.
+///
+/// # Errors
+///
+/// Those of `out`; or the value cannot be written as JSON (a map whose keys are no texts).
+pub fn in_html<T: Serialize>(out: &mut dyn fmt::Write, value: &T) -> fmt::Result {
+    write(&mut NoMarkup(out), value, None)
+}
+
+/// JSON without the signs of markup: they stand in strings only, where each has an escape.
+struct NoMarkup<'a>(&'a mut dyn fmt::Write);
+
+impl fmt::Write for NoMarkup<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(at) = rest.find(['<', '>', '&']) {
+            self.0.write_str(&rest[..at])?;
+            write!(self.0, "\\u{:04x}", rest.as_bytes()[at])?;
+            rest = &rest[at + 1..];
+        }
+        self.0.write_str(rest)
+    }
+}
+
 fn write<T: Serialize>(
     out: &mut dyn fmt::Write,
     value: &T,
@@ -171,6 +195,18 @@ mod tests {
             let read: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, value);
         }
+    }
+
+    #[test]
+    fn json_in_a_page_holds_no_markup_and_is_read_back_the_same() {
+        let value = serde_json::json!({"a</script>": ["<!--", "&lt;<script>", "x>y"]});
+        let mut text = String::new();
+        in_html(&mut text, &value).unwrap();
+        assert!(!text.contains(['<', '>', '&']), "{text}");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
     }
 
     #[test]

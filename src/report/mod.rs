@@ -11,6 +11,7 @@ pub mod diff;
 pub mod doctor;
 mod escape;
 pub mod etcd;
+mod html;
 pub mod json;
 mod palette;
 pub mod plan;

@@ -31,6 +31,8 @@ mod cli_log;
 #[cfg(test)]
 mod cli_nodes;
 #[cfg(test)]
+mod cli_pages;
+#[cfg(test)]
 mod cli_policy;
 #[cfg(test)]
 mod cli_remediate;

@@ -31,7 +31,7 @@ pub(super) fn phases(steps: &[Step]) -> Vec<Phase<'_>> {
 }
 
 /// The phases, and for each step the position of its phase.
-fn fold(steps: &[Step]) -> (Vec<Phase<'_>>, Vec<usize>) {
+pub(super) fn fold(steps: &[Step]) -> (Vec<Phase<'_>>, Vec<usize>) {
     // A step belongs to the wave of what it waits for in its own group; every need points back.
     let mut waves: Vec<Option<u32>> = Vec::with_capacity(steps.len());
     let mut positions: FxHashMap<_, usize> = FxHashMap::default();

@@ -6,6 +6,7 @@
 mod fold;
 mod forecast;
 mod graph;
+mod html;
 mod markdown;
 mod outline;
 mod steps;
@@ -17,6 +18,7 @@ mod verdicts;
 mod words;
 
 pub use graph::{dot, mermaid};
+pub use html::{RunPage, html};
 pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
 pub use summary::summary;
 pub use text::text;

@@ -42,6 +42,18 @@ pub(super) struct OutlinePart<'a> {
 
 /// All stages in order; groups without a change are in it, other stages only where they have one.
 pub(super) fn outline(plan: &Plan) -> Vec<OutlinePart<'_>> {
+    let parts = stages(plan)
+        .into_iter()
+        .map(|(stage, changes)| OutlinePart {
+            stage,
+            nodes: changes.len(),
+            alike: gather(changes),
+        });
+    parts.collect()
+}
+
+/// All stages in order, each with its changes.
+pub(super) fn stages(plan: &Plan) -> Vec<(Stage<'_>, Vec<&Change>)> {
     let positions: FxHashMap<&str, usize> = plan
         .groups
         .iter()
@@ -67,15 +79,14 @@ pub(super) fn outline(plan: &Plan) -> Vec<OutlinePart<'_>> {
         .into_iter()
         .enumerate()
         .filter(|(index, changes)| *index < outside || !changes.is_empty())
-        .map(|(index, changes)| OutlinePart {
-            stage: match plan.groups.get(index) {
+        .map(|(index, changes)| {
+            let stage = match plan.groups.get(index) {
                 Some(group) => Stage::Group(group),
                 None if index == outside && is_asked => Stage::Asked,
                 None if index == outside => Stage::Outside,
                 None => Stage::Left,
-            },
-            nodes: changes.len(),
-            alike: gather(changes),
+            };
+            (stage, changes)
         })
         .collect()
 }

@@ -16,7 +16,7 @@ use crate::plan::{
 };
 use crate::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
-fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Change {
+pub(super) fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Change {
     let destructive = matches!(kind, ChangeKind::Redeploy | ChangeKind::Destroy);
     Change {
         node: node.into(),
@@ -37,7 +37,7 @@ fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Change {
     }
 }
 
-fn link(document: &str, by: &str, path: &str, line: u32) -> Link {
+pub(super) fn link(document: &str, by: &str, path: &str, line: u32) -> Link {
     Link {
         document: document.into(),
         by: by.into(),
@@ -49,7 +49,7 @@ fn link(document: &str, by: &str, path: &str, line: u32) -> Link {
     }
 }
 
-fn redeploy(node: &str, blocked: bool) -> Change {
+pub(super) fn redeploy(node: &str, blocked: bool) -> Change {
     let mut change = change(node, ChangeKind::Redeploy, Some("compute"));
     change.disks = vec!["sda".into(), "sdb".into()];
     change.fields = vec![FieldChange {
@@ -83,7 +83,12 @@ fn redeploy(node: &str, blocked: bool) -> Change {
     change
 }
 
-fn step(kind: StepKind, group: Option<&str>, node: Option<&str>, needs: &[(u32, Wait)]) -> Step {
+pub(super) fn step(
+    kind: StepKind,
+    group: Option<&str>,
+    node: Option<&str>,
+    needs: &[(u32, Wait)],
+) -> Step {
     Step {
         id: StepId {
             kind,
@@ -105,7 +110,7 @@ fn step(kind: StepKind, group: Option<&str>, node: Option<&str>, needs: &[(u32, 
     }
 }
 
-fn group(name: &str, nodes: &[&str]) -> PlannedGroup {
+pub(super) fn group(name: &str, nodes: &[&str]) -> PlannedGroup {
     PlannedGroup {
         name: name.into(),
         critical: name == "control",
@@ -120,7 +125,7 @@ fn group(name: &str, nodes: &[&str]) -> PlannedGroup {
     }
 }
 
-fn empty() -> Plan {
+pub(super) fn empty() -> Plan {
     Plan {
         site: "x".into(),
         request: Request::default(),
@@ -167,7 +172,7 @@ fn empty() -> Plan {
     }
 }
 
-fn plan() -> Plan {
+pub(super) fn plan() -> Plan {
     use Wait::{Done, Success};
     let mut plan = empty();
     plan.groups
@@ -506,7 +511,7 @@ fn the_graph_is_drawn_whole_and_folded() {
 }
 
 /// Ten thousand nodes, no two of which change alike.
-fn large() -> Plan {
+pub(super) fn large() -> Plan {
     let mut plan = empty();
     plan.groups.push(group("compute", &[]));
     plan.changes = (0..10_000)
@@ -614,7 +619,7 @@ fn a_large_plan_is_written_in_time_that_grows_with_it() {
 }
 
 /// A plan of a thousand groups of ten nodes each, after one that is critical.
-fn a_thousand_groups(kind: ChangeKind) -> Plan {
+pub(super) fn a_thousand_groups(kind: ChangeKind) -> Plan {
     let mut plan = empty();
     plan.groups = vec![group("control", &[])];
     for number in 0..1_000 {

@@ -171,7 +171,7 @@ pub(super) fn causes<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
 }
 
 /// `drydock/HostProfile/v1/cp_r720` as `HostProfile cp_r720`.
-fn document(name: &str) -> String {
+pub(in crate::report) fn document(name: &str) -> String {
     let mut parts = name.splitn(4, '/');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(_), Some(kind), Some(_), Some(name)) => format!("{kind} {name}"),

@@ -13,7 +13,7 @@ mod progress;
 mod reporter;
 mod status;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use cleaning::{CleanStepsRow, clean_steps, clean_steps_json};
 pub use ending::report;
@@ -41,7 +41,7 @@ fn role(outcome: Outcome) -> Role {
 }
 
 /// An outcome in words.
-fn words(outcome: Outcome) -> &'static str {
+pub(super) fn words(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Running => "running",
         Outcome::Succeeded => "succeeded",

@@ -133,7 +133,7 @@ fn events() -> Vec<RunEvent> {
         .collect()
 }
 
-fn record() -> RunRecord {
+pub(in crate::report) fn record() -> RunRecord {
     RunRecord {
         run: "01J".into(),
         site: "x".into(),

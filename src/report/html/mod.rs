@@ -1,0 +1,106 @@
+//! Pages of HTML, each one file: nothing is loaded from anywhere, and no script runs but the one written here.
+//!
+//! The content security policy in the page allows its style and its script by their digests and nothing else. No
+//! attribute holds a style or a handler, so that text from a document could not bring one in even unescaped. The script
+//! makes elements, never markup; the policy forbids the latter.
+
+use std::fmt::{self, Write};
+
+use data_encoding::BASE64;
+use sha2::{Digest as _, Sha256};
+
+use super::escape::xml;
+use crate::diff::{Line, LineKind, lines};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Writes a page with a title and a body.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub(super) fn page(
+    out: &mut dyn Write,
+    title: &str,
+    body: impl FnOnce(&mut dyn Write) -> fmt::Result,
+) -> fmt::Result {
+    let policy = policy();
+    let title = xml(title);
+    write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"generator\" content=\"trueup\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
+         </head>\n<body>\n"
+    )?;
+    body(out)?;
+    write!(out, "<script>{SCRIPT}</script>\n</body>\n</html>\n")
+}
+
+/// The content security policy of a page.
+fn policy() -> String {
+    let digest = |text: &str| BASE64.encode(&Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'",
+        digest(STYLE),
+        digest(SCRIPT)
+    )
+}
+
+/// Two values side by side, the words that differ marked; a value that is not there is an empty cell.
+pub(super) fn compared(
+    out: &mut dyn Write,
+    before: Option<&str>,
+    after: Option<&str>,
+) -> fmt::Result {
+    let (Some(old), Some(new)) = (before, after) else {
+        return [(before, "before", "del"), (after, "after", "ins")]
+            .into_iter()
+            .try_for_each(|(side, class, mark)| match side {
+                Some(text) => {
+                    let text = xml(text);
+                    write!(
+                        out,
+                        "<td class=\"{class}\"><code><{mark}>{text}</{mark}></code></td>"
+                    )
+                }
+                None => write!(out, "<td class=\"{class}\"><i class=\"none\">none</i></td>"),
+            });
+    };
+    let hunks = lines(old, new, 0);
+    for (kind, class, mark) in [
+        (LineKind::Removed, "before", "del"),
+        (LineKind::Added, "after", "ins"),
+    ] {
+        write!(out, "<td class=\"{class}\"><code>")?;
+        let side = hunks.iter().flatten().filter(|line| line.kind == kind);
+        let side: Vec<&Line> = side.collect();
+        // Where a value became another one altogether, no word of it is marked by itself.
+        let whole = !side.iter().flat_map(|line| &line.parts).any(|part| part.0);
+        for line in side {
+            parts(out, line, mark, whole)?;
+        }
+        write!(out, "</code></td>")?;
+    }
+    Ok(())
+}
+
+/// The parts of a line, those that differ in an element of their own, or all of them.
+pub(super) fn parts(out: &mut dyn Write, line: &Line, mark: &str, whole: bool) -> fmt::Result {
+    for (differs, part) in &line.parts {
+        let part = xml(part);
+        match *differs || whole {
+            true => write!(out, "<{mark}>{part}</{mark}>")?,
+            false => out.write_str(&part)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
